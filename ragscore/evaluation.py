@@ -1135,10 +1135,11 @@ class Evaluation(Display):
         --------
         >>> ev.select(["dense", "hybrid"]).report("report.html", gate={"mrr@10": 0.02})
         """
+        from ragscore.analysis.comparison.gate import scored_by
         from ragscore.plot.style import all_runs
         from ragscore.reporting.build import report_runs
 
-        scores, _ = self._scored([*metric_columns(self.scores), *(gate or {})])
+        scores, _ = self._scored([*metric_columns(self.scores), *map(scored_by, gate or {})])
         # what this evaluation has tested holds, where no metric was added
         whole = (self if scores is self.scores else replace(self, scores=scores))._against(baseline)
         with all_runs(*whole._in_order):

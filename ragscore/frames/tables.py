@@ -35,7 +35,7 @@ SIGNS = {
     "better": "▲", "worse": "▼", "can't tell": "○", "mixed": "▲▼",
     "win": "▲", "loss": "▼", "regression": "▼!", "draw": "=", "both_miss": "○",
     "no_target": "–", "only_baseline": "◁", "only_candidate": "▷", "improvement": "▲",
-    "pass": "✓", "fail": "✗", "not evaluated": "○",
+    "pass": "✓", "fail": "✗", "not evaluated": "○", "undecided": "○",
 }  # fmt: skip
 """Word of a verdict or an outcome -> the sign before it, in every table."""
 TINTS = {

@@ -96,8 +96,9 @@ def figures(
 def level_together(a: Values, b: Values, metrics: Sequence[Metric], groups: Groups | None) -> float:
     """Return the level of each column's interval, at which all of them hold together in 95 %."""
     moves = (b - a) / scales_of(metrics)
-    for place in np.flatnonzero(are_timed(metrics)):  # what a query adds to each median
-        known = ~np.isnan(moves[:, place])
+    is_known = ~np.isnan(moves)
+    for place in np.flatnonzero(are_timed(metrics) & is_known.any(axis=0)):
+        known = is_known[:, place]  # what a query adds to each median
         ways = [np.sign(side[known, place] - np.median(side[known, place])) for side in (a, b)]
         moves[known, place] = ways[1] - ways[0]
     return level_of_each(moves, groups)
@@ -132,6 +133,15 @@ def paired_deltas(
     apart, is_primary = b - a, np.array([name in primary for name in names], dtype=bool)
     found = figures(a, b, metrics, np.where(is_primary, level, ALPHA), groups)
     found["p"] = np.where(is_primary, np.nan, found["p"])
+    own, places = (
+        {f"{end}_95": found[end].copy() for end in ("low", "high")},
+        is_primary.nonzero()[0],
+    )
+    if level != ALPHA:
+        asked, alone = [metrics[place] for place in places], np.full(len(places), ALPHA)
+        again = figures(a[:, places], b[:, places], asked, alone, groups)
+        for end in ("low", "high"):
+            own[f"{end}_95"][places] = again[end]
     rounding = np.array([one.rounding for one in metrics])
     is_lower = np.array([one.better == "lower" for one in metrics], dtype=bool)
     up, down = (apart > rounding).sum(axis=0), (apart < -rounding).sum(axis=0)
@@ -142,6 +152,7 @@ def paired_deltas(
             "is_primary": is_primary,
             "statistic": np.where(are_timed(metrics), "median", "mean"),
             **found,
+            **own,
             "n_better": np.where(is_lower, down, up),
             "n_worse": np.where(is_lower, up, down),
             "n_same": n - up - down,

@@ -1,4 +1,4 @@
-"""Release gate: fail if what decides is worse, or if a metric drops by more than allowed.
+"""Release gate: fail if a primary metric is worse, or if a metric loses more than allowed.
 
 In: a `Comparison`, and the largest loss allowed for each metric, if any. Out: a `Gate`, one verdict
 and its reason per metric, also as Markdown for a pull request and as JUnit XML.
@@ -17,19 +17,34 @@ from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.text import RANKS, changed_queries, in_words
 from ragscore.analysis.result_forms import JsonResult
-from ragscore.frames.data import DataError, check_type, records_of
-from ragscore.frames.errors import check_choice
+from ragscore.frames.data import DataError, check_type
+from ragscore.frames.errors import check_choice, excerpt
 from ragscore.frames.escaping import visible
-from ragscore.frames.render import decimals_within, dump, shown_number
-from ragscore.frames.tables import SIGNS, VERDICTS, Display, Table
+from ragscore.frames.render import decimals_beside, decimals_within, dump, shown_number
+from ragscore.frames.tables import SIGNS, Display, Table
+from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import ROUNDING
 from ragscore.stats import UNSURE
 
 RULES = ("threshold", "interval")
 UNDECIDED = ("pass", "fail")
 FAILURES = "failed queries"
-SHOWN_REGRESSIONS, SHOWN_QUERY = 10, 60
+P95 = re.compile(r"p95\((.+)\)")
 COLUMNS = ["metric", *FIGURES, "max_drop", "n", "verdict", "reason", "better"]
+LEVELS = ("pass", "undecided", "fail")
+BY_WORD = {
+    "better": ("pass", "surely better"),
+    "worse": ("fail", "surely worse"),
+    UNSURE: ("undecided", "can't tell"),
+}
+BY_RULE = {
+    "threshold": ("no loss beyond {:.12g}", "", "a loss beyond {:.12g}"),
+    "interval": (
+        "a loss beyond {:.12g} is ruled out",
+        "a loss beyond {:.12g} isn't ruled out",
+        "a loss beyond {:.12g} is sure",
+    ),
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,18 +54,19 @@ class Gate(JsonResult, Display):
     Attributes
     ----------
     table
-        One row per metric asked for: `baseline`, `candidate`, `delta` with its interval `low`,
-        `high`, `max_drop`, `n`, `verdict` (pass, fail, not evaluated), the `reason`, and `better`,
-        the metric's direction. The last row counts the queries that the candidate failed on or was
-        not asked, and the baseline answered: more than allowed fail the gate.
+        One row per metric: `baseline`, `candidate`, `delta` and its interval `low`, `high` (by
+        words: all hold together in 95 %; beside amounts: each its own), `max_drop`, `n`, the
+        `verdict` (pass, fail, undecided, not evaluated), its `reason`, and `better`, the metric's
+        direction. The last row counts the queries that the candidate failed on or was not asked,
+        of the `n` that the baseline answered.
     regressions
         The queries that lost most, worst first.
-    overall
-        The comparison's word over its primary metrics.
+    rule
+        What decides: "verdict" (without amounts), "threshold" or "interval".
     require
-        Whether a metric that can't be evaluated stops the gate.
+        Whether a single metric that can't be evaluated stops the gate.
     undecided
-        What *can't tell* over all counts as: "pass", "fail", or "" where nobody said so.
+        What counts where a metric is undecided and none fails: "pass", "fail", or "" for neither.
     """
 
     baseline: str
@@ -58,39 +74,34 @@ class Gate(JsonResult, Display):
     rule: str
     table: pd.DataFrame
     regressions: pd.DataFrame
-    overall: str
     require: bool = False
     clusters: str = ""
     undecided: str = ""
 
     @property
-    def passed(self) -> bool:
-        """True if no metric fails and, with `require`, every metric was evaluated."""
-        return self.exit_status == 0
+    def answer(self) -> str:
+        """The answer in words: passed, failed, undecided, not evaluated."""
+        if self._named("fail"):
+            return "failed"
+        n_lacking, n_metrics = len(self._named("not evaluated")), len(self.table) - 1
+        if n_lacking == n_metrics or (self.require and n_lacking):
+            return "not evaluated"
+        said = {"pass": "passed", "fail": "failed"}.get(self.undecided, "undecided")
+        return said if self._named("undecided") else "passed"
 
     @property
     def exit_status(self) -> int:
-        """For a shell: 0 passed, 1 a metric fails, 2 undecided or not evaluated."""
-        if self.table["verdict"].eq("fail").any():
-            return 1
-        if self.require and self._n_open:
-            return 2
-        return {"pass": 0, "fail": 1}.get(self.undecided, 2) if self._is_open else 0
+        """For a shell: 0 passed, 1 failed, 2 undecided or not evaluated."""
+        return {"passed": 0, "failed": 1}.get(self.answer, 2)
 
     @property
-    def answer(self) -> str:
-        """The answer in words: passed, failed, undecided, or not evaluated (a required metric)."""
-        is_open = self._is_open and not (self.require and self._n_open)
-        return ("passed", "failed", "undecided" if is_open else "not evaluated")[self.exit_status]
+    def passed(self) -> bool:
+        """True if the answer is passed."""
+        return self.exit_status == 0
 
-    @property
-    def _is_open(self) -> bool:
-        margins = self.table.loc[self.table["metric"].ne(FAILURES).to_numpy(), "max_drop"]
-        return self.rule == "verdict" and self.overall == UNSURE and bool(margins.isna().all())
-
-    @property
-    def _n_open(self) -> int:
-        return int(self.table["verdict"].eq("not evaluated").sum())
+    def _named(self, verdict: str) -> list[str]:
+        """Return the metrics of a verdict."""
+        return self.table.loc[self.table["verdict"].eq(verdict).to_numpy(), "metric"].tolist()
 
     def to_json(self) -> str:
         """Return the gate as JSON with the answer (`passed`, `exit_status`)."""
@@ -98,79 +109,58 @@ class Gate(JsonResult, Display):
 
     def headline(self) -> str:
         """Return the answer in one line."""
-        failed = ", ".join(self.table.loc[self.table["verdict"].eq("fail").to_numpy(), "metric"])
-        more = f", {self._n_open} not evaluated" if self._n_open and self.exit_status != 2 else ""
-        return (
-            f"Gate {self.answer}{f' by {failed}' if failed else ''}{more}: {self.candidate} against"
-            f" {self.baseline} (primary metrics: {self.overall})"
-        )
+        failed = ", ".join(self._named("fail"))
+        reason = f" by {failed}" if failed else ""
+        for word in ("undecided", "not evaluated"):
+            if (names := self._named(word)) and word != self.answer:
+                reason += f", {len(names)} {word}"
+        return f"Gate {self.answer}{reason}: {self.candidate} against {self.baseline}"
 
     def shown(self) -> pd.DataFrame:
         """Return the table as text."""
-        rows = self.table
-        places = [decimals_within(*ends, 3) for ends in zip(rows["low"], rows["high"], strict=True)]
+        rows = [(row, _decimals(row, self.rule)) for row in self.table.to_dict("records")]
         texts = {
-            name: [
-                shown_number(value, digits, signed=name not in FIGURES[:2])
-                for value, digits in zip(rows[name], places, strict=True)
-            ]
+            name: [shown_number(row[name], places, name not in FIGURES[:2]) for row, places in rows]
             for name in FIGURES
         }
+        ends = zip(texts["low"], texts["high"], strict=True)
         return pd.DataFrame(
             {
-                "metric": [in_words(name) for name in rows["metric"]],
-                "verdict": rows["verdict"],
-                **{name: texts[name] for name in ("baseline", "candidate", "delta")},
-                "95 % interval": [
-                    f"[{a}, {b}]" for a, b in zip(texts["low"], texts["high"], strict=True)
-                ],
-                "allowed": [
-                    "not worse" if math.isnan(one) else f"{one:g}" for one in rows["max_drop"]
-                ],
-                "n": rows["n"],
-                "why": rows["reason"],
+                "metric": self.table["metric"].map(in_words),
+                "verdict": self.table["verdict"],
+                **{name: texts[name] for name in FIGURES[:3]},
+                "95 % interval": ["" if "—" in pair else f"[{', '.join(pair)}]" for pair in ends],
+                "why": self.table["reason"],
             }
         )
 
-    def largest_regressions(self) -> pd.DataFrame:
-        """Return `regressions` with long queries cut."""
-        query = self.regressions["query"].astype("str")
-        cut = query.str.slice(0, SHOWN_QUERY - 1) + "…"
-        return self.regressions.assign(query=query.where(query.str.len() <= SHOWN_QUERY, cut))
-
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
-        ways = (
-            "Nothing can be told, so that the gate neither passes nor fails. Say what that counts"
-            ' as (undecided="pass" or "fail", --undecided), or declare margins.'
-        )
+        ways = 'Say what undecided counts as: undecided="pass" or "fail" (--undecided).'
         return [ways] * (self.answer == "undecided") + [*filter(None, [self.clusters])]
 
     def _parts(self) -> list[str | Table]:
-        sign = SIGNS[("pass", "fail", "not evaluated")[self.exit_status]]
-        table = Table(self.shown(), verdicts=(*VERDICTS, "why"))
-        lost = Table(self.largest_regressions(), "Largest regressions")
-        return [
-            f"{sign} {self.headline()}",
-            table,
-            *([lost] * bool(len(lost.frame))),
-            *self.notes(),
-        ]
+        sign = SIGNS[("pass", "fail", "undecided")[self.exit_status]]
+        lost = Table(self.regressions.drop(columns="query"), "Largest regressions")
+        parts = [f"{sign} {self.headline()}", Table(self.shown()), lost]
+        return [*parts[: None if len(lost.frame) else 2], *self.notes()]
 
     def to_junit(self) -> str:
         """Return JUnit XML: a test case per metric, failed or skipped as the gate has it."""
-        cases = [(row["metric"], row["verdict"], row["reason"]) for row in records_of(self.table)]
-        if self.exit_status and "fail" not in {verdict for _, verdict, _ in cases}:
-            cases.append(("answer", ("", "fail", "skipped")[self.exit_status], self.headline()))
-        root, kinds = Element("testsuite", name="ragscore gate", tests=str(len(cases))), list[str]()
-        for name, verdict, reason in cases:
+        counts_as = {"pass": "", "fail": "failure"}.get(self.undecided, "skipped")
+        of = {"pass": "", "fail": "failure", "undecided": counts_as, "not evaluated": "skipped"}
+        kinds = [of[verdict] for verdict in self.table["verdict"]]
+        counts = {"failures": kinds.count("failure"), "skipped": kinds.count("skipped")}
+        attributes = {name: str(n) for name, n in {"tests": len(kinds), **counts}.items()}
+        root = Element("testsuite", attributes, name="ragscore gate")
+        rows = zip(
+            self.table["metric"], kinds, self.table["reason"], self.shown()["delta"], strict=True
+        )
+        for name, kind, reason, delta in rows:
             about = f"{self.candidate} against {self.baseline}"
-            case = SubElement(root, "testcase", classname=about, name=str(name))
-            if verdict != "pass":
-                kinds.append("failure" if verdict == "fail" else "skipped")
-                SubElement(case, kinds[-1], message=visible(str(reason)))
-        root.set("failures", str(kinds.count("failure")))
-        root.set("skipped", str(kinds.count("skipped")))
+            case = SubElement(root, "testcase", classname=about, name=name)
+            if kind:
+                SubElement(case, kind, message=visible(f"{reason} ({delta})"))
         return tostring(root, encoding="unicode") + "\n"
 
     def to_markdown(self) -> str:
@@ -190,127 +180,146 @@ def gate(
     undecided: str | None = None,
     max_failed: int = 0,
 ) -> Gate:
-    """Fail if a primary metric is worse, or if a metric drops by more than an allowed amount.
+    """Fail if a primary metric is worse, or if a metric loses more than an allowed amount.
 
-    Without `max_drop` the verdicts of the primary metrics decide, aspect by aspect: "worse" and
-    "mixed" fail. Where nothing at all can be told, the gate is undecided until `undecided` says
-    what that counts as. Errors never make a gate pass: it fails if the candidate failed on, or was
-    not asked, more than `max_failed` queries that the baseline answered.
+    Without `max_drop` the gate fails if a primary metric is worse, and is undecided if nothing can
+    be told. Either way it fails if there are more than `max_failed` queries that the candidate
+    failed on or was not asked, and the baseline answered.
 
     Parameters
     ----------
     max_drop
-        Metric label -> largest loss that is allowed, 0 or above, in the metric's units. A loss is a
-        fall of metrics that should be high and a rise of those that should be low.
+        Metric -> largest loss that is allowed, in the metric's units. A loss is a fall of metrics
+        that should be high and a rise of those that should be low. Means are compared; of times and
+        costs medians, or the 95th percentiles as `p95(latency_ms)`.
     rule
-        "threshold": the observed loss must not exceed it. "interval": the 95 % interval must
-        exclude any loss beyond it (non-inferiority).
+        "threshold": the loss seen decides. "interval": each metric's own 95 % interval. It passes
+        if a larger loss is ruled out, fails if one is sure, and is undecided in between. 95th
+        percentiles go by what is seen.
     require
         Don't pass if a metric can't be evaluated.
     undecided
-        Without `max_drop`: "pass" or "fail" where no primary metric can be told.
+        "pass" or "fail": what counts where a metric is undecided and none fails.
+    max_failed
+        Queries that the candidate alone may fail on, or not be asked.
 
     Raises
     ------
     DataError
         No metric, one without a direction, a loss that is no number or below 0, an unknown rule.
+
+    Examples
+    --------
+    >>> cmp.gate({"mrr@10": 0.02, "p95(latency_ms)": 50}).passed
     """
-    check_type(cmp, Comparison, "cmp", "what ev.compare returns")
     check_choice(rule, RULES, "rule")
-    if undecided is not None:
-        check_choice(undecided, UNDECIDED, "undecided")
-    rows = {row["metric"]: row for row in records_of(cmp.deltas)}
+    check_choice(undecided or "pass", UNDECIDED, "undecided")
+    check_type(max_failed, int, "max_failed", "a number of queries")
+    rows = {
+        row["metric"]: row | {"better": cmp.declared.describe(row["metric"]).better}
+        for row in cmp.deltas.to_dict("records")
+    }
     if max_drop is None:
-        primary = [row for row in rows.values() if row["is_primary"]]
-        told = {name: one for one in records_of(cmp.aspects) for name in one["metrics"].split(", ")}
-        found, rule = [_by_verdict(row, told.get(row["metric"])) for row in primary], "verdict"
-        is_same = not any(row["n_better"] + row["n_worse"] for row in primary)
-        undecided = undecided or ("pass" if is_same else "")
+        asked, rule = [row for row in rows.values() if row["is_primary"]], "verdict"
+        found = [_by_word(row, cmp.overall) for row in asked]
     else:
-        check_type(max_drop, Mapping, "max_drop", "metric -> loss, such as {'mrr@10': 0.02}")
         _check(cmp, max_drop, rows)
         found = [
-            _by_loss(cmp, name, float(allowed), rows.get(name), rule)
+            _by_loss(cmp, name, float(allowed), rows.get(scored_by(name)), rule)
             for name, allowed in max_drop.items()
         ]
     table = pd.DataFrame([*found, _failures(cmp, max_failed)]).reindex(columns=COLUMNS)
     table = table.astype(dict.fromkeys([*FIGURES, "max_drop"], "float64"))
     lost = cmp.per_query["outcome"].isin(["regression", "only_baseline", "loss"]).to_numpy()
-    worst = changed_queries(cmp.per_query[lost]).head(SHOWN_REGRESSIONS)
+    worst = changed_queries(cmp.per_query[lost])[["query_id", "outcome", *RANKS, "query"]].head()
     return Gate(
-        cmp.baseline, cmp.candidate, rule, table,
-        worst[["query_id", "query", "outcome", *RANKS, "lost"]], cmp.overall, require, cmp.clusters,
-        undecided or "",
-    )  # fmt: skip
+        cmp.baseline, cmp.candidate, rule, table, worst, require, cmp.clusters, undecided or ""
+    )
 
 
-def _check(cmp: Comparison, max_drop: Mapping[str, float], known: Mapping[str, Any]) -> None:
-    if not max_drop:
-        raise DataError("found no metric", field="max_drop", allowed="metric -> its largest loss")
+def scored_by(name: str) -> str:
+    """Return the metric that a gate's name is about: of `p95(latency_ms)` latency_ms."""
+    return P95.sub(r"\1", name)
+
+
+def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
+    if not isinstance(max_drop, Mapping) or not max_drop:
+        allowed_text = "metric -> loss, such as {'mrr@10': 0.02}"
+        raise DataError(f"found {excerpt(max_drop)}", field="max_drop", allowed=allowed_text)
     for name, allowed in max_drop.items():
-        declared = cmp.declared
-        metric = declared.describe(name) if name in known else declared.parse(name).metric
+        declared, label = cmp.declared, scored_by(name)
+        metric = declared.describe(label) if label in known else declared.parse(label).metric
         if metric.better not in ("higher", "lower"):
             raise DataError(
-                f"nobody said whether {name} is better higher or lower",
-                field="max_drop",
-                allowed=f"ev.with_columns(frame, better={{{name!r}: 'higher'}})",
-            )
+                f"nobody said whether {label} is better higher or lower", field="max_drop",
+                allowed=f"ev.with_columns(frame, better={{{label!r}: 'higher'}})",
+            )  # fmt: skip
+        if label != name and metric.kind not in BY_QUANTILES:
+            raise DataError(f"found {name}", field="max_drop", allowed="p95 of a time or a cost")
         is_number = isinstance(allowed, (int, float)) and not isinstance(allowed, bool)
-        if not is_number or not 0 <= allowed < math.inf:
-            allowed_text = "a number from 0: the largest loss that is allowed"
-            raise DataError(f"found {allowed!r} for {name}", field="max_drop", allowed=allowed_text)
+        if not (is_number and 0 <= allowed < math.inf):
+            raise DataError(
+                f"found {allowed!r} for {name}", field="max_drop",
+                allowed="a number from 0: the largest loss that is allowed",
+            )  # fmt: skip
 
 
-def _by_verdict(row: dict[str, Any], told: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the row of a primary metric, by the verdict of its aspect."""
-    if told is None:
-        return row | {"verdict": "not evaluated", "reason": "no word: one run has no values"}
-    word = "fail" if told["verdict"] in ("worse", "mixed") else "pass"
-    return row | {"verdict": word, "reason": f"{told['verdict']}: {told['sentence']}"}
+def _by_word(row: dict[str, Any], overall: str) -> dict[str, Any]:
+    """Return the row of a primary metric, which fails if it is worse."""
+    nothing = "not evaluated", "no query has both values, or nobody said what is better"
+    verdict, reason = BY_WORD.get(row["verdict"], nothing)
+    has_moved = row["n_better"] + row["n_worse"] > 0
+    if verdict == "undecided" and (overall == "better" or not has_moved):
+        verdict, reason = "pass", reason if has_moved else "no query changed"
+    return row | {"verdict": verdict, "reason": reason}
 
 
 def _by_loss(
     cmp: Comparison, name: str, allowed: float, row: dict[str, Any] | None, rule: str
 ) -> dict[str, Any]:
-    better = cmp.declared.describe(name).better
-    told = {"metric": name, "max_drop": allowed, "better": better, "n": 0}
+    """Return the row of a metric that may lose so much."""
+    told = {"metric": name, "max_drop": allowed}
     if row is None or not row["n"]:
-        lacks = "the comparison lacks this metric" if row is None else "no query has both values"
-        return told | {"verdict": "not evaluated", "reason": lacks}
-    sign = 1 if better == "lower" else -1
-    loss, *ends = (
-        sign * (math.nan if row[one] is None else row[one]) for one in ("delta", "low", "high")
-    )
-    slack = ROUNDING * min(abs(loss) + allowed, 1.0) if loss == loss else ROUNDING
-    reason = (
-        f"loss of {loss:.3g}"
-        if loss > slack
-        else f"gain of {-loss:.3g}"
-        if loss < -slack
-        else "unchanged"
-    )
-    word = "pass"
-    if loss > allowed + slack:
-        word, reason = "fail", f"{reason}, more than {allowed:g}"
-    elif rule == "interval" and not max(ends) <= allowed + slack:
-        is_known = not math.isnan(max(ends))
-        word = "fail" if is_known else "not evaluated"
-        most = f"a loss of {max(ends):.3g} can't be ruled out" if is_known else "too few queries"
-        reason = f"{reason}, but {most}"
-    return row | told | {"n": row["n"], "verdict": word, "reason": reason}
+        reason = "it was not compared, or no query has both values"
+        return told | {"n": 0, "verdict": "not evaluated", "reason": reason, "better": ""}
+    row = row | told | {"low": row["low_95"], "high": row["high_95"]}
+    if name != scored_by(name):
+        tail, rule = cmp.tails.set_index("metric").loc[scored_by(name)], "threshold"
+        a, b = tail["p95_baseline"], tail["p95_candidate"]
+        row |= {"baseline": a, "candidate": b, "delta": b - a, "low": math.nan, "high": math.nan}
+    ends = _losses(row, rule)
+    place = 1 if math.isnan(ends[0]) else sum(_is_beyond(end, allowed) for end in ends)
+    return row | {"verdict": LEVELS[place], "reason": BY_RULE[rule][place].format(allowed)}
 
 
 def _failures(cmp: Comparison, allowed: int) -> dict[str, Any]:
     """Return the row of the queries that the candidate alone failed on, or was not asked."""
-    states = [
-        cmp.per_query.get(f"state_{side}", pd.Series(dtype="str"))
-        for side in ("baseline", "candidate")
-    ]
-    n = int((states[0].eq("scored") & states[1].ne("scored")).sum())
-    word = "fail" if n > allowed else "pass"
-    reason = f"{n} that the candidate failed on or was not asked, and the baseline answered"
+    a, b = (cmp.per_query[f"state_{side}"].eq("scored") for side in FIGURES[:2])
+    n, of = int((a & ~b).sum()), int(a.sum())
     return {
-        "metric": FAILURES, "candidate": n, "delta": n, "max_drop": allowed, "better": "lower",
-        "n": len(states[0]), "verdict": word, "reason": reason,
+        "metric": FAILURES, "candidate": n, "delta": n, "max_drop": allowed, "n": of,
+        "verdict": "fail" if n > allowed else "pass" if of else "undecided", "better": "lower",
+        "reason": f"{n} of {of} failed or not asked" if of else "the baseline answered no query",
     }  # fmt: skip
+
+
+def _losses(row: Mapping[Any, Any], rule: str) -> list[float]:
+    """Return both ends of what a row lost; by the threshold the loss seen, twice."""
+    sign = 1 if row["better"] == "lower" else -1
+    ends = ("delta", "delta") if rule == "threshold" else ("low", "high")
+    return [float(sign * row[end]) for end in ends]
+
+
+def _is_beyond(loss: float, allowed: float) -> bool:
+    """Return whether a loss is more than is allowed, and not by rounding alone."""
+    return loss > allowed + ROUNDING * min(abs(loss) + allowed, 1.0)
+
+
+def _decimals(row: Mapping[Any, Any], rule: str) -> int:
+    """Return how many decimals show on which side of 0, or of the amount, the row lies."""
+    places = decimals_within(row["low"], row["high"])
+    for loss in _losses(row, rule):
+        if not math.isnan(loss + row["max_drop"]):
+            is_beyond = _is_beyond(loss, row["max_drop"])
+            places = decimals_beside(loss, row["max_drop"], is_beyond, places)
+    return 0 if row["metric"] == FAILURES else places

@@ -71,6 +71,7 @@ class Comparison(ComparisonVerbs, Display):
         - Metrics that decide (`is_primary`): their intervals hold together in 95 % of cases, and
           the `verdict` is better or worse where the interval leaves out 0, else can't tell. All
           others have a 95 % interval of their own and `p`, and no verdict.
+        - `low_95`, `high_95`: each metric's own 95 % interval, for `gate(rule="interval")`.
         - `detectable`: about the true difference that so many queries find 4 times in 5.
         - `n_better`, `n_worse`, `n_same` queries; `skewness` of the differences; `caution` if a few
           queries carry the mean.
