@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
 
 import ragscore as rs
-from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
 from ragscore.analysis.reported import REPORTED_NAMES, check_reported, label_of, reported_scores
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.summary import summarize

@@ -14,12 +14,12 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
 from hypothesis import given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
+from ragscore.analysis.comparison.score_diff import diff_scores
 
 import ragscore as rs
 from ragscore.analysis.comparison.align import AlignedScores
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import Gate, gate
-from ragscore.analysis.comparison.score_diff import diff_scores
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.query_view import QueryView, show_query
 from ragscore.analysis.slices import compare_slices

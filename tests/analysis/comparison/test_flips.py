@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-
 from ragscore.analysis.comparison.score_diff import diff_scores
+
 from ragscore.scoring.limits import limits_of
 from ragscore.scoring.metrics import CRITERIA, NOTHING_DECLARED, Declarations
 from ragscore.scoring.metrics.judged import PARTS

@@ -9,10 +9,10 @@ import warnings
 
 import numpy as np
 import pytest
+from ragscore.analysis.comparison.score_diff import diff_scores
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.score_diff import diff_scores
 from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
 from ragscore.scoring.provenance import same_judges
 from tests.messages import refused, warned
