@@ -14,7 +14,6 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
 from hypothesis import given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
-from ragscore.analysis.comparison.score_diff import diff_scores
 
 import ragscore as rs
 from ragscore.analysis.comparison.align import AlignedScores
@@ -155,7 +154,6 @@ MADE = {
     "GoldenHealth": lambda results, golden, scores: golden_health(scores, golden, results),
     "GoldenHealth without results": lambda results, golden,
     scores: golden_health(scores, golden),
-    "ScoreDiff": lambda results, golden, scores: diff_scores(scores, "a", "b"),
     "QueryView": lambda results, golden, scores: show_query(results, golden, "q1"),
     "Gain": lambda results, golden,
     scores: rs.extras.knowledge_gain.knowledge_gain(scores, "a", "b"),
