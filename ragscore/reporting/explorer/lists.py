@@ -203,8 +203,10 @@ def records(rows: pd.DataFrame, place: Codes, n: int) -> Records:
     """Return the rows of each of n places as dicts without what is unknown; -1 is no place."""
     found: Records = [[] for _ in range(n)]
     kept = place >= 0
-    for at, row in zip(place[kept].tolist(), plain(rows[kept]).to_dict("records"), strict=True):
-        found[at].append({name: value for name, value in row.items() if value is not None})
+    names, values = [str(name) for name in rows], plain(rows[kept]).to_numpy().tolist()
+    for at, row in zip(place[kept].tolist(), values, strict=True):
+        named = zip(names, row, strict=True)
+        found[at].append({name: value for name, value in named if value is not None})
     return found
 
 

@@ -85,7 +85,8 @@ def read_first(changes: list[pd.DataFrame]) -> Codes:
 
 def listed_of(runs: Runs, queries: pd.DataFrame, changes: list[pd.DataFrame]) -> pd.DataFrame:
     """Return a row per query for people: its id and text, and of each run what changed."""
-    listed = queries[["query_id", "query"]].fillna({"query": queries["query_id"]})
+    ids = queries["query_id"]
+    listed = pd.DataFrame({"query_id": ids, "query": queries["query"].fillna(ids)})
     several = len(runs.run_ids) > 2
     for run, one in list(zip(runs.run_ids, changes, strict=True))[bool(runs.compared) :]:
         for name in ("outcome", "change") if runs.compared else ("change",):
