@@ -149,7 +149,7 @@ def test_each_change_shows_what_it_is_sorted_by():
     }
     order = rs.evaluate(runs, golden, primary="recall@10").compare("a", "b").explore().order
     assert order[["query_id", "outcome", "change"]].to_numpy().tolist() == [
-        ["gone", "regression", "2 → none"],
+        ["gone", "regression", "2 → miss"],
         ["deep", "draw", "recall@10 −0.50"],  # one of its two targets is lost
         ["up", "win", "2 → 1"],
         ["same", "draw", ""],

@@ -112,7 +112,7 @@ def test_it_opens_with_the_queries_that_changed_the_worst_one_beside_them(browse
     shown(browser, six, tmp_path)
     assert rows(browser) == ["q3", "q2", "q4", "q5"], "as Python has them"
     changes = "[...document.querySelectorAll('.x-space .x-cell-change')].map(one => one.innerText)"
-    assert browser.run(changes) == ["2 → none", "1 → 4", "5 → 2", "none → 1"]
+    assert browser.run(changes) == ["2 → miss", "1 → 4", "5 → 2", "miss → 1"]
     assert open_query(browser) == "q3", "the regression"
     assert browser.run("document.querySelector('.x-foot').innerText").startswith("4 of 6")
     text = browser.run("document.querySelector('.x-query').innerText")
@@ -189,6 +189,25 @@ def test_the_address_holds_the_open_query(browser, six, tmp_path):
     browser.wait("!location.hash.endsWith('x.q=q2')", 20)
     assert browser.run("location.hash") == f"#x.q={open_query(browser)}"
     clean(browser)
+
+
+def test_a_link_of_a_page_opens_the_query_and_what_the_explorer_is_folded_in(
+    browser, six, tmp_path
+):
+    parts, file = six.mounted(), tmp_path / "host.html"
+    file.write_text(
+        f'<a href="#x.q=q4">read</a><details>{parts.html}</details>'
+        f"<style>{parts.style}</style><script>{parts.script}</script>",
+        encoding="utf-8",
+    )
+    browser.open(file)
+    browser.wait("document.querySelector('.x-frame')", 20)
+    for _ in range(2):  # once more, when it is the address already
+        browser.run("document.querySelector('details').open = false")
+        browser.run("document.querySelector('a').click()")
+        browser.wait("document.querySelector('details').open", 20)
+        browser.wait("document.querySelector('.x-query h3')?.textContent === 'q4'", 20)
+    assert browser.complaints == []
 
 
 def test_every_size_and_scheme_shows_the_list_within_its_width(browser, six, tmp_path):
