@@ -24,13 +24,11 @@ from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.rules import targets_at
 from ragscore.scoring.summary import metric_columns, summarize
 from ragscore.stats import (
-    design_effect,
-    inflation,
     mde_of_differences,
-    moments,
     queries_needed,
     queries_needed_rate,
 )
+from ragscore.stats.moments import design_effect, moments
 
 Integers = npt.NDArray[np.int64]
 
@@ -65,8 +63,8 @@ class GoldenHealth(FramesResult, JsonResult):
     effective
         One row per run and `by` (group: paraphrases; source: queries linked by a shared document,
         also over a third one): `n` measured queries, `n_clusters`, `largest` cluster,
-        `design_effect` (by how much clustering inflates the variance of the mean; NaN where nothing
-        varies), `n_effective` = n / design_effect, at most n.
+        `design_effect` (by how much clustering inflates the variance of the mean, at least 1; NaN
+        where nothing varies), `n_effective` = n / design_effect.
     needed
         One row per pair of runs (`run_baseline`, `run_candidate`) and `difference`: mean `delta`
         (candidate − baseline) and `sd` of the paired differences over `n` queries; `design_effect`
@@ -125,7 +123,7 @@ def golden_health(
         for by, codes in (("group", _groups(ordered)), ("source", _sources(ordered)))
     ]
     table = pd.concat(parts, ignore_index=True)
-    table["n_effective"] = table["n"] / table["design_effect"].clip(lower=1)
+    table["n_effective"] = table["n"] / table["design_effect"]
     order = np.argsort(by_id.columns.get_indexer(pd.Index(table["run_id"])), kind="stable")
     table = table.iloc[order].reset_index(drop=True)
     return GoldenHealth(
@@ -280,7 +278,7 @@ def _needed(
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
     mean, std, n = moments(change)
     groups, kind = shared_only(_groups(golden)), kind_of(metric)
-    effect = inflation(change, groups)
+    effect = np.fmax(design_effect(change, groups), 1.0)
     mde = mde_of_differences(change, kind, groups=groups)
     difference = np.asarray(differences, dtype=np.float64)
     is_whole = bool((np.isnan(change) | np.isin(change, (-1, 0, 1))).all())

@@ -6,31 +6,20 @@ where no mean moved. Only numpy and scipy are needed, and scipy is imported on u
 """
 
 from ragscore.stats.agreement import (
-    Agreement,
     cohen_kappa,
     gwet_ac1,
     krippendorff_alpha,
     rank_correlation,
     weighted_kappa,
 )
-from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_t_interval
-from ragscore.stats.intervals import (
+from ragscore.stats.bootstrap import bootstrap_mean
+from ragscore.stats.differences import (
     interval_of_differences,
-    interval_of_means,
-    mean_interval,
-    t_interval,
-    t_quantile,
-    wilson_interval,
+    median_interval,
+    quantile_difference_interval,
 )
-from ragscore.stats.moments import (
-    NORMAL_FROM,
-    average_repeats,
-    design_effect,
-    inflation,
-    moments,
-    skewness,
-    standard_error,
-)
+from ragscore.stats.intervals import mean_interval, wilson_interval
+from ragscore.stats.moments import NORMAL_FROM, moments, skewness
 from ragscore.stats.multiple import (
     ALPHA,
     Together,
@@ -58,14 +47,8 @@ from ragscore.stats.power import (
     queries_needed_rate,
     rate_power,
 )
-from ragscore.stats.ppi import LEAST_LABELS, Corrected, ppi_difference, ppi_mean
-from ragscore.stats.quantiles import (
-    least_n,
-    median_interval,
-    quantile_difference_interval,
-    quantile_interval,
-)
-from ragscore.stats.similarity import cosine, cosine_matrix
+from ragscore.stats.ppi import ppi_difference, ppi_mean
+from ragscore.stats.quantiles import quantile_interval
 from ragscore.stats.verdicts import (
     DIRECTIONS,
     MIXED,
@@ -81,20 +64,15 @@ from ragscore.stats.verdicts import (
 )
 
 __all__ = [
-    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME",
-    "UNSURE", "WORDS", "Agreement", "Corrected", "Together", "Verdict",
-    "average_repeats",
-    "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
-    "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",
-    "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means",
-    "is_heavy_tailed", "joint_test", "joint_verdict", "krippendorff_alpha", "least_n", "max_t_p",
-    "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict",
-    "minimum_detectable", "minimum_detectable_rate", "moments", "overall_word",
-    "paired_p", "ppi_difference", "ppi_mean", "quantile_difference_interval",
-    "quantile_interval", "queries_needed", "queries_needed_rate", "rank_correlation", "rate_power",
-    "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
-    "tied_sets", "two_sample_test", "verdict",
-    "weighted_kappa", "wilson_interval",
+    "ALPHA", "DIRECTIONS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME", "UNSURE", "WORDS",
+    "Together", "Verdict", "benjamini_hochberg", "bootstrap_mean", "cohen_kappa", "count_moves",
+    "flip_rate", "gwet_ac1", "holm", "interval_of_differences", "is_heavy_tailed", "joint_test",
+    "joint_verdict", "krippendorff_alpha", "max_t_p", "mcnemar_p", "mde_of_differences",
+    "mean_interval", "median_interval", "median_verdict", "minimum_detectable",
+    "minimum_detectable_rate", "moments", "overall_word", "paired_p", "ppi_difference", "ppi_mean",
+    "quantile_difference_interval", "quantile_interval", "queries_needed", "queries_needed_rate",
+    "rank_correlation", "rate_power", "sign_flip_p", "skewness", "tango_interval", "tied_sets",
+    "two_sample_test", "verdict", "weighted_kappa", "wilson_interval",
 ]  # fmt: skip
 
 

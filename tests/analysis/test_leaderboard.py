@@ -17,7 +17,7 @@ from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.slices import compare_slices
-from ragscore.stats import holm, interval_of_means, max_t_p
+from ragscore.stats import holm, max_t_p, mean_interval
 from tests.messages import names, refused, warned
 
 SHARED = next(
@@ -157,7 +157,7 @@ def test_paraphrases_count_together(write_golden):
     # one of them moves
     assert alone.pairs["p"].iloc[0] < 0.05 and together.pairs["p"].iloc[0] == 1
     values = np.array([1.0] * 8 + [0.0] * 8)
-    low, high = interval_of_means(values, "binary", groups=np.repeat([0, 1], 8))
+    low, high = mean_interval(values, "binary", groups=np.repeat([0, 1], 8))
     assert together.table[["low", "high"]].iloc[0].tolist() == [low[0], high[0]]
 
 

@@ -10,7 +10,7 @@ import pytest
 import ragscore as rs
 from ragscore.analysis.slices import compare_slices, slice_means
 from ragscore.scoring.summary import summarize
-from ragscore.stats import benjamini_hochberg, interval_of_means, mcnemar_p, two_sample_test
+from ragscore.stats import benjamini_hochberg, mcnemar_p, mean_interval, two_sample_test
 from tests.messages import refused
 
 
@@ -61,7 +61,7 @@ def test_a_slice_is_tested_against_the_rest_of_the_run(uneven):
     values = scores["hit@5"].to_numpy()
     p, *_ = two_sample_test(values, golden.queries["difficulty"].eq("hard").to_numpy())
     assert row["p"] == p[0] < 0.001
-    low, high = interval_of_means(values[20:40], "binary")
+    low, high = mean_interval(values[20:40], "binary")
     assert (row["low"], row["high"]) == (low[0], high[0])
     times = scores.rename(columns={"hit@5": "latency_ms"})
     assert slice_means(times, golden, "difficulty")["p"].isna().all()

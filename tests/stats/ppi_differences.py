@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from ragscore.stats import LEAST_LABELS, interval_of_differences, ppi_difference
+from ragscore.stats import interval_of_differences, ppi_difference
+from ragscore.stats.ppi import LEAST_LABELS
 
 Values = npt.NDArray[np.float64]
 

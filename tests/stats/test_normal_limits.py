@@ -6,13 +6,10 @@ from scipy import stats
 
 from ragscore.stats import (
     NORMAL_FROM,
-    interval_of_means,
-    quantile_difference_interval,
     sign_flip_p,
-    t_interval,
     two_sample_test,
 )
-from ragscore.stats.moments import group_sums, moments
+from ragscore.stats.moments import group_sums
 from ragscore.stats.paired import WELCH_FROM, is_by_limit
 
 N = NORMAL_FROM
@@ -100,19 +97,3 @@ def test_a_few_large_differences_or_few_that_moved_are_flipped():
     few_moved = np.r_[np.ones(N - 1), np.zeros(N)]
     for own, is_by in ((one_decides, False), (few_moved, False), (np.ones(N), True)):
         assert is_by_limit(own[:, None]).tolist() == [is_by]
-
-
-def test_skewed_means_have_students_interval_from_there_on():
-    values = np.random.default_rng(8).lognormal(0, 1.5, (N, 1))
-    ours, students = interval_of_means(values, "time"), t_interval(*moments(values))
-    assert np.array(ours) == pytest.approx(np.array(students), rel=1e-12)
-
-
-def test_the_limit_of_a_difference_of_percentiles_holds_it():
-    rng, held = np.random.default_rng(10), 0
-    for _ in range(300):
-        first = rng.lognormal(0, 1, N)
-        second = first**0.8 * rng.lognormal(0, 0.6, N)  # the same distribution, correlated
-        low, high = quantile_difference_interval(first, second, 0.95)
-        held += low <= 0 <= high
-    assert 0.91 <= held / 300 <= 0.99

@@ -10,20 +10,20 @@ from ragscore.stats import (
     NO_WORSE,
     SAME,
     interval_of_differences,
-    interval_of_means,
     is_heavy_tailed,
     mcnemar_p,
+    mean_interval,
     minimum_detectable,
     minimum_detectable_rate,
-    moments,
     quantile_interval,
     sign_flip_p,
-    t_interval,
     tango_interval,
     verdict,
     wilson_interval,
 )
-from ragscore.stats.intervals import interval_for_margin
+from ragscore.stats.differences import interval_for_margin
+from ragscore.stats.intervals import interval_from_moments
+from ragscore.stats.moments import moments
 from ragscore.stats.power import EXACT_BELOW
 
 DRAWS = 2_000  # a coverage of .95 is then known to ± .01
@@ -118,7 +118,7 @@ def test_intervals_of_rates_hold_the_rate(rate, n):
 @pytest.mark.parametrize("n", [20, 200])
 @pytest.mark.parametrize("name", MEANS)
 def test_intervals_of_bounded_means_hold_the_mean(name, n):
-    held = coverage(*MEANS[name], n, lambda values: interval_of_means(values, "bounded"))
+    held = coverage(*MEANS[name], n, lambda values: mean_interval(values, "bounded"))
     assert 0.91 <= held <= 0.975
 
 
@@ -131,8 +131,8 @@ def test_intervals_of_long_tailed_times_hold_more_than_students_t(n):
     ours, students = (
         coverage(times, np.exp(0.5), n, interval, 1_000)
         for interval in (
-            lambda values: interval_of_means(values, "time"),
-            lambda values: t_interval(*moments(values)),
+            lambda values: mean_interval(values, "time"),
+            lambda values: interval_from_moments(*moments(values), "time"),
         )
     )
     assert 0.91 <= ours <= 0.975 and ours > students
@@ -161,7 +161,7 @@ def test_intervals_by_group_hold_the_mean_where_ignoring_groups_fails(kind, name
             in_fives,
             mean,
             200,
-            lambda values, of=groups: interval_of_means(values, kind, groups=of),
+            lambda values, of=groups: mean_interval(values, kind, groups=of),
         )
         assert low <= held <= high
 

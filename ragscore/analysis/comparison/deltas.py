@@ -36,7 +36,7 @@ from ragscore.stats import (
     skewness,
     verdict,
 )
-from ragscore.stats.intervals import interval_for_margin
+from ragscore.stats.differences import interval_for_margin
 from ragscore.stats.moments import group_sums
 from ragscore.stats.multiple import exact_below
 from ragscore.stats.power import EXACT_BELOW
