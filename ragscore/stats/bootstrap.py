@@ -134,10 +134,12 @@ def median_difference_interval(
     for times in _times(n_groups, iterations, seed):
         medians = []
         for values, order in zip(sides, orders, strict=True):
-            passed = np.cumsum(times[:, codes[order]], axis=1)
-            half = passed[:, -1:] / 2
-            middle = np.stack([(passed >= half).argmax(axis=1), (passed > half).argmax(axis=1)])
-            medians.append(values[order][middle].mean(axis=0))
+            # resamples one behind the other, each with its values sorted
+            passed = np.cumsum(times[:, codes[order]])
+            ends = passed[n - 1 :: n]
+            middle = (ends + np.append(0, ends[:-1])) / 2
+            places = [np.searchsorted(passed, middle, side) % n for side in ("left", "right")]
+            medians.append(values[order][np.stack(places)].mean(axis=0))
         found.append(medians[1] - medians[0])
     low, high = np.quantile(np.concatenate(found), _tails(confidence))
     return float(low), float(high)
