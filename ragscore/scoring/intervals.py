@@ -229,18 +229,19 @@ def _from_moments(
         if (kind := kind_of(metric)) in ("binary", "bounded"):
             families.setdefault((kind, metric.bounds), []).append(place)
     for (kind, bounds), places in families.items():
-        part = found.of(places)
         least, most = bounds if kind == "bounded" else (0.0, 1.0)
         width, off = most - least, ROUNDING * (bounds[1] - bounds[0])
         unit_low, unit_high = interval_from_moments(
-            (part.mean - least) / width,
-            part.std / width,
-            part.n.astype(np.float64),
+            (found.mean[:, places] - least) / width,
+            found.std[:, places] / width,
+            found.n[:, places].astype(np.float64),
             kind,
             confidence,
         )
         low[:, places], high[:, places] = least + width * unit_low, least + width * unit_high
-        is_free[:, places] = (part.min < bounds[0] - off) | (part.max > bounds[1] + off)
+        is_free[:, places] = (found.min[:, places] < bounds[0] - off) | (
+            found.max[:, places] > bounds[1] + off
+        )
     is_free &= found.n > 0
     by_t = is_free & (found.n >= NORMAL_FROM)
     low[by_t], high[by_t] = interval_from_moments(

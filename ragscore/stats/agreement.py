@@ -138,18 +138,23 @@ def krippendorff_alpha(
     check_choice(scale, SCALES, "scale")
     codes, points = _codes(_array(ratings), is_numeric=scale != "nominal")
     if codes.ndim != 2:
-        allowed = "one row per item, one column per rater"
-        raise DataError(f"found {codes.ndim} dimensions", field="ratings", allowed=allowed)
+        raise DataError(
+            f"found {codes.ndim} dimensions",
+            field="ratings",
+            allowed="one row per item, one column per rater",
+        )
     is_rated = (codes >= 0).sum(axis=1) > 1
     rated, size = np.sort(codes[is_rated], axis=1), len(points)  # -1 first
-    n_given, left, right = (rated >= 0).sum(axis=1), *np.triu_indices(rated.shape[1], 1)
-    counts = _counted(len(rated), size, np.nonzero(rated >= 0)[0], rated[rated >= 0], 1.0)
+    counts = np.zeros((len(rated), size))
+    np.add.at(counts, (np.nonzero(rated >= 0)[0], rated[rated >= 0]), 1.0)
     # how often each item has each pair of unlike values
+    left, right = np.triu_indices(rated.shape[1], 1)
     item, pair = np.nonzero((rated[:, left] >= 0) & (rated[:, left] != rated[:, right]))
     unlike = rated[item, left[pair]] * size + rated[item, right[pair]]
     kinds, kind = np.unique(unlike, return_inverse=True)
     low, high = np.divmod(kinds, max(size, 1))
-    pairs = _counted(len(rated), len(kinds), item, kind, 2 / (n_given - 1)[item])
+    pairs = np.zeros((len(rated), len(kinds)))
+    np.add.at(pairs, (item, kind), 2 / (counts.sum(axis=1) - 1)[item])
 
     def alpha(sums: Values) -> Values:
         given, apart = sums[:, :size], sums[:, size:]
@@ -189,12 +194,6 @@ def rank_correlation(
     return _jackknifed(pearson, parts, 0, groups, confidence)
 
 
-def _counted(n: int, width: int, rows: Codes, places: Codes, weight: Values | float) -> Values:
-    found = np.zeros((n, width))
-    np.add.at(found, (rows, places), weight)
-    return found
-
-
 def _ranks(numbers: Values) -> Values:
     """Return ranks from 1, equal numbers with the mean of theirs."""
     _, codes, counts = np.unique(numbers, return_inverse=True, return_counts=True)
@@ -212,9 +211,11 @@ def _of_two(
     """
     sides = [_array(side) for side in (first, second)]
     if sides[0].ndim != 1 or sides[0].shape != sides[1].shape:
-        allowed = "two lists with one rating per item each"
-        text = f"found shapes {sides[0].shape} and {sides[1].shape}"
-        raise DataError(text, field="ratings", allowed=allowed)
+        raise DataError(
+            f"found shapes {sides[0].shape} and {sides[1].shape}",
+            field="ratings",
+            allowed="two lists with one rating per item each",
+        )
     codes, points = _codes(np.column_stack(sides), is_numeric=is_numeric)
     is_rated, size = (codes >= 0).all(axis=1), len(points)
     one, two = codes[is_rated].T
@@ -277,12 +278,15 @@ def _codes(found: npt.NDArray[np.generic], *, is_numeric: bool) -> tuple[Codes, 
 
     Points are numbers scaled to 0..1, distances kept, or the positions of texts.
     """
-    is_there = np.array([one is not None and one == one for one in found.ravel()], dtype=bool)
-    is_there = is_there.reshape(found.shape)
+    is_known = [one is not None and one == one for one in found.ravel()]
+    is_there = np.array(is_known, dtype=bool).reshape(found.shape)
     if found.dtype == object:
         if is_numeric:
-            allowed = "numbers, for distances between them"
-            raise DataError("found ratings that are no numbers", field="ratings", allowed=allowed)
+            raise DataError(
+                "found ratings that are no numbers",
+                field="ratings",
+                allowed="numbers, for distances between them",
+            )
         found = found.astype(np.str_)
     values, place = np.unique(found[is_there], return_inverse=True)
     codes = np.full(found.shape, -1, dtype=np.int64)

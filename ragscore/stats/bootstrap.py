@@ -48,8 +48,9 @@ def bootstrap_mean(
         raise DataError(f"found {iterations!r}", field="iterations", allowed="at least 1")
     check_share(confidence, "confidence")
     if not 0 <= seed < 2**64:
-        allowed = "a whole number from 0, below 2^64"
-        raise DataError(f"found {seed!r}", field="seed", allowed=allowed)
+        raise DataError(
+            f"found {seed!r}", field="seed", allowed="a whole number from 0, below 2^64"
+        )
     check_choice(method, METHODS, "method")
     found = np.asarray(values, dtype=np.float64).ravel()
     known = found[~np.isnan(found)]

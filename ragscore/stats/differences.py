@@ -162,10 +162,9 @@ def quantile_difference_interval(
     """Return the interval of the difference of two runs' quantiles (second − first).
 
     Percentile interval of the difference over resamples of whole queries; queries without a value
-    in both are left out. NaN where q has no interval of its own: resamples can't
-    reach beyond the values seen. From 1,000 queries (`NORMAL_FROM`) the intervals of both quantiles are put
-    together instead (Zou and Donner 2008, doi:10.1002/sim.3095), with the correlation of lying
-    above them.
+    in both are left out. NaN where q has no interval of its own: resamples can't reach beyond the
+    values seen. From 1,000 queries (`NORMAL_FROM`) the intervals of both quantiles are put together
+    instead (Zou and Donner 2008, doi:10.1002/sim.3095), with the correlation of lying above them.
     """
     both = np.column_stack(
         [np.asarray(first, dtype=np.float64).ravel(), np.asarray(second, dtype=np.float64).ravel()]

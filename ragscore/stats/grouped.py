@@ -6,7 +6,7 @@ groupby sorts it once for each. Sums run over the sorted values: the order of ro
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -68,10 +68,6 @@ class Statistics:
     p50: Values
     p95: Values
     max: Values
-
-    def of(self, columns: Sequence[int]) -> Self:
-        """Return the statistics of some of the columns."""
-        return type(self)(*(getattr(self, field.name)[:, columns] for field in fields(self)))
 
 
 def statistics(columns: Sequence[Values], grouping: Grouping) -> Statistics:

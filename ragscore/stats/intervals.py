@@ -87,7 +87,13 @@ def mean_interval(
     columns = as_columns(values)
     least, width = (bounds[0], bounds[1] - bounds[0]) if kind == "bounded" else (0.0, 1.0)
     if kind == "bounded":
-        _check_bounds(columns, bounds)
+        known, off = columns[~np.isnan(columns)], 1e-9 * width
+        if ((known < least - off) | (known > bounds[1] + off)).any():
+            raise DataError(
+                f"found values from {known.min():g} to {known.max():g}",
+                field="values",
+                allowed=f"{least:g} to {bounds[1]:g}",
+            )
     scaled = (columns - least) / width
     mean, std, n = moments(scaled)
     error, units = standard_error(scaled, groups)
@@ -143,19 +149,3 @@ def _normal_quantile(confidence: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri((1 + confidence) / 2))
-
-
-def _check_bounds(columns: Values, bounds: tuple[float, float]) -> None:
-    if not bounds[0] < bounds[1]:
-        raise DataError(
-            f"found {bounds}", field="bounds", allowed="the least and the largest value"
-        )
-    known = columns[~np.isnan(columns)]
-    least, largest = known.min(initial=bounds[0]), known.max(initial=bounds[1])
-    off = 1e-9 * (bounds[1] - bounds[0])
-    if least < bounds[0] - off or largest > bounds[1] + off:
-        raise DataError(
-            f"found values from {least:g} to {largest:g}",
-            field="values",
-            allowed=f"{bounds[0]:g} to {bounds[1]:g}",
-        )

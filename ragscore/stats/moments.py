@@ -35,12 +35,6 @@ def check_share(value: float, field: str) -> None:
 def as_columns(values: npt.ArrayLike) -> Values:
     """Return values as a matrix, one column per metric; a plain array is one column."""
     found = np.asarray(values, dtype=np.float64)
-    if found.ndim > 2:
-        raise DataError(
-            f"found {found.ndim} dimensions",
-            field="values",
-            allowed="one row per query, one column per metric",
-        )
     return found[:, None] if found.ndim < 2 else found
 
 

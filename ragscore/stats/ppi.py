@@ -124,7 +124,7 @@ def ppi_difference(
     found = _with_t(estimate, parts, units, confidence)
     if width is None:
         return found
-    if found.n and np.isnan(found.low) and not _varies(found):
+    if found.n and np.isnan(found.low):
         half = width * float(wilson_interval(np.zeros(1), units[1:], confidence)[1][0])
         found = replace(found, low=found.value - half, high=found.value + half)
     low, high = np.clip([found.low, found.high], -width, width).tolist()
@@ -143,8 +143,11 @@ def _estimate(
     """
     f, y = (np.asarray(one, dtype=np.float64).ravel() for one in (predictions, labels))
     if f.shape != y.shape:
-        text = f"found {len(f)} predictions and {len(y)} labels"
-        raise DataError(text, field="labels", allowed="one per prediction, NaN where there is none")
+        raise DataError(
+            f"found {len(f)} predictions and {len(y)} labels",
+            field="labels",
+            allowed="one per prediction, NaN where there is none",
+        )
     if weight is not None and not 0 <= weight <= 1:
         raise DataError(f"found {weight!r}", field="weight", allowed="0 to 1")
     is_known = ~np.isnan(f)
@@ -153,8 +156,11 @@ def _estimate(
     has_label = ~np.isnan(y)
     own, judged, others = y[has_label], f[has_label], f[~has_label]
     if ((own < least - 1e-9) | (own > most + 1e-9)).any():
-        text = f"found labels from {own.min():g} to {own.max():g}"
-        raise DataError(text, field="labels", allowed=f"{least:g} to {most:g}")
+        raise DataError(
+            f"found labels from {own.min():g} to {own.max():g}",
+            field="labels",
+            allowed=f"{least:g} to {most:g}",
+        )
     sides = np.column_stack([~has_label, has_label]).astype(np.float64)
     n_others, n = len(others), len(own)
     if not n:
@@ -162,7 +168,9 @@ def _estimate(
         return nothing, np.full(2, np.nan), np.full(2, np.nan)
     tuned, value, terms = 0.0, float(own.mean()), np.zeros_like(sides)
     if n > 1 and n_others > 1:
-        tuned = _best_weight(f, judged, own) if weight is None else float(weight)
+        variance, covariance = float(f.var(ddof=1)), float(np.cov(own, judged)[0, 1])
+        best = covariance / ((1 + n / n_others) * variance) if variance > 0 else 0.0
+        tuned = float(np.clip(best, 0, 1)) if weight is None else float(weight)
     if tuned:
         value += tuned * float(others.mean() - judged.mean())
         terms[~has_label, 0] = tuned * (others - others.mean()) / n_others
@@ -185,22 +193,9 @@ def _estimate(
     return Corrected(value, np.nan, np.nan, error, tuned, n, n_others, effective), parts, units
 
 
-def _best_weight(f: Values, judged: Values, labels: Values) -> float:
-    """Return the weight that makes the variance least, by all predictions and the labelled ones."""
-    variance, n = float(f.var(ddof=1)), len(labels)
-    if not variance > 0:
-        return 0.0
-    covariance = float(np.cov(labels, judged)[0, 1])
-    return float(np.clip(covariance / ((1 + n / (len(f) - n)) * variance), 0, 1))
-
-
-def _varies(found: Corrected) -> bool:
-    return found.error > NO_SPREAD * (1 + abs(found.value))
-
-
 def _with_t(found: Corrected, parts: Values, units: Values, confidence: float) -> Corrected:
     """Return the estimate with Student's interval; NaN where nothing varies."""
-    if not _varies(found):
+    if not found.error > NO_SPREAD * (1 + abs(found.value)):
         return found
     share = parts / parts.sum()
     df = 1 / (share[share > 0] ** 2 / (units - 1)[share > 0]).sum()

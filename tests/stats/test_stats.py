@@ -165,9 +165,9 @@ def test_the_bounded_interval_is_students_t_far_from_the_ends():
 
 
 def test_a_value_outside_the_bounds_is_refused():
-    with refused("0 to 4", "0 to 1", field="values"):
+    with refused("0.2 to 4", "0 to 1", field="values"):
         mean_interval([0.2, 4], "bounded")
-    with refused("(1, 1)", field="bounds"):
+    with refused("0.2", "1 to 1", field="values"):
         mean_interval([0.2], "bounded", bounds=(1, 1))
 
 
