@@ -119,11 +119,10 @@ def golden_health(
     ordered = narrowed(golden, queries=golden.queries.sort_values("query_id"))
     judged = [name for name in metric_columns(rows) if name.startswith("judged@")]
     parts = [
-        _clustered(by_id, codes).assign(by=by)
+        _clustered(by_id, codes).assign(by=by, n_effective=lambda of: of["n"] / of["design_effect"])
         for by, codes in (("group", _groups(ordered)), ("source", _sources(ordered)))
     ]
     table = pd.concat(parts, ignore_index=True)
-    table["n_effective"] = table["n"] / table["design_effect"]
     order = np.argsort(by_id.columns.get_indexer(pd.Index(table["run_id"])), kind="stable")
     table = table.iloc[order].reset_index(drop=True)
     return GoldenHealth(

@@ -18,7 +18,6 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import name_list
 from ragscore.scoring.judgments import FAILED
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
-from ragscore.stats.agreement import Agreement
 
 CRITERION = "relevance"
 _IDS = ("chunk_id", "doc_id")
@@ -197,15 +196,13 @@ def _row(wide: pd.DataFrame, a: str, b: str | None, min_grade: int) -> dict[str,
             f"{name}_low": float(low[0]),
             f"{name}_high": float(high[0]),
         }
-    found: dict[str, Agreement | None] = {"kappa": None, "weighted_kappa": None}
+    found = {"alpha": krippendorff_alpha(values, "ordinal", groups=groups)}
     if b is not None:
         good = values >= min_grade
-        found = {
-            "kappa": cohen_kappa(good[:, 0], good[:, 1], groups=groups),
-            "weighted_kappa": weighted_kappa(*values.T, groups=groups),
-        }
-    found["alpha"] = krippendorff_alpha(values, "ordinal", groups=groups)
-    for name, one in found.items():
+        found["kappa"] = cohen_kappa(good[:, 0], good[:, 1], groups=groups)
+        found["weighted_kappa"] = weighted_kappa(*values.T, groups=groups)
+    for name in ("kappa", "weighted_kappa", "alpha"):
+        one = found.get(name)
         ends = (np.nan, np.nan, np.nan) if one is None else (one.value, one.low, one.high)
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
     return row

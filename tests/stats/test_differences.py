@@ -25,11 +25,6 @@ def test_differences_stay_inside_their_width():
     assert (low[0], high[0]) == (-1, 1)
 
 
-@pytest.mark.parametrize("kind", ["binary", "bounded", "time"])
-def test_no_difference_has_no_interval(kind):
-    assert np.isnan(interval_of_differences(np.full((4, 1), np.nan), kind)).all()
-
-
 def test_copies_of_a_query_add_nothing():
     # Every query three times: a design effect of 3 (but for n/(n−1)), and as many degrees of
     # freedom as queries.

@@ -225,19 +225,6 @@ def test_corrected_differences_follow_the_formula_with_groups_and_without(rows, 
         assert -10 <= found.low <= found.high <= 10
 
 
-@given(DIFFERENCES)
-def test_groups_of_one_are_no_groups(rows):
-    f = [float(row[0]) for row in rows]
-    y = [np.nan if row[1] is None else float(row[1]) for row in rows]
-    alone = ppi_difference(f, y)
-    for groups in (np.full(len(f), -1), np.arange(len(f))):
-        found = ppi_difference(f, y, groups=groups)
-        assert (found.value, found.weight) == (alone.value, alone.weight)
-        assert found.error == pytest.approx(alone.error) and found.low == pytest.approx(
-            alone.low, nan_ok=True
-        )
-
-
 def test_labels_that_never_differ_are_no_certainty():
     judge = np.tile([0.0, 1, 0, -1], 50)
     labels = np.where(np.arange(200) < 40, 0.0, np.nan)
