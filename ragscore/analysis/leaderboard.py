@@ -32,7 +32,8 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
-from ragscore.stats import ALPHA, UNSURE
+from ragscore.stats.multiple import ALPHA
+from ragscore.stats.verdicts import UNSURE
 
 COLUMNS = [
     "metric", "run_id", "is_reported", "rank", "statistic", "value", "low", "high", "n",

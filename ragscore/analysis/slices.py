@@ -32,7 +32,8 @@ from ragscore.scoring.intervals import (
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.modes import is_by_mode, response_modes, shared_modes, with_modes
 from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
-from ragscore.stats import moments, welch
+from ragscore.stats.moments import moments
+from ragscore.stats.paired import welch
 
 MIN_N = 10  # queries: a slice of fewer is starred
 MEANS = (

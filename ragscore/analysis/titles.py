@@ -18,7 +18,7 @@ from ragscore.scoring.metrics.table import by_aspect
 from ragscore.scoring.modes import is_by_mode
 from ragscore.scoring.primary import REFUSALS
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts
-from ragscore.stats import MIXED, UNSURE, WORDS
+from ragscore.stats.verdicts import MIXED, UNSURE, WORDS
 
 Question = Any
 SURE = [word for word in WORDS if word not in (MIXED, UNSURE)]

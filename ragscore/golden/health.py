@@ -23,15 +23,9 @@ from ragscore.scoring.level import choose_level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.rules import targets_at
 from ragscore.scoring.summary import metric_columns, summarize
-from ragscore.stats import (
-    design_effect,
-    inflation,
-    minimum_detectable,
-    moments,
-    paired_error,
-    queries_needed,
-)
-from ragscore.stats.paired import alike_units
+from ragscore.stats import minimum_detectable, queries_needed
+from ragscore.stats.moments import design_effect, moments
+from ragscore.stats.paired import alike_units, paired_error
 
 Integers = npt.NDArray[np.int64]
 
@@ -66,8 +60,8 @@ class GoldenHealth(FramesResult, JsonResult):
     effective
         One row per run and `by` (group: paraphrases; source: queries linked by a shared document,
         also over a third one): `n` measured queries, `n_clusters`, `largest` cluster,
-        `design_effect` (by how much clustering inflates the variance of the mean; NaN where nothing
-        varies), `n_effective` = n / design_effect, at most n.
+        `design_effect` (by how much clustering inflates the variance of the mean, at least 1; NaN
+        where nothing varies), `n_effective` = n / design_effect.
     needed
         One row per pair of runs (`run_baseline`, `run_candidate`) and `difference`: mean `delta`
         (candidate − baseline) and `sd` of the paired differences over `n` queries; `design_effect`
@@ -122,11 +116,10 @@ def golden_health(
     ordered = narrowed(golden, queries=golden.queries.sort_values("query_id"))
     judged = [name for name in metric_columns(rows) if name.startswith("judged@")]
     parts = [
-        _clustered(by_id, codes).assign(by=by)
+        _clustered(by_id, codes).assign(by=by, n_effective=lambda of: of["n"] / of["design_effect"])
         for by, codes in (("group", _groups(ordered)), ("source", _sources(ordered)))
     ]
     table = pd.concat(parts, ignore_index=True)
-    table["n_effective"] = table["n"] / table["design_effect"].clip(lower=1)
     order = np.argsort(by_id.columns.get_indexer(pd.Index(table["run_id"])), kind="stable")
     table = table.iloc[order].reset_index(drop=True)
     return GoldenHealth(
@@ -281,7 +274,7 @@ def _needed(
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
     mean, std, n = moments(change)
     groups = shared_only(_groups(golden))
-    effect = inflation(change, groups)
+    effect = np.fmax(design_effect(change, groups), 1.0)
     detectable = minimum_detectable(paired_error(change, groups), alike_units(change, groups))
     difference = np.asarray(differences, dtype=np.float64)[None, :]
     spread = np.broadcast_to(std[:, None], (len(std), difference.shape[1]))

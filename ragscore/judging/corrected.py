@@ -21,13 +21,9 @@ from ragscore.judging.run import Judged
 from ragscore.scoring.intervals import Groups, shared_only
 from ragscore.scoring.metrics import NOTHING_DECLARED, Bounds
 from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
-from ragscore.stats import (
-    LEAST_LABELS,
-    paired_interval,
-    ppi_difference,
-    ppi_mean,
-    welch,
-)
+from ragscore.stats import paired_interval, ppi_difference, ppi_mean
+from ragscore.stats.paired import welch
+from ragscore.stats.ppi import LEAST_LABELS
 
 UNLIKELY = 0.01  # a smaller p means that the labelled answers are no random sample
 MEANS = (
@@ -130,10 +126,7 @@ def _mean(
     refused = _refusal(value, has_label, groups, random)
     if refused is not None:
         return [*row, *[np.nan] * 5, refused]
-    found = ppi_mean(
-        value[has_label], truth[has_label], value[~has_label], bounds=bounds,
-        groups=None if groups is None else np.concatenate([groups[has_label], groups[~has_label]]),
-    )  # fmt: skip
+    found = ppi_mean(value, truth, bounds=bounds, groups=groups)
     return [*row, found.value, found.low, found.high, found.weight, found.effective_n, None]
 
 

@@ -38,7 +38,7 @@ from ragscore.plot.style import (
 from ragscore.plot.theme import inks, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.summary import slice_texts
-from ragscore.stats import UNSURE
+from ragscore.stats.verdicts import UNSURE
 
 OUTCOME_COLOURS = {"win": "#009E73", "loss": "#E69F00", "regression": "#D55E00", "draw": "#BBBBBB"}
 _OUTCOME_HATCHES = {

@@ -24,7 +24,7 @@ from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.element import Mounted, digest
 from ragscore.reporting.figures import Figure, image
 from ragscore.reporting.summary import Card, Summary
-from ragscore.stats import WORDS
+from ragscore.stats.verdicts import WORDS
 
 OPEN = 3  # sections that are unfolded at first, where at most two runs are compared
 QUERIES, NAME = "queries", 28  # id of the explorer's section

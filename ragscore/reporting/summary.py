@@ -20,7 +20,7 @@ from ragscore.frames.tables import SIGNS
 from ragscore.reporting.frames import ReportFrames
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import table_kind
-from ragscore.stats import UNSURE, WORDS
+from ragscore.stats.verdicts import UNSURE, WORDS
 
 SENTENCES = {
     "better": "{0} is better than {1}",

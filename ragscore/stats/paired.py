@@ -179,7 +179,7 @@ def paired_interval(
     degrees of freedom. Metrics with bounds stay within their width. Equal differences are never
     certainty: the interval then leaves room for differing queries that weren't seen, z² / (n + z²)
     of the width for n queries (or groups), and z / √n of the difference, as n equal signs do;
-    without bounds there is none (NaN). Arguments as in `interval_of_means`.
+    without bounds there is none (NaN). Arguments as in `mean_interval`.
     """
     columns = as_columns(differences)
     mean, std, n = moments(columns)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.stats import interval_of_means
+from ragscore.stats import mean_interval
 from tests.messages import refused, says, warned
 
 # c1: right, wrong, right; c2: wrong, wrong; c3: right
@@ -83,7 +83,7 @@ def test_each_conversation_counts_alike_in_the_mean_of_their_means(ev):
     row = ev.conversations("hit@1").table.iloc[0]
     # (2/3 + 0 + 1) / 3, of three conversations
     assert row["n_conversations"] == 3 and row["mean_of_conversations"] == pytest.approx(5 / 9)
-    low, high = interval_of_means([2 / 3, 0, 1], "bounded")
+    low, high = mean_interval([2 / 3, 0, 1], "bounded")
     found = row[["low_of_conversations", "high_of_conversations"]].tolist()
     assert found == pytest.approx([low[0], high[0]])
 

@@ -18,7 +18,7 @@ from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.slices import compare_slices
-from ragscore.stats import interval_of_means
+from ragscore.stats import mean_interval
 from tests.messages import refused, warned
 
 SHARED = next(
@@ -157,7 +157,7 @@ def test_paraphrases_count_together(write_golden):
         ["can't tell"],
     ]
     values = np.array([1.0] * 8 + [0.0] * 8)
-    low, high = interval_of_means(values, "binary", groups=np.repeat([0, 1], 8))
+    low, high = mean_interval(values, "binary", groups=np.repeat([0, 1], 8))
     assert together.table[["low", "high"]].iloc[0].tolist() == [low[0], high[0]]
 
 

@@ -11,7 +11,8 @@ from scipy.stats import norm
 import ragscore as rs
 from ragscore.analysis.slices import compare_slices, slice_means
 from ragscore.scoring.summary import summarize
-from ragscore.stats import interval_of_means, welch
+from ragscore.stats import mean_interval
+from ragscore.stats.paired import welch
 from tests.messages import refused
 
 
@@ -62,7 +63,7 @@ def test_a_slice_stands_beside_the_rest_of_the_run(uneven):
     values = scores["hit@5"].to_numpy()
     _, low, high, p = welch(values, golden.queries["difficulty"].eq("hard").to_numpy())
     assert row[["delta_low", "delta_high", "p"]].tolist() == [low[0], high[0], p[0]]
-    low, high = interval_of_means(values[20:40], "binary")
+    low, high = mean_interval(values[20:40], "binary")
     assert (row["low"], row["high"]) == (low[0], high[0])
 
 

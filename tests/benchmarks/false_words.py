@@ -21,7 +21,7 @@ from ragscore.analysis.comparison.align import AlignedScores, align
 from ragscore.analysis.comparison.deltas import aspects, figures, level_together, paired_deltas
 from ragscore.analysis.leaderboard import level_of_all
 from ragscore.scoring.intervals import query_clusters, shared_only
-from ragscore.stats import UNSURE, overall_word
+from ragscore.stats.verdicts import UNSURE, overall_word
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 ALIKE = 0.5  # the chance that a query of a cluster is its cluster's first query once more

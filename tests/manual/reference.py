@@ -151,7 +151,6 @@ CONSTANTS = {
     "plot.PALETTE": "The colours of pictures, which differ in grey prints, too.",
     "stats.ALPHA": "The share of false claims that a set of verdicts allows.",
     "stats.DIRECTIONS": "Direction of better values -> the words for a gain and a loss.",
-    "stats.LEAST_LABELS": "The fewest labels by which a judge's mean is corrected.",
     "stats.MIXED": "The word where primary metrics of one aspect contradict each other.",
     "stats.NORMAL_FROM": "Queries, or groups of them, a side from which tests go by their normal"
     " limit and means by t.",

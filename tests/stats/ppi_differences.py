@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from ragscore.stats import LEAST_LABELS, paired_interval, ppi_difference
+from ragscore.stats import paired_interval, ppi_difference
+from ragscore.stats.ppi import LEAST_LABELS
 
 Values = npt.NDArray[np.float64]
 

@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
-from ragscore.stats import (
-    count_moves,
-    mcnemar_p,
-    paired_interval,
-    paired_p,
-    sign_flip_p,
-    tango_interval,
-    welch,
-)
-from ragscore.stats.paired import alike_units
+from ragscore.stats import mcnemar_p, paired_interval, sign_flip_p, tango_interval
+from ragscore.stats.paired import alike_units, count_moves, paired_p, welch
 
 DIFFERENCES = st.lists(st.integers(-4, 4).map(lambda value: value / 4), min_size=1, max_size=24)
 LONG_DIFFERENCES = st.lists(

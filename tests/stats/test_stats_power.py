@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.power import TTestPower
 
-from ragscore.stats import flip_rate, is_heavy_tailed, minimum_detectable, queries_needed
+from ragscore.stats import minimum_detectable, queries_needed
+from ragscore.stats.paired import is_heavy_tailed
+from ragscore.stats.power import flip_rate
 
 Z = 1.959963985 + 0.841621234  # z_.975 + z_.8
 

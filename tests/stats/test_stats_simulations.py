@@ -18,17 +18,17 @@ from scipy.stats import binom
 import ragscore as rs
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.stats import (
-    UNSURE,
-    interval_of_means,
-    is_heavy_tailed,
+    mean_interval,
     minimum_detectable,
-    moments,
     paired_interval,
     quantile_interval,
-    t_interval,
     tango_interval,
     wilson_interval,
 )
+from ragscore.stats.intervals import interval_from_moments
+from ragscore.stats.moments import moments
+from ragscore.stats.paired import is_heavy_tailed
+from ragscore.stats.verdicts import UNSURE
 
 DRAWS = 2_000  # a coverage of .95 is then known to ± .01
 
@@ -121,7 +121,7 @@ def test_intervals_of_rates_hold_the_rate(rate, n):
 @pytest.mark.parametrize("n", [20, 200])
 @pytest.mark.parametrize("name", MEANS)
 def test_intervals_of_bounded_means_hold_the_mean(name, n):
-    held = coverage(*MEANS[name], n, lambda values: interval_of_means(values, "bounded"))
+    held = coverage(*MEANS[name], n, lambda values: mean_interval(values, "bounded"))
     assert 0.91 <= held <= 0.975
 
 
@@ -134,8 +134,8 @@ def test_intervals_of_long_tailed_times_hold_more_than_students_t(n):
     ours, students = (
         coverage(times, np.exp(0.5), n, interval, 1_000)
         for interval in (
-            lambda values: interval_of_means(values, "time"),
-            lambda values: t_interval(*moments(values)),
+            lambda values: mean_interval(values, "time"),
+            lambda values: interval_from_moments(*moments(values), "time"),
         )
     )
     assert 0.91 <= ours <= 0.975 and ours > students
@@ -164,7 +164,7 @@ def test_intervals_by_group_hold_the_mean_where_ignoring_groups_fails(kind, name
             in_fives,
             mean,
             200,
-            lambda values, of=groups: interval_of_means(values, kind, groups=of),
+            lambda values, of=groups: mean_interval(values, kind, groups=of),
         )
         assert low <= held <= high
 

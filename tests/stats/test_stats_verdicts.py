@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragscore.stats import UNSURE, joint_word, overall_word, words
+from ragscore.stats.verdicts import UNSURE, joint_word, overall_word, words
 
 
 def test_an_interval_that_leaves_out_0_has_a_word():

@@ -51,7 +51,7 @@ from ragscore.scoring.rules import LEVELS, Rule, targets_by_level
 from ragscore.scoring.score import score
 from ragscore.scoring.turns import with_turns
 from ragscore.scoring.value_states import chosen_columns, metric_columns
-from ragscore.stats import overall_word
+from ragscore.stats.verdicts import overall_word
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
 RANKS = ["rank_baseline", "rank_candidate"]

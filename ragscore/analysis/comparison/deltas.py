@@ -21,21 +21,12 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.primary import aspects_of
-from ragscore.stats import (
-    ALPHA,
-    UNSURE,
-    is_heavy_tailed,
-    joint_word,
-    level_of_each,
-    minimum_detectable,
-    paired_error,
-    paired_interval,
-    paired_p,
-    quantile_difference_interval,
-    skewness,
-    words,
-)
-from ragscore.stats.paired import alike_units
+from ragscore.stats import level_of_each, minimum_detectable, paired_interval
+from ragscore.stats.bootstrap import median_difference_interval
+from ragscore.stats.moments import skewness
+from ragscore.stats.multiple import ALPHA
+from ragscore.stats.paired import alike_units, is_heavy_tailed, paired_error, paired_p
+from ragscore.stats.verdicts import UNSURE, joint_word, words
 
 FIGURES = ("baseline", "candidate", "delta", "low", "high")
 ASPECT_COLUMNS = ("aspect", "metrics", "verdict", "sentence")
@@ -67,7 +58,8 @@ def figures(
         sides = [side[is_known[:, place], place] for side in (a, b)]
         found["baseline"][place], found["candidate"][place] = map(np.median, sides)
         found["delta"][place] = found["candidate"][place] - found["baseline"][place]
-        ends = quantile_difference_interval(*sides, 0.5, confidence=1 - level[place])
+        own = None if groups is None else groups[is_known[:, place]]
+        ends = median_difference_interval(*sides, 1 - level[place], own)
         found["low"][place], found["high"][place] = ends
     families: dict[tuple[str, tuple[float, float], float, bool], list[int]] = {}
     for place in np.flatnonzero(~is_timed):

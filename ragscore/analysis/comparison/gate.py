@@ -24,7 +24,7 @@ from ragscore.frames.render import decimals_beside, decimals_within, dump, shown
 from ragscore.frames.tables import SIGNS, Display, Table
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import ROUNDING
-from ragscore.stats import UNSURE
+from ragscore.stats.verdicts import UNSURE
 
 RULES = ("threshold", "interval")
 UNDECIDED = ("pass", "fail")

@@ -34,7 +34,7 @@ from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import Rule
-from ragscore.stats import overall_word
+from ragscore.stats.verdicts import overall_word
 
 OUTCOMES = (
     "win", "loss", "regression", "draw", "both_miss", "no_target", "only_baseline",

@@ -17,7 +17,8 @@ from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import check_known, plural
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import metric_columns
-from ragscore.stats import cosine_matrix, moments
+from ragscore.stats.moments import moments
+from ragscore.stats.similarity import cosine_matrix
 
 Vectors = npt.NDArray[np.float64]
 Embed = Callable[[list[str]], npt.ArrayLike]

@@ -14,7 +14,8 @@ from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.metrics import parse_label
-from ragscore.stats import quantile_difference_interval, tango_interval
+from ragscore.stats import tango_interval
+from ragscore.stats.bootstrap import median_difference_interval
 from tests.messages import refused
 
 
@@ -71,7 +72,7 @@ def test_times_have_the_difference_of_their_medians():
     quick, slow = [10.0 + n for n in range(12)], [20.0 + n for n in range(11)] + [900.0]
     row = deltas_of("latency_ms", quick, slow, ["latency_ms"])
     assert row[["baseline", "candidate", "delta"]].tolist() == [15.5, 25.5, 10.0]
-    assert row[["low", "high"]].tolist() == [*quantile_difference_interval(quick, slow, 0.5)]
+    assert row[["low", "high"]].tolist() == [*median_difference_interval(quick, slow)]
     assert (row["verdict"], row["statistic"]) == ("worse", "median")
     few = deltas_of("latency_ms", [10.0] * 5, [12.0] * 5, ["latency_ms"])
     assert np.isnan(few["low"]) and few["verdict"] == "can't tell"
