@@ -287,8 +287,10 @@ def _needed(
     spread = np.broadcast_to(std[:, None], (len(std), difference.shape[1]))
     if metric.kind == "binary":  # the share of queries that change stays
         share = spread**2 + mean[:, None] ** 2
-        spread = np.sqrt(np.maximum(share - difference**2, 0.0))
+        spread = np.sqrt(np.maximum(share - difference**2, 1e-12))
     n_needed = np.ceil(queries_needed(difference, spread) * effect[:, None])
+    if metric.kind == "binary":  # of 5 that changed, all one way, the exact p is .0625
+        n_needed = np.fmax(n_needed, np.ceil(6 / np.maximum(share, 1e-12)))
     n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
     pairs = pd.DataFrame({
         "run_baseline": values.columns[first], "run_candidate": values.columns[second],
