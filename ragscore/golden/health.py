@@ -277,11 +277,11 @@ def _needed(
     effect = np.fmax(design_effect(change, groups), 1.0)
     detectable = minimum_detectable(paired_error(change, groups), alike_units(change, groups))
     difference = np.asarray(differences, dtype=np.float64)[None, :]
-    spread = np.broadcast_to(std[:, None], (len(std), difference.shape[1]))
-    if metric.kind == "binary":  # the share of queries that change stays
-        share = spread**2 + mean[:, None] ** 2
-        spread = np.sqrt(np.maximum(share - difference**2, 0.0))
-    n_needed = np.ceil(queries_needed(difference, spread) * effect[:, None])
+    spread, least = std[:, None], np.zeros((len(std), 1))
+    if metric.kind == "binary":  # the share of queries that change stays, and 6 must change:
+        share = np.maximum(std**2 + mean**2, 1e-12)[:, None]  # of 5, all one way, p is .0625
+        spread, least = np.sqrt(np.maximum(share - difference**2, 1e-12)), np.ceil(6 / share)
+    n_needed = np.fmax(np.ceil(queries_needed(difference, spread) * effect[:, None]), least)
     n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
     pairs = pd.DataFrame({
         "run_baseline": values.columns[first], "run_candidate": values.columns[second],

@@ -17,14 +17,7 @@ from scipy.stats import binom
 
 import ragscore as rs
 from ragscore.analysis.leaderboard import leaderboard
-from ragscore.stats import (
-    mean_interval,
-    minimum_detectable,
-    paired_interval,
-    quantile_interval,
-    tango_interval,
-    wilson_interval,
-)
+from ragscore.stats import mean_interval, minimum_detectable, paired_interval, quantile_interval, tango_interval, wilson_interval
 from ragscore.stats.intervals import interval_from_moments
 from ragscore.stats.moments import moments
 from ragscore.stats.paired import is_heavy_tailed
