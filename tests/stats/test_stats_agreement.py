@@ -13,7 +13,14 @@ from scipy.stats import t as students
 from stats.agreement_clusters import coverage
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from ragscore.stats import cohen_kappa, gwet_ac1, krippendorff_alpha, rank_correlation, weighted_kappa, wilson_interval
+from ragscore.stats import (
+    cohen_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    rank_correlation,
+    weighted_kappa,
+    wilson_interval,
+)
 from tests.messages import refused
 
 POINTS = st.integers(0, 5).map(float)
