@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,9 +39,6 @@ from ragscore.reporting.explorer.order import Runs, changes_of, listed_of, read_
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.policies import Policies, read_refusals, resolve_policies
 from ragscore.scoring.summary import Slicing
-
-if TYPE_CHECKING:
-    from ragscore.evaluation import Evaluation
 
 LARGEST = 20  # rows of the plain table
 MAX_QUERIES = 1_000  # with texts about 4 MB, which a page opens within half a second
@@ -202,16 +199,15 @@ def explore_comparison(
         cmp.level, resolve_policies(cmp.profile, Policies(**cmp.policies)), cmp.rule,
         bool(cmp.profile and cmp.profile.score_refusals), cmp.declared,
     )  # fmt: skip
-    word = "" if cmp.profile else cmp.overall
-    verdict = [_counts(cmp, word), *cmp._aspect_lines(), describe_matching(cmp.level, cmp.k)]
     title = f"{cmp.candidate} against {cmp.baseline}"
-    return _explorer(
-        runs, title, verdict, "cmp", query, outcome, search, by, texts, max_queries
-    )  # fmt: skip
+    # another harness has no word, and may look at whole lists
+    word, k = ("", None) if cmp.profile else (cmp.overall, cmp.k)
+    verdict = [_counts(cmp, word), *cmp._aspect_lines(), describe_matching(cmp.level, k)]
+    return _explorer(runs, title, verdict, "cmp", query, outcome, search, by, texts, max_queries)
 
 
 def explore_runs(
-    ev: Evaluation, query: str | None, runs: list[str] | str | None, baseline: str | None, *,
+    ev: Any, query: str | None, runs: list[str] | str | None, baseline: str | None, *,
     outcome: list[str] | str | None, search: str, by: Slicing | None, texts: pd.DataFrame | None,
     max_queries: int,
 ) -> Explorer:  # fmt: skip
@@ -220,10 +216,10 @@ def explore_runs(
     It counts what changed from the first run to each of the others. `compare` says what is better.
     """
     given = [] if runs is None else names_of(runs, "runs")
-    refuse_without_rows([*given, *([] if baseline is None else [baseline])], ev.reported)
-    names = run_names(ev.results.runs, given or ev.run_ids)
-    names = list(dict.fromkeys([*run_names(ev.results.runs, [baseline] if baseline else []),
-                                *names]))  # fmt: skip
+    first = [] if baseline is None else [baseline]
+    refuse_without_rows([*first, *given], ev.reported)
+    names = [*run_names(ev.results.runs, first), *run_names(ev.results.runs, given or ev.run_ids)]
+    names = list(dict.fromkeys(names))
     if not names:
         raise DataError(
             "no run has rows", field="runs", allowed="runs with hits or answers, not only means"
@@ -234,21 +230,22 @@ def explore_runs(
                       profile=ev.profile, allow_different=True)
         for one in names[1:]
     )  # fmt: skip
-    golden, policies = (
-        read_refusals(ev.golden, ev.profile),
-        resolve_policies(ev.profile, ev.policies),
-    )
-    level = choose_level(ev.results.select(names), golden, ev._level)
-    level, k = (compared[0].level, max(one.k for one in compared)) if compared else (level, None)
+    golden = read_refusals(ev.golden, ev.profile)
+    if compared:
+        level, k = compared[0].level, max(one.k for one in compared)
+    else:
+        level, k = choose_level(ev.results.select(names), golden, ev._level), None
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
-        golden, ev._with_calls(), scores, names, compared, ev.primary, level, policies, ev.rule,
+        golden, ev._with_calls(), scores, names, compared, ev.primary, level,
+        resolve_policies(ev.profile, ev.policies), ev.rule,
         bool(ev.profile and ev.profile.score_refusals), ev.declared,
     )  # fmt: skip
     title = names[0] if len(names) == 1 else f"{names[1]} against {names[0]}"
     if len(names) > 2:
         title = f"{len(names)} runs, baseline {names[0]}"
-    verdict = [*(_counts(one) for one in compared), describe_matching(level, k)]
+    matching = describe_matching(level, None if ev.profile else k)
+    verdict = [*(_counts(one) for one in compared), matching]
     with all_runs(*ev._in_order):
         return _explorer(
             shown, title, verdict, "ev", query, outcome, search, by, texts, max_queries
@@ -283,7 +280,7 @@ def _explorer(
     kept = sorted(list(dict.fromkeys([*asked, *order.tolist()]))[:max_queries])
     made = content(runs, queries.iloc[kept], values, changes, by, texts)
     left_out = tuple(_left_out(runs, queries, made, code, max_queries))
-    told = {"version": 1, "title": title, "verdict": verdict, "left_out": left_out}
+    told = {"title": title, "verdict": verdict, "left_out": left_out}
     listed = listed_of(runs, queries, changes).iloc[order[np.isin(order, kept)]]
     listed = listed.reset_index(drop=True)
     return Explorer(title, left_out, listed, state, pack(told | made), code)
@@ -301,8 +298,9 @@ def _left_out(
             " from a frame with chunk_id and text."
         )
     if len(queries) > most:
+        kept = "that changed most" if runs.compared else "to read first"
         yield (
-            f"{most:,} of {len(queries):,} queries are here, those that changed most:"
+            f"{most:,} of {len(queries):,} queries are here, those {kept}:"
             f" {code}.explore(max_queries={len(queries)}) shows all."
         )
 
