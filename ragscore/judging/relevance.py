@@ -199,8 +199,10 @@ def _row(wide: pd.DataFrame, a: str, b: str | None, min_grade: int) -> dict[str,
     found = {"alpha": krippendorff_alpha(values, "ordinal", groups=groups)}
     if b is not None:
         good = values >= min_grade
-        found["kappa"] = cohen_kappa(good[:, 0], good[:, 1], groups=groups)
-        found["weighted_kappa"] = weighted_kappa(*values.T, groups=groups)
+        found |= {
+            "kappa": cohen_kappa(good[:, 0], good[:, 1], groups=groups),
+            "weighted_kappa": weighted_kappa(*values.T, groups=groups),
+        }
     for name in ("kappa", "weighted_kappa", "alpha"):
         one = found.get(name)
         ends = (np.nan, np.nan, np.nan) if one is None else (one.value, one.low, one.high)
