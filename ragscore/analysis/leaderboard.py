@@ -16,7 +16,7 @@ from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.question import ITERATIONS, Question, questions_of
 from ragscore.analysis.comparison.text import in_words
 from ragscore.analysis.reported import refuse_without_rows, reported_summary
-from ragscore.analysis.result_forms import TableResult
+from ragscore.analysis.result_forms import JsonResult, TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, names_of, nearest, plural
 from ragscore.frames.render import shown_intervals, shown_n
@@ -52,7 +52,7 @@ MAX_NAMED = 5  # queries named in a note
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
-class Leaderboard(TableResult):
+class Leaderboard(JsonResult, TableResult):
     """Runs × metrics, on the queries for which every run has a value.
 
     Attributes

@@ -7,8 +7,8 @@ escaped. Equal sections give equal bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +17,6 @@ import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.decision import NAME, Decision
-from ragscore.analysis.standings import Standings
 from ragscore.frames import tables
 from ragscore.frames.escaping import html_text, markdown_line, markdown_paragraph
 from ragscore.frames.short_names import fitting_names, renamed
@@ -39,7 +38,7 @@ class Section:
     """A heading, and below it sentences, figures, a table and its notes, in this order.
 
     The page shows `limit` rows of the table and says where the others are (`way`); Markdown has all
-    of them. Words in the columns `verdicts` get their sign and tint, other columns `shades`.
+    of them. Words in the columns `verdicts` get their sign and tint.
     """
 
     title: str
@@ -51,7 +50,6 @@ class Section:
     limit: int | None = None
     way: str = ""
     verdicts: tuple[str, ...] = VERDICTS
-    shades: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def each(rows: pd.DataFrame, *names: str) -> list[tuple[Any, ...]]:
@@ -73,7 +71,7 @@ def to_html(
     about: Sequence[str] = (),
     run_ids: Sequence[str] = (),
     baseline: str | None = None,
-    decided: tuple[Decision, Standings] | None = None,
+    decided: tuple[Decision, Table] | None = None,
 ) -> str:
     """Return the whole page; its policy forbids all addresses and other scripts.
 
@@ -225,9 +223,7 @@ def _content(part: Section) -> str:
     )
     lines += [f'<div class="figures">{figures}</div>'] if figures else []
     if part.table is not None:
-        shown = Table(
-            part.table, "", part.verdicts, part.limit, part.way, is_wide=True, shades=part.shades
-        )
+        shown = Table(part.table, "", part.verdicts, part.limit, part.way, is_wide=True)
         # the heading above names the table for those who can't see that it stands there
         lines.append(
             shown.to_html(alone=False).replace(
@@ -241,7 +237,7 @@ def to_markdown(
     title: str,
     parts: list[Section],
     summary: Summary | None = None,
-    decided: tuple[Decision, Standings] | None = None,
+    decided: tuple[Decision, Table] | None = None,
 ) -> str:
     """Return the whole page; a text can't open a tag, a link, a table cell or a heading."""
     first = decision_blocks(*decided) if decided else []

@@ -28,7 +28,7 @@ from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import plural
 from ragscore.frames.escaping import json_text, markdown_line, markdown_paragraph
 from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of, shown_number
-from ragscore.frames.tables import TINTS, Badges, Display, Notes, Table, with_sign
+from ragscore.frames.tables import TINTS, Display, Notes, Table, with_sign
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
@@ -356,7 +356,8 @@ class Comparison(ComparisonVerbs, Display):
         title, told = sides, list[str | Table]()
         if not self.profile:
             title = f"{with_sign(self.overall)}: {sides}"
-            told = [Badges.of(aspect_lines(self.aspects, self.deltas))]
+            rows = aspect_lines(self.aspects, self.deltas)
+            told = ["\n".join(f"{name}: {with_sign(word)} {text}" for name, word, text in rows)]
         shown, note = self.shown()
         if not len(shown):
             return [title, *told, note, self.notes()]
