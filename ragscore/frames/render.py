@@ -91,7 +91,7 @@ def frame_of(rows: Any, dtypes: Any, field: str) -> pd.DataFrame:
         columns = {name: pd.Series([row[name] for row in rows], dtype="object") for name in dtypes}
         return pd.DataFrame(columns).astype(dtypes)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise DataError(" ".join(str(error).split()), field=field, allowed=ALLOWED) from error
+        raise DataError(f"rows that don't fit: {error!r}", field=field, allowed=ALLOWED) from error
 
 
 def _plain(value: Any, **more: Any) -> Any:
