@@ -139,8 +139,8 @@ def decimals_of(value: float, low: float, high: float) -> int:
     """Return the decimals of a value by its 95 % interval; two of shares, one below 10."""
     if math.isnan(low) or math.isnan(high):
         return decimals_of_size(value)
-    is_share = max(abs(low), abs(high)) <= 1
-    return decimals_within(low, high, 2 if is_share else int(abs(value) < 10))
+    least = 2 if max(abs(low), abs(high)) <= 1 else int(abs(value) < 10)
+    return decimals_within(low, high, least)
 
 
 def decimals_within(low: float, high: float, least: int = 2) -> int:

@@ -49,6 +49,7 @@ SHOWN_ROWS = 20  # of a table on one screen
 LONG = 90  # characters from which a text is folded to three lines
 INTERVAL = "95 % interval"  # a column of text that belongs to the number before it
 
+BLANK = ("—", "")
 _NUMBERS = re.compile(r"(?=.*\d)(?:[\W\d_]|\b(?:of|n|exact|p(?=\d\d )))+", re.DOTALL)
 _WORD = re.compile(
     rf"[\W\d_]*(?P<word>{'|'.join(sorted(SIGNS, key=len, reverse=True))})(?: \(.*\))?"
@@ -108,12 +109,11 @@ class Table:
             f'<p class="rs-note">{html_text(text)}</p>' for text in self._rest(columns, shown)
         )
         heading = html_text(self.heading)
-        text = (
+        return HEAD * alone + (
             f"{f'<p><b>{heading}</b></p>' * bool(heading)}<div class='rs-table' role='region'"
             f' aria-label="{heading or "Table"}" tabindex="0"><table><thead><tr>{head}</tr></thead>'
             f"<tbody>\n{rows}\n</tbody></table></div>{below}"
         )
-        return f"{HEAD}{text}" if alone else text
 
     def to_markdown(self) -> str:
         """Return the table as Markdown; texts are shown, never followed."""
@@ -129,13 +129,15 @@ class Table:
         width = width or terminal_width()
         columns = self._columns()
         shown, widths = _fitting(columns, width)
-        heads = [wrap(_line(one.name), own) for one, own in zip(shown, widths, strict=True)]
+        heads = [
+            [line.replace("_ ", "_") for line in wrap(_parted(one.name), own)]
+            for one, own in zip(shown, widths, strict=True)
+        ]
         rows = [
             *zip_longest(*heads, fillvalue=""),
             *zip(*(one.cells for one in shown), strict=True),
         ]
-        sides = [one.is_number for one in shown]
-        lines = ["  ".join(map(_padded, row, widths, sides)).rstrip() for row in rows]
+        lines = ["  ".join(map(_padded, row, widths, shown)).rstrip() for row in rows]
         below = [line for text in self._rest(columns, shown) for line in wrap(text, width)]
         return "\n".join([*([self.heading] if self.heading else []), *lines, *below])
 
@@ -168,7 +170,8 @@ class Table:
                 name = f"{before.name} [{name}]"
             is_verdict = name in self.verdicts
             cells = list(map(with_sign, texts)) if is_verdict else texts
-            is_number = not is_key and (is_float[0] or _are_numbers(texts))
+            known = [_NUMBERS.fullmatch(text) for text in texts if text not in BLANK]
+            is_number = not is_key and (is_float[0] or (any(known) and all(known)))
             columns.append(_Column(name, cells, is_number, is_verdict))
             place += 1
         return columns
@@ -182,8 +185,8 @@ class _Column:
     is_verdict: bool = False
 
     def widths(self) -> tuple[int, int]:
-        """Return the width of its heading, which breaks at spaces, and that of its cells."""
-        words, most = _line(self.name).split(), CUTS[0]
+        """Return the width of its heading, which breaks at `_`, too, and that of its cells."""
+        words, most = _parted(self.name).split(), CUTS[0]
         return min(max(map(wide, words), default=1), most), max(
             map(wide, map(_line, self.cells)), default=0
         )
@@ -216,14 +219,19 @@ def _line(text: str) -> str:
     return visible(text).replace("\n", " ").replace("\t", " ")
 
 
-def _padded(text: str, width: int, is_right: bool) -> str:
-    """Return a cell of a terminal; of a text that is too long the middle is left out."""
+def _parted(heading: str) -> str:
+    return re.sub("_(?=[^_]{4})", "_ ", _line(heading))
+
+
+def _padded(text: str, width: int, column: _Column) -> str:
+    """Return a cell of a terminal; too long a sentence loses its end, an id its middle."""
     whole, n = _line(text), width - 1
-    text = whole
+    text, share = whole, 0 if len(whole.split()) > 3 else 1 / 3
     while wide(text) > width:
-        text, n = f"{whole[: n - n // 3]}…{whole[len(whole) - n // 3 :]}", n - 1
+        tail = int(n * share)
+        text, n = f"{whole[: n - tail]}…{whole[len(whole) - tail :]}", n - 1
     space = " " * (width - wide(text))
-    return space + text if is_right else text + space
+    return space + text if column.is_number else text + space
 
 
 def _html_cells(column: _Column) -> list[str]:
@@ -251,8 +259,9 @@ def _bars(cells: list[str]) -> list[str]:
     Times among shares stay without: they would press these to a point.
     """
     found = [_DRAWN.match(text) for text in cells]
-    n_blank = sum(text in ("—", "") for text in cells)
-    if not any(found) or sum(map(bool, found)) + n_blank < len(cells):
+    if not any(found) or not all(
+        one or text in BLANK for one, text in zip(found, cells, strict=True)
+    ):
         return [""] * len(cells)
     values = np.array([list(map(float, one.groups())) if one else [np.nan] * 3 for one in found])
     is_share = (np.abs(values) <= 1).all(axis=1)
@@ -265,7 +274,9 @@ def _bars(cells: list[str]) -> list[str]:
         at, left, right, origin = (f"{place:.1f}%" for place in places)
         drawn = line.format(left, right, "50%", "50%") + f'<circle cx="{at}" cy="50%" r="4"/>'
         axis = line.format(origin, origin, 0, "100%") * len(zero)
-        bars.append(f'<svg aria-hidden="true">{axis}{drawn * bool(np.isfinite(row).all())}</svg>')
+        bars.append(
+            f'<svg aria-hidden="true">{(axis + drawn) * bool(np.isfinite(row).all())}</svg>'
+        )
     return bars
 
 
@@ -363,11 +374,6 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def _are_numbers(texts: list[str]) -> bool:
-    known = [text for text in texts if text not in ("—", "")]
-    return bool(known) and all(_NUMBERS.fullmatch(text) for text in known)
-
-
 def terminal_width() -> int:
     """Return the characters of a line: a terminal's own, 100 at most and anywhere else."""
     is_terminal = getattr(sys.stdout, "isatty", lambda: False)()
@@ -394,7 +400,7 @@ STYLE = """
 .rs-table thead th { position: sticky; top: 0; z-index: 1; font-weight: 600; vertical-align: bottom; border-bottom: 2px solid color-mix(in srgb, currentColor 40%, transparent) }
 .rs-table thead th.n, .rs-table tbody td.n { text-align: right } .rs-table tbody td.n { font-variant-numeric: tabular-nums; white-space: nowrap }
 .rs-table td svg { display: inline-block; width: 5.5em; height: 1em; margin: 0 .3em 0 .8em; vertical-align: -.15em; overflow: visible; fill: currentColor; stroke-width: 2 }
-.rs-table thead th:first-child, .rs-table tbody td:first-child { position: sticky; left: 0; z-index: 1; max-width: min(22em, 38vw) }
+.rs-table thead th:first-child, .rs-table tbody td:first-child { position: sticky; left: 0; z-index: 1; max-width: min(22em, 45vw) }
 .rs-table thead th:first-child { z-index: 2 }
 .rs-table tbody td:is(.rs-good, .rs-poor, .rs-bad) { font-weight: 600; white-space: nowrap; background-image: linear-gradient(color-mix(in srgb, var(--rs) 22%, transparent) 0 0) }
 .rs-table .rs-good { --rs: #009E73 } .rs-table .rs-poor { --rs: #E69F00 } .rs-table .rs-bad { --rs: #D55E00 }
