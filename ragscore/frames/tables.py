@@ -130,7 +130,7 @@ class Table:
         columns = self._columns()
         shown, widths = _fitting(columns, width)
         heads = [
-            [line.replace("_ ", "_") for line in wrap(_parted(one.name), own)]
+            [line.replace("_ ", "_").replace("\xa0", " ") for line in wrap(_parted(one.name), own)]
             for one, own in zip(shown, widths, strict=True)
         ]
         rows = [
@@ -186,10 +186,8 @@ class _Column:
 
     def widths(self) -> tuple[int, int]:
         """Return the width of its heading, which breaks at `_`, too, and that of its cells."""
-        words, most = _parted(self.name).split(), CUTS[0]
-        return min(max(map(wide, words), default=1), most), max(
-            map(wide, map(_line, self.cells)), default=0
-        )
+        longest = max(map(wide, _parted(self.name).split(" ")))
+        return max(min(longest, CUTS[0]), 1), max(map(wide, map(_line, self.cells)), default=0)
 
 
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
@@ -220,7 +218,10 @@ def _line(text: str) -> str:
 
 
 def _parted(heading: str) -> str:
-    return re.sub("_(?=[^_]{4})", "_ ", _line(heading))
+    kept = re.sub(
+        r"n = [\d,]+(?: / [\d,]+)?", lambda one: one[0].replace(" ", "\xa0"), _line(heading)
+    )
+    return re.sub("_(?=[^_]{4})", "_ ", kept)
 
 
 def _padded(text: str, width: int, column: _Column) -> str:

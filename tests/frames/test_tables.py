@@ -162,6 +162,13 @@ def test_a_long_text_loses_its_middle_and_less_where_all_columns_fit_then():
     assert cells(Table(frame).to_html()) == [[long, "?" * 60]]
 
 
+def test_a_heading_breaks_at_spaces_and_underscores_and_keeps_its_counts_together():
+    frame = pd.DataFrame({"run": ["a"], "false_refusal, n = 150 / 150": ["0.1"], "": [""]})
+    assert Table(frame).to_text().splitlines() == [
+        "run         false_", "          refusal,", "     n = 150 / 150", "a              0.1",
+    ]  # fmt: skip
+
+
 class Card(Display):
     """A title, a sentence, two tables, a note, and notes that are folded."""
 
