@@ -28,9 +28,9 @@ from ragscore.frames.data import (
     unshared,
 )
 from ragscore.frames.errors import check_known, name_list, names_of, plural
-from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
+from ragscore.frames.render import decimals_of, shown_interval, shown_n, shown_number
 from ragscore.frames.signatures import takes
-from ragscore.frames.tables import Display, Table, shown
+from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.calls import has_several, queries_with_several, read_calls
@@ -652,7 +652,6 @@ class Evaluation(Display):
 
     # Look
 
-    @shown
     def summary(
         self,
         metrics: list[str] | str | None = None,
@@ -700,7 +699,6 @@ class Evaluation(Display):
             cluster=cluster, declared=self.declared,
         )  # fmt: skip
 
-    @shown
     def slices(
         self,
         by: Slicing,
@@ -745,7 +743,6 @@ class Evaluation(Display):
             min_n=min_n, declared=self.declared,
         )  # fmt: skip
 
-    @shown
     def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Tell for every query why it counts in a metric's mean, or why it doesn't.
 
@@ -776,7 +773,6 @@ class Evaluation(Display):
         scores, chosen = self._scored(metrics)
         return explain(scores, self.golden, chosen, self._known_results, self.declared)
 
-    @shown
     def pivot(self, metric: str) -> pd.DataFrame:
         """Return the values of one metric: one row per query, one column per run.
 
@@ -1151,7 +1147,6 @@ class Evaluation(Display):
             made.write(path)
         return made
 
-    @shown
     def config_effects(
         self,
         metrics: list[str] | str | None = None,
@@ -1579,7 +1574,6 @@ class Evaluation(Display):
             substrings=substrings, unknown=self.policies.unknown,
         )  # fmt: skip
 
-    @shown
     def retriever_scores(self) -> pd.DataFrame:
         """Return the retrievers' own scores of relevant hits beside those of all others.
 
@@ -1659,7 +1653,6 @@ class Evaluation(Display):
 
     # Provenance, other tools
 
-    @shown
     def check_reported(
         self,
         reported: pd.DataFrame | None = None,
@@ -1709,7 +1702,6 @@ class Evaluation(Display):
         results = parts[0] if len(parts) == 1 else Results.concat(parts)
         return check_reported(results, self.golden, reported, profile=chosen, policies=policies)
 
-    @shown
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what each run was measured by: equal rows mean that scores are comparable.
 
@@ -2034,11 +2026,10 @@ def _selected(ev: Evaluation, runs: list[str], queries: set[str] | None) -> Resu
 def _cell(metric: str, row: Mapping[Any, Any]) -> str:
     part = "p50" if table_kind(metric) in BY_QUANTILES else "mean"
     low, high = (row["p50_low"], row["p50_high"]) if part == "p50" else (row["low"], row["high"])
-    decimals = decimals_for((high - low) / 4)
-    if part == "p50":
-        p95 = shown_number(row["p95"], decimals)
-        return f"p50 {shown_interval(row['p50'], low, high, decimals)}, p95 {p95}"
-    return shown_interval(row["mean"], low, high, decimals)
+    text = shown_interval(row[part], low, high)
+    if part == "mean":
+        return text
+    return f"p50 {text}, p95 {shown_number(row['p95'], decimals_of(row['p50'], low, high))}"
 
 
 takes(Evaluation.compare, Policies)(compare)

@@ -15,7 +15,7 @@ LAYERS = ("analysis", "golden", "judging", "reporting")
 OTHERS = {
     "AlignedScores", "Explorer", "Golden", "GoldenText", "History", "Judge", "JudgedLists",
     "Measured", "Mounted", "NeedleSet", "RankChanges", "Reference", "Reply", "Results", "Span",
-    "Standings", "Together", "Verdict",
+    "Table", "Together", "Verdict",
 }  # fmt: skip
 
 

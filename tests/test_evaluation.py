@@ -102,7 +102,7 @@ def test_it_prints_how_it_matched_what_is_missing_and_the_primary_means(write_ru
         ev = rs.evaluate(write_run("r", records), write_golden(rows), ["hit@1"])
     text = " ".join(repr(ev).split())
     # one of two queries that have a row and a target is found; the third has no row
-    says(text, "hit@1", "n = 2 / 3", "0.5")
+    says(text, "hit@1", "n = 2 / 3", "0.50")
     matched, missing, failed, extra, unlabelled, refused_ones = ev._notes()
     says(matched, "doc")
     says(missing, "r", 3)

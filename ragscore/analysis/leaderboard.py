@@ -14,10 +14,10 @@ from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import FIGURES, figures, level_together, verdicts
 from ragscore.analysis.comparison.text import few_names, in_words
 from ragscore.analysis.reported import refuse_without_rows, reported_summary
-from ragscore.analysis.result_forms import TableResult
+from ragscore.analysis.result_forms import JsonResult, TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, names_of, nearest
-from ragscore.frames.render import decimals_for, decimals_within, shown_interval, shown_n
+from ragscore.frames.render import decimals_within, shown_interval, shown_n
 from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.typing import Flags, Values
 from ragscore.frames.verbs import Accessor
@@ -45,7 +45,7 @@ CELLS = 2_000_000  # values of differences held at a time
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
-class Leaderboard(TableResult):
+class Leaderboard(JsonResult, TableResult):
     """Runs × metrics, on the queries for which every run has a value.
 
     Attributes
@@ -115,7 +115,7 @@ class Leaderboard(TableResult):
                 rows[["value", "low", "high"]].to_numpy(), rows["mark"], ends, strict=True
             )
             cells = [
-                f"{shown_interval(*row, max(decimals_for((row[2] - row[1]) / 4), 2))}"
+                f"{shown_interval(*row)}"
                 f" {'' if pd.isna(mark) else mark}{end}".replace(" ,", ",").rstrip()
                 for row, mark, end in of_rows
             ]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.refusals import rows_with_queries
-from ragscore.analysis.result_forms import FramesResult, JsonResult
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_codes
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import check_known
@@ -35,7 +35,7 @@ _ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"
 
 
 @dataclass(frozen=True, repr=False)
-class GoldenHealth(FramesResult, JsonResult):
+class GoldenHealth(FramesResult):
     """Power and gaps of a golden set, judged by the runs that were scored with it.
 
     Attributes

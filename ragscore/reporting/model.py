@@ -74,13 +74,15 @@ class Report(Display, ReportFrames):
         One row per part that there is no data for: `part`, `why`.
     """
 
-    def to_html(self) -> str:
+    def to_html(self, *, alone: bool = True) -> str:
         """Return one HTML page that needs no other file.
 
         What the runs decide first, then the newest comparison, the explorer of single queries, and
         sections that fold. Style, figures and scripts are inside; every text is
         escaped.
         """
+        if not alone:
+            return super().to_html(alone=False)
         code = "cmp" if self.comparisons else "ev"
         mounted = element(self.explorer, code=code, plain=PLAIN) if self.explorer else None
         baseline = common_baseline(self.comparisons)

@@ -7,8 +7,8 @@ escaped. Equal sections give equal bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,7 +36,7 @@ class Section:
     """A heading, and below it sentences, figures, a table and its notes, in this order.
 
     The page shows `limit` rows of the table and says where the others are (`way`); Markdown has all
-    of them. Words in the columns `verdicts` get their sign and tint, other columns `shades`.
+    of them. Words in the columns `verdicts` get their sign and tint.
     """
 
     title: str
@@ -48,7 +48,6 @@ class Section:
     limit: int | None = None
     way: str = ""
     verdicts: tuple[str, ...] = VERDICTS
-    shades: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def each(rows: pd.DataFrame, *names: str) -> list[tuple[Any, ...]]:
@@ -218,9 +217,7 @@ def _content(part: Section) -> str:
     )
     lines += [f'<div class="figures">{figures}</div>'] if figures else []
     if part.table is not None:
-        shown = Table(
-            part.table, "", part.verdicts, part.limit, part.way, is_wide=True, shades=part.shades
-        )
+        shown = Table(part.table, "", part.verdicts, part.limit, part.way, is_wide=True)
         # the heading above names the table for those who can't see that it stands there
         lines.append(
             shown.to_html(alone=False).replace(

@@ -17,7 +17,7 @@ from ragscore.analysis.comparison.text import (
     shown_flips,
     shown_largest_changes,
 )
-from ragscore.analysis.failure_causes import CLASSES, turns
+from ragscore.analysis.failure_causes import CLASSES
 from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import RiskCoverage
 from ragscore.analysis.titles import FEW
@@ -35,11 +35,9 @@ from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import Section, by_verdict, each
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import HEADLINE, Declarations, table_kind
+from ragscore.scoring.metrics import HEADLINE, table_kind
 
 ELSEWHERE = "More pictures: cmp.plot(), cmp.plot.outcomes(), cmp.plot.ranks()."
-MEANS, RIGHT, WRONG, ELSE = "#0072B2", "#009E73", "#D55E00", "#808080"  # grounds of cells
-DEEPEST = 60  # percent of a ground that text is well read on, light or dark
 LISTED = 10  # changed queries in a table of the page: the explorer has all
 
 
@@ -240,7 +238,7 @@ def _slices(report: ReportFrames) -> list[Section]:
         shown = rows.iloc[rows["slice"].astype("str").map(order.index).argsort(kind="stable")]
         of_first = shown[shown["metric"].eq(names[0]).to_numpy()]
         found += [
-            _map_of_means(of_first, str(by), names[0], report.declared),
+            _map_of_means(of_first, str(by), names[0]),
             Section(
                 f"{name_list(names)} by {by}",
                 3,
@@ -250,8 +248,8 @@ def _slices(report: ReportFrames) -> list[Section]:
     return found
 
 
-def _map_of_means(rows: pd.DataFrame, by: str, metric: str, declared: Declarations) -> Section:
-    """Return the means of a metric by slice and run, with grounds as deep as they are high.
+def _map_of_means(rows: pd.DataFrame, by: str, metric: str) -> Section:
+    """Return the means of a metric by slice and run.
 
     Of runs and slices, the more numerous stand below each other.
     """
@@ -262,26 +260,14 @@ def _map_of_means(rows: pd.DataFrame, by: str, metric: str, declared: Declaratio
         index=list(labels.values()), columns=named["run_id"].unique()
     )
     wide = wide.T if wide.shape[1] > len(wide) else wide
-    values = wide.to_numpy("float64")
-    is_unit = declared.describe(metric).is_unit
-    low, high = (0.0, 1.0) if is_unit else (np.nanmin(values), np.nanmax(values))
-    depths = (values - low) / ((high - low) or 1.0)
-    shades = np.where(np.isnan(depths), "", _shades(MEANS, np.nan_to_num(depths)))
     few = f" *: fewer than {FEW} queries." * bool(n.lt(FEW).any())
     return Section(
         f"By {by}",
         table=wide.map(shown_number, decimals=2)
         .rename_axis(index=f"mean {metric}", columns=None)
         .reset_index(),
-        notes=(f"In brackets: queries; the stronger the colour, the higher.{few}",),
-        shades=dict(zip(map(str, wide.columns), shades.T.tolist(), strict=True)),
+        notes=(f"In brackets: queries.{few}",),
     )
-
-
-def _shades(colour: Any, depths: Any) -> Any:
-    """Return grounds of these depths, from 0 to 1."""
-    percents = np.char.mod(" %d%%", np.round(DEEPEST * depths))
-    return np.char.add(colour, percents)
 
 
 def _described(report: ReportFrames) -> list[Section]:
@@ -567,9 +553,6 @@ def fault_sections(report: ReportFrames) -> list[Section]:
         seen = [name for name in CLASSES if name in wide.index or name in wide.columns]
         wide = wide.reindex(index=seen, columns=seen, fill_value=0).fillna(0).astype("int64")
         title = f"How failure causes changed: {baseline} to {candidate}"
-        # by the root: one large cell hides no other
-        depths = 0.3 + 0.7 * np.sqrt(wide / max(wide.to_numpy().max(), 1))
-        shades = np.where(wide, _shades(np.array([ELSE, RIGHT, WRONG])[turns(wide)], depths), "")
         found.append(
             Section(
                 title,
@@ -577,8 +560,6 @@ def fault_sections(report: ReportFrames) -> list[Section]:
                 table=wide.rename_axis(columns=None)
                 .reset_index()
                 .rename(columns={"baseline": f"{baseline} (down), {candidate} (across)"}),
-                notes=("Green: became right; orange: became wrong.",),
-                shades=dict(zip(wide.columns, shades.T.tolist(), strict=True)),
             )
         )
     return found

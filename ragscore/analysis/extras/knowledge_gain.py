@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, JsonResult
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import check_known, plural
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
@@ -26,7 +26,7 @@ Chunks = npt.ArrayLike | Sequence[str]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Gain(FramesResult, JsonResult):
+class Gain(FramesResult):
     """Gain of a candidate run over a baseline.
 
     Attributes
