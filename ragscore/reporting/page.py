@@ -72,7 +72,6 @@ def to_html(
     explorer: Mounted | None = None,
     about: Sequence[str] = (),
     run_ids: Sequence[str] = (),
-    baseline: str | None = None,
     decided: tuple[Decision, Standings] | None = None,
 ) -> str:
     """Return the whole page; its policy forbids all addresses and other scripts.
@@ -81,8 +80,8 @@ def to_html(
     ----------
     explorer
         The element that shows single queries, with the sentences `about` above it.
-    run_ids, baseline
-        All runs, so that each looks alike in every figure, and the one they are compared with.
+    run_ids
+        All runs, so that each looks alike in every figure.
     decided
         What the runs decide, which then comes first; of more than two all else is folded.
     """
@@ -101,7 +100,7 @@ def to_html(
         f'<li><a href="#{name}" title="{html_text(text)}">{html_text(renamed(text, short))}</a></li>'
         for name, text in links
     )
-    with all_runs(run_ids, baseline):
+    with all_runs(run_ids):
         folds = "\n".join(_folds(parts, names, 0 if is_many else OPEN))
     head = (
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><meta'

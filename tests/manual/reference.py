@@ -148,7 +148,7 @@ NAMESPACES = (
 CONSTANTS = {
     "match.Rule": "A matching rule: a function of hits and targets. It returns the row positions of"
     " those that match, as columns `hit` and `target`.",
-    "plot.PALETTE": "The colours of pictures, which differ in grey prints, too.",
+    "plot.theme": "The look of pictures as parameters of matplotlib, for pictures of your own.",
     "stats.ALPHA": "The share of false claims that a set of verdicts allows.",
     "stats.DIRECTIONS": "Direction of better values -> the words for a gain and a loss.",
     "stats.LEAST_LABELS": "The fewest labels by which a judge's mean is corrected.",

@@ -343,7 +343,7 @@ def explore_runs(
         "title": title,
         "verdict": [*verdict, describe_matching(level, k)],
     }
-    with all_runs(*ev._in_order):
+    with all_runs(ev._in_order):
         return _explorer(shown, head, "ev", query, outcome, search, by, texts, max_queries)
 
 
