@@ -92,7 +92,7 @@ WORLDS: dict[str, Callable[[], tuple[rs.Results, rs.Golden]]] = {
 
 def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield every method and picture of an evaluation, a comparison, a leaderboard and others."""
-    golden, results = ev.golden, ev.results
+    golden = ev.golden
     a, b = RUNS
     cmp, board = cache(lambda: ev.compare(a, b)), cache(ev.leaderboard)
     yield "ev", lambda: _printed(ev)

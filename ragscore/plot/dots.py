@@ -105,9 +105,7 @@ def _of_one_scale(
     if len(set(scales.values())) != 1:
         told = ", ".join(f"{name} ({scale})" for name, scale in scales.items())
         allowed = "metrics of one scale; ev.with_columns(..., range=) declares that of your own"
-        raise DataError(
-            f"found {told or 'no metric with a value'}", field="metrics", allowed=allowed
-        )
+        raise DataError(told or "no metric has a value", field="metrics", allowed=allowed)
     return chosen
 
 

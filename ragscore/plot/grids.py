@@ -56,14 +56,14 @@ def _grid(
     longest = max(map(len, below))
     slanted = 0.04 * longest if longest > 5 else 0  # inches that names below the columns take
     ax = new_axes(ax, min(0.3 * len(values), 9) + slanted)
-    shown = np.ma.masked_invalid(values.to_numpy("float64"))
-    image = ax.imshow(shown, cmap=colours, vmin=bounds[0], vmax=bounds[1], aspect="auto")
+    image = ax.imshow(values.to_numpy("float64"), cmap=colours, vmin=bounds[0], vmax=bounds[1],
+                      aspect="auto")  # fmt: skip
+    grounds = np.asarray(image.cmap(image.norm(values.fillna(0).to_numpy("float64"))))
     size, letter = 0.83 * plt.rcParams["font.size"], LETTER * 0.83 * plt.rcParams["font.size"]
     room = (room_of(ax)[0] - letter * max(map(len, beside)) - 40) / len(below)
     fitting = room / LETTER / max(texts.map(len).to_numpy().max(), 1)
     for (row, column), text in np.ndenumerate(texts.to_numpy(dtype=object)):
-        red, green, blue, _ = image.cmap(image.norm(shown[row, column]))
-        is_dark = 0.3 * red + 0.6 * green + 0.1 * blue < 0.55
+        is_dark = grounds[row, column, :3] @ (0.3, 0.6, 0.1) < 0.55
         ax.text(column, row, text, ha="center", va="center", fontsize=min(size, fitting),
                 color="white" if is_dark else "black")  # fmt: skip
     ax.set_yticks(range(len(beside)), beside, parse_math=False)

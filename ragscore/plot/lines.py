@@ -199,8 +199,8 @@ def risk_coverage(
 ) -> Axes:
     """Draw the risk of a wrong answer while a threshold on the top score refuses more and more.
 
-    Lower and further right is better. Thresholds that leave fewer than ten answers are not drawn:
-    one answer moves the risk by a tenth.
+    Lower and further right is better. Thresholds that leave fewer than ten answers are not drawn
+    where others leave more: one answer moves the risk by a tenth.
 
     Parameters
     ----------
@@ -212,16 +212,16 @@ def risk_coverage(
     Raises
     ------
     DataError
-        Not that frame; fewer than ten answers at any threshold; several kinds of scores of one run.
+        Not that frame; nothing is answered at any threshold; several kinds of scores of one run.
     """
     columns = ("coverage", "risk", "risk_low", "risk_high")
-    needed = {"run_id", "score_kind", "n", *columns}
-    check_columns(curve, needed, "curve", "ev.risk_coverage().curve")
-    answers = (curve["coverage"] * curve["n"]).round(6)
-    rows = curve[(curve["risk"].notna() & answers.ge(MIN_ANSWERS)).to_numpy()]
+    known = "ev.risk_coverage().curve"
+    check_columns(curve, {"run_id", "score_kind", "n", *columns}, "curve", known)
+    rows = curve[curve["risk"].notna().to_numpy()]
+    is_stable = (rows["coverage"] * rows["n"]).round(6).ge(MIN_ANSWERS).to_numpy()
+    rows = rows[is_stable | ~is_stable.any()]
     if not len(rows):
-        allowed = f"a curve with a threshold that leaves {MIN_ANSWERS} answers"
-        raise DataError("no threshold leaves enough answers", field="curve", allowed=allowed)
+        raise DataError("nothing is answered at any threshold", field="curve", allowed=known)
     for run, own in rows.groupby("run_id", observed=True)["score_kind"]:
         chosen_of(None, own.unique().tolist(), "curve", f"several kinds of scores of {run}")
     kinds = sorted(set(rows["score_kind"].astype("str")) - {NO_KIND})
@@ -316,18 +316,24 @@ def _draw_trend(
             ax.plot(part["x"], part["mean"], linestyle=style.line, **look)
             if len(styles) <= MAX_BANDS:
                 low, high = (part[name].astype("float64") for name in ("low", "high"))
-                ax.fill_between(part["x"], low, high, color=style.colour, alpha=0.12, linewidth=0)
-    for label, marker, name in (
-        ("reported, without rows", "o", "is_reported"), ("baseline", "D", "is_baseline"),
-        ("left the noise band", "s", "first_out_of_control"),
-    ):  # fmt: skip
+                ax.vlines(part["x"], low, high, color=style.colour, linewidth=0.8)
+    ground = plt.rcParams["axes.facecolor"]
+    for label, marker, size, face, name in (
+        ("reported, without rows", "o", 0.6, ground, "is_reported"),
+        ("baseline", "D", 1.1, "none", "is_baseline"),
+        ("left the noise band", "s", 1.1, "none", "first_out_of_control"),
+    ):
         rows = frame[frame[name].astype("bool").to_numpy()]
         if len(rows):
-            ax.plot(rows["x"], rows["mean"], marker, markersize=11, fillstyle="none", color=GREY,
-                    label=label, clip_on=False)  # fmt: skip
+            ax.plot(
+                rows["x"], rows["mean"], marker, markersize=size * plt.rcParams["font.size"],
+                markerfacecolor=face, color=GREY, zorder=4, label=label, clip_on=False,
+            )  # fmt: skip
     for _, rows in frame[frame["band_low"].notna().to_numpy()].groupby("segment"):
-        low, high = (rows[name].astype("float64") for name in ("band_low", "band_high"))
-        ax.fill_between(rows["x"], low, high, color=GREY, alpha=0.25, linewidth=0)
+        beside = 0.02 * np.ptp(frame["x"]) or 0.5
+        ends = [rows["x"].min() - beside, rows["x"].max() + beside]
+        band = rows[["band_low", "band_high"]].to_numpy("float64")[0]
+        ax.fill_between(ends, band[0], band[1], color=GREY, alpha=0.25, linewidth=0, zorder=0)
     wide = room_of(ax)[0] / plt.rcParams["font.size"]
     if is_dated:
         places = AutoDateLocator(minticks=2, maxticks=max(int(wide / 8), 3))  # type: ignore[no-untyped-call]

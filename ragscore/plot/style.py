@@ -33,7 +33,7 @@ MAX_SLICES, LONGEST = 30, 40  # slices of a picture; characters of a name in it
 LETTER = 0.6  # its width in font sizes, on average
 PARAMETERS: dict[str, Any] = {
     "text.parse_math": False, "text.usetex": False,  # a name with dollars is no formula
-    "axes.titlelocation": "left", "axes.titlesize": "medium", "axes.labelsize": "small",
+    "axes.titlesize": "medium", "axes.labelsize": "small",
     "xtick.labelsize": "small", "ytick.labelsize": "small", "legend.fontsize": "small",
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
     "grid.color": "#88888840", "legend.frameon": False,
@@ -98,9 +98,9 @@ def finish(
     handles = ax.get_legend_handles_labels()[1] if legend else []
     left = letter * (0.83 * max((len(one.get_text()) for one in ax.get_yticklabels()), default=0))
     right = 30 + 0.83 * letter * max(map(len, handles)) if handles else 0
-    across, within = wide - left - 30, wide - left - right - 30 + 2 * min(left, right)
-    lines = [title, *(f"runs: {visible(one)}" for one in short_names(runs)[1:] if one)]
-    ax.set_title("\n".join(_wrapped(line, across / letter) for line in lines), parse_math=False)
+    within = wide - left - right - 30 + 2 * min(left, right)
+    lines = [title, *(f"runs: {one}" for one in short_names(runs)[1:] if one)]
+    ax.set_title("\n".join(_wrapped(line, within / letter) for line in lines), parse_math=False)
     small = 0.83 * letter
     ax.set_xlabel(_wrapped(ax.get_xlabel(), within / small), parse_math=False)
     ax.set_ylabel(_wrapped(ax.get_ylabel(), 0.7 * high / small), parse_math=False)
@@ -113,7 +113,7 @@ def finish(
 
 
 def _wrapped(text: str, letters: float) -> str:
-    whole = text.replace("n = ", "n\u00a0=\u00a0").replace(" %", "\u00a0%")
+    whole = visible(text).replace("n = ", "n\u00a0=\u00a0").replace(" %", "\u00a0%")
     return fill(whole, max(int(letters), 12))
 
 

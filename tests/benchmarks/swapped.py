@@ -1,9 +1,7 @@
 """Runs that don't differ, of the demo's records, and all that is claimed of runs anywhere."""
 
-import re
-from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -15,11 +13,6 @@ from ragscore.frames.data import Results
 from ragscore.scoring.metrics import headline_of
 from ragscore.scoring.value_states import metric_columns
 from tests.benchmarks.false_words import DEMO, UNSURE
-
-CLAIM = re.compile(
-    r"\bleads\b|\btold apart by\b|\b(better|worse|higher|lower)(?! in \d)\b|\b(best|worst|fewest)\b"
-)
-"""Words of titles that claim a difference; "better in 12 queries" is a count."""
 
 
 @cache
@@ -56,7 +49,7 @@ def equal_runs(n_runs: int, n: int, rng: np.random.Generator) -> Results:
 
 
 def everything_claimed(ev: rs.Evaluation) -> list[str]:
-    """Return what is claimed of runs: letters, words of comparisons, and titles of pictures.
+    """Return what is claimed of runs: letters, and words of comparisons.
 
     Comparisons are those of a report: each run with the one before it.
     """
@@ -71,28 +64,4 @@ def everything_claimed(ev: rs.Evaluation) -> list[str]:
         for name, table in tables.items():
             claimed = table.loc[(table["verdict"] != UNSURE).to_numpy(), name]
             found += [f"{' '.join(pair)} {name} {one}" for one in claimed]
-        found += _titles({"forest": cmp.plot, "ranks": cmp.plot.ranks})
-    pictures: dict[str, Any] = {
-        "summary": ev.plot, "leaderboard": board.plot, "refusals": ev.plot.refusal_matrix,
-        "of what decides": partial(ev.plot, ev.primary[0]),
-        "risk": ev.plot.risk_coverage,
-        **{f"{metric} over k": partial(ev.plot.metric_at_k, metric) for metric in ("hit", "ndcg")},
-    }  # fmt: skip
-    for by in ("difficulty", "category"):
-        pictures[f"by {by}"] = partial(ev.plot.slices, "hit@5", by)
-        pictures[f"map by {by}"] = partial(ev.plot.heatmap, "ndcg@10", by)
-    return found + _titles(pictures)
-
-
-def _titles(pictures: Mapping[str, Any]) -> list[str]:
-    """Return the titles of pictures that claim a difference."""
-    import matplotlib.pyplot as plt
-
-    found = []
-    for name, draw in pictures.items():
-        ax = draw()
-        title = ax.get_title() or ax.get_title(loc="left")
-        if CLAIM.search(title.replace("\n", " ")):
-            found.append(f"{name}: {title}")
-        plt.close("all")
     return found
