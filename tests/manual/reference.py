@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import ragscore
+from ragscore import plot
 from ragscore.cli import make_parser
 from ragscore.frames.kinds import KINDS
 from ragscore.frames.verbs import Accessor, Verb
@@ -278,16 +279,14 @@ def api_pages() -> str:
 
 def pictures_of(cls: Any) -> list[str]:
     """Return the directive that describes `plot`, whose methods are functions of `rs.plot`."""
-    usual, *others = (draw.__name__ for draw in cls.plot.pictures)
-    text = [
-        "   .. py:method:: plot(...)",
-        "",
-        f"      Draw the usual picture: :func:`~ragscore.plot.{usual}` with what the object knows.",
-    ]
-    if others:
-        links = ", ".join(f":func:`plot.{name}() <ragscore.plot.{name}>`" for name in others)
-        text += ["", f"      Others: {links}."]
-    return text
+    usual, *others = (
+        f":func:`plot.{draw.__name__}() <ragscore.plot.{draw.__name__}>`"
+        if draw.__name__ in plot.__all__
+        else f"``plot.{draw.__name__}()``"
+        for draw in cls.plot.pictures
+    )
+    text = ["   .. py:method:: plot(...)", "", f"      Draw the usual picture: {usual}."]
+    return text + ["", f"      Others: {', '.join(others)}."] * bool(others)
 
 
 # -- metrics.md --
