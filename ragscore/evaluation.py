@@ -448,9 +448,9 @@ class Evaluation(Display):
         return {}
 
     @property
-    def _in_order(self) -> tuple[list[str], str | None]:
-        """All runs in the order that gives each its look, and the declared baseline."""
-        return list(self._among or self.run_ids), self.baseline
+    def _in_order(self) -> list[str]:
+        """All runs in the order that gives each its look."""
+        return list(self._among or self.run_ids)
 
     def _alike(self, found: Found) -> Found:
         """Return what draws itself with the looks that its runs have here."""
@@ -564,7 +564,7 @@ class Evaluation(Display):
             scores=scores,
             settings=settings,
             baseline=self.baseline if self.baseline in names else None,
-            _among=tuple(self._in_order[0]),
+            _among=tuple(self._in_order),
             _source=None if self._source is None else partial(_selected, self, names, kept),
             # what they report is over all queries
             reported=None if queries is not None else reported,
@@ -1131,7 +1131,7 @@ class Evaluation(Display):
         scores, _ = self._scored([*metric_columns(self.scores), *map(scored_by, gate or {})])
         # what this evaluation has tested holds, where no metric was added
         whole = (self if scores is self.scores else replace(self, scores=scores))._against(baseline)
-        with all_runs(*whole._in_order):
+        with all_runs(whole._in_order):
             made = report_runs(
                 self.results, self.golden, scores,
                 lambda a, b: whole._compared(
@@ -1141,7 +1141,7 @@ class Evaluation(Display):
                 slices=slices, baseline=whole.baseline, title=title, gate=gate, rule=rule,
                 history=history, reported=self.reported, primary=self.primary,
                 explore=lambda run: self.explore(runs=[run]), declared=self.declared,
-                order=whole._in_order[0],
+                order=whole._in_order,
             )  # fmt: skip
         if path is not None:
             made.write(path)

@@ -115,8 +115,9 @@ class Leaderboard(JsonResult, TableResult):
                 rows[["value", "low", "high"]].to_numpy(), rows["mark"], ends, strict=True
             )
             cells = [
-                f"{shown_interval(*row)}"
-                f" {'' if pd.isna(mark) else mark}{end}".replace(" ,", ",").rstrip()
+                f"{shown_interval(*row)} {'' if pd.isna(mark) else mark}{end}".replace(
+                    " ,", ","
+                ).rstrip()
                 for row, mark, end in of_rows
             ]
             columns[in_words(metric) + (f", n = {told.pop()}" if is_one else "")] = cells

@@ -38,7 +38,7 @@ from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.explorer import Explorer, explore_comparison
 from ragscore.reporting.model import Report
 from ragscore.reporting.reading import worst_changes, worst_queries
-from ragscore.reporting.sections import RESULTS, common_baseline
+from ragscore.reporting.sections import RESULTS
 from ragscore.scoring.metrics import Declarations, headline_of
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 from ragscore.scoring.value_states import metric_columns
@@ -331,7 +331,7 @@ def report_runs(
     reason = ""
     if compared:
         parts_of_page["read_first"] = worst_changes(compared[0])
-        with all_runs(run_ids, common_baseline(compared)):  # runs look as in the page's figures
+        with all_runs(run_ids):  # runs look as in the page's figures
             parts_of_page["explorer"], reason = _packed(lambda: explore_comparison(compared[0]))
     elif run_ids:
         newest = scores[(scores["run_id"] == run_ids[-1]).to_numpy()]

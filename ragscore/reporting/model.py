@@ -13,7 +13,7 @@ from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.element import element
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import to_html, to_markdown
-from ragscore.reporting.sections import common_baseline, explored, run_ids, sections
+from ragscore.reporting.sections import explored, run_ids, sections
 from ragscore.reporting.summary import summary_of
 
 # where no script runs
@@ -85,11 +85,10 @@ class Report(Display, ReportFrames):
             return super().to_html(alone=False)
         code = "cmp" if self.comparisons else "ev"
         mounted = element(self.explorer, code=code, plain=PLAIN) if self.explorer else None
-        baseline = common_baseline(self.comparisons)
-        with all_runs(self.order, baseline):  # as in the evaluation's plots
+        with all_runs(self.order):  # as in the evaluation's plots
             return to_html(
                 self.title, sections(self), summary_of(self), mounted, explored(self),
-                run_ids(self), baseline,
+                run_ids(self),
             )  # fmt: skip
 
     def to_markdown(self) -> str:

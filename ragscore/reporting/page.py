@@ -68,7 +68,6 @@ def to_html(
     explorer: Mounted | None = None,
     about: Sequence[str] = (),
     run_ids: Sequence[str] = (),
-    baseline: str | None = None,
 ) -> str:
     """Return the whole page; its policy forbids all addresses and other scripts.
 
@@ -76,8 +75,8 @@ def to_html(
     ----------
     explorer
         The element that shows single queries, with the sentences `about` above it.
-    run_ids, baseline
-        All runs, so that each looks alike in every figure, and the one they are compared with.
+    run_ids
+        All runs, so that each looks alike in every figure.
     """
     scripts = [_file("page.js"), *([explorer.script] if explorer else [])]
     styles = [tables.STYLE, *([explorer.style] if explorer else []), _file("page.css")]
@@ -94,7 +93,7 @@ def to_html(
         f'<li><a href="#{name}" title="{html_text(text)}">{html_text(renamed(text, short))}</a></li>'
         for name, text in links
     )
-    with all_runs(run_ids, baseline):
+    with all_runs(run_ids):
         folds = "\n".join(_folds(parts, names, 0 if is_many else OPEN))
     head = (
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><meta'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,6 @@ from ragscore.analysis.comparison.text import (
 from ragscore.analysis.failure_causes import CLASSES
 from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import RiskCoverage
-from ragscore.analysis.titles import FEW
 from ragscore.analysis.trend.trend import LED_BY, break_texts
 from ragscore.frames.errors import name_list
 from ragscore.frames.render import (
@@ -30,6 +28,7 @@ from ragscore.frames.render import (
     shown_n,
     shown_number,
 )
+from ragscore.plot.grids import FEW
 from ragscore.plot.style import in_order
 from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
@@ -67,12 +66,6 @@ def run_ids(report: ReportFrames) -> list[str]:
     compared = [run for cmp in report.comparisons[::-1] for run in (cmp.baseline, cmp.candidate)]
     own = report.runs["run_id"].tolist() if len(report.runs) else []
     return list(dict.fromkeys([*own, *compared]))
-
-
-def common_baseline(comparisons: Sequence[Comparison]) -> str | None:
-    """Return the run that all of several comparisons are with; None: there is no such run."""
-    first = {cmp.baseline for cmp in comparisons}
-    return first.pop() if len(comparisons) > 1 == len(first) else None
 
 
 def explored(report: ReportFrames) -> list[str]:

@@ -255,7 +255,7 @@ def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):
 
 def test_reported_points_are_hollow_in_the_picture(folders):
     ax = rs.load_results(folders).trend("hit@5").plot()
-    hollow = [line for line in ax.lines if line.get_markerfacecolor() == "#ffffff"]
+    hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
     assert hollow[0].get_ydata().tolist() == [0.5, 0.6, 0.7]
     assert hollow[0].get_label() == "reported, without rows"
 

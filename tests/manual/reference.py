@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import ragscore
+from ragscore import plot
 from ragscore.cli import make_parser
 from ragscore.frames.kinds import KINDS
 from ragscore.frames.verbs import Accessor, Verb
@@ -146,7 +147,7 @@ NAMESPACES = (
 CONSTANTS = {
     "match.Rule": "A matching rule: a function of hits and targets. It returns the row positions of"
     " those that match, as columns `hit` and `target`.",
-    "plot.PALETTE": "The colours of pictures, which differ in grey prints, too.",
+    "plot.theme": "The look of pictures as parameters of matplotlib, for pictures of your own.",
     "stats.ALPHA": "The share of false claims that a set of verdicts allows.",
     "stats.DIRECTIONS": "Direction of better values -> the words for a gain and a loss.",
     "stats.MIXED": "The word where primary metrics of one aspect contradict each other.",
@@ -273,16 +274,14 @@ def api_pages() -> str:
 
 def pictures_of(cls: Any) -> list[str]:
     """Return the directive that describes `plot`, whose methods are functions of `rs.plot`."""
-    usual, *others = (draw.__name__ for draw in cls.plot.pictures)
-    text = [
-        "   .. py:method:: plot(...)",
-        "",
-        f"      Draw the usual picture: :func:`~ragscore.plot.{usual}` with what the object knows.",
-    ]
-    if others:
-        links = ", ".join(f":func:`plot.{name}() <ragscore.plot.{name}>`" for name in others)
-        text += ["", f"      Others: {links}."]
-    return text
+    usual, *others = (
+        f":func:`plot.{draw.__name__}() <ragscore.plot.{draw.__name__}>`"
+        if draw.__name__ in plot.__all__
+        else f"``plot.{draw.__name__}()``"
+        for draw in cls.plot.pictures
+    )
+    text = ["   .. py:method:: plot(...)", "", f"      Draw the usual picture: {usual}."]
+    return text + ["", f"      Others: {', '.join(others)}."] * bool(others)
 
 
 # -- metrics.md --

@@ -245,7 +245,7 @@ def trend(
     columns = dict.fromkeys([*BEFORE_SLICES, *names, *COLUMNS])
     found = Trend(metric, names, table[list(columns)], history.declared.of([metric]))
     if isinstance(source, RunStore):  # systems look as before when an earlier run is saved later
-        object.__setattr__(found, "_in_order", (source._by_saving("system"), None))
+        object.__setattr__(found, "_in_order", source._by_saving("system"))
     return found
 
 

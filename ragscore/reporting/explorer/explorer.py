@@ -246,7 +246,7 @@ def explore_runs(
         title = f"{len(names)} runs, baseline {names[0]}"
     matching = describe_matching(level, None if ev.profile else k)
     verdict = [*(_counts(one) for one in compared), matching]
-    with all_runs(*ev._in_order):
+    with all_runs(ev._in_order):
         return _explorer(
             shown, title, verdict, "ev", query, outcome, search, by, texts, max_queries
         )
