@@ -151,15 +151,6 @@ class Question(TableResult):
                 found[one] = OPPOSITE.get(word, word)
         return found
 
-    def leading(self, metric: str) -> tuple[Values, Values]:
-        """Return the runs with the best value first, and whether each can't be told from it."""
-        runs, rows = list(self.run_ids), self.table[self.table["metric"].eq(metric).to_numpy()]
-        of_first = rows[rows["run_baseline"].eq(runs[0]).to_numpy()]
-        gains = of_first.set_index("run_candidate")["delta"].reindex(runs).fillna(0.0)
-        sign = -1 if self.declared.describe(metric).better == "lower" else 1
-        ordered = (sign * gains).sort_values(ascending=False, kind="stable").index.to_numpy()
-        return ordered, ~(self.matrix(metric, ordered.tolist())[0] < ALPHA)
-
 
 def widened(
     together: Together, asked: list[Question], names: list[str], pair: tuple[str, str]
