@@ -36,7 +36,6 @@ from ragscore.plot.style import (
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing
 
-COLOURS = "cividis"  # light and dark alike to colour-blind readers and in grey
 FEW = 10  # queries below which a slice says little
 BINS, EDGES = ("1", "2–3", "4–5", "6–10", "11+", "miss"), (0, 1, 3, 5, 10, np.inf)
 
@@ -118,8 +117,9 @@ def heatmap(
     bounds = finite(declared.describe(metric).bounds)
     notes = f"*: fewer than {FEW} queries" if few.any() else ""
     told = "; ".join(filter(None, [axis, notes])) if is_turned else notes
+    # cividis is light and dark alike to colour-blind readers and in grey
     return _grid(
-        means, texts.fillna(""), bounds, COLOURS, f"Mean {metric} by {axis.partition(' (')[0]}",
+        means, texts.fillna(""), bounds, "cividis", f"Mean {metric} by {axis.partition(' (')[0]}",
         runs, ax, xlabel=told, ylabel="" if is_turned else axis,
     )  # fmt: skip
 

@@ -40,7 +40,6 @@ PARAMETERS: dict[str, Any] = {
     "pdf.fonttype": 42, "ps.fonttype": 42,  # journals refuse Type 3
 }  # fmt: skip
 theme: dict[str, Any] = {**PARAMETERS, "axes.prop_cycle": cycler(color=PALETTE)}
-LAST_RESORT = "Last Resort High-Efficiency"  # matplotlib's own: it has a box for every character
 _known: ContextVar[tuple[str, ...]] = ContextVar("known_runs", default=())
 
 
@@ -51,7 +50,8 @@ def drawn(draw: Callable[P, Axes]) -> Callable[P, Axes]:
     def done(*args: P.args, **options: P.kwargs) -> Axes:
         # a notebook's backend sets parameters when it is first used: in a context they were undone
         plt.draw_if_interactive()  # type: ignore[no-untyped-call]
-        families = [*cast("list[str]", plt.rcParams["font.family"]), LAST_RESORT]
+        # the last is matplotlib's own, which has a box for every character
+        families = [*cast("list[str]", plt.rcParams["font.family"]), "Last Resort High-Efficiency"]
         own = PARAMETERS | {"font.family": list(dict.fromkeys(families))}
         before = plt.get_fignums()
         try:
