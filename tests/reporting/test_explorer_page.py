@@ -111,7 +111,9 @@ def six():
 def test_it_opens_with_the_queries_that_changed_the_worst_one_beside_them(browser, six, tmp_path):
     shown(browser, six, tmp_path)
     assert rows(browser) == ["q3", "q2", "q4", "q5"], "as Python has them"
-    changes = "[...document.querySelectorAll('.x-space .x-cell-change')].map(one => one.innerText)"
+    changes = (
+        "[...document.querySelectorAll('.x-space .x-cell-change')].map(one => one.textContent)"
+    )
     assert browser.run(changes) == ["2 → miss", "1 → 4", "5 → 2", "miss → 1"]
     assert open_query(browser) == "q3", "the regression"
     assert browser.run("document.querySelector('.x-foot').innerText").startswith("4 of 6")
@@ -153,7 +155,7 @@ def test_a_column_sorts_both_ways_and_says_so(browser, six, tmp_path):
     at = f"[...{box}.options].find(one => one.text === 'mrr@10').value"
     browser.run(f"{box}.value = {at}; {box}.dispatchEvent(new Event('change'))")
     assert rows(browser) == ["q2", "q3", "q4", "q5"]
-    cells = "[...document.querySelectorAll('.x-space .x-cell-change')].map(one => one.innerText)"
+    cells = "[...document.querySelectorAll('.x-space .x-cell-change')].map(one => one.textContent)"
     assert browser.run(cells) == ["▼ −0.75", "▼ −0.50", "▲ +0.30", "▲ +1.00"]
 
 

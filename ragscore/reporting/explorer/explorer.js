@@ -221,10 +221,10 @@ const ragscoreExplorer = (() => {
     }
     /** Of several runs the line on the chosen one stands on top. */
     function drawVerdict() {
-      const lines = data.verdict;
-      const own = lines.find((text) => text.startsWith(`${runs[ui.run].id} against `)) ?? lines[0];
+      const lines = data.verdict, start = `${runs[ui.run].id} against `;
+      const own = isPaired ? lines.find((text) => text.startsWith(start)) : data.title;
       const rest = lines.filter((text) => text !== own);
-      said.textContent = visible(isPaired ? own : data.title);
+      said.textContent = visible(own);
       more.replaceChildren(el("summary", {}, many(rest.length, "more line")),
         ...rest.map((text) => el("p", {}, text)));
       more.hidden = rest.length === 0;
