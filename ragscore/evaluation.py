@@ -1010,13 +1010,6 @@ class Evaluation(Display):
         --------
         >>> ev.leaderboard("mrr@10", baseline="dense")
         """
-        return self._board(metrics, None, baseline=baseline, runs=runs, cluster=cluster)
-
-    def _board(
-        self, metrics: list[str] | str | None, primary: Sequence[str] | None, *,
-        baseline: str | None = None, runs: list[str] | None = None, cluster: str | None = "group",
-    ) -> Leaderboard:  # fmt: skip
-        """Return the leaderboard in which `primary` is asked about; by default all metrics are."""
         from ragscore.analysis.leaderboard import leaderboard
 
         if metrics is None and self.run_ids:
@@ -1025,7 +1018,7 @@ class Evaluation(Display):
         if baseline is None and (runs is None or self.baseline in run_names(self._runs, runs)):
             baseline = self.baseline
         return self._alike(leaderboard(
-            scores, metrics=chosen, baseline=baseline, primary=primary, golden=self.golden,
+            scores, metrics=chosen, baseline=baseline, golden=self.golden,
             results=self._known_results, reported=self.reported, runs=runs, cluster=cluster,
             declared=self.declared,
         ))  # fmt: skip
@@ -1816,6 +1809,8 @@ class Evaluation(Display):
             if not n:
                 return [f"Evaluation: {heading}", Table(told), *self._notes()]
             alone = [Table(told, heading)]
+        from ragscore.analysis.leaderboard import leaderboard
+
         if n and not self.primary:
             bare = "No labels, and no stored scores: no metric can be computed."
             ways = " ev.compare(a, b) shows how far two rankings overlap." if n > 1 else ""
@@ -1823,7 +1818,12 @@ class Evaluation(Display):
         if not 1 < n <= MOST_RUNS or self.profile is not None:
             return [title, self._means(), *alone, *self._notes()]
         names = [*self.primary, *(one for one in MEDIANS if one in self.scores)]
-        board = self._board(list(dict.fromkeys(names)), self.primary, runs=self.run_ids)
+        # results of a store are not read to be printed
+        source = self._source if isinstance(self._source, Results) else None
+        board = self._alike(leaderboard(
+            self.scores, list(dict.fromkeys(names)), baseline=self.baseline, primary=self.primary,
+            golden=self.golden, results=source, declared=self.declared,
+        ))  # fmt: skip
         tables = [board.shown(SHOWN_RUNS), *board._tables()[1:]]
         return [title, *tables, *alone, *dict.fromkeys([*board.notes(), *self._notes()])]
 

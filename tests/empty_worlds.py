@@ -105,7 +105,7 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "query": lambda: ev.query("1"),
         "coverage": ev.coverage,
         "coverage_issues": lambda: ev.coverage().issues,
-        "score_diff": lambda: ev.score_diff(a, b),
+        "score_diff": lambda: rs.extras.score_diff(ev, a, b),
         "leaderboard": board,
         "leaderboard baseline": lambda: ev.leaderboard(METRICS, baseline=a),
         "trend": lambda: ev.trend("mrr"),

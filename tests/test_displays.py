@@ -39,7 +39,7 @@ RESULTS = {name: kind for name, kind in returned().items() if name not in OTHERS
 
 
 def test_the_results_are_found():
-    assert {"Comparison", "Gate", "Leaderboard", "QueryView", "Report", "ScoreDiff"} <= set(RESULTS)
+    assert {"Comparison", "Gate", "Leaderboard", "QueryView", "Report"} <= set(RESULTS)
 
 
 @pytest.mark.parametrize("kind", RESULTS.values(), ids=RESULTS)

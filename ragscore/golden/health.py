@@ -24,6 +24,7 @@ from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.rules import targets_at
 from ragscore.scoring.summary import metric_columns, summarize
 from ragscore.stats import (
+    alike_units,
     design_effect,
     inflation,
     minimum_detectable,
@@ -31,7 +32,6 @@ from ragscore.stats import (
     paired_error,
     queries_needed,
 )
-from ragscore.stats.paired import alike_units
 
 Integers = npt.NDArray[np.int64]
 
@@ -284,11 +284,11 @@ def _needed(
     effect = inflation(change, groups)
     detectable = minimum_detectable(paired_error(change, groups), alike_units(change, groups))
     difference = np.asarray(differences, dtype=np.float64)[None, :]
-    spread = np.broadcast_to(std[:, None], (len(std), difference.shape[1]))
-    if metric.kind == "binary":  # the share of queries that change stays
-        share = spread**2 + mean[:, None] ** 2
-        spread = np.sqrt(np.maximum(share - difference**2, 0.0))
-    n_needed = np.ceil(queries_needed(difference, spread) * effect[:, None])
+    spread, least = std[:, None], np.zeros((len(std), 1))
+    if metric.kind == "binary":  # the share of queries that change stays, and 6 must change:
+        share = np.maximum(std**2 + mean**2, 1e-12)[:, None]  # of 5, all one way, p is .0625
+        spread, least = np.sqrt(np.maximum(share - difference**2, 1e-12)), np.ceil(6 / share)
+    n_needed = np.fmax(np.ceil(queries_needed(difference, spread) * effect[:, None]), least)
     n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
     pairs = pd.DataFrame({
         "run_baseline": values.columns[first], "run_candidate": values.columns[second],

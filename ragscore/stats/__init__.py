@@ -32,6 +32,7 @@ from ragscore.stats.moments import (
 )
 from ragscore.stats.multiple import ALPHA, benjamini_hochberg, holm, level_of_each
 from ragscore.stats.paired import (
+    alike_units,
     count_moves,
     is_heavy_tailed,
     mcnemar_p,
@@ -55,7 +56,8 @@ from ragscore.stats.verdicts import MIXED, UNSURE, WORDS, joint_word, overall_wo
 
 __all__ = [
     "ALPHA", "Agreement", "Corrected", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "UNSURE", "WORDS",
-    "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
+    "alike_units", "average_repeats", "benjamini_hochberg", "bootstrap_mean",
+    "bootstrap_t_interval",
     "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",
     "gwet_ac1", "holm", "inflation", "interval_of_means", "is_heavy_tailed", "joint_word",
     "krippendorff_alpha", "least_n", "level_of_each", "mcnemar_p", "mean_interval",

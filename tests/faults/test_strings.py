@@ -272,7 +272,7 @@ def objects(ev, runs, store):
     yield "gate", lambda: ev.compare(*runs).gate()
     yield "losses", lambda: ev.compare(*runs).gate({"hit@5": 0.0})
     yield "leaderboard", lambda: ev.leaderboard(baseline=runs[0])
-    yield "score diff", lambda: ev.score_diff(*runs)
+    yield "score diff", lambda: rs.extras.score_diff(ev, *runs)
     yield "coverage", ev.coverage
     yield "refusals", ev.refusals
     yield "failures", ev.failures

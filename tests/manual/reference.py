@@ -75,14 +75,12 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "comparison": (
         "Comparisons",
-        "What `ev.compare`, `ev.question` and `ev.score_diff` return.",
+        "What `ev.compare` returns.",
         {
             "": [
                 "Comparison",
-                "analysis.comparison.question.Question",
                 "analysis.comparison.gate.Gate",
                 "analysis.slices.SliceComparison",
-                "analysis.comparison.score_diff.ScoreDiff",
             ]
         },
     ),
@@ -155,8 +153,6 @@ CONSTANTS = {
     "stats.MIXED": "The word where primary metrics of one aspect contradict each other.",
     "stats.NORMAL_FROM": "Queries, or groups of them, a side from which tests go by their normal"
     " limit and means by t.",
-    "stats.NO_WORSE": "The word where a loss beyond the margin is ruled out.",
-    "stats.SAME": "The word where any difference beyond the margin is ruled out.",
     "stats.UNSURE": "The word where nothing is decided.",
     "stats.WORDS": "The words of verdicts, the best first; those of metrics without a declared"
     " direction come last.",

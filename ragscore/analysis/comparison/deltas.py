@@ -24,6 +24,7 @@ from ragscore.scoring.primary import aspects_of
 from ragscore.stats import (
     ALPHA,
     UNSURE,
+    alike_units,
     is_heavy_tailed,
     joint_word,
     level_of_each,
@@ -35,7 +36,6 @@ from ragscore.stats import (
     skewness,
     words,
 )
-from ragscore.stats.paired import alike_units
 
 FIGURES = ("baseline", "candidate", "delta", "low", "high")
 ASPECT_COLUMNS = ("aspect", "metrics", "verdict", "sentence")
