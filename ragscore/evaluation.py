@@ -28,16 +28,14 @@ from ragscore.frames.data import (
     unshared,
 )
 from ragscore.frames.errors import check_known, name_list, names_of, plural
-from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
+from ragscore.frames.render import decimals_of, shown_interval, shown_n, shown_number
 from ragscore.frames.signatures import takes
-from ragscore.frames.tables import Display, Table, shown
+from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
-from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
-from ragscore.scoring.intervals import BY_QUANTILES, clusters_text
-from ragscore.scoring.judgments import FAILED
+from ragscore.scoring.calls import has_several, queries_with_several, read_calls
+from ragscore.scoring.intervals import BY_QUANTILES, clusters_text, query_clusters
 from ragscore.scoring.metrics import (
-    CRITERIA,
     NOTHING_DECLARED,
     OF_NUGGETS,
     Asked,
@@ -68,10 +66,7 @@ from ragscore.scoring.value_states import explain, metric_columns
 if TYPE_CHECKING:
     from ragscore.analysis.calls import CallReport
     from ragscore.analysis.comparison.model import Comparison
-    from ragscore.analysis.comparison.question import Question
-    from ragscore.analysis.comparison.score_diff import ScoreDiff
     from ragscore.analysis.conversations import Conversations
-    from ragscore.analysis.decision import Decision
     from ragscore.analysis.failure_causes import Failures
     from ragscore.analysis.leaderboard import Leaderboard
     from ragscore.analysis.nuggets import Nuggets
@@ -92,6 +87,7 @@ if TYPE_CHECKING:
 # The metrics that tell answers from refusals, and right answers from wrong ones.
 DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
 SHOWN_RUNS = 20  # runs in the printed table
+MOST_RUNS = 100  # of more, no pairs are compared to print an evaluation
 MEDIANS = ("latency_ms", "cost_usd")  # beside the metrics that decide
 Range = tuple[float | None, float | None]
 Found = TypeVar("Found")
@@ -140,7 +136,7 @@ def evaluate(
         the first five.
     baseline
         The run that the others are compared with: verdicts are then about these pairs. By default
-        about each pair of runs; see `ev.question`.
+        about each pair of runs.
     policies, fields
         `rs.Policies`, and single fields of it: `match="doc"`, `missing="zero"`.
 
@@ -232,7 +228,8 @@ def compare(
     golden, metrics, primary, policies
         As for `rs.evaluate`. Without a golden set, stored scores are compared.
     how
-        As for `Evaluation.compare`, and single fields of `rs.Policies`.
+        As for `Evaluation.compare`, and single fields of `rs.Policies`. Metrics that are named
+        decide.
 
     Raises
     ------
@@ -247,6 +244,9 @@ def compare(
     """
     names = {item.name for item in fields(Policies)}
     given = policies_of(policies, {name: how.pop(name) for name in names & how.keys()})
+    if primary is None and metrics is not None:
+        named = names_of(asked_for(metrics)[0], "metrics")
+        primary = [one for one in named if one not in ("default", "all")] or None
     ev = evaluate_pair(baseline, candidate, golden, metrics, primary, given)
     return ev.compare(*ev.run_ids, **how)
 
@@ -419,36 +419,38 @@ class Evaluation(Display):
 
     plot = Accessor("ragscore.plot.accessor:EVALUATION")
 
-    @cached_property
-    def question(self) -> Question:
-        """What is decided, and by which tests: a `Question`, whose text is the question.
+    @property
+    def confidence(self) -> float:
+        """Confidence of each interval of a primary metric's difference.
 
-        Two runs, each of several against the `baseline`, or each of several against each other: all
-        pairs are tested together, and everything that is shown goes by these tests. `select` asks
-        about fewer runs. `table` has one row per pair and primary metric.
+        So that the intervals of all pairs of runs, or with a baseline of its pairs, hold together
+        in 95 % of cases.
         """
-        return self._asked(self.baseline)[0]
+        return 1 - self._level_of_all(self.scores, self.primary, self.baseline)
 
-    def _asked(self, baseline: str | None, cluster: str | None = "group") -> list[Question]:
-        """Return what is asked of each pair with a baseline, or of all pairs."""
-        from ragscore.analysis.comparison.question import questions_of
+    def _level_of_all(
+        self, scores: pd.DataFrame, metrics: Sequence[str], baseline: str | None,
+        cluster: str | None = "group",
+    ) -> float:  # fmt: skip
+        """Return the level of each interval of these metrics, at which those of all pairs hold."""
+        from ragscore.analysis.comparison.align import align
+        from ragscore.analysis.leaderboard import level_of_all
 
-        key = baseline, cluster
-        if key not in self._questions:
-            self._questions[key] = questions_of(
-                self.scores, self.primary, baseline=baseline, golden=self.golden, cluster=cluster,
-                declared=self.declared,
-            )  # fmt: skip
-        return self._questions[key]
+        key = tuple(metrics), baseline, cluster
+        if key not in self._levels:
+            aligned = align(scores, list(metrics), None, self.declared)
+            groups = query_clusters(self.golden, aligned.query_ids, cluster)
+            self._levels[key] = level_of_all(aligned, baseline, groups)
+        return self._levels[key]
 
     @cached_property
-    def _questions(self) -> dict[tuple[str | None, str | None], list[Question]]:
+    def _levels(self) -> dict[tuple[tuple[str, ...], str | None, str | None], float]:
         return {}
 
     @property
-    def _in_order(self) -> tuple[list[str], str | None]:
-        """All runs in the order that gives each its look, and the declared baseline."""
-        return list(self._among or self.run_ids), self.baseline
+    def _in_order(self) -> list[str]:
+        """All runs in the order that gives each its look."""
+        return list(self._among or self.run_ids)
 
     def _alike(self, found: Found) -> Found:
         """Return what draws itself with the looks that its runs have here."""
@@ -562,7 +564,7 @@ class Evaluation(Display):
             scores=scores,
             settings=settings,
             baseline=self.baseline if self.baseline in names else None,
-            _among=tuple(self._in_order[0]),
+            _among=tuple(self._in_order),
             _source=None if self._source is None else partial(_selected, self, names, kept),
             # what they report is over all queries
             reported=None if queries is not None else reported,
@@ -588,8 +590,8 @@ class Evaluation(Display):
         columns
             Which columns to add; by default all numbers but the keys.
         better
-            "higher" or "lower", for all columns or by column. Without it, comparisons say "higher"
-            and "lower" instead of "better" and "worse".
+            "higher" or "lower", for all columns or by column. Without it, comparisons have no word
+            for the difference.
         range
             (lowest, highest) value, None for no bound; for all columns or by column. Direction and
             range belong to this evaluation and to what is made of it.
@@ -650,7 +652,6 @@ class Evaluation(Display):
 
     # Look
 
-    @shown
     def summary(
         self,
         metrics: list[str] | str | None = None,
@@ -698,7 +699,6 @@ class Evaluation(Display):
             cluster=cluster, declared=self.declared,
         )  # fmt: skip
 
-    @shown
     def slices(
         self,
         by: Slicing,
@@ -706,9 +706,8 @@ class Evaluation(Display):
         *,
         cluster: str | None = "group",
         min_n: int = 10,
-        seed: int = 0,
     ) -> pd.DataFrame:
-        """Return means by slice, and test each slice against the rest of its run.
+        """Return means by slice, each beside the rest of its run.
 
         Parameters
         ----------
@@ -717,16 +716,14 @@ class Evaluation(Display):
         by, cluster
             As for `summary`.
         min_n
-            Slices, or rests, of fewer queries are not tested.
+            Slices of fewer queries are flagged `is_small`.
 
         Returns
         -------
         One row per run, slice and metric: the columns of `by`; `n` queries with a value, `mean`
         with its 95 % interval `low`, `high`; `n_rest`, `mean_rest` of the run's other queries,
-        `delta_rest` = mean − mean_rest; `p` of the test of slice against rest, NaN where nothing
-        was tested, as for times and costs; `test`, "permutation" (of Welch's statistic, or of 0/1
-        values), or "Welch" from 100 queries (or clusters) a side; `q`, corrected by Benjamini and
-        Hochberg for all tests of the frame; `is_small`, fewer than `min_n` queries.
+        `delta_rest` = mean − mean_rest with its 95 % interval `delta_low`, `delta_high`, and `p` of
+        this row alone (Welch's test; NaN for times and costs); `is_small`.
 
         Raises
         ------
@@ -743,10 +740,9 @@ class Evaluation(Display):
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return slice_means(
             scores, self.golden, by, chosen, results=self._known_results, cluster=cluster,
-            min_n=min_n, seed=seed, declared=self.declared,
+            min_n=min_n, declared=self.declared,
         )  # fmt: skip
 
-    @shown
     def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Tell for every query why it counts in a metric's mean, or why it doesn't.
 
@@ -777,7 +773,6 @@ class Evaluation(Display):
         scores, chosen = self._scored(metrics)
         return explain(scores, self.golden, chosen, self._known_results, self.declared)
 
-    @shown
     def pivot(self, metric: str) -> pd.DataFrame:
         """Return the values of one metric: one row per query, one column per run.
 
@@ -897,9 +892,6 @@ class Evaluation(Display):
         candidate: str,
         metrics: list[str] | str | None = None,
         *,
-        primary: list[str] | str | None = None,
-        margins: dict[str, float] | None = None,
-        tie_margins: dict[str, float] | None = None,
         vary: list[str] | str | None = None,
         allow_different: bool | str | list[str] = False,
         cluster: str | None = "group",
@@ -907,23 +899,18 @@ class Evaluation(Display):
     ) -> Comparison:
         """Compare two runs query by query, on the queries both have.
 
-        Of more than two runs, verdicts are corrected for all that the evaluation asks
-        (`ev.question`), and a line says where these two alone would show more.
+        It asks about these two, however many there are: the intervals of the metrics that decide
+        hold together in 95 % of cases, and better or worse is one that leaves out 0. Of several
+        runs the headline also says what all their pairs together leave of it: whoever picks two by
+        looking must read that.
 
         Parameters
         ----------
         baseline, candidate
             Run ids, or systems that only one run has.
         metrics
-            Labels, or one; by default all that were scored.
-        primary
-            The metrics that decide; by default those of the evaluation.
-        margins
-            Metric -> largest difference that doesn't matter; the verdict can then be "same within
-            margin" or "no worse than margin".
-        tie_margins
-            Metric -> largest difference at which a query counts as the same, such as the difference
-            between repeats of one system.
+            Labels, or one: all of them decide. By default all that were scored, of which the
+            primary ones decide.
         vary
             Config keys that are meant to differ; a warning names others that differ.
         allow_different
@@ -941,8 +928,8 @@ class Evaluation(Display):
         Raises
         ------
         DataError
-            Unknown or equal runs; a margin of a metric that isn't compared; different judges of a
-            metric that is; a key of `vary` that neither run has.
+            Unknown or equal runs; different judges of a metric that is compared; a key of `vary`
+            that neither run has.
 
         Warns
         -----
@@ -953,64 +940,37 @@ class Evaluation(Display):
         --------
         >>> ev.compare("dense", "hybrid")
         """
+        scores, chosen = self._scored(metrics)
+        return self._compared(
+            baseline, candidate, scores, chosen, vary=vary, allow_different=allow_different,
+            cluster=cluster, strict_chunker_version=strict_chunker_version,
+        )  # fmt: skip
+
+    def _compared(
+        self, baseline: str, candidate: str, scores: pd.DataFrame, chosen: list[str] | None = None,
+        *, of_all: bool = False, **how: Any,
+    ) -> Comparison:  # fmt: skip
+        """Compare two runs; with `of_all` by the level, and on the queries, of all runs."""
         from ragscore.analysis.comparison.compare import compare_runs
 
-        if primary is not None:
-            named = [] if metrics is None else [metrics, primary]
-            return self._decided_by(primary).compare(
-                baseline, candidate,
-                [name for one in named for name in names_of(one, "metrics")] or None,
-                margins=margins, tie_margins=tie_margins, vary=vary, cluster=cluster,
-                allow_different=allow_different, strict_chunker_version=strict_chunker_version,
-            )  # fmt: skip
         self._need_rows(baseline, candidate)
         pair = run_names(self._runs, [baseline, candidate])
-        asked = self.baseline if self.baseline in pair else None
-        scores, chosen = self._scored(metrics)
+        deciding = self.primary if chosen is None else tuple(dict.fromkeys(chosen))
+        level, among = None, None
+        if (n := len(self.run_ids)) > 2 and self.profile is None:
+            asked = self.baseline if self.baseline in pair else None
+            level = self._level_of_all(scores, deciding, asked, how.get("cluster", "group"))
+            among = None if of_all else (n, level)
+        if of_all:
+            values = scores[list(deciding)]
+            counts = values.groupby(level="query_id").transform("count")
+            scores = scores.assign(**values.where(counts == n))
         return compare_runs(
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
             rule=self.rule, profile=self.profile,
             policies=None if self.profile else replace(self.policies, match=self._level),
-            margins=margins, tie_margins=tie_margins, primary=self.primary, vary=vary,
-            allow_different=allow_different, cluster=cluster,
-            strict_chunker_version=strict_chunker_version, declared=self.declared,
-            asked=self._asked(asked, cluster) if len(self.run_ids) > 2 else None,
-        )  # fmt: skip
-
-    def score_diff(
-        self, baseline: str, candidate: str, *, allow_different: bool | str | list[str] = False
-    ) -> ScoreDiff:
-        """Return what moved between two runs' scores, without tests or verdicts: a `ScoreDiff`.
-
-        `compare` decides which run is better. This lists differences of stored scores as they are,
-        also where targets and ranks are unknown.
-
-        Parameters
-        ----------
-        allow_different
-            True or "judge_fingerprint": go on where different judges measured a metric.
-
-        Raises
-        ------
-        DataError
-            Unknown or equal runs; different judges of a metric that both have.
-
-        Warns
-        -----
-        UserWarning
-            Judges differ and that is allowed, or only one run states them.
-
-        Examples
-        --------
-        >>> ev.score_diff("dense", "hybrid")
-        """
-        from ragscore.analysis.comparison.score_diff import diff_scores
-
-        self._need_rows(baseline, candidate)
-        is_judged = any(name in (*CRITERIA, FAILED) for name in self.scores)
-        return diff_scores(
-            self.scores, baseline, candidate, allow_different=allow_different,
-            results=self._known_results if is_judged else None, declared=self.declared,
+            primary=deciding, declared=self.declared, level=level if of_all else None, among=among,
+            **how,
         )  # fmt: skip
 
     def leaderboard(
@@ -1020,20 +980,20 @@ class Evaluation(Display):
         baseline: str | None = None,
         runs: list[str] | None = None,
         cluster: str | None = "group",
-        seed: int = 0,
     ) -> Leaderboard:
-        """Rank runs by each metric, with the sets that can't be told apart: a `Leaderboard`.
+        """Rank runs by each metric: the best, and which show no sure difference from it.
 
         Runs that only report means stand below the others, without rank, interval or test.
 
         Parameters
         ----------
         metrics
-            Labels, or one; by default the primary metrics (where no run has rows, all reported).
+            Labels, or one: all of them are asked about. By default the primary metrics (where no
+            run has rows, all reported).
         baseline
             The run that the others are compared with; by default that of the evaluation, if any.
         runs
-            Run ids or systems; by default all. The question is then about these.
+            Run ids or systems; by default all.
         cluster
             As for `summary`.
 
@@ -1054,10 +1014,9 @@ class Evaluation(Display):
         if baseline is None and (runs is None or self.baseline in run_names(self._runs, runs)):
             baseline = self.baseline
         return self._alike(leaderboard(
-            scores, metrics=chosen, baseline=baseline, primary=self.primary,
-            golden=self.golden,
+            scores, metrics=chosen, baseline=baseline, golden=self.golden,
             results=self._known_results, reported=self.reported, runs=runs, cluster=cluster,
-            seed=seed, declared=self.declared,
+            declared=self.declared,
         ))  # fmt: skip
 
     def trend(
@@ -1126,14 +1085,13 @@ class Evaluation(Display):
         gate: Mapping[str, float] | None = None,
         rule: str = "threshold",
         history: RunStore | None = None,
-        margins: dict[str, float] | None = None,
         vary: list[str] | str | None = None,
         allow_different: bool | str | list[str] = False,
     ) -> Report:
         """Build a page to decide from, and write it if it has a path.
 
-        The first screen says what the runs decide, and shows them best first. All pairs follow, the
-        newest comparison with three queries to read first, and sections that fold.
+        The runs, best first; the newest comparison with three queries to read first, and sections
+        that fold. All words go by `ev.confidence`, on the queries that all runs have.
 
         Parameters
         ----------
@@ -1149,7 +1107,7 @@ class Evaluation(Display):
             Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`.
         history
             A store: the trend is drawn over its runs.
-        title, margins, vary, allow_different
+        title, vary, allow_different
             The heading of the page; and as for `compare`.
 
         Returns
@@ -1166,29 +1124,29 @@ class Evaluation(Display):
         --------
         >>> ev.select(["dense", "hybrid"]).report("report.html", gate={"mrr@10": 0.02})
         """
+        from ragscore.analysis.comparison.gate import scored_by
         from ragscore.plot.style import all_runs
         from ragscore.reporting.build import report_runs
 
-        scores, _ = self._scored([*metric_columns(self.scores), *(gate or {})])
+        scores, _ = self._scored([*metric_columns(self.scores), *map(scored_by, gate or {})])
         # what this evaluation has tested holds, where no metric was added
         whole = (self if scores is self.scores else replace(self, scores=scores))._against(baseline)
-        with all_runs(*whole._in_order):
+        with all_runs(whole._in_order):
             made = report_runs(
                 self.results, self.golden, scores,
-                lambda a, b: whole.compare(
-                    a, b, margins=margins, vary=vary, allow_different=allow_different
+                lambda a, b: whole._compared(
+                    a, b, scores, of_all=len(whole.run_ids) > 2, vary=vary,
+                    allow_different=allow_different,
                 ),
                 slices=slices, baseline=whole.baseline, title=title, gate=gate, rule=rule,
                 history=history, reported=self.reported, primary=self.primary,
                 explore=lambda run: self.explore(runs=[run]), declared=self.declared,
-                decide=partial(whole._decided, margins, of_all=True), order=whole._in_order[0],
-                asked=lambda: whole._asked(whole.baseline),
+                order=whole._in_order,
             )  # fmt: skip
         if path is not None:
             made.write(path)
         return made
 
-    @shown
     def config_effects(
         self,
         metrics: list[str] | str | None = None,
@@ -1616,7 +1574,6 @@ class Evaluation(Display):
             substrings=substrings, unknown=self.policies.unknown,
         )  # fmt: skip
 
-    @shown
     def retriever_scores(self) -> pd.DataFrame:
         """Return the retrievers' own scores of relevant hits beside those of all others.
 
@@ -1696,7 +1653,6 @@ class Evaluation(Display):
 
     # Provenance, other tools
 
-    @shown
     def check_reported(
         self,
         reported: pd.DataFrame | None = None,
@@ -1746,7 +1702,6 @@ class Evaluation(Display):
         results = parts[0] if len(parts) == 1 else Results.concat(parts)
         return check_reported(results, self.golden, reported, profile=chosen, policies=policies)
 
-    @shown
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what each run was measured by: equal rows mean that scores are comparable.
 
@@ -1846,32 +1801,23 @@ class Evaluation(Display):
             if not n:
                 return [f"Evaluation: {heading}", Table(told), *self._notes()]
             alone = [Table(told, heading)]
-        if self._decision is None:
+        from ragscore.analysis.leaderboard import leaderboard
+
+        if n and not self.primary:
+            bare = "No labels, and no stored scores: no metric can be computed."
+            ways = " ev.compare(a, b) shows how far two rankings overlap." if n > 1 else ""
+            return [title, f"{bare}{ways}", *alone]
+        if not 1 < n <= MOST_RUNS or self.profile is not None:
             return [title, self._means(), *alone, *self._notes()]
-        from ragscore.analysis.standings import standings
-
-        found = self._decision
-        names = [*self.primary, *(name for name in MEDIANS if name in self.scores)]
-        table = standings(found, self._summarized(names), limit=SHOWN_RUNS)
-        return [f"{found.short}.", title, table, *alone, found.asked, *self._notes()]
-
-    @cached_property
-    def _decision(self) -> Decision | None:
-        return self._decided()
-
-    def _decided(
-        self, margins: dict[str, float] | None = None, *, of_all: bool = False, **how: Any
-    ) -> Decision | None:
-        """Return what the runs decide; None of one run, of very many, and by a profile."""
-        from ragscore.analysis.decision import MOST_RUNS, decide
-
-        if not 1 < len(self.run_ids) <= MOST_RUNS or self.profile is not None:
-            return None
-        compare = partial(self.compare, margins=margins, allow_different=True)
-        return decide(
-            self.scores, self._asked(self.baseline), self.golden, compare, margins=margins,
-            declared=self.declared, of_all=of_all, **how,
-        )  # fmt: skip
+        names = [*self.primary, *(one for one in MEDIANS if one in self.scores)]
+        # results of a store are not read to be printed
+        source = self._source if isinstance(self._source, Results) else None
+        board = self._alike(leaderboard(
+            self.scores, list(dict.fromkeys(names)), baseline=self.baseline, primary=self.primary,
+            golden=self.golden, results=source, declared=self.declared,
+        ))  # fmt: skip
+        tables = [board.shown(SHOWN_RUNS), *board._tables()[1:]]
+        return [title, *tables, *alone, *dict.fromkeys([*board.notes(), *self._notes()])]
 
     def _summarized(self, metrics: list[str]) -> pd.DataFrame:
         """Return `summary` of all queries; results of a store are not read for it."""
@@ -1963,23 +1909,8 @@ class Evaluation(Display):
         """Say how several calls of a query were read, and what other ways would give."""
         if "n_several_calls" not in self.settings:
             return []
-        how = self._how_calls
         n, of = int(self.settings["n_several_calls"].sum()), len(self.scores)
-        text = f"Several calls: {how}, for {n} of {of} queries."
-        ranking = [one for one in self.primary if self.declared.label_of(one).is_ranking]
-        if ranking and isinstance(self._source, Results) and self.profile is None:
-            metric = ranking[0]
-            means = {
-                other: score_and_settings(
-                    self._source, self.golden, [metric], self.rule, None,
-                    replace(self.policies, calls=other, match=self._level), self.declared,
-                )[0][metric].mean()
-                for other in CALLS
-                if other != how
-            }  # fmt: skip
-            shown = ", ".join(f"{mean:.3f} by {other}" for other, mean in means.items())
-            text += f" Over all rows, {metric} is {self.scores[metric].mean():.3f}; {shown}."
-        return [text]
+        return [f"Several calls: {self._how_calls}, for {n} of {of} queries."]
 
     def _without_hits(self) -> list[str]:
         """Return the runs of which no answered query has a hit, as far as the scores tell."""
@@ -2032,6 +1963,7 @@ class Evaluation(Display):
             return self.scores, None
         given = names_of(metrics, "metrics", "labels, such as 'mrr@10'")
         if not given:
+            self._need_metrics()
             raise DataError("found none", field="metrics", allowed="at least one, such as 'mrr@10'")
         # without a run to score, what is reported needs no score
         others = set[str]()
@@ -2057,6 +1989,16 @@ class Evaluation(Display):
 
         alone = self.reported.runs["run_id"].astype("str") if self.reported is not None else ()
         refuse_without_rows(runs if runs or self.run_ids else alone, self.reported)
+
+    def _need_metrics(self) -> None:
+        """Refuse a question about metrics where there is none: neither labels nor stored scores."""
+        if not metric_columns(self.scores):
+            raise DataError(
+                "no metric: there are no labels, and the runs hold no scores",
+                field="golden",
+                allowed="rs.evaluate(results, golden); without labels, ev.compare(a, b) shows how"
+                " far two rankings overlap",
+            )
 
     def _named(self, metric: str) -> str:
         """Return the name that a metric has in the scores."""
@@ -2084,11 +2026,10 @@ def _selected(ev: Evaluation, runs: list[str], queries: set[str] | None) -> Resu
 def _cell(metric: str, row: Mapping[Any, Any]) -> str:
     part = "p50" if table_kind(metric) in BY_QUANTILES else "mean"
     low, high = (row["p50_low"], row["p50_high"]) if part == "p50" else (row["low"], row["high"])
-    decimals = decimals_for((high - low) / 4)
-    if part == "p50":
-        p95 = shown_number(row["p95"], decimals)
-        return f"p50 {shown_interval(row['p50'], low, high, decimals)}, p95 {p95}"
-    return shown_interval(row["mean"], low, high, decimals)
+    text = shown_interval(row[part], low, high)
+    if part == "mean":
+        return text
+    return f"p50 {text}, p95 {shown_number(row['p95'], decimals_of(row['p50'], low, high))}"
 
 
 takes(Evaluation.compare, Policies)(compare)

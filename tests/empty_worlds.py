@@ -92,7 +92,7 @@ WORLDS: dict[str, Callable[[], tuple[rs.Results, rs.Golden]]] = {
 
 def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield every method and picture of an evaluation, a comparison, a leaderboard and others."""
-    golden, results = ev.golden, ev.results
+    golden = ev.golden
     a, b = RUNS
     cmp, board = cache(lambda: ev.compare(a, b)), cache(ev.leaderboard)
     yield "ev", lambda: _printed(ev)
@@ -105,7 +105,7 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "query": lambda: ev.query("1"),
         "coverage": ev.coverage,
         "coverage_issues": lambda: ev.coverage().issues,
-        "score_diff": lambda: ev.score_diff(a, b),
+        "score_diff": lambda: rs.extras.score_diff(ev, a, b),
         "leaderboard": board,
         "leaderboard baseline": lambda: ev.leaderboard(METRICS, baseline=a),
         "trend": lambda: ev.trend("mrr"),
@@ -137,7 +137,7 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
     for name in ("notes", "to_json", "against_baseline", "_shown"):
         yield f"board.{name}", lambda name=name: _called(getattr(board(), name))
     yield "board.matrix", lambda: ev.leaderboard("mrr").matrix("mrr")
-    for name in ("summary", "metric_at_k", "scores_by_rank", "refusal_matrix", "risk_coverage"):
+    for name in ("summary", "metric_at_k", "scores_by_rank", "refusals", "risk_coverage"):
         yield f"ev.plot.{name}", lambda name=name: _picture(getattr(ev.plot, name))
     for name in ("slices", "heatmap"):
         yield (
@@ -166,7 +166,6 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
             rs.plot.heatmap, ev.summary(METRICS, by="answerable"), "mrr", "answerable"
         ),
     )
-    yield "rs.plot.scores_by_rank", lambda: _picture(rs.plot.scores_by_rank, results)
 
 
 def _printed(found: Any) -> Any:

@@ -15,7 +15,7 @@ LAYERS = ("analysis", "golden", "judging", "reporting")
 OTHERS = {
     "AlignedScores", "Explorer", "Golden", "GoldenText", "History", "Judge", "JudgedLists",
     "Measured", "Mounted", "NeedleSet", "RankChanges", "Reference", "Reply", "Results", "Span",
-    "Standings", "Together", "Verdict",
+    "Table", "Together", "Verdict",
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ RESULTS = {name: kind for name, kind in returned().items() if name not in OTHERS
 
 
 def test_the_results_are_found():
-    assert {"Comparison", "Gate", "Leaderboard", "QueryView", "Report", "ScoreDiff"} <= set(RESULTS)
+    assert {"Comparison", "Gate", "Leaderboard", "QueryView", "Report"} <= set(RESULTS)
 
 
 @pytest.mark.parametrize("kind", RESULTS.values(), ids=RESULTS)

@@ -42,7 +42,7 @@ def test_a_comparison_without_values_says_that_nothing_can_be_compared(world, wh
     assert cmp.overall == "can't tell"
 
 
-@pytest.mark.parametrize("draw", ["summary", "metric_at_k", "heatmap", "slices"])
+@pytest.mark.parametrize("draw", ["metric_at_k", "heatmap", "slices"])
 def test_a_picture_of_an_unlabelled_golden_set_says_that_there_is_no_value(draw):
     plot = getattr(evaluated("all unlabelled").plot, draw)
     given = ("mrr", "difficulty") if draw in ("heatmap", "slices") else ()

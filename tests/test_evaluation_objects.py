@@ -166,7 +166,7 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
     "name",
     [
         "latency", "errors", "indexing", "hops_summary", "verification", "retriever_scores",
-        "rank_overlap", "reported_scores", "score_diff", "judgment_counts",
+        "rank_overlap", "reported_scores", "judgment_counts",
         "with_judged_refusals",
     ],
 )  # fmt: skip

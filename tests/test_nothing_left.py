@@ -10,7 +10,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
 
 import ragscore as rs
 from ragscore.io import arrow_lines
-from ragscore.plot import lettering
+from ragscore.plot import dots, grids
 from ragscore.store import ingest
 
 matplotlib.use("Agg")
@@ -46,13 +46,12 @@ def test_a_report_leaves_neither_figure_nor_thread(ev, left, tmp_path):
 def test_a_picture_that_fails_leaves_no_figure(ev, left, monkeypatch):
     cmp = ev.compare("a", "b")
     mine = plt.figure()
-    for place in ("settle", "_make_literal"):
-        with monkeypatch.context() as broken:
-            broken.setattr(lettering, place, fail)
-            for draw in (ev.plot, cmp.plot, cmp.plot.ranks, cmp.plot.outcomes, cmp.plot.forest):
-                with pytest.raises(RuntimeError, match="no room"):
-                    draw()
-            assert left() == ([], [mine.number])
+    for module in (dots, grids):
+        monkeypatch.setattr(module, "finish", fail)
+    for draw in (ev.plot, cmp.plot, cmp.plot.ranks, cmp.plot.outcomes, cmp.plot.forest):
+        with pytest.raises(RuntimeError, match="no room"):
+            draw()
+        assert left() == ([], [mine.number])
 
 
 @pytest.fixture

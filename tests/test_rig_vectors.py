@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
-from ragscore.analysis.extras.event_log import write_event_log
+from ragscore.analysis.extras import score_diff, write_event_log
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import PROFILES
 from ragscore.scoring.summary import summarize
@@ -164,28 +163,30 @@ def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
         }.items()
     )
     assert no_orwell.loc["q1", "ndcg@5"] == pytest.approx(0.275412, abs=5e-7)
-    better = diff_scores(
+    better = score_diff(
         pd.concat([no_orwell.astype({"run_id": "str"}), full.astype({"run_id": "str"})]),
         "no_orwell",
         "full",
     )
-    row = better.metrics.set_index("metric").loc["recall@5"]
-    assert (row["n_better"], row["n_worse"], row["n_same"]) == (1, 0, 2) and row[
-        "delta"
-    ] == pytest.approx(1 / 6)
-    assert better.largest_changes.query("metric == 'recall@5'")["query_id"].tolist() == [
-        "q1",
-        "q2",
-        "q3",
-    ]
-    worse = diff_scores(
+    row = row_of(better, "recall@5")
+    assert counts_of(row) == [1, 0, 2] and row["delta"] == pytest.approx(1 / 6)
+    assert [one["query_id"] for one in row["query_changes"]] == ["q1", "q2", "q3"]
+    worse = score_diff(
         pd.concat([full.astype({"run_id": "str"}), no_light.astype({"run_id": "str"})]),
         "full",
         "no_light",
     )
-    row = worse.metrics.set_index("metric").loc["recall@5"]
-    assert (row["n_better"], row["n_worse"], row["delta"]) == (0, 1, pytest.approx(-1 / 3))
-    assert worse.largest_changes.query("metric == 'recall@5'")["query_id"].iloc[0] == "q3"
+    row = row_of(worse, "recall@5")
+    assert counts_of(row)[:2] == [0, 1] and row["delta"] == pytest.approx(-1 / 3)
+    assert row["query_changes"][0]["query_id"] == "q3"
+
+
+def row_of(diff, metric):
+    return next(row for row in diff["rows"] if row["metric"] == metric)
+
+
+def counts_of(row):
+    return [row[name] for name in ("winners", "losers", "unchanged")]
 
 
 def frame(**runs):
@@ -215,27 +216,25 @@ def test_winners_losers_and_movers_over_the_queries_both_have():
         {"q1": 1, "q2": 0, "q3": 0.5, "q4": 0.9},
         {"q1": 0.5, "q2": 0.5, "q3": 0.5, "q5": 1},
     )
-    diff = diff_scores(frame(base={"recall@5": baseline}, now={"recall@5": current}), "base", "now")
-    row = diff.metrics.iloc[0]
-    assert row[
-        ["n_better", "n_worse", "n_same", "n", "n_only_baseline", "n_only_candidate"]
-    ].tolist() == [1, 1, 1, 3, 1, 1]
-    assert diff.largest_changes["query_id"].tolist() == ["q1", "q2", "q3"] and diff.largest_changes[
-        "delta"
-    ].tolist() == [0.5, -0.5, 0]
+    diff = score_diff(frame(base={"recall@5": baseline}, now={"recall@5": current}), "base", "now")
+    (row,) = diff["rows"]
+    assert counts_of(row) == [1, 1, 1]
+    assert [row["n_only_baseline"], row["n_only_candidate"]] == [1, 1]
+    changes = [(one["query_id"], one["delta"]) for one in row["query_changes"]]
+    assert changes == [("q1", 0.5), ("q2", -0.5), ("q3", 0)]
 
 
 def test_a_metric_that_the_baseline_lacks_has_no_delta():
-    diff = diff_scores(
+    diff = score_diff(
         frame(base={"mrr": {"q": 0.6}}, now={"mrr": {"q": 0.8}, "recall@5": {"q": 0.4}}),
         "base",
         "now",
     )
-    rows = diff.metrics.set_index("metric")
-    assert rows.loc["mrr", "delta"] == pytest.approx(0.2)
-    assert rows.loc["recall@5", ["n", "n_better", "n_only_candidate"]].tolist() == [0, 0, 1]
-    assert pd.isna(rows.loc["recall@5", "delta"]) and rows.loc["recall@5", "candidate"] == 0.4
-    assert (diff.largest_changes["metric"] == "mrr").all()
+    assert row_of(diff, "mrr")["delta"] == pytest.approx(0.2)
+    row = row_of(diff, "recall@5")
+    assert [*counts_of(row), row["n_only_candidate"]] == [0, 0, 0, 1]
+    assert row["delta"] is row["baseline_mean"] is None and row["current_mean"] == 0.4
+    assert row["query_changes"] == []
 
 
 @pytest.mark.parametrize(
@@ -261,11 +260,9 @@ def test_deltas_that_gates_look_at_survive_json(baseline, candidate, deltas):
         name: {metric: dict(enumerate(values)) for metric, values in run.items()}
         for name, run in (("a", baseline), ("b", candidate))
     }
-    diff = diff_scores(frame(**runs).rename(index=str), "a", "b")
-    assert diff.metrics["delta"].tolist() == pytest.approx(deltas)
-    again = ScoreDiff.from_json(diff.to_json())
-    pd.testing.assert_frame_equal(again.metrics, diff.metrics, check_exact=True)
-    pd.testing.assert_frame_equal(again.largest_changes, diff.largest_changes, check_exact=True)
+    diff = score_diff(frame(**runs).rename(index=str), "a", "b")
+    assert [row["delta"] for row in diff["rows"]] == pytest.approx(deltas)
+    assert score_diff(json.dumps(diff)) == diff
 
 
 # the bootstrap, with the generator its figures were made by
@@ -427,7 +424,9 @@ def test_means_over_three_graded_queries_by_the_profile(profile_means, rankings,
 
 
 def regressed(diff, path, thresholds):
-    deltas = diff.metrics
+    theirs = {"current_mean": "candidate", "baseline_mean": "baseline"}
+    deltas = pd.DataFrame(diff["rows"]).rename(columns=theirs)
+    deltas["n"] = deltas[["winners", "losers", "unchanged"]].sum(axis=1)
     write_event_log(deltas, path, conversation_id="c", tolerances=thresholds)
     events = [json.loads(line) for line in path.read_text().splitlines()]
     path.unlink()
@@ -465,9 +464,9 @@ def test_a_gate_names_the_metrics_that_fell_by_more_than_their_threshold(
         name: {labels[metric]: dict(enumerate(values)) for metric, values in run.items()}
         for name, run in (("a", baseline), ("b", candidate))
     }
-    diff = diff_scores(frame(**runs).rename(index=str), "a", "b")
+    diff = score_diff(frame(**runs).rename(index=str), "a", "b")
     limits = {labels[metric]: limit for metric, limit in thresholds.items()}
-    for one in (diff, ScoreDiff.from_json(diff.to_json())):
+    for one in (diff, score_diff(json.dumps(diff))):
         assert regressed(one, tmp_path / "log.jsonl", limits) == [
             labels[metric] for metric in expected
         ]
@@ -485,11 +484,11 @@ def test_a_gate_lets_a_better_store_pass_and_stops_a_worse_one(scored, tmp_path)
     limits = dict.fromkeys(AT_5, 0.02)
     assert (
         regressed(
-            diff_scores(pd.concat([no_orwell, full]), "no_orwell", "full"),
+            score_diff(pd.concat([no_orwell, full]), "no_orwell", "full"),
             tmp_path / "log.jsonl",
             limits,
         )
         == []
     )
-    worse = diff_scores(pd.concat([full, no_light]), "full", "no_light")
+    worse = score_diff(pd.concat([full, no_light]), "full", "no_light")
     assert regressed(worse, tmp_path / "log.jsonl", limits) == AT_5

@@ -18,7 +18,7 @@ from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.rules import Rule, targets_by_level
-from ragscore.stats import interval_of_means
+from ragscore.stats import mean_interval
 
 CELL = ["run_id", "query_id"]
 OUTCOMES = ("all found", "some found", "none found", "no target")
@@ -159,9 +159,9 @@ def _after(targets: pd.DataFrame, golden: Golden, most: int) -> pd.DataFrame:
         reached = is_found.loc[own.index].groupby(own["query_id"], sort=False).mean()
         recall = reached.to_numpy("float64")
         groups = query_clusters(golden, reached.index, "group")
-        ends = interval_of_means(recall, "bounded", groups=groups)
+        ends = mean_interval(recall, "bounded", groups=groups)
         hit = (recall > 0).astype("float64")
-        hit_ends = interval_of_means(hit, "binary", groups=groups)
+        hit_ends = mean_interval(hit, "binary", groups=groups)
         rows.append(pd.DataFrame({
             "run_id": str(run_id), "call": numbers, "n": len(recall),
             "recall": recall.mean(axis=0), "low": ends[0], "high": ends[1],

@@ -13,7 +13,7 @@ from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_known, names_of
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.stats import moments
+from ragscore.stats.moments import moments
 
 Config = dict[str, Any]
 # columns of the runs frame that say how a run was made, and by which labels it was scored

@@ -15,7 +15,7 @@ from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.metrics import Declarations
 from ragscore.scoring.turns import conversations_of
-from ragscore.stats import interval_of_means
+from ragscore.stats import mean_interval
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -83,9 +83,7 @@ def conversations(
         groups = None if ids is None else query_clusters(golden, pd.Index(ids), "conversation")
         bounds = kind.bounds if np.isfinite(kind.bounds).all() else (0.0, 1.0)
         of_kind = "bounded" if is_mean and kind.kind == "binary" else kind.kind
-        low, high = interval_of_means(
-            values.to_numpy("float64"), of_kind, bounds=bounds, groups=groups
-        )
+        low, high = mean_interval(values.to_numpy("float64"), of_kind, bounds=bounds, groups=groups)
         return float(low[0]), float(high[0])
 
     table, by_turn = [], []

@@ -13,7 +13,6 @@ import pandas as pd
 
 from ragscore.analysis.calls import repeats, search_rows
 from ragscore.analysis.conversations import turn_numbers
-from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import (
     DataError,
     Golden,
@@ -35,7 +34,7 @@ MAX_CHARS = 600  # of a text that is shown
 
 
 @dataclass(frozen=True, repr=False)
-class QueryView(JsonResult, Display):
+class QueryView(Display):
     """One query as several runs answered it: lists side by side, targets, and answers.
 
     A `*` marks a hit that met a target, an arrow by how many ranks it moved. Several calls stand

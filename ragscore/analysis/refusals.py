@@ -29,7 +29,8 @@ from ragscore.scoring.metrics import (
     parse_label,
 )
 from ragscore.scoring.summary import metric_columns
-from ragscore.stats import mean_interval, wilson_interval
+from ragscore.stats import wilson_interval
+from ragscore.stats.intervals import interval_from_moments
 
 ANSWERED = ("right answer", "wrong answer", "unchecked answer")  # of answerable queries
 # no decision that could be right or wrong
@@ -291,7 +292,7 @@ def _quality(
             np.asarray(values, dtype=np.float64)
             for values in (by_run[name].mean(), by_run[name].std())
         )
-        low, high = mean_interval(
+        low, high = interval_from_moments(
             (mean - least) / width, std / width, n[name].to_numpy("float64"), described.kind
         )
         low, high = least + width * low, least + width * high

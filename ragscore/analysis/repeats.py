@@ -17,8 +17,7 @@ from ragscore.frames.errors import check_known, name_list, names_of, nearest, wa
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import metric_columns
-from ragscore.stats import average_repeats as average_observations
-from ragscore.stats import mean_interval
+from ragscore.stats.intervals import interval_from_moments
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -63,7 +62,7 @@ class Repeats(FramesResult):
             }
         ).reset_index()
         mean, std, n = (table[name].to_numpy("float64") for name in ("mean", "std", "n"))
-        low, high = mean_interval(mean, std, n, "bounded")
+        low, high = interval_from_moments(mean, std, n, "bounded")
         return table.assign(low=low, high=high)[["system", "measure", "mean", "low", "high", "n"]]
 
     def _heading(self) -> str:
@@ -131,8 +130,8 @@ def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         text = ", ".join(f"{n} of {system}" for system, n in counts.items())
         warn(f"queries that some repeats were not asked: {text}; averaged over the others")
     names = metric_columns(scores)
-    means = average_observations(rows[names].to_numpy("float64", na_value=np.nan), cells)
-    averaged = averaged.assign(**dict(zip(names, means.T, strict=True)))
+    means = rows[names].astype("float64").groupby(cells).mean()
+    averaged = averaged.assign(**{name: means[name].to_numpy() for name in names})
     if "state" in rows:
         is_scored = np.bincount(cells, weights=states.eq("scored")) > 0
         state = averaged["state"].astype("str").mask(is_scored, "scored")

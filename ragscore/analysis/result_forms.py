@@ -28,7 +28,7 @@ class JsonResult:
         return reload(cls, text)
 
 
-class TableResult(JsonResult, Display):
+class TableResult(Display):
     """Result that is read as one or more tables of text with notes below them."""
 
     @abstractmethod

@@ -15,7 +15,7 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import plural, unsaid
 from ragscore.frames.escaping import markdown_code, markdown_line
-from ragscore.frames.render import markdown_table
+from ragscore.frames.tables import Table
 from ragscore.scoring.predicates import by_predicate
 from ragscore.scoring.rules import RANKLESS, targets_at
 from ragscore.scoring.score import score
@@ -99,10 +99,10 @@ class RetrieverReport(FramesResult):
             "# Retrievers" + (f" (k = {', '.join(map(str, ks))})" if ks else ""),
             f"{len(golden.queries)} golden queries × {len(table)} retrievers",
             *_product_filter(results, golden),
-            markdown_table(_shown_summary(table)),
+            Table(_shown_summary(table)).to_markdown(),
             legend,
             "## Queries",
-            markdown_table(_shown_matrix(self.matrix, golden)),
+            Table(_shown_matrix(self.matrix, golden)).to_markdown(),
         ]
         return "\n\n".join(parts) + "\n"
 

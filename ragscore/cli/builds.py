@@ -28,7 +28,6 @@ from ragscore.store.store import RunStore
 STORE, GIT = "store://", "git:"
 MARK = "<!-- ragscore gate -->"
 """First line of the comment, by which the next build finds and replaces it."""
-WORST = 5  # queries that a comment names
 WAYS = "store://DIR, store://DIR#RUN (or a system: its newest run), git:REF:PATH"
 
 
@@ -117,7 +116,7 @@ def about_baseline(
 
 def comment(found: Gate, about: str, link: str | None) -> str:
     """Return the comment of a build: the answer, the primary metrics, the queries to read first."""
-    worst = found.regressions.head(WORST)
+    worst = found.regressions
     table = Table(found.shown()).to_markdown()
     parts = [MARK, f"## {markdown_line(found.headline())}", about, table]
     if len(worst):

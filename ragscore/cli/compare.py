@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ragscore.analysis.comparison.gate import RULES, UNDECIDED, gate
+from ragscore.analysis.comparison.gate import RULES, UNDECIDED, gate, scored_by
 from ragscore.cli.builds import about_baseline, is_elsewhere, write_files
 from ragscore.cli.options import (
     ALLOWANCES,
@@ -52,14 +52,15 @@ def max_drop_options(default: str) -> list[Option]:
     return [
         several(
             "--max-drop",
-            f"largest loss allowed, such as mrr@10=0.02 (several times; default: {default})",
+            "largest loss allowed, such as mrr@10=0.02 or 'p95(latency_ms)=50' (several times;"
+            f" default: {default})",
             "LABEL=LOSS",
             default=[],
         ),
         option(
             "--rule",
-            "what may not lose more: the mean as seen (threshold, the default), or its interval"
-            " (interval: the loss allowed must be ruled out)",
+            "what decides: the loss as seen (threshold, the default), or its interval"
+            " (interval: undecided where a larger loss is neither sure nor ruled out)",
             "|".join(RULES),
         ),
     ]
@@ -71,12 +72,6 @@ def max_drop_options(default: str) -> list[Option]:
     "compare runs/dense runs/hybrid --golden golden.yaml",
     *PAIR,
     metric_option("compare", "every default metric"),
-    several(
-        "--tie-margin",
-        "up to which difference a query counts as the same (several times; default: 0)",
-        "LABEL=DIFFERENCE",
-        default=[],
-    ),
     switch(
         "--strict-chunker-version",
         "refuse runs of different chunkers (default: match them by spans or documents)",
@@ -97,14 +92,13 @@ def max_drop_options(default: str) -> list[Option]:
 def compare_command(args: argparse.Namespace) -> None:
     """Print the comparison, and write it beside the candidate if asked."""
     refuse_beside_profile(args, ["metric"])
-    # What decides is always compared.
+    # what is named is asked about
     metrics = [*args.metric, *(args.primary or [])] if args.metric else None
     ev, baseline, candidate = evaluation_of_pair(args, metrics)
     cmp = ev.compare(
         baseline,
         candidate,
         metrics,
-        tie_margins=losses(args.tie_margin, "--tie-margin") or None,
         strict_chunker_version=args.strict_chunker_version,
         **allowances(args),
     )
@@ -130,11 +124,17 @@ def compare_command(args: argparse.Namespace) -> None:
     " worse, or with --max-drop if a metric loses more than allowed.",
     "gate runs/dense runs/hybrid --golden golden.yaml --max-drop mrr@10=0.02",
     *PAIR,
-    *max_drop_options("go by the verdicts on the primary metrics"),
+    *max_drop_options("no primary metric may be worse"),
     option(
         "--undecided",
-        "pass or fail where no primary metric can be told (default: neither, exit status 2)",
+        "pass or fail: what undecided counts as (default: neither, exit status 2)",
         "|".join(UNDECIDED),
+    ),
+    option(
+        "--max-failed",
+        "queries that the candidate may fail on or not be asked, of those that the baseline"
+        " answered (default: 0)",
+        "N",
     ),
     option(
         "-o --out",
@@ -150,7 +150,7 @@ def compare_command(args: argparse.Namespace) -> None:
     RUNS,
     SCORING,
     *ALLOWANCES,
-    details="Queries that the candidate failed on, or was not asked, count at the worst value."
+    details="It fails, too, by queries that only the candidate failed on or was not asked."
     " Exit status 0: passed, 1: failed, 2: undecided or not evaluated, or an error.",
     of=(gate,),
 )
@@ -159,11 +159,13 @@ def gate_command(args: argparse.Namespace) -> int:
     allowed = losses(args.max_drop, "--max-drop")
     # By every default metric, to know the primary ones; the gate's own are scored when asked for.
     ev, baseline, candidate = evaluation_of_pair(args)
-    metrics = list(dict.fromkeys([*metric_columns(ev.scores), *allowed]))
-    cmp = ev.compare(baseline, candidate, metrics, **allowances(args))
+    names = dict.fromkeys([*metric_columns(ev.scores), *map(scored_by, allowed)])
+    scores, _ = ev._scored(list(names))
+    cmp = ev._compared(baseline, candidate, scores, **allowances(args))
     found = cmp.gate(
-        allowed or None, rule=args.rule, require=args.require, undecided=args.undecided
-    )
+        allowed or None, rule=args.rule, require=args.require, undecided=args.undecided,
+        max_failed=args.max_failed,
+    )  # fmt: skip
     about = about_baseline(
         ev.results, baseline, None if args.golden == NO_GOLDEN else ev.golden,
         may_differ=bool({"golden", "all"} & set(args.allow_different)),

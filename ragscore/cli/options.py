@@ -236,19 +236,12 @@ ALLOWANCES = (
     several(
         "--primary",
         "a metric that decides, such as mrr@10 (several times; default: one each for"
-        " retrieval, answers, refusals and passed)",
+        " retrieval, answers and refusals, and passed beside them)",
         "LABEL",
     ),
     Group(
         "differences that are accepted",
         [
-            several(
-                "--margin",
-                "a difference that doesn't matter, such as mrr@10=0.02: the verdict may then be"
-                " 'same' or 'no worse' within it (several times; default: none)",
-                "LABEL=LOSS",
-                default=[],
-            ),
             several(
                 "--vary",
                 "a config key that is meant to differ (several times); others that differ are then"
@@ -299,7 +292,6 @@ def policies(args: argparse.Namespace) -> dict[str, Any]:
 def allowances(args: argparse.Namespace) -> dict[str, Any]:
     """Return the accepted differences as parameters of `Evaluation.compare`."""
     return {
-        "margins": losses(args.margin, "--margin") or None,
         "vary": args.vary,
         "allow_different": args.allow_different or False,
     }

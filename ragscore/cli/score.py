@@ -22,7 +22,7 @@ from ragscore.cli.options import (
     several,
 )
 from ragscore.frames.data import records_of
-from ragscore.frames.render import shown_quantile
+from ragscore.frames.render import shown_number
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.value_states import metric_columns
@@ -93,7 +93,7 @@ def _percentiles(rows: pd.DataFrame, by: Sequence[str]) -> list[str]:
     for name in ("p50", "p95"):
         texts[name] = [f"{value:.0f}" for value in rows[name]]
         texts[f"{name}: 95 % interval"] = [
-            shown_quantile(low, high)
+            f"[{shown_number(low, 0)}, {shown_number(high, 0)}]"
             for low, high in zip(rows[f"{name}_low"], rows[f"{name}_high"], strict=True)
         ]
     texts["mean"] = [f"{mean:.0f}" for mean in rows["mean"]]

@@ -78,24 +78,23 @@ hit@5: the share of queries with an expected document in the first 5.
 ndcg@10: 1 if all expected documents come first.
 passed: what a query expects is found and answered, or it is rightly refused.
 """)
-    two = ev.select(PAIR)
-    cmp = two.compare(*PAIR)
+    cmp = ev.compare(*PAIR)
     deltas = cmp.shown()[0].query("metric in @cmp.primary")
     changed, counts = cmp.changed(), cmp.counts
     slices = cmp.slices("difficulty", "hit@5").table[["difficulty", "n", "delta", "low", "high"]]
     gone = changed[changed["outcome"] == "regression"]
     report(f"""\
 Is {PAIR[1]} better than {PAIR[0]}?
-Compared alone: {cmp.overall}.
-Picked out of all {len(standings)} runs: {ev.compare(*PAIR).overall}.
+Asked about these two: {cmp.overall}.
+Picked out of all {len(standings)} runs: {cmp.among or cmp.overall}.
 
 {Table(deltas[["metric", "delta", "95 % interval", "candidate is"]]).to_text(WIDTH)}
 
 answer_checks: the answer names what it must.
 answered_unanswerable, false_refusal: it answers what it should refuse, or the
 reverse; lower is better.
-Each interval is of one metric alone. A verdict also allows for chance among the
-metrics and, where a pair is picked, among all pairs of runs.
+All these intervals hold in 95 % of cases: better or worse where one leaves out 0.
+Where a pair is picked by looking, those of all pairs of runs must.
 
 What did it lose? {counts.get("win", 0)} queries have their first expected document earlier,
 {counts.get("loss", 0)} later, and {len(gone)} no longer in the first {cmp.k}:
@@ -107,7 +106,7 @@ Where? hit@5 by difficulty, worst first:
 {Table(slices.sort_values("delta")).to_text(WIDTH)}
 
 Writing a page about these two runs ...""")
-    two.report(out / "report.html")
+    ev.select(PAIR).report(out / "report.html")
     report(
         NEXT.format(
             page=out / "report.html",

@@ -33,7 +33,7 @@ from ragscore.frames.kinds import empty as empty
 from ragscore.frames.kinds import from_records as from_records
 from ragscore.frames.kinds import records_of as records_of
 from ragscore.frames.kinds import refuse_rows
-from ragscore.frames.tables import ShownFrame, Table
+from ragscore.frames.tables import Table
 from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
@@ -80,18 +80,11 @@ def _state_of(self: Any) -> dict[str, Any]:
 
     What is derived from the frames is left out: it would double their size.
     """
-    state = {one.name: getattr(self, one.name) for one in fields(self)}
-    return {
-        name: pd.DataFrame(value) if isinstance(value, ShownFrame) else value
-        for name, value in state.items()
-    }
+    return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 def _restore(self: Any, state: dict[str, Any]) -> None:
-    self.__dict__.update({
-        name: ShownFrame(value) if isinstance(value, pd.DataFrame) else value
-        for name, value in state.items()
-    })  # fmt: skip
+    self.__dict__.update(state)
 
 
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
@@ -165,7 +158,7 @@ class Golden(GoldenVerbs):
         is_labelled = "answerable" in self.queries
         for item in fields(self):
             frame = conform(getattr(self, item.name), item.name)
-            object.__setattr__(self, item.name, ShownFrame(frame))
+            object.__setattr__(self, item.name, frame)
         if not is_labelled:
             relevant = self.targets.loc[self.targets["grade"] > 0, "query_id"]
             found = pd.Series(is_among(self.queries["query_id"], relevant), self.queries.index)
@@ -378,13 +371,13 @@ class Results(ResultsVerbs):
         for item in fields(self):
             frame = getattr(self, item.name)
             if frame is not None or item.name in ("runs", "responses"):
-                object.__setattr__(self, item.name, ShownFrame(conform(frame, item.name)))
+                object.__setattr__(self, item.name, conform(frame, item.name))
         # All frames share one list of categories, in the order of the runs, so that their codes can
         # be joined.
         names = self.runs["run_id"].astype("str")
         if names.duplicated().any():
             raise DataError(
-                f"{', '.join(sorted(set(names[names.duplicated()])))} stands there twice",
+                f"{name_list(sorted(set(names[names.duplicated()])))} stands there twice",
                 field="runs.run_id",
                 allowed="run ids must be unique",
             )
@@ -436,7 +429,7 @@ class Results(ResultsVerbs):
         twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
         if twice:
             raise DataError(
-                f"{', '.join(twice)} is named twice", field="run", allowed="each run once"
+                f"{name_list(twice)} is named twice", field="run", allowed="each run once"
             )
         if query_ids is not None:
             check_type(query_ids, Iterable, "query_ids", "query ids")

@@ -6,6 +6,7 @@ notebook form, page and command goes through these functions, so that none has a
 
 import json
 import re
+from html import escape
 from typing import Any
 
 # What a terminal, a browser or an editor follows instead of showing it: C0 and C1 controls but
@@ -36,21 +37,10 @@ def _code(character: str) -> str:
 
 def html_text(text: object) -> str:
     """Return a text for HTML, inside an element or a quoted attribute."""
-    from html import escape
-
     return escape(visible(str(text)))
 
 
-def html_source(page: str) -> str:
-    """Return HTML of our own as the value of an attribute, such as the `srcdoc` of a frame."""
-    from html import escape
-
-    return escape(page)
-
-
-def html_lines(text: str) -> str:
-    """Return a text for HTML with its line breaks kept."""
-    return html_text(text).replace("\n", "<br>")
+html_source = escape  # HTML of our own as the value of an attribute: the `srcdoc` of a frame
 
 
 def markdown_line(text: object) -> str:

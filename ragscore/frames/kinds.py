@@ -36,7 +36,7 @@ from pandas.api.types import (
 )
 
 from ragscore.frames.codes import is_among, is_complete, is_encoded
-from ragscore.frames.errors import DataError, check_choice
+from ragscore.frames.errors import DataError, check_choice, name_list
 from ragscore.frames.schema import optional, required
 
 
@@ -258,7 +258,9 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
     missing = [name for name in spec.required if name not in {*frame.columns, *spec.made}]
     if missing:
         raise DataError(
-            f"columns {missing} are missing", field=kind, allowed=f"found {list(frame.columns)}"
+            f"columns {missing} are missing",
+            field=kind,
+            allowed=f"found {name_list(frame.columns)}",
         )
     made = {name: make(frame) for name, make in spec.made.items() if name not in frame.columns}
     whole = frame.assign(**made) if made else frame
@@ -268,7 +270,9 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
     if unknown:
         allowed = [*spec.dtypes, *(f"{prefix}*" for prefix in spec.open_prefixes)]
         raise DataError(
-            f"columns {unknown} are unknown", field=kind, allowed=f"allowed are {allowed}"
+            f"columns {name_list(unknown)} are unknown",
+            field=kind,
+            allowed=f"allowed are {allowed}",
         )
     encoded = {name for name in coded if name in given and is_encoded(given[name])}
     columns = {

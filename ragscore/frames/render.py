@@ -7,74 +7,44 @@ columns of an empty frame. Text means Markdown, and numbers rounded for display.
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.errors import DataError
-from ragscore.frames.escaping import json_text, markdown_cell
+from ragscore.frames.escaping import json_text
 from ragscore.frames.kinds import records_of
 
-T = TypeVar("T")
 ALLOWED = "the JSON that to_json wrote"
-NEWER = ("clusters",)  # fields that earlier files lack; each has a default
-INFINITIES = {math.inf: "Infinity", -math.inf: "-Infinity"}  # JSON has no number for them
 
 
 def dump(report: Any, **more: Any) -> str:
-    """Return a report as JSON: its fields, and those of `more` beside or instead of them."""
-    return json_text(content_of(report, **more))
+    """Return a report as JSON: its fields, and those of `more` beside or instead of them.
 
-
-def content_of(report: Any, **more: Any) -> dict[str, Any]:
-    """Return a report as a dict that JSON can hold.
-
-    Frames become rows, with their `dtypes` under that key. Reports inside it become dicts in the
-    same way. NaN becomes None.
+    Frames become rows, with their `dtypes` under that key. Reports inside it become objects in the
+    same way. NaN becomes null.
     """
-    names = [name for name in get_type_hints(type(report)) if name not in more]
-    values = {name: getattr(report, name) for name in names} | more
-    content = {name: _plain(value) for name, value in values.items()}
-    frames = {name: value for name, value in values.items() if isinstance(value, pd.DataFrame)}
-    return content | {"dtypes": {name: dtypes_of(frame) for name, frame in frames.items()}}
+    return json_text(_plain(report, **more))
 
 
-def reload(report: type[T], text: str, **read: Callable[[Any], Any]) -> T:
+def reload(report: type[Any], text: str) -> Any:
     """Return the report that `dump` wrote.
-
-    `read` names functions that make a field from its JSON, or from its frame if it is one.
 
     Raises
     ------
     DataError
         No JSON, or not that of such a report.
     """
-    return from_content(report, parse(text), **read)
-
-
-def from_content(report: type[T], content: Any, **read: Callable[[Any], Any]) -> T:
-    """Return the report that `content_of` made a dict of."""
-    types = get_type_hints(report)
-    require(content, ("dtypes", *(name for name in types if name not in NEWER)))
+    content, types = parse(text), get_type_hints(report)
+    require(content, ("dtypes", *types))
     values = {}
     for name, kind in types.items():
-        if name not in content:
-            continue
-        value = content[name]
         if name in content["dtypes"]:
-            value = frame_of(value, content["dtypes"][name], name)
-        if name in read:
-            value = read[name](value)
-        elif hasattr(kind, "from_plain"):
-            value = kind.from_plain(value)
-        elif isinstance(value, list) and str(kind).startswith("tuple"):
-            value = tuple(value)
-        elif value is None and kind is float:
-            value = math.nan
-        values[name] = value
+            values[name] = frame_of(content[name], content["dtypes"][name], name)
+        else:
+            values[name] = getattr(kind, "from_plain", lambda value: value)(content[name])
     return report(**values)
 
 
@@ -92,20 +62,21 @@ def require(content: Any, names: tuple[str, ...], allowed: str = ALLOWED) -> Non
         raise DataError(f"no {', '.join(missing)}", field="text", allowed=allowed)
 
 
-def dtypes_of(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return column -> dtype in order, as `frame_of` reads them."""
-    return {str(name): _dtype(dtype) for name, dtype in frame.dtypes.items()}
+def dtypes_of(frame: pd.DataFrame) -> dict[str, str]:
+    """Return column -> dtype in order, as `frame_of` reads them; categories are text."""
+    return {
+        str(name): str(dtype).replace("category", "str") for name, dtype in frame.dtypes.items()
+    }
 
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows as JSON writes them: None for missing values, times as ISO text."""
-    texts = {}
-    for name, column in frame.items():
-        if isinstance(column.dtype, pd.DatetimeTZDtype):
-            texts[str(name)] = column.astype("str")
-        elif column.dtype == "float64" and np.isinf(column).any():
-            texts[str(name)] = column.astype("object").replace(INFINITIES)
-    return records_of(frame.assign(**texts))
+    texts = frame.select_dtypes("datetimetz").astype("str")
+    return records_of(
+        frame.assign(**texts)
+        .astype("object")
+        .replace({math.inf: "Infinity", -math.inf: "-Infinity"})
+    )
 
 
 def frame_of(rows: Any, dtypes: Any, field: str) -> pd.DataFrame:
@@ -116,55 +87,31 @@ def frame_of(rows: Any, dtypes: Any, field: str) -> pd.DataFrame:
     DataError
         Rows that are not objects with these columns, or a value that doesn't fit its dtype.
     """
-    if (
-        not isinstance(dtypes, dict)
-        or not isinstance(rows, list)
-        or not all(isinstance(row, dict) and set(row) == set(dtypes) for row in rows)
-    ):
-        raise DataError("rows and dtypes that don't belong together", field=field, allowed=ALLOWED)
     try:
-        declared: dict[Any, Any] = {name: _read_dtype(dtype) for name, dtype in dtypes.items()}
-        return pd.DataFrame(
-            {name: pd.Series([row[name] for row in rows], dtype="object") for name in declared}
-        ).astype(declared)
-    except (TypeError, ValueError, KeyError) as error:
-        raise DataError(" ".join(str(error).split()), field=field, allowed=ALLOWED) from error
+        columns = {name: pd.Series([row[name] for row in rows], dtype="object") for name in dtypes}
+        return pd.DataFrame(columns).astype(dtypes)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise DataError(f"rows that don't fit: {error!r}", field=field, allowed=ALLOWED) from error
 
 
-def _plain(value: Any) -> Any:
-    """Return the value of a field as JSON holds it."""
+def _plain(value: Any, **more: Any) -> Any:
+    """Return a report, or the value of a field, as JSON holds it."""
     if isinstance(value, pd.DataFrame):
         return rows_of(value)
     if hasattr(value, "to_plain"):
         return value.to_plain()
-    if is_dataclass(value) and not isinstance(value, type):
-        return content_of(value)
+    if is_dataclass(value):
+        values = {name: getattr(value, name) for name in get_type_hints(type(value))} | more
+        frames = {name: one for name, one in values.items() if isinstance(one, pd.DataFrame)}
+        content = {name: _plain(one) for name, one in values.items()}
+        return content | {"dtypes": {name: dtypes_of(one) for name, one in frames.items()}}
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _dtype(dtype: Any) -> Any:
-    if not isinstance(dtype, pd.CategoricalDtype):
-        return str(dtype)
-    return {
-        "categories": dtype.categories.tolist(),
-        "of": str(dtype.categories.dtype),
-        "ordered": bool(dtype.ordered),
-    }
-
-
-def _read_dtype(dtype: Any) -> Any:
-    if not isinstance(dtype, dict):
-        return str(dtype)
-    return pd.CategoricalDtype(
-        pd.Index(dtype["categories"], dtype=dtype["of"]), ordered=dtype["ordered"]
-    )
-
-
 ALPHA = 0.05  # p values below it decide
-MAX_DECIMALS = 4
 EXACT = 15  # decimals that a number needs at most
 
 
@@ -172,7 +119,7 @@ def decimals_for(error: float) -> int:
     """Return the number of decimals worth showing beside a standard error: .04 -> 2, .004 -> 3."""
     if math.isnan(error) or error <= 0:
         return 3
-    return min(max(-math.floor(math.log10(error)), 0), MAX_DECIMALS)
+    return min(max(-math.floor(math.log10(error)), 0), 4)
 
 
 def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
@@ -181,6 +128,19 @@ def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
         return "—"
     text = f"{value:{'+' if signed else ''}.{decimals}f}"
     return text if text.strip("+-0.") else text.lstrip("+-")
+
+
+def decimals_of_size(value: float) -> int:
+    """Return the decimals of a number without a standard error: 3 below 10, 0 from 1,000."""
+    return 3 - sum(abs(value) >= limit for limit in (10, 100, 1000))
+
+
+def decimals_of(value: float, low: float, high: float) -> int:
+    """Return the decimals of a value by its 95 % interval; two of shares, one below 10."""
+    if math.isnan(low) or math.isnan(high):
+        return decimals_of_size(value)
+    least = 2 if max(abs(low), abs(high)) <= 1 else int(abs(value) < 10)
+    return decimals_within(low, high, least)
 
 
 def decimals_within(low: float, high: float, least: int = 2) -> int:
@@ -201,18 +161,22 @@ def decimals_beside(value: float, limit: float, is_beyond: bool, decimals: int) 
     return EXACT
 
 
-def shown_interval(value: Any, low: Any, high: Any, decimals: int = 3, signed: bool = False) -> str:
-    """Return a value with its interval, `.85 [.79, .91]`; the value alone without an interval."""
-    texts = [shown_number(number, decimals, signed) for number in (value, low, high)]
+def shown_interval(
+    value: Any, low: Any, high: Any, decimals: int | None = None, signed: bool = False
+) -> str:
+    """Return a value with its interval, `.85 [.79, .91]`; the value alone without an interval.
+
+    The interval decides the decimals (`decimals_of`) unless they are given.
+    """
+    places = decimals_of(value, low, high) if decimals is None else decimals
+    texts = [shown_number(number, places, signed) for number in (value, low, high)]
     return texts[0] if "—" in texts[1:] else f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
 
 def shown_intervals(rows: pd.DataFrame, signed: bool = False) -> list[str]:
     """Return each row of value, low and high as text, as precise as its interval is worth."""
-    return [
-        shown_interval(value, low, high, max(decimals_for((high - low) / 4), 2), signed)
-        for value, low, high in rows.astype("float64").itertuples(index=False)
-    ]
+    numbers = rows.astype("float64").itertuples(index=False)
+    return [shown_interval(value, low, high, signed=signed) for value, low, high in numbers]
 
 
 def shown_p(p: float) -> str:
@@ -221,9 +185,7 @@ def shown_p(p: float) -> str:
         return "—"
     if p < 0.001:
         return "< .001"
-    places = next(
-        (n for n in range(3, EXACT) if (float(f"{p:.{n}f}") < ALPHA) == (p < ALPHA)), EXACT
-    )
+    places = decimals_beside(-p, -ALPHA, p < ALPHA, 3)
     return f"{p:.{places}f}".removeprefix("0")
 
 
@@ -232,41 +194,3 @@ def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
     if other is None or other == n_expected:
         return f"{n} / {n_expected}"
     return f"{n} / {n_expected} (baseline), {other} (candidate)"
-
-
-def shown_detectable(verdict: str, p: float, mde: float, text: str) -> str:
-    """Return the minimum detectable difference for a table, beside a test that found none.
-
-    Blank beside any other verdict, and where nothing was tested.
-    """
-    if verdict != "can't tell" or math.isnan(p):
-        return ""
-    return "not at this n" if math.isnan(mde) else text
-
-
-def shown_quantile(low: float, high: float, decimals: int = 0) -> str:
-    """Return an order-statistic interval for a table; "n too small" where a bound is missing."""
-    first, last = f"{low:.{decimals}f}", f"{high:.{decimals}f}"
-    if math.isnan(high):
-        return "n too small" if math.isnan(low) else f"from {first} up; n too small above"
-    return f"up to {last}; n too small below" if math.isnan(low) else f"[{first}, {last}]"
-
-
-def markdown_table(frame: pd.DataFrame) -> str:
-    """Return a frame as a Markdown table without its index.
-
-    NaN is `—`. Texts are shown, never followed: see `markdown_cell`.
-    """
-    header = [_cell(name) for name in frame.columns]
-    rows = [[_cell(value) for value in row] for row in frame.astype(object).to_numpy().tolist()]
-    is_number = [pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes]
-    rule = ["---:" if number else "---" for number in is_number]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return shown_number(value)
-    if value is None or value is pd.NA:
-        return "—"
-    return markdown_cell(value)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, overload
 if TYPE_CHECKING:
     from ragscore.analysis.comparison.gate import gate
     from ragscore.analysis.comparison.invariants import config_diff
-    from ragscore.analysis.comparison.score_diff import diff_reported
     from ragscore.analysis.operations import (
         errors,
         hops_summary,
@@ -60,7 +59,6 @@ class ResultsVerbs:
     retriever_scores = retriever_scores
     rank_overlap = rank_overlap
     reported_scores = reported_scores
-    score_diff = diff_reported
     reported_summary = reported_summary
     trend = reported_trend
     judgment_counts = judgment_counts

@@ -12,25 +12,20 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.refusals import rows_with_queries
-from ragscore.analysis.result_forms import FramesResult, JsonResult
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_codes
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import check_known
 from ragscore.golden.duplicates import SIMILARITY, near_duplicates
 from ragscore.scoring.grading import grade_hits, level_rule
-from ragscore.scoring.intervals import kind_of, query_clusters, shared_only
+from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.rules import targets_at
 from ragscore.scoring.summary import metric_columns, summarize
-from ragscore.stats import (
-    design_effect,
-    inflation,
-    mde_of_differences,
-    moments,
-    queries_needed,
-    queries_needed_rate,
-)
+from ragscore.stats import minimum_detectable, queries_needed
+from ragscore.stats.moments import design_effect, moments
+from ragscore.stats.paired import alike_units, paired_error
 
 Integers = npt.NDArray[np.int64]
 
@@ -40,7 +35,7 @@ _ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"
 
 
 @dataclass(frozen=True, repr=False)
-class GoldenHealth(FramesResult, JsonResult):
+class GoldenHealth(FramesResult):
     """Power and gaps of a golden set, judged by the runs that were scored with it.
 
     Attributes
@@ -65,8 +60,8 @@ class GoldenHealth(FramesResult, JsonResult):
     effective
         One row per run and `by` (group: paraphrases; source: queries linked by a shared document,
         also over a third one): `n` measured queries, `n_clusters`, `largest` cluster,
-        `design_effect` (by how much clustering inflates the variance of the mean; NaN where nothing
-        varies), `n_effective` = n / design_effect, at most n.
+        `design_effect` (by how much clustering inflates the variance of the mean, at least 1; NaN
+        where nothing varies), `n_effective` = n / design_effect.
     needed
         One row per pair of runs (`run_baseline`, `run_candidate`) and `difference`: mean `delta`
         (candidate − baseline) and `sd` of the paired differences over `n` queries; `design_effect`
@@ -121,11 +116,10 @@ def golden_health(
     ordered = narrowed(golden, queries=golden.queries.sort_values("query_id"))
     judged = [name for name in metric_columns(rows) if name.startswith("judged@")]
     parts = [
-        _clustered(by_id, codes).assign(by=by)
+        _clustered(by_id, codes).assign(by=by, n_effective=lambda of: of["n"] / of["design_effect"])
         for by, codes in (("group", _groups(ordered)), ("source", _sources(ordered)))
     ]
     table = pd.concat(parts, ignore_index=True)
-    table["n_effective"] = table["n"] / table["design_effect"].clip(lower=1)
     order = np.argsort(by_id.columns.get_indexer(pd.Index(table["run_id"])), kind="stable")
     table = table.iloc[order].reset_index(drop=True)
     return GoldenHealth(
@@ -279,27 +273,25 @@ def _needed(
     first, second = np.triu_indices(values.shape[1], 1)
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
     mean, std, n = moments(change)
-    groups, kind = shared_only(_groups(golden)), kind_of(metric)
-    effect = inflation(change, groups)
-    mde = mde_of_differences(change, kind, groups=groups)
-    difference = np.asarray(differences, dtype=np.float64)
-    is_whole = bool((np.isnan(change) | np.isin(change, (-1, 0, 1))).all())
-    with np.errstate(invalid="ignore"):
-        if kind == "binary" and is_whole and groups is None:
-            share = np.nansum(np.abs(change), axis=0) / n
-            n_needed = queries_needed_rate(difference[None, :], share[:, None])
-        else:
-            n_needed = np.ceil(queries_needed(difference[None, :], std[:, None]) * effect[:, None])
-        n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
+    groups = shared_only(_groups(golden))
+    effect = np.fmax(design_effect(change, groups), 1.0)
+    detectable = minimum_detectable(paired_error(change, groups), alike_units(change, groups))
+    difference = np.asarray(differences, dtype=np.float64)[None, :]
+    spread, least = std[:, None], np.zeros((len(std), 1))
+    if metric.kind == "binary":  # the share of queries that change stays, and 6 must change:
+        share = np.maximum(std**2 + mean**2, 1e-12)[:, None]  # of 5, all one way, p is .0625
+        spread, least = np.sqrt(np.maximum(share - difference**2, 1e-12)), np.ceil(6 / share)
+    n_needed = np.fmax(np.ceil(queries_needed(difference, spread) * effect[:, None]), least)
+    n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
     pairs = pd.DataFrame({
         "run_baseline": values.columns[first], "run_candidate": values.columns[second],
         "n": n.astype("int64"),
-        "delta": mean, "sd": std, "design_effect": effect, "mde": mde,
+        "delta": mean, "sd": std, "design_effect": effect, "mde": detectable,
     })  # fmt: skip
-    table = pairs.loc[pairs.index.repeat(len(difference))].reset_index(drop=True)
+    table = pairs.loc[pairs.index.repeat(difference.shape[1])].reset_index(drop=True)
     needed = pd.Series(n_needed.ravel()).astype("Int64")
     return table.assign(
-        difference=np.tile(difference, len(pairs)),
+        difference=np.tile(difference[0], len(pairs)),
         n_needed=needed,
         n_more=(needed - table["n"]).clip(lower=0),
     )

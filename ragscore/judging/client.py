@@ -38,7 +38,7 @@ from ragscore.judging.judges import (
     read_reply,
 )
 from ragscore.scoring.judgments import FAILED, NO_CLAIMS, NOT_MEASURABLE
-from ragscore.stats import cosine
+from ragscore.stats.similarity import cosine
 
 _TEXTS = ("item", "verdict", "reason", "item_text", "state")
 _LONGEST_REASON = 1_000

@@ -21,13 +21,9 @@ from ragscore.judging.run import Judged
 from ragscore.scoring.intervals import Groups, shared_only
 from ragscore.scoring.metrics import NOTHING_DECLARED, Bounds
 from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
-from ragscore.stats import (
-    LEAST_LABELS,
-    interval_of_differences,
-    ppi_difference,
-    ppi_mean,
-    two_sample_test,
-)
+from ragscore.stats import paired_interval, ppi_difference, ppi_mean
+from ragscore.stats.paired import welch
+from ragscore.stats.ppi import LEAST_LABELS
 
 UNLIKELY = 0.01  # a smaller p means that the labelled answers are no random sample
 MEANS = (
@@ -130,10 +126,7 @@ def _mean(
     refused = _refusal(value, has_label, groups, random)
     if refused is not None:
         return [*row, *[np.nan] * 5, refused]
-    found = ppi_mean(
-        value[has_label], truth[has_label], value[~has_label], bounds=bounds,
-        groups=None if groups is None else np.concatenate([groups[has_label], groups[~has_label]]),
-    )  # fmt: skip
+    found = ppi_mean(value, truth, bounds=bounds, groups=groups)
     return [*row, found.value, found.low, found.high, found.weight, found.effective_n, None]
 
 
@@ -357,7 +350,7 @@ def _difference(
     def alone(values: npt.NDArray[np.float64], of: Groups | None) -> tuple[float, float, float]:
         if not len(values):
             return np.nan, np.nan, np.nan
-        low, high = interval_of_differences(
+        low, high = paired_interval(
             values, "bounded" if is_bounded else "other", groups=of,
             bounds=(0, width) if is_bounded else (0, 1),
         )  # fmt: skip
@@ -457,7 +450,7 @@ def _refusal(
         return "the labelled answers were not drawn at random: uncorrected judge score"
     if len(judge) - n < 2:
         return None
-    p = float(two_sample_test(judge, has_label, groups=groups)[0][0])
+    p = float(welch(judge, has_label, groups=groups)[3][0])
     if p < UNLIKELY:
         return (
             f"the judge scored the labelled answers unlike the others (p = {p:.2g}), so they are no"

@@ -17,13 +17,7 @@ from ragscore.frames.codes import has_pair
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import name_list
 from ragscore.scoring.judgments import FAILED
-from ragscore.stats import (
-    Agreement,
-    cohen_kappa,
-    interval_of_means,
-    krippendorff_alpha,
-    weighted_kappa,
-)
+from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
 CRITERION = "relevance"
 _IDS = ("chunk_id", "doc_id")
@@ -121,7 +115,7 @@ def with_grades(golden: Golden, results: Results, relevant_from: int = 2) -> Gol
 
 
 def label_agreement(
-    labels: Mapping[str, Golden | pd.DataFrame], *, min_grade: int = 1, seed: int = 0
+    labels: Mapping[str, Golden | pd.DataFrame], *, min_grade: int = 1
 ) -> pd.DataFrame:
     """Measure how well several labellings of the same pairs agree: people, judges, a jury.
 
@@ -131,8 +125,6 @@ def label_agreement(
         Name -> a golden set, or a frame with query_id, doc_id or chunk_id, and grade.
     min_grade
         The lowest grade that is relevant.
-    seed
-        Seed of the resamples behind the intervals.
 
     Returns
     -------
@@ -161,11 +153,11 @@ def label_agreement(
             allowed="at least two labellings of the same queries and documents",
         )
     rows = [
-        _row(wide[[a, b]].dropna(), a, b, min_grade, seed)
+        _row(wide[[a, b]].dropna(), a, b, min_grade)
         for a, b in combinations(map(str, wide.columns), 2)
     ]
     if len(wide.columns) > 2:
-        rows.append(_row(wide[wide.notna().sum(axis=1) > 1], "all", None, min_grade, seed))
+        rows.append(_row(wide[wide.notna().sum(axis=1) > 1], "all", None, min_grade))
     return pd.DataFrame(rows).astype({"a": "str", "b": "str"})
 
 
@@ -184,7 +176,7 @@ def _grades(labels: Golden | pd.DataFrame, name: str) -> pd.Series:
     return best.rename_axis(["query_id", "id"]).rename(name).astype("float64")
 
 
-def _row(wide: pd.DataFrame, a: str, b: str | None, min_grade: int, seed: int) -> dict[str, Any]:
+def _row(wide: pd.DataFrame, a: str, b: str | None, min_grade: int) -> dict[str, Any]:
     groups = pd.factorize(wide.index.get_level_values("query_id"))[0]
     values = wide.to_numpy("float64")
     lowest, highest = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
@@ -198,21 +190,21 @@ def _row(wide: pd.DataFrame, a: str, b: str | None, min_grade: int, seed: int) -
         ("exact", lowest == highest),
         ("relevant", (lowest >= min_grade) == (highest >= min_grade)),
     ):
-        low, high = interval_of_means(same.astype("float64"), "binary", groups=groups)
+        low, high = mean_interval(same.astype("float64"), "binary", groups=groups)
         row |= {
             name: float(same.mean()),
             f"{name}_low": float(low[0]),
             f"{name}_high": float(high[0]),
         }
-    found: dict[str, Agreement | None] = {"kappa": None, "weighted_kappa": None}
+    found = {"alpha": krippendorff_alpha(values, "ordinal", groups=groups)}
     if b is not None:
         good = values >= min_grade
-        found = {
-            "kappa": cohen_kappa(good[:, 0], good[:, 1], groups=groups, seed=seed),
-            "weighted_kappa": weighted_kappa(*values.T, groups=groups, seed=seed),
+        found |= {
+            "kappa": cohen_kappa(good[:, 0], good[:, 1], groups=groups),
+            "weighted_kappa": weighted_kappa(*values.T, groups=groups),
         }
-    found["alpha"] = krippendorff_alpha(values, "ordinal", groups=groups, seed=seed)
-    for name, one in found.items():
+    for name in ("kappa", "weighted_kappa", "alpha"):
+        one = found.get(name)
         ends = (np.nan, np.nan, np.nan) if one is None else (one.value, one.low, one.high)
         row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
     return row

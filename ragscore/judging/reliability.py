@@ -28,7 +28,7 @@ from ragscore.scoring.judgments import score_judgments
 from ragscore.scoring.limits import POINTS_FROM, Limits, check_limits, good_from
 from ragscore.scoring.metrics import BY_NAME, CRITERIA, NOTHING_DECLARED
 from ragscore.scoring.rules import response_of
-from ragscore.stats import cohen_kappa, interval_of_means, krippendorff_alpha, weighted_kappa
+from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
 FAR = 0.2  # of a scale's width: values further apart disagree, such as 2 of 5 points
 WARN_FROM = 0.2  # a higher rate of disagreement gives a warning
@@ -119,7 +119,6 @@ def agreement(
     *,
     thresholds: Mapping[str, Limits] | None = None,
     cluster: str | None = "group",
-    seed: int = 0,
 ) -> JudgeAgreement:
     """Measure how well two judges agree on the same answers.
 
@@ -136,8 +135,6 @@ def agreement(
     cluster
         The column of `golden.queries` whose equal values make queries depend on each other, if a
         side comes from `rs.judge`. Answers to one query are always one cluster.
-    seed
-        Seed of the resamples behind the intervals.
 
     Raises
     ------
@@ -164,7 +161,7 @@ def agreement(
     known = [one.golden for one in (a, b) if isinstance(one, Judged) and one.golden is not None]
     golden = known[0] if known else None
     rows = [
-        _agreement(name, both[both["criterion"] == name], limits, golden, cluster, seed)
+        _agreement(name, both[both["criterion"] == name], limits, golden, cluster)
         for name in CRITERIA
         if name in judged
     ]
@@ -185,7 +182,6 @@ def _agreement(
     limits: dict[str, Limits],
     golden: Golden | None,
     cluster: str | None,
-    seed: int,
 ) -> list[Any]:
     """Return the row of one criterion, in the order of `_COLUMNS`."""
     pairs = both.dropna(subset=["a", "b"])
@@ -198,14 +194,14 @@ def _agreement(
     is_flip = a_good != b_good
     disagrees = (is_far | is_flip).to_numpy("float64")
     disagreement = float(disagrees.mean())
-    low, high = interval_of_means(disagrees, "binary", groups=groups)
+    low, high = mean_interval(disagrees, "binary", groups=groups)
     is_binary = BY_NAME[criterion].kind == "binary"
     is_points = high_end - low_end >= POINTS_FROM
     scale = "ordinal" if is_points else "nominal" if is_binary else "interval"
     coefficients = [
-        cohen_kappa(a_good, b_good, groups=groups, seed=seed),
-        weighted_kappa(a, b, groups=groups, seed=seed),
-        krippendorff_alpha(pairs[["a", "b"]].to_numpy(), scale, groups=groups, seed=seed),
+        cohen_kappa(a_good, b_good, groups=groups),
+        weighted_kappa(a, b, groups=groups),
+        krippendorff_alpha(pairs[["a", "b"]].to_numpy(), scale, groups=groups),
     ]
     rates = [float(is_far.mean()), float(is_flip.mean()), disagreement]
     return [
@@ -287,7 +283,7 @@ def spot_check(
     first = results.judgments[results.judgments["criterion"].isin(criteria)]
     part = replace(results, responses=sampled(results.responses), judgments=sampled(first))
     second = judge(replace(part, judgments=None), golden, judges, endpoint, **options)
-    return agreement(part, second, seed=seed)
+    return agreement(part, second)
 
 
 def _refuse_same_judge(results: Results, judges: list[Judge], endpoint: Endpoint) -> None:

@@ -4,19 +4,14 @@ Each draws one idea, says n, and computes nothing that a table couldn't give. Th
 frames are from draw themselves, too: `cmp.plot()`, `ev.plot.summary()`.
 """
 
-from ragscore.plot.curves import calls, metric_at_k, risk_coverage, tradeoff, turns
-from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
-from ragscore.plot.pairs import forest, outcomes, ranks, scatter, slice_deltas
-from ragscore.plot.runs import scores_by_rank, slices, summary
-from ragscore.plot.style import PALETTE
-from ragscore.plot.trends import trend
+from ragscore.plot.dots import forest, outcomes, refusals, slice_deltas, slices, summary
+from ragscore.plot.grids import failures, heatmap, ranks, scatter, tradeoff
+from ragscore.plot.lines import metric_at_k, risk_coverage, trend
+from ragscore.plot.style import theme
 
 __all__ = [
-    "PALETTE",
-    "summary", "slices", "heatmap", "trend",
-    "ranks", "outcomes", "forest", "scatter", "slice_deltas",
-    "metric_at_k", "tradeoff", "scores_by_rank",
-    "refusal_matrix", "failure_transitions", "risk_coverage", "calls", "turns",
+    "summary", "slices", "forest", "slice_deltas", "outcomes", "ranks", "heatmap", "scatter",
+    "tradeoff", "trend", "metric_at_k", "risk_coverage", "refusals", "failures", "theme",
 ]  # fmt: skip
 
 

@@ -13,16 +13,12 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from ragscore.frames.errors import nearest
-from ragscore.plot.curves import calls, metric_at_k, risk_coverage, tradeoff, turns
-from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
-from ragscore.plot.pairs import forest, outcomes, ranks, scatter, slice_deltas
-from ragscore.plot.runs import scores_by_rank, slices, summary
+from ragscore.plot import dots, grids, lines
 from ragscore.plot.style import all_runs
-from ragscore.plot.trends import trend
 
-Draw = Callable[..., "Axes"]
-Given = Mapping[str, Callable[[Any], Any]]
-"""Parameter of a picture -> what returns its value, given the object."""
+Draw = Callable[..., Axes]
+# parameter of a picture -> the object's attribute for it, or what returns it
+Given = Mapping[str, str | Callable[[Any], Any]]
 
 
 def filled(draw: Draw, given: Given, holder: Any) -> Draw:
@@ -32,10 +28,14 @@ def filled(draw: Draw, given: Given, holder: Any) -> Draw:
     asked = whole.replace(parameters=rest)
 
     @wraps(draw)
-    def drawn(*args: Any, **options: Any) -> "Axes":
+    def drawn(*args: Any, **options: Any) -> Axes:
         arguments = asked.bind(*args, **options).arguments
-        with all_runs(*getattr(holder, "_in_order", ((), None))):
-            return draw(**{name: value(holder) for name, value in given.items()}, **arguments)
+        known = {
+            name: attrgetter(value)(holder) if isinstance(value, str) else value(holder)
+            for name, value in given.items()
+        }
+        with all_runs(getattr(holder, "_in_order", ())):
+            return draw(**known, **arguments)
 
     drawn.__signature__ = asked  # type: ignore[attr-defined]
     return drawn
@@ -51,15 +51,14 @@ class Plots:
         self._usual = next(iter(self._pictures.values()))
         self.__signature__ = signature(self._usual)
 
-    def __call__(self, *args: Any, **options: Any) -> "Axes":
+    def __call__(self, *args: Any, **options: Any) -> Axes:
         """Draw the usual picture, the first that `repr` lists."""
         return self._usual(*args, **options)
 
     def __getattr__(self, name: str) -> Draw:
-        if name.startswith("_") or name not in self._pictures:
-            raise AttributeError(
-                f"no picture {name!r}; {nearest(name, self.__dict__['_pictures'])}"
-            )
+        known = self.__dict__["_pictures"]
+        if name not in known:
+            raise AttributeError(f"no picture {name!r}; {nearest(name, known)}")
         return self._pictures[name]
 
     def __dir__(self) -> list[str]:
@@ -87,56 +86,48 @@ class Gallery:
         return Plots(self.pictures, holder)
 
 
-def _own(*names: str, **others: str) -> dict[str, Callable[[Any], Any]]:
-    """Return what reads attributes of an object, for parameters of their or another name."""
-    paths = {name: name for name in names} | others
-    return {name: attrgetter(path) for name, path in paths.items()}
-
-
+SCORED = {"table": "scores", "golden": "golden", "declared": "declared"}
+PAIR = {"baseline": "baseline", "candidate": "candidate"}
 EVALUATION = Gallery(
     'ev.plot(["hit@5", "mrr@10"])',
     {
-        summary: {"table": lambda ev: ev.summary(), **_own("declared", "question")},
-        slices: _own("golden", "declared", table="scores"),
-        heatmap: _own("golden", "declared", table="scores"),
-        metric_at_k: {"summary": lambda ev: ev.summary(), **_own("question")},
-        tradeoff: _own("scores", "declared"),
-        scatter: _own("scores", "declared"),
-        scores_by_rank: _own(table="results"),
-        refusal_matrix: {"table": lambda ev: ev.refusals().table, **_own("question")},
-        risk_coverage: {"curve": lambda ev: ev.risk_coverage().curve},
+        dots.summary: {
+            "table": lambda ev: ev.summary(),
+            "primary": "primary",
+            "declared": "declared",
+        },
+        dots.slices: SCORED,
+        grids.heatmap: SCORED,
+        lines.metric_at_k: {"table": lambda ev: ev.summary()},
+        grids.tradeoff: {"table": lambda ev: ev.summary(), "declared": "declared"},
+        grids.scatter: {"scores": "scores", "declared": "declared"},
+        lines.scores_by_rank: {"results": "results"},
+        dots.refusals: {"table": lambda ev: ev.refusals().table},
+        lines.risk_coverage: {"curve": lambda ev: ev.risk_coverage().curve},
     },
-)  # fmt: skip
+)
 COMPARISON = Gallery(
     'ev.compare("dense", "hybrid").plot.ranks()',
     {
-        forest: _own("deltas", "baseline", "candidate", "declared"),
-        ranks: {"cmp": lambda cmp: cmp},
-        outcomes: _own("counts", "baseline", "candidate"),
-        scatter: {
-            "scores": lambda cmp: cmp._evaluated[1], **_own("baseline", "candidate", "declared"),
-        },
+        dots.forest: {"deltas": "deltas", **PAIR, "declared": "declared"},
+        grids.ranks: {"cmp": lambda cmp: cmp},
+        dots.outcomes: {"counts": "counts", **PAIR},
+        grids.scatter: {"scores": lambda cmp: cmp._evaluated[1], **PAIR, "declared": "declared"},
     },
-)  # fmt: skip
-SLICES = Gallery('cmp.slices("difficulty").plot()', {slice_deltas: {"found": lambda found: found}})
-# bounds of the intervals stand for those of the values, which tell the scale of own columns
+)
+SLICES = Gallery(
+    'cmp.slices("difficulty").plot()', {dots.slice_deltas: {"found": lambda found: found}}
+)
 LEADERBOARD = Gallery(
-    'ev.leaderboard("mrr@10").plot()',
-    {
-        summary: {
-            "table": lambda board: board.table.assign(
-                min=board.table["low"], max=board.table["high"]
-            ),
-            "question": lambda board: None,
-            **_own("declared"),
-        }
-    },
+    'ev.leaderboard("mrr@10").plot()', {dots.summary: {"table": "table", "declared": "declared"}}
 )
-TREND = Gallery('store.trend("mrr@10").plot()', {trend: {"table": lambda found: found}})
-REFUSALS = Gallery("ev.refusals().plot()", {refusal_matrix: _own("table")})
+TREND = Gallery('store.trend("mrr@10").plot()', {lines.trend: {"table": lambda found: found}})
+REFUSALS = Gallery("ev.refusals().plot()", {dots.refusals: {"table": "table"}})
 FAILURES = Gallery(
-    'ev.failures().plot("dense", "hybrid")', {failure_transitions: {"table": lambda found: found}}
+    'ev.failures().plot("dense", "hybrid")', {grids.failures: {"found": lambda found: found}}
 )
-CONVERSATIONS = Gallery("ev.conversations().plot()", {turns: _own("metric", table="turns")})
-CALLS = Gallery("ev.calls().plot()", {calls: _own("after")})
-RISK_COVERAGE = Gallery("ev.risk_coverage().plot()", {risk_coverage: _own("curve")})
+CONVERSATIONS = Gallery(
+    "ev.conversations().plot()", {lines.turns: {"table": "turns", "metric": "metric"}}
+)
+CALLS = Gallery("ev.calls().plot()", {lines.calls: {"after": "after"}})
+RISK_COVERAGE = Gallery("ev.risk_coverage().plot()", {lines.risk_coverage: {"curve": "curve"}})

@@ -1,58 +1,81 @@
-"""Tables as pictures: slices by run, answerable × refused, transitions between classes."""
+"""Tables with colours, and queries or runs as points."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
-from matplotlib.patches import Rectangle
 
-from ragscore.analysis import titles
-from ragscore.analysis.comparison.question import Question
+from ragscore.analysis.comparison.model import OUTCOMES, Comparison
 from ragscore.analysis.failure_causes import Failures, turns
-from ragscore.analysis.titles import ERRORS, FEW, n_text
-from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.escaping import visible
+from ragscore.analysis.leaderboard import pareto_front
+from ragscore.analysis.trend.trend import LED_BY
+from ragscore.frames.data import DataError, Golden, check_type, run_names
+from ragscore.frames.errors import check_known
 from ragscore.frames.render import shown_number
-from ragscore.frames.tables import SIGNS
-from ragscore.plot.layout import (
-    BESIDE,
-    SMALLEST,
+from ragscore.plot.dots import check_means, finite, lengths, sliced
+from ragscore.plot.style import (
+    BETTER,
+    GREY,
+    LETTER,
+    MAX_SLICES,
+    WORSE,
+    check_columns,
+    drawn,
     finish,
-    is_new,
+    label_of,
+    n_text,
     new_axes,
     room_of,
-    rows_that_fit,
-    widths,
-)
-from ragscore.plot.lettering import LONGEST, lettered
-from ragscore.plot.names import name_runs, shown
-from ragscore.plot.style import (
-    MAX_SLICES,
-    ROW,
-    TALLEST,
-    check_columns,
-    label_of,
+    run_labels,
     run_styles,
-    sliced,
+    runs_text,
 )
-from ragscore.plot.theme import inks, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing
 
-MEANS_MAP = "cividis"  # light and dark alike to colour-blind readers and in grey
-# decision -> column of its cells, and of which queries it is a share
-_COLUMNS = {
-    "answered": (0.0, "answerable"),
-    "over-refusal": (1.0, "answerable"),
-    "right refusal": (2.15, "to refuse"),
-    "unsupported answer": (3.15, "to refuse"),
-}
-_GOOD, _BAD, _PLAIN = "#8FCDB6", "#EDB08E", "#CCCCCC"
+FEW = 10  # queries below which a slice says little
+BINS, EDGES = ("1", "2–3", "4–5", "6–10", "11+", "miss"), (0, 1, 3, 5, 10, np.inf)
 
 
-@lettered
+def _grid(
+    values: pd.DataFrame,
+    texts: pd.DataFrame,
+    bounds: Any,
+    colours: str,
+    title: str,
+    runs: Sequence[str],
+    ax: Axes | None,
+    **options: Any,
+) -> Axes:
+    """Draw a table: a ground for each value, and a text in each cell, as large as fits."""
+    below, beside = ([label_of(str(name)) for name in names] for names in (texts, texts.index))
+    longest = max(map(len, below))
+    slanted = 0.04 * longest if longest > 5 else 0  # inches that names below the columns take
+    ax = new_axes(ax, min(0.3 * len(values), 9) + slanted)
+    image = ax.imshow(values.to_numpy("float64"), cmap=colours, vmin=bounds[0], vmax=bounds[1],
+                      aspect="auto")  # fmt: skip
+    grounds = np.asarray(image.cmap(image.norm(values.fillna(0).to_numpy("float64"))))
+    size, letter = 0.83 * plt.rcParams["font.size"], LETTER * 0.83 * plt.rcParams["font.size"]
+    room = (room_of(ax)[0] - letter * max(map(len, beside)) - 40) / len(below)
+    fitting = room / LETTER / max(texts.map(len).to_numpy().max(), 1)
+    for (row, column), text in np.ndenumerate(texts.to_numpy(dtype=object)):
+        is_dark = grounds[row, column, :3] @ (0.3, 0.6, 0.1) < 0.55
+        ax.text(column, row, text, ha="center", va="center", fontsize=min(size, fitting),
+                color="white" if is_dark else "black")  # fmt: skip
+    ax.set_yticks(range(len(beside)), beside, parse_math=False)
+    ax.set_xticks(
+        range(len(below)), below, parse_math=False, rotation=40 if slanted else 0,
+        ha="right" if slanted else "center", rotation_mode="anchor" if slanted else "default",
+    )  # fmt: skip
+    ax.spines[:].set_visible(False)
+    ax.set(**options)
+    return finish(ax, title, runs, None)
+
+
+@drawn
 def heatmap(
     table: pd.DataFrame,
     metric: str | None = None,
@@ -60,258 +83,217 @@ def heatmap(
     *,
     golden: Golden | None = None,
     limit: int = MAX_SLICES,
-    order: list[str] | None = None,
+    order: Sequence[str] | None = None,
     declared: Declarations = NOTHING_DECLARED,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw one metric by slice and run: a cell per mean, and the number of queries by the slice.
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one metric by slice and run: a cell per mean; * marks one of fewer than ten queries.
 
-    Cells of fewer than ten queries are framed, and their slices marked with a star; cells without a
-    value are hatched. Of runs and slices, the more numerous stand below each other. Numbers are
-    left out where cells are too small for them.
+    Of runs and slices, the more numerous stand below each other.
 
     Parameters
     ----------
-    table, metric, by, golden, declared
-        As for `plot.slices`.
-    limit
-        At most so many slices are drawn, those with the most queries; the label says how many there
-        are.
-    order
-        Slices that come first. By default words of a scale stand in its order (easy, medium, hard).
+    table, metric, by, golden, limit, order, declared
+        As for `slices`.
 
     Raises
     ------
     DataError
-        Not a sliced summary or scores, no such metric or slice, or no slice has a value.
+        As `slices` does.
     """
-    rows, metric, n_of, axis, finding = sliced(
-        table, metric, by, golden, declared, rows_that_fit(ax, limit), order
-    )
+    rows, metric, labels, axis = sliced(table, metric, by, golden, declared, limit, order)
     rows, runs = rows.assign(run=rows["run_id"].astype("str")), list(run_styles(rows))
-    means, n = (
-        rows.pivot(index="slice", columns="run", values=column)
-        .reindex(index=list(n_of), columns=runs)
-        for column in ("mean", "n")
+    few = rows["n"].lt(FEW)
+    numbers = rows["mean"].map(lambda mean: shown_number(mean, 2)) + few.map({True: "*", False: ""})
+    is_turned = len(runs) > len(labels)
+    means, texts = (
+        rows.assign(shown=one).pivot(index="slice", columns="run", values="shown")
+        .reindex(index=list(labels), columns=runs).set_axis([*labels.values()])
+        .set_axis([*run_labels(runs).values()], axis=1)
+        for one in (rows["mean"], numbers)
     )  # fmt: skip
-    is_few = (n.fillna(0) < FEW) & means.notna()
-    few = set(rows.loc[rows["n"] < FEW, "slice"])
-    labels = [
-        f"{label_of(name, LONGEST - 40)}{'*' * (name in few)} ({n})" for name, n in n_of.items()
-    ]
-    is_turned = len(runs) > len(labels)  # more runs than slices: a row per run
     if is_turned:
-        means, is_few = means.T, is_few.T
-    below, beside = (labels, runs) if is_turned else (runs, labels)
-    high = min(0.36 * len(means), max(TALLEST, ROW * len(means)))
-    ax = new_axes(ax, width=max(5.2, min(0.75 * len(below) + 2.6, 9.0)), height=high + 1.6)
-    values = means.to_numpy("float64")
-    is_unit = declared.describe(metric).is_unit
-    low, high = (0.0, 1.0) if is_unit else (float(np.nanmin(values)), float(np.nanmax(values)))
-    image = ax.imshow(
-        np.ma.masked_invalid(values), cmap=MEANS_MAP, vmin=low,
-        vmax=high if high > low else low + 1, aspect="auto",
-    )  # fmt: skip
-    _name_cells(ax, below, beside)
-    colours = np.asarray(image.cmap(np.asarray(image.norm(np.nan_to_num(values)))))[..., :3]
-    _framed(ax, np.isnan(values), hatch="////", edgecolor=inks().grid, linewidth=0)
-    _framed(ax, is_few.to_numpy("bool"), edgecolor=inks().ground, linestyle=":", linewidth=1.4)
-    texts = [["" if np.isnan(value) else shown_number(float(value), 2) for value in line]
-             for line in values]  # fmt: skip
-    is_told = _in_cells(ax, texts, colours, beside)
-    ends = f"; dark {shown_number(low, 2)}, light {shown_number(high, 2)}" * (not is_told)
-    notes = [
-        f"{metric}, mean{ends}",
-        f"framed, *: fewer than {FEW} queries" * bool(is_few.to_numpy().any()),
-        "hatched: no value" * bool(np.isnan(values).any()),
-    ]
-    below, beside = ([axis, *notes], []) if is_turned else (notes, [axis])
-    ax.set(xlabel="; ".join(filter(None, below)), ylabel="".join(beside))
-    return finish(ax, finding, None, False)
-
-
-@lettered
-def refusal_matrix(
-    table: pd.DataFrame, *, question: Question | None = None, ax: "Axes | None" = None
-) -> "Axes":
-    """Draw how often every run answers and refuses, for queries to answer and to refuse.
-
-    One row per run. A cell has the number of queries and their share, with its 95 % interval; its
-    bar is as long as the share. Errors (over-refusals, unsupported answers) are hatched.
-
-    Parameters
-    ----------
-    table
-        `Refusals.table`.
-    question
-        What is decided (`ev.question`): the title says what its tests found of both errors.
-
-    Raises
-    ------
-    DataError
-        Not that frame.
-    """
-    check_columns(
-        table,
-        {"run_id", "decision", "n", "n_total", "share", "low", "high"},
-        "table",
-        "ev.refusals().table",
-    )
-    runs = list(run_styles(table))
-    rows = table.assign(
-        place=table["run_id"].astype("str").map(runs.index),
-        decision=table["decision"].astype("str"),
-    )
-    rows = rows[rows["decision"].isin(list(_COLUMNS)).to_numpy()]
-    ax = new_axes(ax, width=7.4, height=0.4 * len(runs) + 1.9)
-    # Count, share and interval stand in one line where cells are wide, else in three where they are
-    # high; where they are neither, the interval is left out, and then the count.
-    wide, high = _cell_points(ax, 4.3, runs)
-    size = max(min(sizes()["note"], high / 1.3), SMALLEST)
-    are_counted = rows.groupby("decision")["n_total"].transform("nunique").gt(1)
-    texts = [_cell_texts(*row) for row in zip(rows.to_dict("records"), are_counted, strict=True)]
-    room, longest = wide / (0.56 * size), max(len(one[0]) for one in texts)  # letters
-    form = 0 if room >= longest else 1 if high >= 4 * size else 2 if room >= longest - 9 else 3
-    for name, (start, _) in _COLUMNS.items():
-        own, is_wrong = rows[rows["decision"].eq(name).to_numpy()], name in ERRORS
-        bars: dict[str, Any] = {"left": start, "height": 0.9, "linewidth": 0}
-        ax.barh(own["place"], 0.97, color="#F4F4F4", gid="ground", **bars)
-        ax.barh(
-            own["place"], 0.97 * own["share"].fillna(0), color=_BAD if is_wrong else _GOOD,
-            hatch="//" if is_wrong else "", edgecolor="#F4F4F4", gid=name, **bars,
-        )  # fmt: skip
-    for place, name, text in zip(rows["place"], rows["decision"], texts, strict=True):
-        ax.text(
-            _COLUMNS[name][0] + 0.485, place, text[form], ha="center", va="center", fontsize=size,
-            color="#222222", bbox={"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 0.6},
-        )  # fmt: skip
-    ax.set(xlim=(-0.02, 4.17), ylim=(len(runs) - 0.5, -0.5))
-    ax.set_yticks(np.arange(len(runs)), [label_of(run) for run in runs])
-    ax.set_xticks(
-        [left + 0.5 for left, _ in _COLUMNS.values()],
-        [name.replace(" ", "\n").replace("-", "-\n") for name in _COLUMNS],
-        fontsize=max(min(sizes()["tick"], wide / (0.6 * len("unsupported"))), SMALLEST),
-    )
-    kinds = rows["decision"].map({name: kind for name, (_, kind) in _COLUMNS.items()})
-    n_of = rows.groupby(kinds)["n_total"].agg(n_text)
-    right, left = (f"{n_of.get(kind, 'none')} {kind}" for kind in ("to refuse", "answerable"))
-    ax.set_xlabel(
-        f"left: of {left} queries, right: of {right}; share"
-        f"{' with 95 % interval' if form < 2 else ''}; hatched: errors"
-    )
-    _bare(ax)
-    return finish(ax, titles.of_refusals(rows, question), None, False)
-
-
-def _cell_texts(row: dict[Any, Any], is_counted: bool) -> tuple[str, str, str, str]:
-    """Return what a cell says: all in a line, or in three; without the interval; its share."""
-    if np.isnan(row["share"]):
-        return "no query", "no query", "no query", "–"
-    count = f"{row['n']}" + f" of {row['n_total']}" * bool(is_counted)
-    share, low, high = (f"{100 * row[name]:.0f}" for name in ("share", "low", "high"))
-    share, interval = f"{share} %", f"({low}–{high})"
-    return (
-        f"{count}: {share} {interval}", f"{count}\n{share}\n{interval}", f"{count}: {share}", share,
+        means, texts = means.T, texts.T
+    bounds = finite(declared.describe(metric).bounds)
+    notes = f"*: fewer than {FEW} queries" if few.any() else ""
+    told = "; ".join(filter(None, [axis, notes])) if is_turned else notes
+    # cividis is light and dark alike to colour-blind readers and in grey
+    return _grid(
+        means, texts.fillna(""), bounds, "cividis", f"Mean {metric} by {axis.partition(' (')[0]}",
+        runs, ax, xlabel=told, ylabel="" if is_turned else axis,
     )  # fmt: skip
 
 
-@lettered
-def failure_transitions(
-    table: pd.DataFrame | Failures,
-    baseline: str | None = None,
-    candidate: str | None = None,
-    *,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw the number of queries that went from each class to each other between two runs.
+@drawn
+def failures(found: Failures, baseline: str, candidate: str, *, ax: Axes | None = None) -> Axes:
+    """Draw how many queries went from each failure cause to each other between two runs.
 
-    ▲ marks queries that became right, ▼ those that became wrong. Framed cells on the diagonal hold
-    queries that stayed in their class. Cells without queries are blank.
+    ▲ and green became right, ▼ and brown wrong; the darker, the more queries.
 
     Parameters
     ----------
-    table
-        From `Failures.transitions`: one row per cause in the baseline, one column per cause in the
-        candidate. Or the `Failures` themselves, with two runs.
+    found
+        What `ev.failures` returns.
     baseline, candidate
-        The runs; for `Failures` they are needed, for a frame they are names beside the axes.
+        Run ids.
 
     Raises
     ------
     DataError
-        Not that frame, or one without queries.
+        Not that object; no such run.
     """
-    source = "ev.failures().transitions(baseline, candidate)"
-    if isinstance(table, Failures):
-        if baseline is None or candidate is None:
-            raise DataError("found no two runs", field="baseline, candidate", allowed=source)
-        table = table.transitions(baseline, candidate)
-    check_type(table, pd.DataFrame, "table", source)
-    check_columns(table, set(table.index), "table", source)
-    counts = table.to_numpy("float64")
-    if not counts.sum():
-        raise DataError("no query in it", field="table", allowed=source)
-    size = len(table)
-    ax = new_axes(ax, width=0.75 * size + 2.6, height=0.5 * size + 2.0)
-    name_runs([baseline or "", candidate or ""])
-    names, to = [str(name) for name in table.index], [str(name) for name in table.columns]
-    kinds = turns(table)
-    # colours by the root: one large cell doesn't hide the others
-    depth = np.where(counts > 0, 0.3 + 0.7 * np.sqrt(counts / counts.max()), 0)[..., None]
-    ground, tints = np.array(to_rgb(inks().ground)), np.array([*map(to_rgb, (_PLAIN, _GOOD, _BAD))])
-    colours = ground + depth * (tints[kinds] - ground)
-    ax.imshow(colours, aspect="auto")
-    signs = ["", f" {SIGNS['better']}", f" {SIGNS['worse']}"]
-    texts = [
-        [f"{n:.0f}{signs[kind]}" if n else "" for n, kind in zip(line, own, strict=True)]
-        for line, own in zip(counts, kinds, strict=True)
-    ]
-    _framed(ax, np.eye(size), edgecolor=inks().ink, linewidth=1.2)
-    _name_cells(ax, to, names)
-    _in_cells(ax, texts, colours, names)
-    ax.set(xlabel=f"{candidate or 'candidate'}; framed: as before", ylabel=baseline or "baseline")
-    better, worse, n = (int(one.sum()) for one in (counts[kinds == 1], counts[kinds == -1], counts))
-    against = f"{candidate or 'candidate'} against {baseline or 'baseline'}"
-    finding = f"{against}: {better} became right ▲, {worse} wrong ▼ (n = {n})"
-    return finish(ax, finding, None, False)
+    check_type(found, Failures, "found", "what ev.failures returns")
+    counts = found.transitions(baseline, candidate)
+    return _moves("Failure causes", counts, turns(counts), baseline, candidate, ax)
 
 
-def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any, beside: list[str]) -> bool:
-    """Write numbers into the cells, as large as these allow; False: they are too small for any."""
-    wide, high = _cell_points(ax, len(texts[0]), beside)
-    longest = max((len(text) for line in texts for text in line), default=1)
-    size = min(sizes()["tick"], high / 1.25, wide / (0.62 * max(longest, 1)))
-    for (row, column), text in np.ndenumerate(np.array(texts, dtype=object)):
-        if text and size >= SMALLEST:
-            is_dark = colours[row, column][:3] @ [0.21, 0.72, 0.07] < 0.46
-            colour = "white" if is_dark else "black"
-            ax.text(column, row, text, ha="center", va="center", fontsize=size, color=colour)
-    return size >= SMALLEST
+def _moves(
+    what: str, counts: pd.DataFrame, kinds: Any, baseline: str, candidate: str, ax: Axes | None
+) -> Axes:
+    """Draw counts, green ▲ where kinds are 1 and brown ▼ where they are -1, by their root."""
+    depth = np.sqrt(counts / max(counts.to_numpy().max(), 1))  # one large cell hides no other
+    values = (kinds * (0.3 + 0.7 * depth)).where(counts > 0, 0)
+    signs = np.array(["", " ▲", " ▼"])[kinds]
+    texts = (counts.astype("str") + signs).where(counts > 0, "")
+    title = f"{what} in two runs (n = {counts.to_numpy().sum()} queries)"
+    told = {"xlabel": candidate, "ylabel": baseline}
+    return _grid(values, texts, (-1.6, 1.6), "BrBG", title, (), ax, **told)
 
 
-def _cell_points(ax: "Axes", columns: float, beside: list[str]) -> tuple[float, float]:
-    """Return width and height in points that a cell will have beside these names."""
-    points = 72 / ax.figure.get_figure(root=True).dpi
-    left, _, right, _ = room_of(ax)
-    longest = max(widths(ax, [visible(shown(name)) for name in beside], sizes()["tick"]))
-    wide = (right - left) - min(longest, BESIDE * (right - left)) - 24 / points
-    high = ax.get_window_extent().height * (0.95 if is_new(ax) else 0.62)
-    return wide * points / columns, high * points / max(len(beside), 1)
+@drawn
+def ranks(cmp: Comparison, *, ax: Axes | None = None) -> Axes:
+    """Draw where each query's first hit stands in both runs, as numbers of queries.
+
+    ▲ and green, left of the diagonal: it came earlier in the candidate; ▼ and brown: later.
+    Only queries with a target and a row in both runs are counted.
+
+    Raises
+    ------
+    DataError
+        Not a comparison.
+    """
+    check_type(cmp, Comparison, "cmp", "what ev.compare returns")
+    rows = cmp.per_query[cmp.per_query["outcome"].isin(OUTCOMES[:5]).to_numpy()]
+    a, b = (
+        pd.cut(rows[f"rank_{side}"].astype("float64"), EDGES, labels=list(BINS[:-1]))
+        .astype("object").fillna("miss") for side in ("baseline", "candidate")
+    )  # fmt: skip
+    counts = pd.crosstab(a, b).reindex(BINS, columns=BINS, fill_value=0)
+    kinds = np.sign(np.subtract.outer(range(len(BINS)), range(len(BINS))))
+    return _moves("Rank of the first hit", counts, kinds, cmp.baseline, cmp.candidate, ax)
 
 
-def _framed(ax: "Axes", is_marked: Any, **how: Any) -> None:
-    """Draw a frame or a hatch in each of the marked cells."""
-    for row, column in np.argwhere(is_marked):
-        ax.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, fill=False, **how))
+@drawn
+def scatter(
+    scores: pd.DataFrame,
+    metric: str,
+    baseline: str,
+    candidate: str,
+    *,
+    legend: bool = True,
+    declared: Declarations = NOTHING_DECLARED,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one metric of every query in both runs; larger marks are more queries.
+
+    Above the line the candidate is higher.
+
+    Parameters
+    ----------
+    scores
+        `ev.scores`; queries with a value in both runs are drawn.
+    baseline, candidate
+        Run ids.
+    declared
+        What is declared of columns of your own; `ev.plot` gives it.
+
+    Raises
+    ------
+    DataError
+        No such run or metric, or no query has a value in both.
+    """
+    check_columns(scores, {"run_id", "state"}, "scores", "ev.scores")
+    check_known(metric, scores.columns[3:], "metric", "column", "the scores have")
+    runs = pd.DataFrame({"run_id": scores["run_id"].astype("str").unique()})
+    names = run_names(runs, [baseline, candidate])
+    own = scores[scores["state"].ne("extra").to_numpy()]
+    sides = [own.loc[own["run_id"].eq(run).to_numpy(), metric] for run in names]
+    points = pd.concat(sides, axis=1, keys=["a", "b"]).dropna()
+    if not len(points):
+        raise DataError(f"no query has {metric} in both runs", field="metric")
+    n, ax = points.value_counts().reset_index(), new_axes(ax)
+    sign = -1 if declared.describe(metric).better == "lower" else 1
+    better = sign * (n["b"] - n["a"]).map(np.sign)
+    for side, word, colour, marker in (
+        (1, "better", BETTER, "^"), (0, "same", GREY, "o"), (-1, "worse", WORSE, "v"),
+    ):  # fmt: skip
+        part = n[better.eq(side).to_numpy()]
+        look: dict[str, Any] = {"color": colour, "marker": marker, "clip_on": False}
+        ax.scatter(part["a"], part["b"], s=20 * np.sqrt(part["count"]), alpha=0.8, **look)
+        ax.scatter([], [], s=30, label=f"{word} ({part['count'].sum()})", **look)
+    ax.axline((0, 0), slope=1, color=GREY, linewidth=0.8, zorder=0)
+    ax.set(xlabel=baseline, ylabel=candidate)
+    return finish(ax, f"{metric} of {len(points)} queries", (), "both", legend)
 
 
-def _name_cells(ax: "Axes", below: list[str], beside: list[str]) -> None:
-    """Name columns and rows."""
-    ax.set_xticks(np.arange(len(below)), [label_of(name) for name in below])
-    ax.set_yticks(np.arange(len(beside)), [label_of(name) for name in beside])
-    _bare(ax)
+@drawn
+def tradeoff(
+    table: pd.DataFrame,
+    metric: str,
+    *,
+    against: str = "latency_ms",
+    highlight: Sequence[str] | str | None = None,
+    legend: bool = True,
+    declared: Declarations = NOTHING_DECLARED,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw two metrics of each run with their 95 % intervals, and the Pareto front.
 
+    Times and costs are medians, which one slow query doesn't move; all others are means. A dotted
+    line joins the runs that no other run beats in one value without being worse in the other.
 
-def _bare(ax: "Axes") -> None:
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    Parameters
+    ----------
+    table
+        `ev.summary()`.
+    metric, against
+        The values upward and across.
+    highlight
+        Runs in colour; the others are grey.
+    declared
+        What is declared of columns of your own; `ev.plot` gives it.
+
+    Raises
+    ------
+    DataError
+        Not that frame; no run has values of both metrics.
+    """
+    check_means(table, "p50", "p50_low", "p50_high")
+    known = table.loc[table["n"].gt(0).to_numpy(), "metric"].unique()
+    check_known([metric, against], known, "metric", "metric", "with values there are")
+    told = [declared.describe(name) for name in (against, metric)]
+    leads = [LED_BY[one.kind in ("time", "cost")] for one in told]
+    measured = table[table["n"].gt(0).to_numpy()]
+    x, y = (
+        measured[measured["metric"].eq(name).to_numpy()].set_index("run_id")[[*lead, "n"]]
+        .set_axis([*LED_BY[0], "n"], axis=1)
+        for name, lead in zip((against, metric), leads, strict=True)
+    )  # fmt: skip
+    both = pd.concat([x["mean"], y["mean"]], axis=1, join="inner", keys=["x", "y"])
+    if not len(both):
+        raise DataError(f"no run has both {metric} and {against}", field="metric")
+    front = pareto_front(both["x"], both["y"], told[0].better, told[1].better)
+    styles = run_styles(both.reset_index(), highlight)
+    ax = new_axes(ax, entries=len(styles) + 1)
+    ax.plot(x["mean"][front], y["mean"][front], ":", color=GREY, label="Pareto front")
+    for run, style in styles.items():
+        look = {**style.look, "linestyle": "none", "elinewidth": 0.8}
+        ends = {"xerr": lengths(x.loc[[run]]), "yerr": lengths(y.loc[[run]])}
+        ax.errorbar(x["mean"][run], y["mean"][run], **ends, **look)
+    words = [f"{'median' if lead is LED_BY[1] else 'mean'} with 95 % interval" for lead in leads]
+    ax.set(
+        xlim=finite(told[0].bounds), xlabel=f"{against}, {words[0]} ({told[0].better} is better)",
+        ylim=finite(told[1].bounds), ylabel=f"{metric}, {words[1]} (n = {n_text(y['n'])})",
+    )  # fmt: skip
+    title = f"{metric} and {against} of {runs_text([*styles])}"
+    return finish(ax, title, styles, "both", legend and len(styles) > 1)

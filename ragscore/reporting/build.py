@@ -16,8 +16,6 @@ import pandas as pd
 from ragscore.analysis.comparison.gate import Gate, gate
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.question import Question
-from ragscore.analysis.decision import Decision
 from ragscore.analysis.failure_causes import Failures, failures
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.refusals import Refusals, refusals, right_by
@@ -40,7 +38,7 @@ from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.explorer import Explorer, explore_comparison
 from ragscore.reporting.model import Report
 from ragscore.reporting.reading import worst_changes, worst_queries
-from ragscore.reporting.sections import RESULTS, common_baseline
+from ragscore.reporting.sections import RESULTS
 from ragscore.scoring.metrics import Declarations, headline_of
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 from ragscore.scoring.value_states import metric_columns
@@ -88,7 +86,6 @@ def measure(
     results: Results, golden: Golden, scores: pd.DataFrame, compared: tuple[Comparison, ...], *,
     baseline: str | None, max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
     reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
-    asked: list[Question] | None = None,
 ) -> Measured:  # fmt: skip
     """Make every part of a page that the data support."""
     found = Measured(scores, golden, results, declared)
@@ -105,7 +102,6 @@ def measure(
             results=results,
             reported=reported,
             declared=declared,
-            asked=asked,
         ),
     )
     if max_drop or not compared:
@@ -285,8 +281,7 @@ def report_runs(
     baseline: str | None, slices: Sequence[Slicing] | None, title: str | None,
     gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
     reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
-    explore: Callable[[str], Explorer], decide: Callable[..., Decision | None],
-    order: Sequence[str] = (), asked: Callable[[], list[Question]],
+    explore: Callable[[str], Explorer], order: Sequence[str] = (),
 ) -> Report:  # fmt: skip
     """Build a page about runs; see `Evaluation.report`.
 
@@ -296,10 +291,6 @@ def report_runs(
         Gives the comparison of two of the runs.
     explore
         Gives the explorer of a run alone.
-    decide
-        Says what the runs decide; of two, `pair` is baseline and candidate.
-    asked
-        Gives the questions by which it is decided.
     """
     check_inputs(results, golden)
     check_type(history, (RunStore, type(None)), "history", "a RunStore")
@@ -331,7 +322,6 @@ def report_runs(
         reported=reported,
         primary=primary,
         declared=declared,
-        asked=asked() if len(results.runs) > 1 else None,
     )
     parts_of_page: dict[str, Any] = {
         name: _plain(part) if isinstance(part, pd.DataFrame) else part
@@ -341,7 +331,7 @@ def report_runs(
     reason = ""
     if compared:
         parts_of_page["read_first"] = worst_changes(compared[0])
-        with all_runs(run_ids, common_baseline(compared)):  # runs look as in the page's figures
+        with all_runs(run_ids):  # runs look as in the page's figures
             parts_of_page["explorer"], reason = _packed(lambda: explore_comparison(compared[0]))
     elif run_ids:
         newest = scores[(scores["run_id"] == run_ids[-1]).to_numpy()]
@@ -362,7 +352,7 @@ def report_runs(
         slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),
         comparisons=compared, primary=tuple(primary),
         left_out=_left_out(found.reasons), declared=declared,
-        decision=decide(pair=pairs[0] if len(pairs) == 1 else None), order=tuple(order),
+        order=tuple(order),
         **parts_of_page,
     )  # fmt: skip
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from ragscore.frames.escaping import html_text
-from ragscore.plot.layout import closing_figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,24 +68,20 @@ def compact_svg(svg: str) -> str:
 
 def _svg(draw: Callable[[], Axes]) -> str:
     """Return the figure as SVG."""
-    import matplotlib
     import matplotlib.pyplot as plt
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    # a backend is set up before, not within (see `plot.theme`)
+    # a backend is set up before, not within (see `plot.style`)
     plt.draw_if_interactive()  # type: ignore[no-untyped-call]
-    with closing_figures(), plt.style.context(["default", _STYLE]), warnings.catch_warnings():
+    out = io.StringIO()
+    with plt.style.context(["default", _STYLE]), warnings.catch_warnings():
         # measured in a font that lacks it, shown in one that has it
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         figure = cast("MatplotlibFigure", draw().figure)
-        canvas = FigureCanvasSVG(figure)
-        # `bbox_inches="tight"` would draw the figure once more to lay it out and measure it
-        whole = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
-        figure.set_layout_engine(None)
-        out = io.StringIO()
-        canvas.print_figure(
-            out, format="svg", bbox_inches=whole, metadata={"Date": None, "Creator": None}
-        )
-        plt.close(figure)
+        try:
+            told = {"Date": None, "Creator": None}
+            FigureCanvasSVG(figure).print_figure(out, format="svg", metadata=told)
+        finally:
+            plt.close(figure)
     # one such character in a name, and no browser shows the figure
     return re.sub(NOT_XML, "\ufffd", out.getvalue())

@@ -6,7 +6,6 @@ import pandas as pd
 
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.decision import Decision
 from ragscore.analysis.leaderboard import Leaderboard
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 
@@ -21,7 +20,6 @@ class ReportFrames:
     summary: pd.DataFrame = field(default_factory=pd.DataFrame)
     reported: pd.DataFrame = field(default_factory=pd.DataFrame)
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
-    decision: Decision | None = None
     leaderboard: Leaderboard | None = None
     gates: tuple[Gate, ...] = ()
     trends: pd.DataFrame = field(default_factory=pd.DataFrame)

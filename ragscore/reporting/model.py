@@ -13,7 +13,7 @@ from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.element import element
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import to_html, to_markdown
-from ragscore.reporting.sections import common_baseline, decided, explored, run_ids, sections
+from ragscore.reporting.sections import explored, run_ids, sections
 from ragscore.reporting.summary import summary_of
 
 # where no script runs
@@ -40,8 +40,6 @@ class Report(Display, ReportFrames):
     slices
         One row per `by`, `slice`, run and metric, with the columns of `summary`: hit@5, mrr@10
         and passed, or three headline metrics where none of these was measured.
-    decision
-        What several runs decide: a `sentence`, and the verdict on each of the `pairs`.
     leaderboard
         `ev.leaderboard` of several runs.
     gates
@@ -76,26 +74,26 @@ class Report(Display, ReportFrames):
         One row per part that there is no data for: `part`, `why`.
     """
 
-    def to_html(self) -> str:
+    def to_html(self, *, alone: bool = True) -> str:
         """Return one HTML page that needs no other file.
 
         What the runs decide first, then the newest comparison, the explorer of single queries, and
         sections that fold. Style, figures and scripts are inside; every text is
         escaped.
         """
+        if not alone:
+            return super().to_html(alone=False)
         code = "cmp" if self.comparisons else "ev"
         mounted = element(self.explorer, code=code, plain=PLAIN) if self.explorer else None
-        baseline = common_baseline(self.comparisons)
-        declared = self.decision.baseline if self.decision else None
-        with all_runs(self.order, declared):  # as in the evaluation's plots
+        with all_runs(self.order):  # as in the evaluation's plots
             return to_html(
                 self.title, sections(self), summary_of(self), mounted, explored(self),
-                run_ids(self), baseline, decided(self),
+                run_ids(self),
             )  # fmt: skip
 
     def to_markdown(self) -> str:
         """Return the same as Markdown, without figures and the explorer; tables have all rows."""
-        return to_markdown(self.title, sections(self), summary_of(self), decided(self))
+        return to_markdown(self.title, sections(self), summary_of(self))
 
     def to_json(self) -> str:
         """Return the frames as JSON, NaN as null."""
@@ -140,5 +138,4 @@ class Report(Display, ReportFrames):
         lines += [gate.headline() for gate in self.gates]
         holds = f"{plural(len(self.runs), 'run')}, {plural(len(self.comparisons), 'comparison')}"
         way = ".write('report.html') writes the page; .md and .json, too"
-        told = [f"{self.decision.sentence}."] if self.decision else []
-        return [f"Report: {self.title} ({holds})", *told, *lines, way]
+        return [f"Report: {self.title} ({holds})", *lines, way]

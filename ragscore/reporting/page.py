@@ -7,8 +7,8 @@ escaped. Equal sections give equal bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,21 +16,18 @@ from urllib.parse import quote
 import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.decision import NAME, Decision
-from ragscore.analysis.standings import Standings
 from ragscore.frames import tables
 from ragscore.frames.escaping import html_text, markdown_line, markdown_paragraph
 from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.frames.tables import SIGNS, TINTS, VERDICTS, Table
 from ragscore.plot.style import all_runs
-from ragscore.reporting.decision import decision_blocks, decision_html
 from ragscore.reporting.explorer.element import Mounted, digest
 from ragscore.reporting.figures import Figure, image
 from ragscore.reporting.summary import Card, Summary
-from ragscore.stats import WORDS
+from ragscore.stats.verdicts import WORDS
 
 OPEN = 3  # sections that are unfolded at first, where at most two runs are compared
-QUERIES = "queries"  # id of the explorer's section
+QUERIES, NAME = "queries", 28  # id of the explorer's section
 READ_FIRST, UNTOLD = "Read these queries first", "What can't be told"
 
 
@@ -39,7 +36,7 @@ class Section:
     """A heading, and below it sentences, figures, a table and its notes, in this order.
 
     The page shows `limit` rows of the table and says where the others are (`way`); Markdown has all
-    of them. Words in the columns `verdicts` get their sign and tint, other columns `shades`.
+    of them. Words in the columns `verdicts` get their sign and tint.
     """
 
     title: str
@@ -51,7 +48,6 @@ class Section:
     limit: int | None = None
     way: str = ""
     verdicts: tuple[str, ...] = VERDICTS
-    shades: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def each(rows: pd.DataFrame, *names: str) -> list[tuple[Any, ...]]:
@@ -72,8 +68,6 @@ def to_html(
     explorer: Mounted | None = None,
     about: Sequence[str] = (),
     run_ids: Sequence[str] = (),
-    baseline: str | None = None,
-    decided: tuple[Decision, Standings] | None = None,
 ) -> str:
     """Return the whole page; its policy forbids all addresses and other scripts.
 
@@ -81,10 +75,8 @@ def to_html(
     ----------
     explorer
         The element that shows single queries, with the sentences `about` above it.
-    run_ids, baseline
-        All runs, so that each looks alike in every figure, and the one they are compared with.
-    decided
-        What the runs decide, which then comes first; of more than two all else is folded.
+    run_ids
+        All runs, so that each looks alike in every figure.
     """
     scripts = [_file("page.js"), *([explorer.script] if explorer else [])]
     styles = [tables.STYLE, *([explorer.style] if explorer else []), _file("page.css")]
@@ -94,14 +86,14 @@ def to_html(
     )
     names, short = _names(parts), fitting_names(run_ids, NAME)
     titles = {part.title: name for part, name in zip(parts, names, strict=True)}
-    is_many = decided is not None and len(decided[0].run_ids) > 2
+    is_many = len(run_ids) > 2
     links = [(QUERIES, "Query by query")] if explorer else []
     links += [(titles[part.title], part.title) for part in parts if part.depth == 2]
     contents = "".join(
         f'<li><a href="#{name}" title="{html_text(text)}">{html_text(renamed(text, short))}</a></li>'
         for name, text in links
     )
-    with all_runs(run_ids, baseline):
+    with all_runs(run_ids):
         folds = "\n".join(_folds(parts, names, 0 if is_many else OPEN))
     head = (
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><meta'
@@ -109,12 +101,11 @@ def to_html(
         f' href="data:,"><title>{html_text(title)}</title><style>{"".join(styles)}</style>'
     )
     sentences = "".join(f'<p class="note">{html_text(text)}</p>' for text in about)
-    top = _summary(summary, explorer is not None, decided is None or is_many) if summary else ""
+    top = _summary(summary, explorer is not None, True) if summary else ""
     body = [
         f'<a class="skip" href="#main">Skip to the content</a>\n<header><h1>{html_text(title)}</h1>'
         "\n<nav><details><summary>Contents</summary>"
         f'<ul>{contents}</ul></details></nav></header>\n<main id="main" tabindex="-1">',
-        decision_html(*decided) if decided else "",
         _fold("newest", "The newest comparison", top, False) if is_many and top else top,
         _fold(QUERIES, "Query by query", f"{sentences}\n{explorer.html}", not is_many)
         if explorer
@@ -225,9 +216,7 @@ def _content(part: Section) -> str:
     )
     lines += [f'<div class="figures">{figures}</div>'] if figures else []
     if part.table is not None:
-        shown = Table(
-            part.table, "", part.verdicts, part.limit, part.way, is_wide=True, shades=part.shades
-        )
+        shown = Table(part.table, "", part.verdicts, part.limit, part.way, is_wide=True)
         # the heading above names the table for those who can't see that it stands there
         lines.append(
             shown.to_html(alone=False).replace(
@@ -241,12 +230,10 @@ def to_markdown(
     title: str,
     parts: list[Section],
     summary: Summary | None = None,
-    decided: tuple[Decision, Standings] | None = None,
 ) -> str:
     """Return the whole page; a text can't open a tag, a link, a table cell or a heading."""
-    first = decision_blocks(*decided) if decided else []
     top = _summary_blocks(summary) if summary else []
-    blocks = [f"# {markdown_line(title)}", *first, *top]
+    blocks = [f"# {markdown_line(title)}", *top]
     for part in parts:
         table = part.table
         blocks += [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,12 +16,9 @@ from ragscore.analysis.comparison.text import (
     shown_flips,
     shown_largest_changes,
 )
-from ragscore.analysis.decision import Decision
-from ragscore.analysis.failure_causes import CLASSES, turns
+from ragscore.analysis.failure_causes import CLASSES
 from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import RiskCoverage
-from ragscore.analysis.standings import Standings, standings
-from ragscore.analysis.titles import FEW
 from ragscore.analysis.trend.trend import LED_BY, break_texts
 from ragscore.frames.errors import name_list
 from ragscore.frames.render import (
@@ -32,16 +28,15 @@ from ragscore.frames.render import (
     shown_n,
     shown_number,
 )
+from ragscore.plot.grids import FEW
 from ragscore.plot.style import in_order
 from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import Section, by_verdict, each
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import HEADLINE, Declarations, table_kind
+from ragscore.scoring.metrics import HEADLINE, table_kind
 
 ELSEWHERE = "More pictures: cmp.plot(), cmp.plot.outcomes(), cmp.plot.ranks()."
-MEANS, RIGHT, WRONG, ELSE = "#0072B2", "#009E73", "#D55E00", "#808080"  # grounds of cells
-DEEPEST = 60  # percent of a ground that text is well read on, light or dark
 LISTED = 10  # changed queries in a table of the page: the explorer has all
 
 
@@ -73,12 +68,6 @@ def run_ids(report: ReportFrames) -> list[str]:
     return list(dict.fromkeys([*own, *compared]))
 
 
-def common_baseline(comparisons: Sequence[Comparison]) -> str | None:
-    """Return the run that all of several comparisons are with; None: there is no such run."""
-    first = {cmp.baseline for cmp in comparisons}
-    return first.pop() if len(comparisons) > 1 == len(first) else None
-
-
 def explored(report: ReportFrames) -> list[str]:
     """Return what the explorer of the page shows, and which runs it leaves to `ev.explore()`."""
     if not report.comparisons:
@@ -94,7 +83,7 @@ def _compared(
     cmp: Comparison, gate: list[Section], is_newest: bool, is_explored: bool
 ) -> list[Section]:
     shown, note = cmp.shown()
-    short = [line if line[-1] in ".?" else f"{line}." for line in cmp._decision()]
+    short = [f"{line}." for line in ([] if cmp.profile else [cmp._overall(), *cmp._aspect_lines()])]
     title = f"{cmp.candidate} against {cmp.baseline}"
     first = Section(
         title,
@@ -149,7 +138,7 @@ def _moved(cmp: Comparison) -> list[Section]:
         else []
     )
     if len(cmp.flips):
-        flipped = shown_flips(cmp.flips, cmp.flip_counts, cmp.declared)
+        flipped = shown_flips(cmp.flips)
         found.append(Section("Answers that flipped", 3, table=flipped))
     return found
 
@@ -242,7 +231,7 @@ def _slices(report: ReportFrames) -> list[Section]:
         shown = rows.iloc[rows["slice"].astype("str").map(order.index).argsort(kind="stable")]
         of_first = shown[shown["metric"].eq(names[0]).to_numpy()]
         found += [
-            _map_of_means(of_first, str(by), names[0], report.declared),
+            _map_of_means(of_first, str(by), names[0]),
             Section(
                 f"{name_list(names)} by {by}",
                 3,
@@ -252,8 +241,8 @@ def _slices(report: ReportFrames) -> list[Section]:
     return found
 
 
-def _map_of_means(rows: pd.DataFrame, by: str, metric: str, declared: Declarations) -> Section:
-    """Return the means of a metric by slice and run, with grounds as deep as they are high.
+def _map_of_means(rows: pd.DataFrame, by: str, metric: str) -> Section:
+    """Return the means of a metric by slice and run.
 
     Of runs and slices, the more numerous stand below each other.
     """
@@ -264,26 +253,14 @@ def _map_of_means(rows: pd.DataFrame, by: str, metric: str, declared: Declaratio
         index=list(labels.values()), columns=named["run_id"].unique()
     )
     wide = wide.T if wide.shape[1] > len(wide) else wide
-    values = wide.to_numpy("float64")
-    is_unit = declared.describe(metric).is_unit
-    low, high = (0.0, 1.0) if is_unit else (np.nanmin(values), np.nanmax(values))
-    depths = (values - low) / ((high - low) or 1.0)
-    shades = np.where(np.isnan(depths), "", _shades(MEANS, np.nan_to_num(depths)))
     few = f" *: fewer than {FEW} queries." * bool(n.lt(FEW).any())
     return Section(
         f"By {by}",
         table=wide.map(shown_number, decimals=2)
         .rename_axis(index=f"mean {metric}", columns=None)
         .reset_index(),
-        notes=(f"In brackets: queries; the stronger the colour, the higher.{few}",),
-        shades=dict(zip(map(str, wide.columns), shades.T.tolist(), strict=True)),
+        notes=(f"In brackets: queries.{few}",),
     )
-
-
-def _shades(colour: Any, depths: Any) -> Any:
-    """Return grounds of these depths, from 0 to 1."""
-    percents = np.char.mod(" %d%%", np.round(DEEPEST * depths))
-    return np.char.add(colour, percents)
 
 
 def _described(report: ReportFrames) -> list[Section]:
@@ -336,8 +313,7 @@ def run_by_run(report: ReportFrames) -> list[Section]:
     of = {cmp.candidate: cmp for cmp in report.comparisons}
     gates = dict(zip(of, report.gates, strict=False))
     summary = report.summary[report.summary["metric"].isin(RESULTS) & (report.summary["n"] > 0)]
-    rows, before, board = [], "", report.leaderboard
-    in_sequence = not (board and board.baseline)
+    rows = []
     for run_id, note in zip(
         run_ids,
         report.runs["note"] if "note" in report.runs else [None] * len(run_ids),
@@ -352,10 +328,6 @@ def run_by_run(report: ReportFrames) -> list[Section]:
             ]
             against = of[run_id].baseline
             difference = of[run_id].overall + (f" ({'; '.join(told)})" if told else "")
-        elif before and report.decision and in_sequence:
-            difference, _ = report.decision.of_pair(before, run_id)
-            against, difference = (before, difference) if difference else (None, "—")
-        before = run_id
         own = summary[(summary["run_id"] == run_id).to_numpy()]
         rows.append({
             "run": run_id, "description": note if isinstance(note, str) else "—",
@@ -414,15 +386,12 @@ def leaderboard_sections(report: ReportFrames) -> list[Section]:
         if board.baseline
         else []
     )
-    words = [board.sentences.get(metric, ": only reported.") for metric in board.metrics]
-    table = _turned(board._shown()).assign(
-        **{"in words": [text.partition(": ")[2] for text in words]}
-    )
+    table = _turned(board.shown().frame)
     return [
         Section(
             "Leaderboard",
             table=table,
-            notes=tuple(note for note in board.notes() if note not in words),
+            notes=tuple(board.notes()),
         ),
         *against,
     ]
@@ -577,9 +546,6 @@ def fault_sections(report: ReportFrames) -> list[Section]:
         seen = [name for name in CLASSES if name in wide.index or name in wide.columns]
         wide = wide.reindex(index=seen, columns=seen, fill_value=0).fillna(0).astype("int64")
         title = f"How failure causes changed: {baseline} to {candidate}"
-        # by the root: one large cell hides no other
-        depths = 0.3 + 0.7 * np.sqrt(wide / max(wide.to_numpy().max(), 1))
-        shades = np.where(wide, _shades(np.array([ELSE, RIGHT, WRONG])[turns(wide)], depths), "")
         found.append(
             Section(
                 title,
@@ -587,8 +553,6 @@ def fault_sections(report: ReportFrames) -> list[Section]:
                 table=wide.rename_axis(columns=None)
                 .reset_index()
                 .rename(columns={"baseline": f"{baseline} (down), {candidate} (across)"}),
-                notes=("Green: became right; orange: became wrong.",),
-                shades=dict(zip(wide.columns, shades.T.tolist(), strict=True)),
             )
         )
     return found
@@ -638,15 +602,3 @@ def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
         .reset_index()
         .rename_axis(columns=None)
     )
-
-
-def decided(report: ReportFrames) -> tuple[Decision, Standings] | None:
-    """Return what the runs decide, and the table of them; None: nothing is decided."""
-    if report.decision is None:
-        return None
-    runs, lost = report.runs, ["n_failed", "n_missing"]
-    if not set(lost) <= set(runs):
-        return report.decision, standings(report.decision, report.summary)
-    counts = runs[lost].fillna(0).sum(axis=1).astype("int64")
-    found = dict(zip(runs["run_id"], counts, strict=True))
-    return report.decision, standings(report.decision, report.summary, found)

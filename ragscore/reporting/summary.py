@@ -20,16 +20,14 @@ from ragscore.frames.tables import SIGNS
 from ragscore.reporting.frames import ReportFrames
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import table_kind
-from ragscore.stats import UNSURE, WORDS
+from ragscore.stats.verdicts import UNSURE, WORDS
 
 SENTENCES = {
     "better": "{0} is better than {1}",
     "worse": "{0} is worse than {1}",
     "mixed": "{0} against {1} is mixed",
-    "no worse": "{0} is no worse than {1}",
     UNSURE: "Can't tell {0} from {1}",
 }
-OTHERWISE = "{0} against {1}: {2}"  # metrics without a direction are higher or lower
 
 
 @dataclass(frozen=True)
@@ -75,11 +73,10 @@ def _compared(cmp: Comparison, gate: str) -> Card:
     ]
     if cmp.profile:
         return Card("", f"{cmp.candidate} against {cmp.baseline}", (f"{counts}.",))
-    title = SENTENCES.get(cmp.overall, OTHERWISE).format(cmp.candidate, cmp.baseline, cmp.overall)
+    title = SENTENCES[cmp.overall].format(cmp.candidate, cmp.baseline)
     told = ". ".join([*([gate] if gate else []), *(aspects if len(own) > 1 else [])])
     sentences = (f"{told}.",) if told else ()
-    asked = filter(None, (cmp.closer, cmp.question and f"Asked: {cmp.question}"))
-    return Card(cmp.overall, title, (*sentences, f"{counts}.", *asked), _primaries(cmp))
+    return Card(cmp.overall, title, (*sentences, f"{counts}."), _primaries(cmp))
 
 
 def _primaries(cmp: Comparison) -> pd.DataFrame:
@@ -88,14 +85,13 @@ def _primaries(cmp: Comparison) -> pd.DataFrame:
     found = []
     for row in rows.to_dict("records"):
         timed = table_kind(row["metric"]) in BY_QUANTILES
-        part = "p50_" if timed else ""
-        low, high = (row[f"{part}{side}"] if timed else row[side] for side in ("low", "high"))
+        low, high = row["low"], row["high"]
         places = decimals_within(low, high, 1 if timed else 2)
-        values = [shown_number(row[f"{part}{side}"], places) for side in ("baseline", "candidate")]
+        values = [shown_number(row[side], places) for side in ("baseline", "candidate")]
         found.append({
             "metric": f"{row['metric']} (p50)" if timed else row["metric"],
             "verdict": row["verdict"],
-            "difference [95 %]": _together(row[f"{part}delta"], low, high, places, True),
+            "difference [95 %]": _together(row["delta"], low, high, places, True),
             "n": _n(row["n"], row["n_expected_baseline"], row["n_expected_candidate"]),
             "before → after": " → ".join(values),
         })  # fmt: skip

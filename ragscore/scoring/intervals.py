@@ -15,8 +15,9 @@ from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import ROUNDING, Bounds, Metric
-from ragscore.stats import interval_of_means, mean_interval, quantile_interval
+from ragscore.stats import mean_interval, quantile_interval
 from ragscore.stats.grouped import Grouping, Statistics
+from ragscore.stats.intervals import interval_from_moments
 from ragscore.stats.moments import NORMAL_FROM
 
 Groups = npt.NDArray[np.int64]
@@ -117,7 +118,7 @@ def intervals(
     groups: Groups | None = None,
     confidence: float = 0.95,
 ) -> tuple[Values, Values]:
-    """Return the interval of every column's mean, by its metric (`stats.interval_of_means`).
+    """Return the interval of every column's mean, by its metric (`stats.mean_interval`).
 
     Values beyond a metric's range, which other tools' scores may have, are treated as a metric
     without one.
@@ -143,7 +144,7 @@ def intervals(
         bounds = (least, most) if kind == "bounded" else (0.0, 1.0)
         families.setdefault((kind, bounds), []).append(place)
     for (kind, bounds), places in families.items():
-        low[places], high[places] = interval_of_means(
+        low[places], high[places] = mean_interval(
             values[:, places], kind, bounds=bounds, groups=groups, confidence=confidence
         )
     return low, high
@@ -228,21 +229,22 @@ def _from_moments(
         if (kind := kind_of(metric)) in ("binary", "bounded"):
             families.setdefault((kind, metric.bounds), []).append(place)
     for (kind, bounds), places in families.items():
-        part = found.of(places)
         least, most = bounds if kind == "bounded" else (0.0, 1.0)
         width, off = most - least, ROUNDING * (bounds[1] - bounds[0])
-        unit_low, unit_high = mean_interval(
-            (part.mean - least) / width,
-            part.std / width,
-            part.n.astype(np.float64),
+        unit_low, unit_high = interval_from_moments(
+            (found.mean[:, places] - least) / width,
+            found.std[:, places] / width,
+            found.n[:, places].astype(np.float64),
             kind,
             confidence,
         )
         low[:, places], high[:, places] = least + width * unit_low, least + width * unit_high
-        is_free[:, places] = (part.min < bounds[0] - off) | (part.max > bounds[1] + off)
+        is_free[:, places] = (found.min[:, places] < bounds[0] - off) | (
+            found.max[:, places] > bounds[1] + off
+        )
     is_free &= found.n > 0
     by_t = is_free & (found.n >= NORMAL_FROM)
-    low[by_t], high[by_t] = mean_interval(
+    low[by_t], high[by_t] = interval_from_moments(
         found.mean[by_t], found.std[by_t], found.n[by_t].astype(np.float64), "other", confidence
     )
     return low, high, is_free & ~by_t

@@ -29,10 +29,10 @@ def primary_of(
     """Return the metrics that decide.
 
     Those given, and by default one for each aspect that has values: retrieval, answers, refusals
-    (both of the pair), passed; a metric of your own that was declared for an aspect goes before
-    ours. Without any of these, the first metric. Where one of the pair of
-    refusals is given, the other joins it if it was scored. With `are_united`, several calls of some
-    queries were united: metrics of retrieval that go by an order decide nothing.
+    (both of the pair), and passed if there is more than retrieval; a metric of your own that was
+    declared for an aspect goes before ours. Without any of these, the first metric. Where one of
+    the pair of refusals is given, the other joins it if it was scored. With `are_united`, several
+    calls of some queries were united: metrics of retrieval that go by an order decide nothing.
 
     Raises
     ------
@@ -48,8 +48,7 @@ def primary_of(
                 name for name, one in labels.items() if not one.is_ranking or one.metric.of_calls
             ]
         return default_primary(has_value, declared) or tuple(columns[:1])
-    names = names_of(given, "primary")
-    names = [column_of(name, columns) for name in names]
+    names = [column_of(name, columns) for name in names_of(given, "primary")]
     if not names:
         raise DataError("found none", field="primary", allowed="at least one, such as 'mrr@10'")
     if unknown := [name for name in names if name not in columns]:
@@ -80,7 +79,9 @@ def default_primary(
     found: list[str] = []
     for aspect in dict.fromkeys([*ASPECTS, *own]):
         held = [name for name in decide.get(aspect, ()) if name in known]
-        found += [own[aspect]] if aspect in own else held[: None if aspect == "refusals" else 1]
+        # of retrieval alone `passed` says the same again, and would halve its level
+        if aspect != "passed" or aspects_of(found).keys() != {"retrieval"}:
+            found += [own[aspect]] if aspect in own else held[: None if aspect == "refusals" else 1]
     return tuple(found)
 
 

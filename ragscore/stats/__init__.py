@@ -1,4 +1,4 @@
-"""Statistics on arrays: intervals, tests, corrections, power, agreement, verdicts.
+"""Statistics on arrays: intervals, tests, corrections, power, agreement, words.
 
 Matrices have one row per query and one column per metric (or run), NaN where there is no value.
 All tests are about means, since means are reported: a rank or sign test may announce an improvement
@@ -6,95 +6,25 @@ where no mean moved. Only numpy and scipy are needed, and scipy is imported on u
 """
 
 from ragscore.stats.agreement import (
-    Agreement,
     cohen_kappa,
     gwet_ac1,
     krippendorff_alpha,
     rank_correlation,
     weighted_kappa,
 )
-from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_t_interval
-from ragscore.stats.intervals import (
-    interval_of_differences,
-    interval_of_means,
-    mean_interval,
-    t_interval,
-    t_quantile,
-    wilson_interval,
-)
-from ragscore.stats.moments import (
-    NORMAL_FROM,
-    average_repeats,
-    design_effect,
-    inflation,
-    moments,
-    skewness,
-    standard_error,
-)
-from ragscore.stats.multiple import (
-    ALPHA,
-    Together,
-    benjamini_hochberg,
-    holm,
-    joint_test,
-    max_t_p,
-    tied_sets,
-)
-from ragscore.stats.paired import (
-    count_moves,
-    mcnemar_p,
-    paired_p,
-    sign_flip_p,
-    tango_interval,
-    two_sample_test,
-)
-from ragscore.stats.power import (
-    flip_rate,
-    is_heavy_tailed,
-    mde_of_differences,
-    minimum_detectable,
-    minimum_detectable_rate,
-    queries_needed,
-    queries_needed_rate,
-    rate_power,
-)
-from ragscore.stats.ppi import LEAST_LABELS, Corrected, ppi_difference, ppi_mean
-from ragscore.stats.quantiles import (
-    least_n,
-    median_interval,
-    quantile_difference_interval,
-    quantile_interval,
-)
-from ragscore.stats.similarity import cosine, cosine_matrix
-from ragscore.stats.verdicts import (
-    DIRECTIONS,
-    MIXED,
-    NO_WORSE,
-    SAME,
-    UNSURE,
-    WORDS,
-    Verdict,
-    joint_verdict,
-    median_verdict,
-    overall_word,
-    verdict,
-)
+from ragscore.stats.bootstrap import bootstrap_mean
+from ragscore.stats.intervals import mean_interval, wilson_interval
+from ragscore.stats.multiple import benjamini_hochberg, holm, level_of_each
+from ragscore.stats.paired import mcnemar_p, paired_interval, sign_flip_p, tango_interval
+from ragscore.stats.power import minimum_detectable, queries_needed
+from ragscore.stats.ppi import ppi_difference, ppi_mean
+from ragscore.stats.quantiles import quantile_interval
 
 __all__ = [
-    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME",
-    "UNSURE", "WORDS", "Agreement", "Corrected", "Together", "Verdict",
-    "average_repeats",
-    "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
-    "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",
-    "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means",
-    "is_heavy_tailed", "joint_test", "joint_verdict", "krippendorff_alpha", "least_n", "max_t_p",
-    "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict",
-    "minimum_detectable", "minimum_detectable_rate", "moments", "overall_word",
-    "paired_p", "ppi_difference", "ppi_mean", "quantile_difference_interval",
-    "quantile_interval", "queries_needed", "queries_needed_rate", "rank_correlation", "rate_power",
-    "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
-    "tied_sets", "two_sample_test", "verdict",
-    "weighted_kappa", "wilson_interval",
+    "benjamini_hochberg", "bootstrap_mean", "cohen_kappa", "gwet_ac1", "holm",
+    "krippendorff_alpha", "level_of_each", "mcnemar_p", "mean_interval", "minimum_detectable",
+    "paired_interval", "ppi_difference", "ppi_mean", "quantile_interval", "queries_needed",
+    "rank_correlation", "sign_flip_p", "tango_interval", "weighted_kappa", "wilson_interval",
 ]  # fmt: skip
 
 

@@ -1,11 +1,11 @@
 """Agreement of raters beyond chance: Cohen's kappa, Gwet's AC1, Krippendorff's alpha.
 
-Each comes with an interval: a bootstrap of items or, where items come in groups (several answers to
-one query, paraphrases), a jackknife of groups.
+Every coefficient is 1 − observed / expected disagreement: 1 where raters always agree, 0 where they
+agree as often as chance would make them, below 0 where less. Ratings are numbers, flags or texts
+(texts for nominal scales only); NaN or None: not rated.
 
-Ratings are numbers, flags or texts (texts for nominal scales only); NaN or None: not rated. Every
-coefficient is 1 − observed / expected disagreement: 1 where raters always agree, 0 where they agree
-as often as chance would make them, below 0 where less.
+The interval is a jackknife's (Tukey 1958): each item is left out once or, where items come in
+groups (several answers to one query, paraphrases), each group.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,11 @@ import numpy.typing as npt
 
 from ragscore.frames.errors import DataError, check_choice
 from ragscore.frames.typing import Codes, Values
-from ragscore.stats.bootstrap import BLOCK, check_bootstrap
 from ragscore.stats.intervals import t_quantile, wilson_interval
-from ragscore.stats.moments import own_groups
+from ragscore.stats.moments import check_share, group_sums, own_groups
 
 NO_CHANCE = 1e-12  # expected disagreement below this is rounding
 SCALES = ("nominal", "ordinal", "interval")
-# Counts of each kind of item in each resample (resamples × kinds) -> a coefficient per resample
-Coefficient = Callable[[Values], Values]
 
 
 @dataclass(frozen=True)
@@ -42,14 +39,9 @@ class Agreement:
 
 
 def cohen_kappa(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    *,
-    groups: npt.ArrayLike | None = None,
-    iterations: int = 2_000,
+    first: npt.ArrayLike, second: npt.ArrayLike, *, groups: npt.ArrayLike | None = None,
     confidence: float = 0.95,
-    seed: int = 0,
-) -> Agreement:
+) -> Agreement:  # fmt: skip
     """Return Cohen's kappa of two raters who put the same items into classes.
 
     Cohen 1960, doi:10.1177/001316446002000104. κ = (p_o − p_e) / (1 − p_e), p_o the share of items
@@ -60,66 +52,46 @@ def cohen_kappa(
     NaN where both raters put all items into one class: chance agrees always, so nothing can exceed
     it. If only one of them does, κ is 0 by its formula and has no interval.
 
-    The interval is that of `iterations` resamples of items (percentiles); resamples in which κ is
-    undefined are left out. Raters who never disagree are no certainty: the lower bound is then 1 −
-    u/(1 − p_e), u = z²/(n + z²) the share of disagreements that n items leave open (Wilson).
+    Each of G items is left out once; the spread of the values gives the error, with t for G items,
+    on Fisher's scale artanh κ. The interval is NaN below two items, and where κ is undefined
+    without one of them. Raters who never disagree are no certainty: the lower bound is then
+    1 − u/(1 − p_e), u = z²/(G + z²) the share of disagreements that G items leave open (Wilson).
 
     With `groups` (whole number of every item's group, -1: none) items of a group are no independent
-    evidence. The interval is then a jackknife's: each group is left out once, the spread of the
-    values gives the error, with t for G groups, on Fisher's scale artanh κ. It is NaN below two
-    groups, and where κ is undefined without one of them; n above counts groups.
+    evidence: groups are left out, and G counts them.
 
     Raises
     ------
     DataError
-        Unequal numbers of ratings; bad `iterations`, `confidence` or `seed`.
+        Unequal numbers of ratings; a bad `confidence`.
     """
-    codes, values, of = _pairs(first, second, groups, is_numeric=False)
     return _of_two(
-        codes,
-        len(values),
-        lambda rows, cols: 1 - (rows * cols).sum(axis=1),
-        (iterations, confidence, seed),
-        of,
+        first, second, groups, confidence, lambda rows, cols, _: 1 - (rows * cols).sum(axis=1)
     )
 
 
 def weighted_kappa(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    *,
-    groups: npt.ArrayLike | None = None,
-    iterations: int = 2_000,
+    first: npt.ArrayLike, second: npt.ArrayLike, *, groups: npt.ArrayLike | None = None,
     confidence: float = 0.95,
-    seed: int = 0,
-) -> Agreement:
+) -> Agreement:  # fmt: skip
     """Return Cohen's kappa with quadratic weights, for points on a scale.
 
     Cohen 1968, doi:10.1037/h0026256. κ_w = 1 − Σ(x_i − y_i)² / [Σ_iΣ_j(x_i − y_j)² / n]. Distances
     are those of the points, not of their places among the points that were given: a scale of 0 to 5
     of which nobody gave a 3 keeps its distances. It equals Lin's concordance correlation (1989)
-    with variances over n.
-
-    NaN, interval and errors as in `cohen_kappa`.
+    with variances over n. NaN, interval and errors as in `cohen_kappa`.
     """
-    codes, values, of = _pairs(first, second, groups, is_numeric=True)
-    points = _unit_range(values)
 
-    def expected(rows: Values, cols: Values) -> Values:
+    def expected(rows: Values, cols: Values, points: Values) -> Values:
         return rows @ points**2 - 2 * (rows @ points) * (cols @ points) + cols @ points**2
 
-    return _of_two(codes, len(values), expected, (iterations, confidence, seed), of, points)
+    return _of_two(first, second, groups, confidence, expected, is_numeric=True)
 
 
 def gwet_ac1(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    *,
-    groups: npt.ArrayLike | None = None,
-    iterations: int = 2_000,
+    first: npt.ArrayLike, second: npt.ArrayLike, *, groups: npt.ArrayLike | None = None,
     confidence: float = 0.95,
-    seed: int = 0,
-) -> Agreement:
+) -> Agreement:  # fmt: skip
     """Return Gwet's AC1 of two raters who put the same items into classes.
 
     Gwet 2008, doi:10.1348/000711006X126600. It holds up where one class is rare.
@@ -128,18 +100,17 @@ def gwet_ac1(
     ratings of both, q the number of classes seen, at least 2. NaN without an item; 1 where all
     items are in one class. Interval and errors as in `cohen_kappa`.
     """
-    codes, values, of = _pairs(first, second, groups, is_numeric=False)
 
-    def expected(rows: Values, cols: Values) -> Values:
+    def expected(rows: Values, cols: Values, points: Values) -> Values:
         share = (rows + cols) / 2
-        return 1 - (share * (1 - share)).sum(axis=1) / (max(len(values), 2) - 1)
+        return 1 - (share * (1 - share)).sum(axis=1) / (max(len(points), 2) - 1)
 
-    return _of_two(codes, len(values), expected, (iterations, confidence, seed), of)
+    return _of_two(first, second, groups, confidence, expected)
 
 
 def krippendorff_alpha(
     ratings: npt.ArrayLike, scale: str = "nominal", *, groups: npt.ArrayLike | None = None,
-    iterations: int = 2_000, confidence: float = 0.95, seed: int = 0,
+    confidence: float = 0.95,
 ) -> Agreement:  # fmt: skip
     """Return Krippendorff's alpha of two or more raters; ratings may be missing.
 
@@ -150,7 +121,7 @@ def krippendorff_alpha(
     that of their mean ranks among all ratings ("ordinal").
 
     NaN where no item has two ratings, or all ratings that count are equal. A rater who always says
-    the same is one among others. Interval as in `cohen_kappa`, of resamples of whole items.
+    the same is one among others. Interval as in `cohen_kappa`.
 
     Parameters
     ----------
@@ -162,10 +133,10 @@ def krippendorff_alpha(
     Raises
     ------
     DataError
-        Another scale, ratings without rows and columns; bad `iterations`, `confidence` or `seed`.
+        Another scale, ratings without rows and columns; a bad `confidence`.
     """
     check_choice(scale, SCALES, "scale")
-    codes, values = _codes(ratings, is_numeric=scale != "nominal")
+    codes, points = _codes(_array(ratings), is_numeric=scale != "nominal")
     if codes.ndim != 2:
         raise DataError(
             f"found {codes.ndim} dimensions",
@@ -173,61 +144,54 @@ def krippendorff_alpha(
             allowed="one row per item, one column per rater",
         )
     is_rated = (codes >= 0).sum(axis=1) > 1
-    of = None if groups is None else own_groups(groups, len(codes))[is_rated]
-    # The same ratings in another order count the same: rows are kinds of items.
-    kinds, which = np.unique(np.sort(codes[is_rated], axis=1), axis=0, return_inverse=True)
-    # how often each kind of item has each value
-    counts = np.zeros((len(kinds), len(values)))
-    row, _ = np.nonzero(kinds >= 0)
-    np.add.at(counts, (row, kinds[kinds >= 0]), 1.0)
-    return _agreement(
-        _alpha(kinds, counts, _unit_range(values), scale),
-        which.ravel(),
-        counts,
-        (iterations, confidence, seed),
-        of,
-    )
+    rated, size = np.sort(codes[is_rated], axis=1), len(points)  # -1 first
+    counts = np.zeros((len(rated), size))
+    np.add.at(counts, (np.nonzero(rated >= 0)[0], rated[rated >= 0]), 1.0)
+    # how often each item has each pair of unlike values
+    left, right = np.triu_indices(rated.shape[1], 1)
+    item, pair = np.nonzero((rated[:, left] >= 0) & (rated[:, left] != rated[:, right]))
+    unlike = rated[item, left[pair]] * size + rated[item, right[pair]]
+    kinds, kind = np.unique(unlike, return_inverse=True)
+    low, high = np.divmod(kinds, max(size, 1))
+    pairs = np.zeros((len(rated), len(kinds)))
+    np.add.at(pairs, (item, kind), 2 / (counts.sum(axis=1) - 1)[item])
+
+    def alpha(sums: Values) -> Values:
+        given, apart = sums[:, :size], sums[:, size:]
+        n = given.sum(axis=1)
+        if scale == "nominal":
+            observed, expected = apart.sum(axis=1), n**2 - (given**2).sum(axis=1)
+        else:  # every sample has mean ranks of its own
+            ranks = (np.cumsum(given, axis=1) - given / 2) / np.maximum(n, 1)[:, None] - 0.5
+            at = ranks if scale == "ordinal" else np.broadcast_to(points, given.shape)
+            observed = (apart * (at[:, low] - at[:, high]) ** 2).sum(axis=1)
+            expected = 2 * (n * (given * at**2).sum(axis=1) - (given * at).sum(axis=1) ** 2)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return _coefficient(observed * (n - 1) / n**2, expected / n**2)
+
+    own = None if groups is None else own_groups(groups, len(codes))[is_rated]
+    return _jackknifed(alpha, np.hstack([counts, pairs]), size, own, confidence)
 
 
 def rank_correlation(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    *,
-    groups: npt.ArrayLike | None = None,
+    first: npt.ArrayLike, second: npt.ArrayLike, *, groups: npt.ArrayLike | None = None,
     confidence: float = 0.95,
-) -> Agreement:
-    """Return Spearman's rank correlation, with Fisher's interval.
+) -> Agreement:  # fmt: skip
+    """Return Spearman's rank correlation (1904) of numbers without NaN.
 
-    Spearman 1904; the interval is that of Bonett and Wright 2000, doi:10.1007/BF02294183, with the
-    standard error √((1 + ρ²/2)/(n − 3)) of artanh ρ. With groups it is the jackknife's, ranks kept,
-    as in `cohen_kappa`. NaN where a side is constant; no interval at ±1, or below four units.
-
-    Parameters
-    ----------
-    first, second
-        Numbers without NaN.
-    groups
-        Whole number of every pair's group, -1: none.
+    NaN where a side is constant. Interval as in `cohen_kappa`, ranks kept; none at ±1.
     """
-    from scipy.special import ndtri
-
     x, y = (_ranks(np.asarray(side, dtype=np.float64)) for side in (first, second))
-    x, y, n = x - x.mean(), y - y.mean(), len(x)
-    codes = np.arange(n) if groups is None else own_groups(groups, n)
-    n_groups = len(np.unique(codes))
-    products = np.column_stack([np.ones(n), x, y, x * x, y * y, x * y])
-    of_groups = np.zeros((n_groups, 6))
-    np.add.at(of_groups, codes, products)
-    total = of_groups.sum(axis=0)
-    value = float(_pearson(total[None, :])[0])
-    if np.isnan(value) or abs(value) >= 1 - NO_CHANCE or n_groups < 4:
-        return Agreement(value, np.nan, np.nan, n, n_groups)
-    if n_groups < n:
-        low, high = jackknife_interval(value, _pearson(total - of_groups), confidence)
-        return Agreement(value, low, high, n, n_groups)
-    half = float(ndtri((1 + confidence) / 2)) * np.sqrt((1 + value**2 / 2) / (n - 3))
-    low, high = np.tanh([np.arctanh(value) - half, np.arctanh(value) + half]).tolist()
-    return Agreement(value, low, high, n, n_groups)
+
+    def pearson(sums: Values) -> Values:
+        n, x, y, xx, yy, xy = sums.T
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread = np.sqrt((n * xx - x**2) * (n * yy - y**2))
+            return np.where(spread > NO_CHANCE * n**4, (n * xy - x * y) / spread, np.nan)
+
+    x, y = x - x.mean(), y - y.mean()
+    parts = np.column_stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
+    return _jackknifed(pearson, parts, 0, groups, confidence)
 
 
 def _ranks(numbers: Values) -> Values:
@@ -237,219 +201,96 @@ def _ranks(numbers: Values) -> Values:
     return ranks
 
 
-def _pearson(sums: Values) -> Values:
-    """Return correlations from rows of n, Σx, Σy, Σx², Σy², Σxy; NaN where a side is constant."""
-    n, x, y, xx, yy, xy = sums.T
-    with np.errstate(invalid="ignore", divide="ignore"):
-        spread = np.sqrt((n * xx - x**2) * (n * yy - y**2))
-        return np.where(spread > NO_CHANCE * n**4, (n * xy - x * y) / spread, np.nan)
-
-
-def _alpha(kinds: Codes, counts: Values, points: Values, scale: str) -> Coefficient:
-    """Return Krippendorff's alpha as a function of the counts of each kind of item."""
-    left, right = np.triu_indices(kinds.shape[1], 1)
-    # sorted, -1 first
-    kind, pair = np.nonzero((kinds[:, left] >= 0) & (kinds[:, left] != kinds[:, right]))
-    first, second = kinds[kind, left[pair]], kinds[kind, right[pair]]
-    weight = 2 / (counts.sum(axis=1) - 1)[kind]
-
-    def alpha(times: Values) -> Values:
-        given = times @ counts
-        n = given.sum(axis=1)
-        if scale == "nominal":
-            observed, expected = times[:, kind] @ weight, n**2 - (given**2).sum(axis=1)
-        else:
-            # Ordinal distances are those of mean ranks, which every resample has its own of.
-            at = (
-                (np.cumsum(given, axis=1) - given / 2) / n[:, None] - 0.5
-                if scale == "ordinal"
-                else points[None, :]
-            )
-            observed = (times[:, kind] * (at[:, first] - at[:, second]) ** 2) @ weight
-            expected = 2 * (n * (given * at**2).sum(axis=1) - (given * at).sum(axis=1) ** 2)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(expected > NO_CHANCE * n**2, 1 - observed * (n - 1) / expected, np.nan)
-
-    return alpha
-
-
 def _of_two(
-    codes: Codes,
-    n_values: int,
-    expected: Callable[[Values, Values], Values],
-    how: tuple[int, float, int],
-    groups: Codes | None,
-    points: Values | None = None,
-) -> Agreement:
+    first: npt.ArrayLike, second: npt.ArrayLike, groups: npt.ArrayLike | None, confidence: float,
+    expected: Callable[[Values, Values, Values], Values], *, is_numeric: bool = False,
+) -> Agreement:  # fmt: skip
     """Return a coefficient of two raters from the disagreement expected by chance.
 
-    Disagreements are squared distances of `points`, or count alike without them.
+    `expected` takes the shares of classes of either rater, and the points that classes stand for.
     """
-    kinds, which = np.unique(codes, axis=0, return_inverse=True)
-    first, second = (np.eye(n_values)[kinds[:, rater]] for rater in (0, 1))
-    apart = (
-        (kinds[:, 0] != kinds[:, 1]).astype(np.float64)
-        if points is None
-        else (points[kinds[:, 0]] - points[kinds[:, 1]]) ** 2
-    )
-
-    def coefficient(drawn: Values) -> Values:
-        share = drawn / drawn.sum(axis=1, keepdims=True)
-        chance = expected(share @ first, share @ second)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(chance > NO_CHANCE, 1 - share @ apart / chance, np.nan)
-
-    return _agreement(coefficient, which.ravel(), first + second, how, groups)
-
-
-def _agreement(
-    coefficient: Coefficient,
-    which: Codes,
-    counts: Values,
-    how: tuple[int, float, int],
-    groups: Codes | None,
-) -> Agreement:
-    """Return a coefficient with its interval.
-
-    Parameters
-    ----------
-    which
-        The kind of every item.
-    counts
-        How often each kind has each value.
-    groups
-        The group of every item, None: each stands alone.
-    """
-    iterations, confidence, seed = how
-    check_bootstrap(iterations, confidence, seed)
-    n, times = len(which), np.bincount(which, minlength=len(counts))
-    n_groups = n if groups is None else len(np.unique(groups))
-    value = float(coefficient(times[None, :].astype(np.float64))[0]) if n else np.nan
-    if np.isnan(value):
-        return Agreement(value, np.nan, np.nan, n, n_groups)
-    share = times @ counts / (times @ counts).sum()
-    if value >= 1 - NO_CHANCE:
-        unseen = float(wilson_interval(np.zeros(1), np.array([float(n_groups)]), confidence)[1][0])
-        by_chance = float(1 - (share**2).sum())  # disagreements, if ratings were drawn at random
-        low = max(1 - unseen / by_chance, -1.0) if by_chance > NO_CHANCE else 1 - unseen
-        return Agreement(value, low, 1.0, n, n_groups)
-    if groups is None or n_groups == n:
-        width = counts.shape[1]
-        low, high = _percentiles(coefficient, times, width, iterations, confidence, seed)
-    else:
-        low, high = jackknife_interval(value, _left_out(coefficient, which, groups), confidence)
-    return Agreement(value, low, high, n, n_groups)
-
-
-def _left_out(coefficient: Coefficient, which: Codes, groups: Codes) -> Values:
-    """Return the coefficient without each group."""
-    kinds = int(which.max()) + 1
-    place = np.unique(groups, return_inverse=True)[1].ravel()
-    of_groups = np.zeros((int(place.max()) + 1, kinds))
-    np.add.at(of_groups, (place, which), 1.0)
-    if len(of_groups) < 2:
-        return np.full(1, np.nan)
-    total = of_groups.sum(axis=0)
-    found = np.empty(len(of_groups))
-    step = max(BLOCK // kinds**2, 1)
-    for start in range(0, len(found), step):
-        found[start : start + step] = coefficient(total - of_groups[start : start + step])
-    return found
-
-
-def jackknife_interval(
-    value: float, left_out: Values, confidence: float = 0.95
-) -> tuple[float, float]:
-    """Return the interval of a coefficient within ±1 from its values without each group.
-
-    Tukey 1958. se² = (G − 1)/G · Σ(v_g − v̄)²; tanh(artanh v ± t_{G−1} · se/(1 − v²)). With few
-    groups it holds its level where percentiles of resampled groups are too narrow. NaN where the
-    value is undefined without one of the groups, or nothing varies.
-    """
-    n = len(left_out)
-    if n < 2 or np.isnan(left_out).any() or np.ptp(left_out) <= NO_CHANCE or abs(value) >= 1:
-        return np.nan, np.nan
-    error = np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum())
-    half = float(t_quantile(np.array([n - 1.0]), confidence)[0]) * error / (1 - value**2)
-    centre = np.arctanh(value)
-    return float(np.tanh(centre - half)), float(np.tanh(centre + half))
-
-
-def _percentiles(
-    coefficient: Coefficient,
-    times: Codes,
-    width: int,
-    iterations: int,
-    confidence: float,
-    seed: int,
-) -> tuple[float, float]:
-    """Return the interval over resamples of items; NaN where all resamples are alike."""
-    rng, n, found = np.random.default_rng(seed), int(times.sum()), np.empty(iterations)
-    step = max(BLOCK // max(len(times), width), 1)
-    for start in range(0, iterations, step):
-        rows = min(step, iterations - start)
-        found[start : start + rows] = coefficient(
-            rng.multinomial(n, times / n, size=rows).astype(np.float64)
-        )
-    found = found[~np.isnan(found)]
-    if not len(found) or np.ptp(found) <= NO_CHANCE:
-        return np.nan, np.nan
-    low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
-
-
-def _pairs(
-    first: npt.ArrayLike, second: npt.ArrayLike, groups: npt.ArrayLike | None, *, is_numeric: bool
-) -> tuple[Codes, npt.NDArray[np.generic], Codes | None]:
-    """Return codes of the items that both rated (a column each), their values and groups."""
-    shapes = [np.shape(side) for side in (first, second)]
-    if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
+    sides = [_array(side) for side in (first, second)]
+    if sides[0].ndim != 1 or sides[0].shape != sides[1].shape:
         raise DataError(
-            f"found shapes {shapes[0]} and {shapes[1]}",
+            f"found shapes {sides[0].shape} and {sides[1].shape}",
             field="ratings",
             allowed="two lists with one rating per item each",
         )
-    try:
-        both: npt.NDArray[np.generic] = np.column_stack(
-            [np.asarray(side, dtype=np.float64) for side in (first, second)]
-        )
-    except (TypeError, ValueError):
-        both = np.column_stack([np.asarray(side, dtype=object) for side in (first, second)])
-    codes, values = _codes(both, is_numeric=is_numeric)
-    is_rated = (codes >= 0).all(axis=1)
-    of = None if groups is None else own_groups(groups, len(codes))[is_rated]
-    return codes[is_rated], values, of
+    codes, points = _codes(np.column_stack(sides), is_numeric=is_numeric)
+    is_rated, size = (codes >= 0).all(axis=1), len(points)
+    one, two = codes[is_rated].T
+    apart = (points[one] - points[two]) ** 2 if is_numeric else one != two
+    parts = np.column_stack([np.eye(size)[one], np.eye(size)[two], apart])
+
+    def coefficient(sums: Values) -> Values:
+        share = sums / sums[:, :size].sum(axis=1, keepdims=True)
+        return _coefficient(share[:, -1], expected(share[:, :size], share[:, size:-1], points))
+
+    own = None if groups is None else own_groups(groups, len(codes))[is_rated]
+    return _jackknifed(coefficient, parts, size, own, confidence)
 
 
-def _codes(ratings: npt.ArrayLike, *, is_numeric: bool) -> tuple[Codes, npt.NDArray[np.generic]]:
-    """Return ratings as positions among their sorted values, -1 for none, and these values."""
+def _coefficient(observed: Values, expected: Values) -> Values:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(expected > NO_CHANCE, 1 - observed / expected, np.nan)
+
+
+def _jackknifed(
+    coefficient: Callable[[Values], Values], parts: Values, n_values: int,
+    groups: npt.ArrayLike | None, confidence: float,
+) -> Agreement:  # fmt: skip
+    """Return a coefficient of the sums of parts, one row per item, with its interval.
+
+    se² = (G − 1)/G · Σ(v_g − v̄)²; tanh(artanh v ± t_{G−1} · se/(1 − v²)). The first `n_values`
+    columns of `parts` count the values that were given.
+    """
+    check_share(confidence, "confidence")
+    of_groups, n = group_sums(parts, groups), len(parts)
+    total, n_groups = of_groups.sum(axis=0), len(of_groups)
+    value = float(coefficient(total[None, :])[0]) if n else np.nan
+    low = high = np.nan
+    if n_values and value >= 1 - NO_CHANCE:
+        unseen = wilson_interval(np.zeros(1), np.array([float(n_groups)]), confidence)[1][0]
+        # disagreements, if ratings were drawn at random
+        by_chance = 1 - ((total[:n_values] / total[:n_values].sum()) ** 2).sum()
+        low = max(1 - unseen / by_chance, -1.0) if by_chance > NO_CHANCE else 1 - unseen
+        high = 1.0
+    elif n_groups > 1 and abs(value) < 1:
+        left_out = coefficient(total - of_groups)
+        error = np.sqrt((n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum())
+        t = t_quantile(np.array([n_groups - 1.0]), confidence)[0]
+        if error > NO_CHANCE:
+            half = t * error / (1 - value**2)
+            low, high = np.tanh([np.arctanh(value) - half, np.arctanh(value) + half])
+    return Agreement(value, float(low), float(high), n, n_groups)
+
+
+def _array(ratings: npt.ArrayLike) -> npt.NDArray[np.generic]:
+    """Return ratings as numbers, else as objects."""
     try:
-        numbers = np.asarray(ratings, dtype=np.float64)
-        found, is_there = numbers, ~np.isnan(numbers)
+        return np.asarray(ratings, dtype=np.float64)
     except (TypeError, ValueError):
+        return np.asarray(ratings, dtype=object)
+
+
+def _codes(found: npt.NDArray[np.generic], *, is_numeric: bool) -> tuple[Codes, Values]:
+    """Return ratings as positions among their sorted values, -1 for none, and points of these.
+
+    Points are numbers scaled to 0..1, distances kept, or the positions of texts.
+    """
+    is_known = [one is not None and one == one for one in found.ravel()]
+    is_there = np.array(is_known, dtype=bool).reshape(found.shape)
+    if found.dtype == object:
         if is_numeric:
             raise DataError(
                 "found ratings that are no numbers",
                 field="ratings",
                 allowed="numbers, for distances between them",
-            ) from None
-        texts = np.asarray(ratings, dtype=object)
-        is_there = np.array(
-            [value is not None and value == value for value in texts.ravel()], dtype=bool
-        ).reshape(texts.shape)
-        found = texts.astype(np.str_)
+            )
+        found = found.astype(np.str_)
     values, place = np.unique(found[is_there], return_inverse=True)
     codes = np.full(found.shape, -1, dtype=np.int64)
     codes[is_there] = place.ravel()
-    return codes, values
-
-
-def _unit_range(values: npt.NDArray[np.generic]) -> Values:
-    """Scale points to 0..1, distances kept; texts become their positions."""
-    points = (
-        np.asarray(values, dtype=np.float64)
-        if values.dtype.kind == "f"
-        else np.arange(len(values), dtype=np.float64)
-    )
-    width = np.ptp(points) if len(points) else 0.0
-    return (points - points.min(initial=np.inf)) / width if width > 0 else np.zeros(len(points))
+    points = np.asarray(values if values.dtype.kind == "f" else range(len(values)), np.float64)
+    points = points - points.min(initial=np.inf)
+    return codes, points / (points.max(initial=0.0) or 1.0)

@@ -1,21 +1,17 @@
-"""Bootstrap intervals of a mean: percentile, as other tools print it, and studentised.
-
-Metrics of the same queries share their resamples: the counts of drawn queries times the matrix of
-values gives all their sums at once.
-"""
+"""Bootstrap intervals: percentiles of a mean, studentised means, differences of medians."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.frames.errors import DataError
+from ragscore.frames.errors import DataError, check_choice
 from ragscore.frames.typing import Codes, Values
-from ragscore.stats.moments import as_columns, moments
+from ragscore.stats.moments import as_columns, check_share, moments, own_groups
 
 BLOCK = 2_000_000  # values held at a time
 AT_ONCE = 16_384  # draws made at a time: few enough to stay in the processor's cache
-FEW = 3  # columns: up to here, adding up the drawn values takes less time than counting draws
+METHODS = ("numpy", "splitmix64")
 
 
 def bootstrap_mean(
@@ -48,23 +44,110 @@ def bootstrap_mean(
         `iterations` below 1, a `confidence` that is not between 0 and 1, a negative seed or one of
         more than 64 bits, an unknown method.
     """
-    check_bootstrap(iterations, confidence, seed, method)
+    if iterations < 1:
+        raise DataError(f"found {iterations!r}", field="iterations", allowed="at least 1")
+    check_share(confidence, "confidence")
+    if not 0 <= seed < 2**64:
+        raise DataError(
+            f"found {seed!r}", field="seed", allowed="a whole number from 0, below 2^64"
+        )
+    check_choice(method, METHODS, "method")
     found = np.asarray(values, dtype=np.float64).ravel()
     known = found[~np.isnan(found)]
     if not len(known):
         return None
-    sums = _resampled(known[:, None], iterations, seed, method)
-    low, high = _quantiles(sums / len(known), confidence)
-    return float(low[0]), float(high[0])
+    draws = _draws(len(known), iterations, seed, method)
+    sums = np.concatenate([known.take(drawn).sum(axis=1) for drawn in draws])
+    low, high = np.quantile(sums / len(known), _tails(confidence))
+    return float(low), float(high)
 
 
-def _sharing(columns: Values, at_most: int) -> Iterator[tuple[Codes, Codes]]:
-    """Yield rows and columns that can share resamples, at most `at_most` columns at a time."""
-    for rows, here in same_rows(columns):
-        if len(rows):
-            yield from (
-                (rows, some) for some in np.array_split(here, -(-len(here) // max(at_most, 1)))
-            )
+def bootstrap_t_interval(
+    values: npt.ArrayLike, confidence: float = 0.95, *, iterations: int = 10_000, seed: int = 0
+) -> tuple[Values, Values]:
+    """Return the studentised bootstrap interval of every column's mean.
+
+    Efron 1979; Hall 1988, doi:10.1214/aos/1176350933. x̄ − q·se with the quantiles q of (x̄* −
+    x̄)/se* over resamples: it leans to the side of the long tail, as it should. NaN below two
+    values. It is Student's t where so many resamples lack spread that a quantile isn't finite.
+
+    Parameters
+    ----------
+    values
+        One row per query, one column per metric, NaN where it doesn't apply. Columns with as many
+        values share their resamples.
+    """
+    columns = as_columns(values)
+    low, high = np.full((2, columns.shape[1]), np.nan)
+    counts = (~np.isnan(columns)).sum(axis=0)
+    for n in np.unique(counts[counts > 1]):
+        places = np.flatnonzero(counts == n)
+        for here in np.array_split(places, -(-len(places) // max(BLOCK // iterations, 1))):
+            known = np.stack([column[~np.isnan(column)] for column in columns[:, here].T], axis=1)
+            low[here], high[here] = _bootstrap_t(known, iterations, confidence, seed)
+    return low, high
+
+
+def _bootstrap_t(
+    values: Values, iterations: int, confidence: float, seed: int
+) -> tuple[Values, Values]:
+    from scipy.special import stdtrit
+
+    mean, std, n = moments(values)
+    centred = values - mean
+    both = np.column_stack([centred, centred**2])
+    times = _times(len(values), iterations, seed)
+    means, squares = np.split(np.concatenate([one @ both for one in times]).T / len(values), 2)
+    variance = squares - means**2
+    variance[variance <= 1e-12 * squares] = 0.0  # rounding
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = means / np.sqrt(variance / (len(values) - 1))
+        ratios[np.isnan(ratios)] = 0.0
+        ends = np.quantile(ratios, _tails(confidence), axis=1)
+    plain = stdtrit(len(values) - 1, _tails(confidence))[:, None]
+    lower, upper = np.where(np.isfinite(ends).all(axis=0), ends, plain) * std / np.sqrt(n)
+    return mean - upper, mean - lower
+
+
+def median_difference_interval(
+    baseline: npt.ArrayLike,
+    candidate: npt.ArrayLike,
+    confidence: float = 0.95,
+    groups: npt.ArrayLike | None = None,
+    iterations: int = 2_000,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Return the interval of the difference of two runs' medians (candidate − baseline).
+
+    Percentiles of the difference over resamples of whole queries, or of whole groups of them
+    (-1: none). Queries without a value in both are left out. NaN where all may lie on one side of
+    a median by chance, 2^−n > (1 − confidence)/2: below six. Give the queries in the order of their
+    ids: resamples go by it.
+    """
+    sides = np.stack([np.asarray(one, dtype=np.float64).ravel() for one in (baseline, candidate)])
+    is_known = ~np.isnan(sides).any(axis=0)
+    sides, n = sides[:, is_known], int(is_known.sum())
+    codes = np.arange(n) if groups is None else own_groups(np.asarray(groups)[is_known], n)
+    n_groups = int(codes.max(initial=-1)) + 1
+    if 0.5**n_groups > _tails(confidence)[0]:
+        return np.nan, np.nan
+    orders, found = np.argsort(sides, axis=1), []
+    for times in _times(n_groups, iterations, seed):
+        medians = []
+        for values, order in zip(sides, orders, strict=True):
+            # resamples one behind the other, each with its values sorted
+            passed = np.cumsum(times[:, codes[order]])
+            ends = passed[n - 1 :: n]
+            middle = (ends + np.append(0, ends[:-1])) / 2
+            places = [np.searchsorted(passed, middle, side) % n for side in ("left", "right")]
+            medians.append(values[order][np.stack(places)].mean(axis=0))
+        found.append(medians[1] - medians[0])
+    low, high = np.quantile(np.concatenate(found), _tails(confidence))
+    return float(low), float(high)
+
+
+def _tails(confidence: float) -> list[float]:
+    return [(1 - confidence) / 2, 1 - (1 - confidence) / 2]
 
 
 def same_rows(columns: Values) -> Iterator[tuple[Codes, Codes]]:
@@ -77,107 +160,23 @@ def same_rows(columns: Values) -> Iterator[tuple[Codes, Codes]]:
         yield np.flatnonzero(is_there[:, places[0]]), np.array(places)
 
 
-def _resampled(values: Values, iterations: int, seed: int, method: str = "numpy") -> Values:
-    """Return the sum of every resample (column) of every column of `values` (row)."""
-    n, width = values.shape
-    sums = np.empty((width, iterations))
-    step = max(AT_ONCE // n, 1)
-    rng, offsets = np.random.default_rng(seed), n * np.arange(min(step, iterations))[:, None]
+def _draws(n: int, iterations: int, seed: int, method: str = "numpy") -> Iterator[Codes]:
+    """Yield the rows that resamples of n rows draw: a matrix of some resamples at a time."""
+    rng, step = np.random.default_rng(seed), max(AT_ONCE // n, 1)
     for first in range(0, iterations, step):
-        here = slice(first, min(first + step, iterations))
-        rows = here.stop - first
-        drawn = (
-            rng.integers(0, n, (rows, n))
-            if method == "numpy"
-            else (_splitmix64(seed, first * n, rows * n) % np.uint64(n))
-            .astype(np.int64)
-            .reshape(rows, n)
-        )
-        if width <= FEW:
-            for place in range(width):
-                sums[place, here] = values[:, place].take(drawn).sum(axis=1)
+        size = (min(step, iterations - first), n)
+        if method == "numpy":
+            yield rng.integers(0, n, size)
         else:
-            drawn += offsets[:rows]
-            times = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
-            sums[:, here] = (times.astype(np.float64) @ values).T
-    return sums
+            drawn = _splitmix64(seed, first * n, size[0] * n) % np.uint64(n)
+            yield drawn.astype(np.int64).reshape(size)
 
 
-def _quantiles(found: Values, confidence: float) -> tuple[Values, Values]:
-    """Return the two quantiles of every row that enclose a share `confidence` of it."""
-    with np.errstate(invalid="ignore"):
-        low, high = np.quantile(found, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=1)
-    return low, high
-
-
-def bootstrap_t_interval(
-    values: npt.ArrayLike, iterations: int = 10_000, confidence: float = 0.95, seed: int = 0
-) -> tuple[Values, Values]:
-    """Return the studentised bootstrap interval of every column's mean.
-
-    Efron 1979; Hall 1988, doi:10.1214/aos/1176350933. x̄ − q·se with the quantiles q of (x̄* −
-    x̄)/se* over resamples: it leans to the side of the long tail, as it should. NaN below two
-    values. It is Student's t where so many resamples lack spread that a quantile isn't finite.
-
-    Parameters
-    ----------
-    values
-        One row per query, one column per metric, NaN where it doesn't apply. A column's interval
-        doesn't depend on the others.
-    """
-    check_bootstrap(iterations, confidence, seed)
-    columns = as_columns(values)
-    low, high = np.full(columns.shape[1], np.nan), np.full(columns.shape[1], np.nan)
-    for rows, here in _sharing(columns, BLOCK // iterations):
-        if len(rows) > 1:
-            low[here], high[here] = _bootstrap_t(
-                columns[np.ix_(rows, here)], iterations, confidence, seed
-            )
-    return low, high
-
-
-def _bootstrap_t(
-    values: Values, iterations: int, confidence: float, seed: int
-) -> tuple[Values, Values]:
-    from scipy.special import stdtrit
-
-    mean, std, n = moments(values)
-    lower, upper = _quantiles(_studentised(values - mean, iterations, seed), confidence)
-    plain = float(stdtrit(len(values) - 1, 1 - (1 - confidence) / 2))
-    is_known = np.isfinite(lower) & np.isfinite(upper)
-    error = std / np.sqrt(n)
-    return (
-        mean - np.where(is_known, upper, plain) * error,
-        mean - np.where(is_known, lower, -plain) * error,
-    )
-
-
-def _studentised(centred: Values, iterations: int, seed: int) -> Values:
-    """Return (x̄* − x̄)/se* per column (row) and resample; infinite without spread."""
-    n, width = centred.shape
-    found = _resampled(np.column_stack([centred, centred**2]), iterations, seed) / n
-    means, squares = found[:width], found[width:]
-    variance = squares - means**2
-    flat = variance <= 1e-12 * squares
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = means / np.sqrt(np.where(flat, 0.0, variance) / (n - 1))
-    return np.where(np.isnan(ratios), 0.0, ratios)
-
-
-def check_bootstrap(iterations: int, confidence: float, seed: int, method: str = "numpy") -> None:
-    """Raise a `DataError` for arguments that no bootstrap can work with."""
-    if iterations < 1:
-        raise DataError(f"found {iterations!r}", field="iterations", allowed="at least 1")
-    if not 0 < confidence < 1:
-        raise DataError(
-            f"found {confidence!r}", field="confidence", allowed="a share above 0 and below 1"
-        )
-    if not 0 <= seed < 2**64:
-        raise DataError(
-            f"found {seed!r}", field="seed", allowed="a whole number from 0, below 2^64"
-        )
-    if method not in ("numpy", "splitmix64"):
-        raise DataError(f"found {method!r}", field="method", allowed="'numpy' or 'splitmix64'")
+def _times(n: int, iterations: int, seed: int) -> Iterator[Values]:
+    """Yield how often resamples draw each row: a matrix of some resamples at a time."""
+    for drawn in _draws(n, iterations, seed):
+        drawn += n * np.arange(len(drawn))[:, None]
+        yield np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(float)
 
 
 def _splitmix64(seed: int, skip: int, n: int) -> npt.NDArray[np.uint64]:

@@ -6,7 +6,7 @@ groupby sorts it once for each. Sums run over the sorted values: the order of ro
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -18,11 +18,10 @@ from ragscore.frames.typing import Codes, Flags, Values
 class Grouping:
     """Rows that are counted together.
 
-    `order` sorts the rows by group; None if they are sorted already. `starts` are the positions in
-    that order where groups begin.
+    `order` sorts the rows by group; `starts` are the positions in that order where groups begin.
     """
 
-    order: Codes | None
+    order: Codes
     starts: Codes
     sizes: Codes
 
@@ -33,35 +32,25 @@ class Grouping:
         `rows` are the rows that the codes belong to, unless it is each row once.
         """
         sizes = np.bincount(codes[codes >= 0])
-        starts = np.cumsum(sizes) - sizes
-        if rows is None and not (codes < 0).any() and not (np.diff(codes) < 0).any():
-            return cls(None, starts, sizes)
         order = np.argsort(codes, kind="stable")[np.count_nonzero(codes < 0) :]
-        return cls(order if rows is None else rows[order], starts, sizes)
+        return cls(order if rows is None else rows[order], np.cumsum(sizes) - sizes, sizes)
 
     def ordered(self, place: Codes) -> Self:
         """Return the same groups with their rows in the order of `place`, one number per row."""
-        rows = np.arange(self.sizes.sum()) if self.order is None else self.order
         group = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        return replace(self, order=rows[np.lexsort((place[rows], group))])
+        return replace(self, order=self.order[np.lexsort((place[self.order], group))])
 
-    def members(self, group: int) -> Codes | slice:
+    def members(self, group: int) -> Codes:
         """Return the rows of one group."""
-        here = slice(int(self.starts[group]), int(self.starts[group] + self.sizes[group]))
-        return here if self.order is None else self.order[here]
+        return self.order[self.starts[group] :][: self.sizes[group]]
 
     def firsts(self) -> Codes:
         """Return the first row of every group."""
-        return self.starts if self.order is None else self.order[self.starts]
+        return self.order[self.starts]
 
     def count(self, flags: Flags) -> Codes:
         """Return the number of flagged rows of every group."""
-        ordered = flags if self.order is None else flags[self.order]
-        return (
-            np.add.reduceat(ordered, self.starts, dtype=np.int64)
-            if len(self.starts) > 1
-            else np.full(len(self.starts), np.count_nonzero(ordered))
-        )
+        return np.add.reduceat(flags[self.order], self.starts, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -80,34 +69,19 @@ class Statistics:
     p95: Values
     max: Values
 
-    def of(self, columns: Sequence[int]) -> Self:
-        """Return the statistics of some of the columns."""
-        return type(self)(*(getattr(self, field.name)[:, columns] for field in fields(self)))
-
 
 def statistics(columns: Sequence[Values], grouping: Grouping) -> Statistics:
     """Return the statistics of every column by group."""
     shape = (len(grouping.starts), len(columns))
     n, found = np.zeros(shape, dtype=np.int64), np.full((7, *shape), np.nan)
     for place, column in enumerate(columns):
-        kept, n[:, place] = _values_there(column, grouping)
+        is_there = ~np.isnan(column)
+        n[:, place] = grouping.count(is_there)
         held = np.flatnonzero(n[:, place])
         if len(held):
-            found[:, held, place] = _of_values(kept, n[held, place])
+            values = column[grouping.order]
+            found[:, held, place] = _of_values(values[~np.isnan(values)], n[held, place])
     return Statistics(n, *found)
-
-
-def _values_there(column: Values, grouping: Grouping) -> tuple[Values, Codes]:
-    """Return the values of a column without NaN, sorted by group, and their number per group."""
-    is_there = ~np.isnan(column)
-    if not is_there.any():
-        return column[:0], np.zeros(len(grouping.starts), dtype=np.int64)
-    ordered = column.copy() if grouping.order is None else column[grouping.order]
-    if is_there.all():
-        return ordered, grouping.sizes
-    return ordered[
-        is_there if grouping.order is None else is_there[grouping.order]
-    ], grouping.count(is_there)
 
 
 def _of_values(values: Values, n: Codes) -> Values:
@@ -123,35 +97,22 @@ def _of_values(values: Values, n: Codes) -> Values:
     with np.errstate(invalid="ignore", over="ignore"):  # infinite values have no spread
         total = np.add.reduceat(values, starts)
         mean = total / n
-        squares = (values - (mean if len(n) == 1 else mean.repeat(n))) ** 2
+        squares = (values - mean.repeat(n)) ** 2
         std = np.sqrt(np.add.reduceat(squares, starts) / np.where(n > 1, n - 1, np.nan))
     least, largest = values[starts], values[starts + n - 1]
     # Fifty times .7 add up to a little less than 35: equal values are their own mean, and have no
     # spread.
     is_equal = (least == largest) & np.isfinite(least)
     mean, std = np.where(is_equal, least, mean), np.where(is_equal & (n > 1), 0.0, std)
-    return np.stack(
-        [
-            total,
-            mean,
-            std,
-            least,
-            _quantile(values, starts, n, 0.5),
-            _quantile(values, starts, n, 0.95),
-            largest,
-        ]
-    )
+    p50, p95 = (_quantile(values, starts, n, share) for share in (0.5, 0.95))
+    return np.stack([total, mean, std, least, p50, p95, largest])
 
 
 def _quantile(ordered: Values, starts: Codes, n: Codes, share: float) -> Values:
     """Return quantiles of sorted groups by linear interpolation."""
-    place = share * (n - 1)
-    below = place.astype(np.int64)
-    part, low, high = (
-        place - below,
-        ordered[starts + below],
-        ordered[starts + np.minimum(below + 1, n - 1)],
-    )
+    part, below = np.modf(share * (n - 1))
+    place = starts + below.astype(np.int64)
+    low, high = ordered[place], ordered[np.minimum(place + 1, starts + n - 1)]
     with np.errstate(invalid="ignore", over="ignore"):
         # on a value: that one, whatever comes after it
         return np.where(part > 0, low + (high - low) * part, low)

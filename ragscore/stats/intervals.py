@@ -1,4 +1,4 @@
-"""Intervals of means and of mean differences, by the kind of the metric."""
+"""Intervals of means, by the kind of the metric."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,14 +9,11 @@ from ragscore.stats.bootstrap import bootstrap_t_interval
 from ragscore.stats.moments import (
     NORMAL_FROM,
     as_columns,
-    design_effect,
-    group_sums,
     is_constant,
     moments,
     skewness,
     standard_error,
 )
-from ragscore.stats.paired import count_moves, tango_interval
 
 BOOTSTRAP_FROM = 20  # values: below, resamples know too little of a long tail
 # Skewness of a sample. A stricter rule would choose t for just the samples that missed the tail.
@@ -25,19 +22,15 @@ LARGE_SKEWNESS = 0.5
 # from that end. Found by simulation of 20 to 200 values, 80 to 98 % of them 1, the others anywhere:
 # with 1e-4 to 1e-6 intervals hold the mean in 92 to 97 %, without it in 90 to 96 %.
 UNTRUSTED = 1e-5
-NO_LEAN = 1e-6  # skewness / √n: below, Hall's transformation changes nothing but rounding
 
 
-def wilson_interval(
-    rate: Values, n: Values, confidence: float = 0.95, design_effect: Values | float = 1.0
-) -> tuple[Values, Values]:
-    """Return the Wilson score interval of a proportion, with n / design effect as n.
+def wilson_interval(rate: Values, n: Values, confidence: float = 0.95) -> tuple[Values, Values]:
+    """Return the Wilson score interval of a proportion; NaN where n is 0.
 
     Wilson 1927, doi:10.1080/01621459.1927.10502953. Holds its level near 0 and 1, where the normal
-    and t intervals fail. NaN where n is 0.
+    and t intervals fail.
     """
-    with np.errstate(invalid="ignore"):
-        return _score_interval(rate, n / design_effect, _normal_quantile(confidence))
+    return _score_interval(rate, n, _normal_quantile(confidence))
 
 
 def _score_interval(mean: Values, n: Values, quantile: Values | float) -> tuple[Values, Values]:
@@ -51,61 +44,27 @@ def _score_interval(mean: Values, n: Values, quantile: Values | float) -> tuple[
     )
 
 
-def t_interval(
-    mean: Values, std: Values, n: Values, confidence: float = 0.95
-) -> tuple[Values, Values]:
-    """Return Student's t interval of a mean; NaN below two values."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        half = t_quantile(n - 1, confidence) * std / np.sqrt(n)
-    return mean - half, mean + half
-
-
 def mean_interval(
-    mean: Values, std: Values, n: Values, kind: str, confidence: float = 0.95
-) -> tuple[Values, Values]:
-    """Return the interval that fits a metric's kind, from moments.
-
-    It is `interval_of_means` without groups and without the bootstrap-t: Wilson for 0/1 values,
-    Wilson's form with the n that the spread amounts to for bounded metrics (0..1), else t. Constant
-    bounded values get the Wilson interval of their mean: n equal values are no certainty. Other
-    equal values have no interval.
-    """
-    wilson = wilson_interval(np.clip(mean, 0, 1), n, confidence)
-    if kind == "binary":
-        return wilson
-    if kind == "bounded":
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return _bounded_interval(
-                mean, std / np.sqrt(n), n, is_constant(mean, std, n), confidence
-            )
-    low, high = t_interval(mean, std, n, confidence)
-    is_flat = is_constant(mean, std, n)
-    return np.where(is_flat, np.nan, low), np.where(is_flat, np.nan, high)
-
-
-def interval_of_means(
     values: npt.ArrayLike,
     kind: str,
     *,
     bounds: tuple[float, float] = (0.0, 1.0),
     groups: npt.ArrayLike | None = None,
     confidence: float = 0.95,
-    seed: int = 0,
 ) -> tuple[Values, Values]:
     """Return the interval of the mean of every column, by the metric's kind.
 
     - "binary": Wilson. With groups n / design effect, and t's quantile for G groups instead of n
       queries.
     - "bounded": Wilson's form with the n that the spread amounts to, x̄(1 − x̄)/se² + 1, and t's
-      quantile. It is Student's t
-      in the middle of the range and leans away from its ends, where t ends beyond them and misses
-      on the other side. Where nearly all values are at one end, the few others say little about how
-      far values stray: with a total distance L = n·min(x̄, 1 − x̄) from the end, se² counts 1 − w,
-      w = 10^(−5L), and the largest that the mean allows (that of 0/1 values), x̄(1 − x̄)/(n − 1),
-      counts w.
-    - else: t, and the bootstrap-t (without groups) for 20 to 999 values (`NORMAL_FROM`) with a
-      skewness beyond ±½. Slow queries so rare that none was seen are in no interval of a mean: go
-      by the quantiles of times.
+      quantile. It is Student's t in the middle of the range and leans away from its ends, where t
+      ends beyond them and misses on the other side. Where nearly all values are at one end, the few
+      others say little about how far values stray: with a total distance L = n·min(x̄, 1 − x̄) from
+      the end, se² counts 1 − w, w = 10^(−5L), and the largest that the mean allows (that of 0/1
+      values), x̄(1 − x̄)/(n − 1), counts w.
+    - else: t, and the bootstrap-t (without groups) for 20 to 999 values with a skewness beyond ±½.
+      Slow queries so rare that none was seen are in no interval of a mean: go by the quantiles of
+      times.
 
     Equal values are never certainty: where the metric has bounds they count as n (with groups G)
     trials of their mean, else they have no interval.
@@ -113,8 +72,8 @@ def interval_of_means(
     Parameters
     ----------
     values
-        One row per query, one column per metric, NaN where it doesn't apply. Repeats averaged first
-        (`average_repeats`).
+        One row per query, one column per metric, NaN where it doesn't apply. Repeats averaged
+        first.
     bounds
         Least and largest value of a bounded metric; (0, 5) for a judge's points.
     groups
@@ -126,197 +85,57 @@ def interval_of_means(
     with bounds, below two different ones otherwise.
     """
     columns = as_columns(values)
-    low, width = bounds[0], bounds[1] - bounds[0]
-    if kind == "binary":
-        return _rate_interval(columns, groups, confidence)
+    least, width = (bounds[0], bounds[1] - bounds[0]) if kind == "bounded" else (0.0, 1.0)
     if kind == "bounded":
-        _check_bounds(columns, bounds)
-        scaled = (columns - low) / width
-        mean, std, n = moments(scaled)
-        error, units = _error(scaled, groups)
-        below, above = _bounded_interval(mean, error, units, is_constant(mean, std, n), confidence)
-        return low + width * below, low + width * above
-    mean, std, n = moments(columns)
-    error, units = _error(columns, groups)
-    half = np.where(is_constant(mean, std, n), np.nan, t_quantile(units - 1, confidence) * error)
-    below, above = mean - half, mean + half
-    if groups is None:
-        skew = np.abs(skewness(columns))
-        skewed = np.flatnonzero((n >= BOOTSTRAP_FROM) & (skew > LARGE_SKEWNESS) & (n < NORMAL_FROM))
-        below[skewed], above[skewed] = bootstrap_t_interval(
-            columns[:, skewed], confidence=confidence, seed=seed
-        )
-    return below, above
+        known, off = columns[~np.isnan(columns)], 1e-9 * width
+        if ((known < least - off) | (known > bounds[1] + off)).any():
+            raise DataError(
+                f"found values from {known.min():g} to {known.max():g}",
+                field="values",
+                allowed=f"{least:g} to {bounds[1]:g}",
+            )
+    scaled = (columns - least) / width
+    mean, std, n = moments(scaled)
+    error, units = standard_error(scaled, groups)
+    low, high = interval_from_moments(mean, std, n, kind, confidence, error, units)
+    if kind not in ("binary", "bounded") and groups is None:
+        is_skewed = (n >= BOOTSTRAP_FROM) & (n < NORMAL_FROM)
+        is_skewed &= np.abs(skewness(columns)) > LARGE_SKEWNESS
+        low[is_skewed], high[is_skewed] = bootstrap_t_interval(columns[:, is_skewed], confidence)
+    return least + width * low, least + width * high
 
 
-def interval_of_differences(
-    differences: npt.ArrayLike,
-    kind: str,
-    *,
-    bounds: tuple[float, float] = (0.0, 1.0),
-    groups: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> tuple[Values, Values]:
-    """Return the interval of the mean paired difference of every column.
+def interval_from_moments(
+    mean: Values, std: Values, n: Values, kind: str, confidence: float = 0.95,
+    error: Values | None = None, units: Values | None = None,
+) -> tuple[Values, Values]:  # fmt: skip
+    """Return `mean_interval`, without the bootstrap-t, of values of which these moments are known.
 
-    Tango's for 0/1 metrics, else t, with groups clustered; of groups of unlike sizes, t has fewer
-    degrees of freedom. Metrics with bounds stay within their
-    width. Equal differences are never certainty: the interval then leaves room for differing
-    queries that weren't seen, z² / (n + z²) of the metric's width for n queries (or groups). Equal
-    differences of a metric without bounds have no interval (NaN). Arguments as in
-    `interval_of_means`.
+    Bounded values are those of 0 to 1. `error` is the standard error, and `units` the number of
+    groups, where queries come in groups.
     """
-    columns = as_columns(differences)
-    if _is_whole(columns, kind, groups):
-        wins, losses = count_moves(columns)
-        return tango_interval(
-            wins, losses, (~np.isnan(columns)).sum(axis=0).astype(np.float64), confidence
-        )
-    mean, std, n = moments(columns)
-    error, units = _error_of_unlike(columns, groups)
-    half = t_quantile(_alike_units(columns, units, groups) - 1, confidence) * error
-    if kind not in ("binary", "bounded"):
-        half = np.where(is_constant(mean, std, n), np.nan, half)
-        return mean - half, mean + half
-    width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
-    unseen = width * wilson_interval(np.zeros_like(n), units, confidence)[1]
-    half = np.where(is_constant(mean, std, n) | (units == 1), unseen, half)
-    return np.clip(mean - half, -width, width), np.clip(mean + half, -width, width)
-
-
-def interval_for_margin(
-    differences: npt.ArrayLike,
-    kind: str,
-    *,
-    bounds: tuple[float, float] = (0.0, 1.0),
-    groups: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> tuple[Values, Values]:
-    """Return the interval of the mean paired difference that a margin is held against.
-
-    That of `interval_of_differences`, made wider on the side where skewed differences need it. Two
-    one-sided tests need either bound to err in 2.5 % of cases, where Student's t errs in 3 to 4 %
-    on the side of the longer tail, and in less on the other. The bounds are those of Hall 1992
-    (Journal of the Royal Statistical Society B 54: 221), where they lie outside. Arguments as in
-    `interval_of_differences`.
-    """
-    columns = as_columns(differences)
-    low, high = interval_of_differences(
-        columns, kind, bounds=bounds, groups=groups, confidence=confidence
-    )
-    if _is_whole(columns, kind, groups):
-        return low, high
-    mean = moments(columns)[0]
-    error, units = _error_of_unlike(columns, groups)
-    sums = group_sums(columns - mean, groups)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # skewness / √n
-        lean = (sums**3).sum(axis=0) / (sums**2).sum(axis=0) ** 1.5
-    t = t_quantile(_alike_units(columns, units, groups) - 1, confidence)
-    width = np.inf
-    if kind in ("binary", "bounded"):
-        width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
-    return (
-        np.fmin(low, np.fmax(mean - error * _unskewed(t, lean), -width)),
-        np.fmax(high, np.fmin(mean - error * _unskewed(-t, lean), width)),
-    )
-
-
-def _unskewed(t: Values, lean: Values) -> Values:
-    """Return the statistic of a skewed sample that Hall's transformation takes to t.
-
-    The inverse of x + lean/3 · x² + lean²/27 · x³ + lean/6.
-    """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = 3 / lean * (np.cbrt(1 + lean * (t - lean / 6)) - 1)
-    return np.where(np.abs(lean) > NO_LEAN, found, t)
-
-
-def _is_whole(columns: Values, kind: str, groups: npt.ArrayLike | None) -> bool:
-    """Tell whether these are differences of single 0/1 values, each query standing alone."""
-    return (
-        kind == "binary"
-        and groups is None
-        and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all())
-    )
-
-
-def _error(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Values]:
-    """Return the standard error and the number of independent units.
-
-    Groups never make it smaller: members that seem to balance out do so by chance.
-    """
-    error, units = standard_error(columns, groups)
-    return (error if groups is None else np.fmax(error, standard_error(columns)[0])), units
-
-
-def _error_of_unlike(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Values]:
-    """Return `_error`, in which a large group counts for what the mean owes to it.
-
-    The jackknife over groups (CR3 of Bell and McCaffrey 2002): of groups of one size, the same.
-    """
-    error, units = _error(columns, groups)
-    if groups is None:
-        return error, units
-    mean, _, n = moments(columns)
-    sizes = group_sums((~np.isnan(columns)).astype(np.float64), groups)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        parts = group_sums(columns - mean, groups) / (1 - sizes / n)
-        jackknifed = np.sqrt((units - 1) / units * (parts**2).sum(axis=0)) / n
-    return np.fmax(error, np.where(units > 1, jackknifed, np.nan)), units
-
-
-def _alike_units(columns: Values, units: Values, groups: npt.ArrayLike | None) -> Values:
-    """Return how many groups of one size know the variance as well: (Σ n_g)² / Σ n_g².
-
-    Satterthwaite's degrees of freedom + 1 for groups whose sums vary as their sizes do; at least 2.
-    """
-    if groups is None:
-        return units
-    sizes = group_sums((~np.isnan(columns)).astype(np.float64), groups)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        alike = sizes.sum(axis=0) ** 2 / (sizes**2).sum(axis=0)
-    return np.where(units > 1, np.clip(alike, 2, units), units)
-
-
-def _rate_interval(
-    columns: Values, groups: npt.ArrayLike | None, confidence: float
-) -> tuple[Values, Values]:
-    mean, std, n = moments(columns)
-    if groups is None:
-        return wilson_interval(mean, n, confidence)
-    units = standard_error(columns, groups)[1]
-    # Where nothing varies, nothing shows that the members of a group are independent: each group
-    # counts once.
-    effect = np.where(
-        is_constant(mean, std, n) | (units < 2),
-        n / np.maximum(units, 1),
-        np.maximum(design_effect(columns, groups), 1),
-    )
-    # Korn and Graubard 1998: few groups know their own variance badly.
-    with np.errstate(invalid="ignore"):
-        uncertain = np.where(
-            units > 1, (t_quantile(units - 1, confidence) / t_quantile(n - 1, confidence)) ** 2, 1.0
-        )
-    return wilson_interval(mean, n, confidence, effect * uncertain)
-
-
-def _bounded_interval(
-    mean: Values, error: Values, units: Values, constant: npt.NDArray[np.bool_], confidence: float
-) -> tuple[Values, Values]:
-    constant = constant | (units < 2)
-    inside = np.clip(mean, 0, 1)
-    largest = inside * (1 - inside)
-    trust = 1 - UNTRUSTED ** (units * np.minimum(inside, 1 - inside))
+    is_flat, z = is_constant(mean, std, n), _normal_quantile(confidence)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        alone = std / np.sqrt(n)
+        error, units = alone if error is None else error, n if units is None else units
+        t = t_quantile(units - 1, confidence)
+        if kind not in ("binary", "bounded"):
+            half = np.where(is_flat, np.nan, t * error)
+            return mean - half, mean + half
+        inside, is_flat = np.clip(mean, 0, 1), is_flat | (units < 2)
+        if kind == "binary":
+            # Where nothing varies, nothing shows that the members of a group are independent: each
+            # group counts once.
+            effect = np.where(is_flat, n / np.maximum(units, 1), (error / alone) ** 2)
+            # Korn and Graubard 1998: few groups know their own variance badly.
+            uncertain = np.where(units > 1, (t / t_quantile(n - 1, confidence)) ** 2, 1.0)
+            return wilson_interval(inside, n / (effect * uncertain), confidence)
+        largest = inside * (1 - inside)
+        trust = 1 - UNTRUSTED ** (units * np.minimum(inside, 1 - inside))
         square = trust * error**2 + (1 - trust) * largest / (units - 1)
         # 0 / 0 at the very end: the widest
-        amount = np.where(constant, units, np.fmax(largest / square + 1, 1))
-    return _score_interval(
-        inside,
-        amount,
-        np.where(units > 1, t_quantile(units - 1, confidence), _normal_quantile(confidence)),
-    )
+        amount = np.where(is_flat, units, np.fmax(largest / square + 1, 1))
+    return _score_interval(inside, amount, np.where(units > 1, t, z))
 
 
 def t_quantile(df: Values, confidence: float) -> Values:
@@ -330,19 +149,3 @@ def _normal_quantile(confidence: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri((1 + confidence) / 2))
-
-
-def _check_bounds(columns: Values, bounds: tuple[float, float]) -> None:
-    if not bounds[0] < bounds[1]:
-        raise DataError(
-            f"found {bounds}", field="bounds", allowed="the least and the largest value"
-        )
-    known = columns[~np.isnan(columns)]
-    least, largest = known.min(initial=bounds[0]), known.max(initial=bounds[1])
-    off = 1e-9 * (bounds[1] - bounds[0])
-    if least < bounds[0] - off or largest > bounds[1] + off:
-        raise DataError(
-            f"found values from {least:g} to {largest:g}",
-            field="values",
-            allowed=f"{bounds[0]:g} to {bounds[1]:g}",
-        )

@@ -1,4 +1,4 @@
-"""Mean, spread, skewness and standard error of per-query values; variance components.
+"""Mean, spread, skewness and standard error of per-query values.
 
 A matrix of values has one row per query and one column per metric; NaN means that the metric
 doesn't apply to the query. Groups are whole numbers, as `pandas.factorize` gives them; -1 is a
@@ -26,15 +26,15 @@ CARRIES = 0.5
 NO_SPREAD, EPSILON = 1e-12, float(np.finfo(np.float64).eps)
 
 
+def check_share(value: float, field: str) -> None:
+    """Raise a `DataError` unless the value lies between 0 and 1."""
+    if not 0 < value < 1:
+        raise DataError(f"found {value!r}", field=field, allowed="a share above 0 and below 1")
+
+
 def as_columns(values: npt.ArrayLike) -> Values:
     """Return values as a matrix, one column per metric; a plain array is one column."""
     found = np.asarray(values, dtype=np.float64)
-    if found.ndim > 2:
-        raise DataError(
-            f"found {found.ndim} dimensions",
-            field="values",
-            allowed="one row per query, one column per metric",
-        )
     return found[:, None] if found.ndim < 2 else found
 
 
@@ -43,26 +43,14 @@ def moments(values: npt.ArrayLike) -> tuple[Values, Values, Values]:
 
     NaN where there are too few values.
     """
-    mean, squares, n = _spread(as_columns(values))
-    np.square(squares, out=squares)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        std = np.sqrt(np.where(n > 1, squares.sum(axis=0) / (n - 1), np.nan))
-    return mean, std, n
-
-
-def _spread(columns: Values) -> tuple[Values, Values, Values]:
-    """Return means, the distances of values from them (0 for NaN), and numbers of values.
-
-    The distances are the caller's to overwrite: fresh memory takes longer than the arithmetic.
-    """
+    columns = as_columns(values)
     is_nan = np.isnan(columns)
     n = len(columns) - is_nan.sum(axis=0).astype(np.float64)
-    spread = np.where(is_nan, 0.0, columns)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = spread.sum(axis=0) / n
-        np.subtract(columns, mean, out=spread)
-    np.copyto(spread, 0.0, where=is_nan)
-    return mean, spread, n
+        mean = np.where(is_nan, 0.0, columns).sum(axis=0) / n
+        squares = np.where(is_nan, 0.0, columns - mean) ** 2
+        std = np.sqrt(np.where(n > 1, squares.sum(axis=0) / (n - 1), np.nan))
+    return mean, std, n
 
 
 def is_constant(mean: Values, std: Values, n: Values) -> npt.NDArray[np.bool_]:
@@ -89,37 +77,13 @@ def skewness(values: npt.ArrayLike) -> Values:
 
     0 for equal values, NaN without any.
     """
-    mean, spread, n = _spread(as_columns(values))
+    columns = as_columns(values)
+    mean, std, n = moments(columns)
+    apart = np.where(np.isnan(columns), 0.0, columns - mean)
+    squares = apart * apart  # a third power as such takes ten times as long
     with np.errstate(invalid="ignore", divide="ignore"):
-        squares = spread * spread  # a third power as such takes ten times as long
-        total = squares.sum(axis=0)
-        np.multiply(squares, spread, out=spread)
-        std = np.sqrt(np.where(n > 1, total / (n - 1), np.nan))
-        found = spread.sum(axis=0) / n / (total / n) ** 1.5
+        found = (squares * apart).sum(axis=0) / n / (squares.sum(axis=0) / n) ** 1.5
     return np.where(n == 0, np.nan, np.where(is_constant(mean, std, n), 0.0, found))
-
-
-def average_repeats(values: npt.ArrayLike, queries: npt.ArrayLike) -> Values:
-    """Return the mean of the repeated observations of each query, in the order of its code.
-
-    Repeats are no new queries: averaging them first makes each query's value more certain and
-    leaves n as it is.
-
-    Parameters
-    ----------
-    values
-        One row per observation.
-    queries
-        The code 0, 1, ... of each observation's query.
-    """
-    columns, codes = as_columns(values), np.asarray(queries, dtype=np.int64)
-    is_there = ~np.isnan(columns)
-    size = int(codes.max(initial=-1)) + 1
-    total, n = np.zeros((size, columns.shape[1])), np.zeros((size, columns.shape[1]))
-    np.add.at(total, codes, np.where(is_there, columns, 0))
-    np.add.at(n, codes, is_there)
-    with np.errstate(invalid="ignore"):
-        return total / n
 
 
 def group_sums(values: Values, groups: npt.ArrayLike | None) -> Values:
@@ -152,42 +116,27 @@ def own_groups(groups: npt.ArrayLike, n: int) -> Codes:
 def standard_error(values: Values, groups: npt.ArrayLike | None = None) -> tuple[Values, Values]:
     """Return the standard error of every column's mean, and its number of independent units.
 
-    With groups √[G/(G−1) · Σ_g(Σ_{i∈g}(x_i − x̄))²] / n, the sandwich of Liang and Zeger 1986
-    (doi:10.1093/biomet/73.1.13) for a mean; every query alone in its group, or no groups: s/√n. NaN
-    below two units.
+    s/√n; with groups √[G/(G−1) · Σ_g(Σ_{i∈g}(x_i − x̄))²] / n, the sandwich of Liang and Zeger 1986
+    (doi:10.1093/biomet/73.1.13) for a mean, but never less than s/√n: members that seem to balance
+    out do so by chance. NaN below two units.
     """
     mean, std, n = moments(values)
-    if groups is None:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return std / np.sqrt(n), n
-    units = (
-        (group_sums((~np.isnan(values)).astype(np.float64), groups) > 0)
-        .sum(axis=0)
-        .astype(np.float64)
-    )
     with np.errstate(invalid="ignore", divide="ignore"):
+        alone = std / np.sqrt(n)
+        if groups is None:
+            return alone, n
+        held = group_sums((~np.isnan(values)).astype(np.float64), groups) > 0
+        units = held.sum(axis=0).astype(np.float64)
         squares = (group_sums(values - mean, groups) ** 2).sum(axis=0)
-        return np.sqrt(np.where(units > 1, units / (units - 1), np.nan) * squares) / n, units
+        found = np.sqrt(np.where(units > 1, units / (units - 1), np.nan) * squares) / n
+    return np.maximum(found, alone), units
 
 
-def inflation(values: npt.ArrayLike, groups: npt.ArrayLike | None) -> Values:
-    """Return the divisor of n that gives the effective number of queries.
+def design_effect(values: npt.ArrayLike, groups: npt.ArrayLike | None) -> Values:
+    """Return the factor by which grouping increases the variance of the mean, at least 1.
 
-    It is the design effect, but at least 1, and 1 without groups or where nothing varies.
-    """
-    columns = as_columns(values)
-    return (
-        np.ones(columns.shape[1])
-        if groups is None
-        else np.fmax(design_effect(columns, groups), 1.0)
-    )
-
-
-def design_effect(values: npt.ArrayLike, groups: npt.ArrayLike) -> Values:
-    """Return the factor by which grouping increases the variance of the mean.
-
-    It is 1 + (m − 1)ρ for groups of m with correlation ρ; n divided by it is the effective n. NaN
-    where nothing varies or there are fewer than two groups.
+    It is 1 + (m − 1)ρ for groups of m with correlation ρ; n divided by it is the effective n. 1
+    without groups, NaN where nothing varies or there are fewer than two groups.
     """
     columns = as_columns(values)
     mean, std, n = moments(columns)

@@ -3,12 +3,10 @@
 In: two vectors, or two matrices with one row per text. Out: values from -1 to 1.
 """
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-Matrix = np.ndarray[Any, np.dtype[np.float64]]
+from ragscore.frames.typing import Values
 
 
 def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
@@ -17,7 +15,7 @@ def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
     return float(cosine_matrix(*rows)[0, 0])
 
 
-def cosine_matrix(a: Matrix, b: Matrix) -> Matrix:
+def cosine_matrix(a: Values, b: Values) -> Values:
     """Cosine of every row of `a` with every row of `b`, as a matrix of len(a) by len(b).
 
     Rows of different lengths, and empty or zero vectors, have a cosine of 0.

@@ -20,7 +20,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_inputs, check
 from ragscore.frames.errors import check_choice, name_list, names_of, plural, unsaid, warn
 from ragscore.frames.escaping import html_text
 from ragscore.frames.signatures import takes
-from ragscore.frames.tables import shown
+from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.verbs import RunStoreVerbs
 from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.load import load_results, record_file
@@ -127,7 +127,7 @@ class RunStore(RunStoreVerbs):
 
     def _repr_html_(self) -> str:
         runs = self.runs().drop(columns=["config"], errors="ignore")
-        return f"<p>{html_text(repr(self))}</p>{runs._repr_html_()}"
+        return f"<p>{html_text(repr(self))}</p>{Table(runs, limit=SHOWN_ROWS).to_html()}"
 
     @takes(Policies)
     def save(
@@ -276,7 +276,6 @@ class RunStore(RunStoreVerbs):
             put_run(self.root, run_id, partial(write, progress=progress), overwrite)
         return [run_id]
 
-    @shown
     def runs(self) -> pd.DataFrame:
         """One row per stored run, oldest first (created_at, then run_id).
 
@@ -389,7 +388,6 @@ class RunStore(RunStoreVerbs):
         )
 
     @_of_one_state
-    @shown
     @takes(Policies, NAMED_PROFILE)
     def scores(
         self,
@@ -433,7 +431,6 @@ class RunStore(RunStoreVerbs):
         catalogue.check_provenance(names, metric_columns(scores), allow_different)
         return with_about(catalogue, names, scores)
 
-    @shown
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what measured each scored run, oldest run first: the frame of `ev.provenance`."""
         catalogue = self._open()
@@ -563,7 +560,6 @@ class RunStore(RunStoreVerbs):
         return aggregate_results(catalogue, alone), scorings
 
     @_of_one_state
-    @shown
     def metrics(
         self,
         runs: list[str] | str | None = None,

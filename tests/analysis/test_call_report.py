@@ -73,8 +73,6 @@ def test_its_picture_has_a_line_for_each_run(ev):
     lines = [line.get_ydata().tolist() for line in ax.get_lines() if len(line.get_ydata()) == 3]
     plt.close("all")
     assert [one[0] for one in lines] == pytest.approx([1.5 / 3, 0.5 / 3])
-    with refused("mrr", field="measure"):
-        ev.calls().plot("mrr")
 
 
 def test_a_comparison_ranks_targets_within_their_call_and_takes_the_best():

@@ -1,7 +1,7 @@
 """Many runs side by side.
 
-The queries they share, tied sets, each against a baseline; checked on real TREC runs by an
-independent permutation.
+The queries they share, the best and what shows no sure difference from it, each against a baseline;
+checked on real TREC runs by t tests.
 """
 
 from pathlib import Path
@@ -10,15 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES
-from scipy.stats import binomtest, permutation_test
+from scipy import stats
 
 import ragscore as rs
 from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.slices import compare_slices
-from ragscore.stats import holm, interval_of_means, max_t_p
-from tests.messages import names, refused, warned
+from ragscore.stats import mean_interval
+from tests.messages import refused, warned
 
 SHARED = next(
     (
@@ -54,24 +55,22 @@ def clear(n=40):
     return scores_of(low=low, near=near, top=top)
 
 
-def test_runs_that_differ_get_different_letters_and_the_order_is_that_of_the_means():
+def test_the_best_run_and_those_without_a_sure_difference_from_it_are_marked():
     board = leaderboard(clear())
     table = board.table.set_index("run_id")
     assert board.run_ids == ["top", "near", "low"]
     assert table["rank"].to_dict() == {"low": 3, "near": 2, "top": 1}
-    assert table["sets"].to_dict() == {"low": "b", "near": "a", "top": "a"}
-    assert table["is_tied_with_best"].to_dict() == {"low": False, "near": True, "top": True}
-    pairs = board.pairs.set_index(["run_baseline", "run_candidate"])["is_tied"]
+    assert table["mark"].fillna("").to_dict() == {"low": "", "near": "≈", "top": "★"}
+    pairs = board.pairs.set_index(["run_baseline", "run_candidate"])["verdict"]
     assert pairs.to_dict() == {
-        ("low", "near"): False, ("low", "top"): False, ("near", "top"): True
+        ("low", "near"): "better", ("low", "top"): "better", ("near", "top"): "can't tell",
     }  # fmt: skip
 
 
 def test_where_lower_is_better_the_least_is_first():
     board = leaderboard(clear().rename(columns={"hit@5": "false_refusal"}))
     assert board.run_ids == ["low", "near", "top"]
-    tied = board.pairs[board.pairs["is_tied"].astype(bool)]
-    assert tied[["run_baseline", "run_candidate"]].values.tolist() == [["near", "top"]]
+    assert board.table.set_index("run_id")["mark"].fillna("").tolist() == ["★", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -82,22 +81,19 @@ def test_where_lower_is_better_the_least_is_first():
         {"r1": [1, 1, 0], "r2": [1, 0, 1], "r3": [0, 0, 0]},
     ],
 )
-def test_what_few_queries_do_not_tell_apart_is_tied_and_nobody_leads(runs):
+def test_what_few_queries_do_not_tell_apart_has_no_sure_difference(runs):
     board = leaderboard(scores_of(**runs))
-    assert board.pairs["is_tied"].all()
-    assert not any(names(board.sentences["hit@5"], run_id) for run_id in runs)
+    assert set(board.pairs["verdict"]) == {"can't tell"}
+    assert board.table["mark"].tolist() == ["★", *["≈"] * (len(runs) - 1)]
 
 
-def test_runs_are_compared_on_the_queries_all_have_and_the_others_are_listed():
+def test_runs_are_compared_on_the_queries_all_have_and_the_others_are_counted():
     scores = scores_of(a=[1, 0, 1, np.nan, np.nan], b=[0, 0, 1, 1], c=[0, np.nan, 1])
     board = leaderboard(scores)
     # q0 and q2; q4 has a value in no run: there the metric doesn't apply
     assert board.table[["n", "n_left_out"]].to_numpy().tolist() == [[2, 2]] * 3
-    assert board.table.set_index("run_id")["mean"].to_dict() == {"a": 1, "b": 0.5, "c": 0.5}
-    assert board.left_out[["query_id", "n_lacking", "lacking"]].values.tolist() == [
-        ["q1", 1, "c"],
-        ["q3", 2, "a, c"],
-    ]
+    assert board.table.set_index("run_id")["value"].to_dict() == {"a": 1, "b": 0.5, "c": 0.5}
+    assert "Queries without a value in every run: 2 of hit@5." in board.notes()
     assert board.matrix("hit@5").to_dict("list") == {"a": [1, 1], "b": [0, 1], "c": [0, 1]}
     assert leaderboard(scores, runs=["a", "b"]).table["n"].tolist() == [3, 3]
 
@@ -107,39 +103,42 @@ def test_answers_to_queries_without_labels_stay_out():
     assert query_matrix(scores, "hit@5").to_dict("list") == {"a": [1], "b": [1]}
 
 
-def test_each_candidate_has_the_difference_of_compare_runs_and_the_p_of_all_tests(pair):
+def test_each_candidate_has_the_difference_of_compare_runs(pair):
     results, golden = pair
     board = leaderboard(rs.score(results, golden), ["hit@1", "mrr@10"], baseline="a")
-    table = board.table.set_index(["metric", "run_id"])
-    row = table.loc["mrr@10", "b"]
-    expected = compare_runs(results, golden, "a", "b", metrics=["mrr@10"]).deltas.iloc[0]
-    theirs = expected[["delta", "low", "high", "p", "verdict"]].tolist()
-    assert row[["delta", "delta_low", "delta_high", "p", "verdict"]].tolist() == theirs
-    # two metrics of one candidate, at once
-    rows = board.table.dropna(subset="p_adjusted")
-    wide = board.aligned.pivot(index="query_id", columns="run_id")
-    values = np.stack([wide[name].to_numpy() for name in ("hit@1", "mrr@10")], axis=2)
-    together = max_t_p(values, iterations=2_000)[0, 1]
-    np.testing.assert_allclose(rows["p_adjusted"], np.fmax(together, rows["p"]))
-    assert table["delta"].isna().loc["mrr@10", "a"]
+    cmp = compare_runs(results, golden, "a", "b", metrics=["hit@1", "mrr@10"])
+    names = ["metric", *FIGURES, "detectable", "n", "verdict"]
+    theirs = cmp.deltas.sort_values("metric")[names].reset_index(drop=True)
+    pd.testing.assert_frame_equal(board.pairs[names].sort_values("metric"), theirs)
+    assert board.confidence == cmp.confidence
 
 
-def test_p_values_against_a_baseline_are_corrected_for_the_number_of_candidates():
+def test_the_level_is_that_of_all_pairs_that_are_asked_about():
     rng = np.random.default_rng(3)
-    base = rng.random(30)
-    runs = {f"c{n}": np.clip(base + rng.normal(0.04 * n, 0.15, 30), 0, 1) for n in range(4)}
-    board = leaderboard(scores_of("mrr", base=base, **runs), baseline="base")
-    rows = board.table.set_index("run_id").drop("base")
-    alone, adjusted = (rows[name].to_numpy("float64") for name in ("p", "p_adjusted"))
-    # more than alone, and no more than Bonferroni's, but for what random signs add
-    assert (adjusted >= alone).all() and (adjusted > alone).any()
-    assert (adjusted <= np.minimum(4 * alone, 1) + 0.02).all()
-    assert set(rows.loc[adjusted >= 0.05, "verdict"]) == {"can't tell"}
+    base = rng.random(60)
+    runs = {f"c{n}": np.clip(base + rng.normal(0.02 * n, 0.15, 60), 0, 1) for n in range(4)}
+    scores = scores_of("mrr", base=base, **runs)
+    every, against = leaderboard(scores), leaderboard(scores, baseline="base")
+    assert (len(every.pairs), len(against.pairs)) == (10, 4)
+    assert set(against.pairs["run_baseline"]) == {"base"} and against.table["mark"].isna().all()
+    for board, n in ((every, 10), (against, 4)):
+        assert 0.05 / n <= 1 - board.confidence + 1e-9 and board.confidence > 0.95
+    assert every.confidence > against.confidence
+    two = leaderboard(scores, runs=["base", "c3"])
+    assert two.confidence == 0.95
+
+
+def test_metrics_beside_those_that_are_asked_about_have_no_word():
+    scores = clear().assign(latency_ms=1.0)
+    board = leaderboard(scores, ["hit@5", "latency_ms"], primary=["hit@5"])
+    assert board.primary == ("hit@5",) and board.confidence == leaderboard(clear()).confidence
+    times = board.pairs[board.pairs["metric"] == "latency_ms"]
+    assert times["verdict"].isna().all()
 
 
 def test_a_baseline_alone_has_nothing_to_be_compared_with():
     board = leaderboard(scores_of(a=[1, 0, 1]), baseline="a")
-    assert board.table["delta"].isna().all() and board.against_baseline().empty
+    assert not len(board.pairs) and board.against_baseline().empty
 
 
 def test_paraphrases_count_together(write_golden):
@@ -153,29 +152,30 @@ def test_paraphrases_count_together(write_golden):
     )
     scores = scores_of(a=[1] * 8 + [0] * 8, b=[0] * 16)
     alone, together = leaderboard(scores), leaderboard(scores, golden=golden)
-    # two groups have 2! relabellings relative to each other, and b is never ahead: p = 1 where only
-    # one of them moves
-    assert alone.pairs["p"].iloc[0] < 0.05 and together.pairs["p"].iloc[0] == 1
+    assert [one.pairs["verdict"].tolist() for one in (alone, together)] == [
+        ["worse"],
+        ["can't tell"],
+    ]
     values = np.array([1.0] * 8 + [0.0] * 8)
-    low, high = interval_of_means(values, "binary", groups=np.repeat([0, 1], 8))
+    low, high = mean_interval(values, "binary", groups=np.repeat([0, 1], 8))
     assert together.table[["low", "high"]].iloc[0].tolist() == [low[0], high[0]]
 
 
-def test_times_are_ranked_by_their_median_and_tested_by_signs():
+def test_times_are_ranked_by_their_median():
     scores = scores_of("latency_ms", quick=[1, 1, 1, 1, 1, 1, 1000], slow=[5, 6, 7, 8, 9, 10, 11])
     board = leaderboard(scores, baseline="slow")
     row = board.table.set_index("run_id").loc["quick"]
-    assert board.run_ids == ["quick", "slow"] and row["p50"] == 1
-    assert board.pairs["p"].tolist() == [pytest.approx(2 * 8 / 2**7)]  # 6 of 7, binomial
-    # the interval of a median of seven reaches from the least to the largest
-    assert (row["delta"], row["verdict"]) == (-6, "can't tell")
+    assert board.run_ids == ["quick", "slow"]
+    assert (row["value"], row["statistic"]) == (1, "median")
+    assert board.pairs["delta"].tolist() == [1 - 8]
 
 
 def test_a_column_of_your_own_is_ranked_too():
     scores = scores_of("my_score", a=[3.0, 4.0, 5.0, 3.5], b=[1.0, 2.0, 2.5, 0.5])
     board = leaderboard(scores, baseline="b")
     assert board.run_ids == ["a", "b"]
-    assert board.table.set_index("run_id").loc["a", "delta"] == pytest.approx(2.375)
+    assert board.pairs["delta"].tolist() == [pytest.approx(2.375)]
+    assert board.pairs["verdict"].isna().all(), "nobody said which values are better"
 
 
 @pytest.mark.parametrize(
@@ -196,13 +196,6 @@ def test_runs_with_two_rows_of_a_query_are_refused():
         leaderboard(pd.concat([clear(), clear()]))
 
 
-def test_letters_go_on_after_z():
-    runs = {f"r{n:02}": np.full(12, 1 - n / 60) for n in range(53)}
-    board = leaderboard(scores_of("mrr", **runs), iterations=500)
-    sets = board.table.set_index("run_id")["sets"]
-    assert sets[["r00", "r25", "r26", "r52"]].tolist() == ["a", "z", "a2", "a3"]
-
-
 @pytest.fixture(scope="module")
 def robust():
     results = rs.load_results(str(ROBUST / "input.*.gz"), ties="trec")
@@ -214,78 +207,28 @@ def robust():
     )
 
 
-def all_pairs(values, rounds, seed):
-    """Adjusted p by flipping whole queries: each pair against the largest of those behind it."""
-    rng = np.random.default_rng(seed)
-    first, second = np.triu_indices(values.shape[1], 1)
-    apart = values[:, first] - values[:, second]
-    apart = apart / np.sqrt((apart**2).sum(axis=0))
-    found, drawn = np.abs(apart.sum(axis=0)), []
-    for _ in range(rounds):
-        drawn.append(np.abs(rng.choice([-1.0, 1.0], len(apart)) @ apart))
-    drawn, p, largest_p = np.array(drawn), np.ones(np.shape(values)[1:] * 2), 0.0
-    order = np.argsort(-found)
-    for place, pair in enumerate(order):
-        behind = drawn[:, order[place:]].max(axis=1)
-        largest_p = max(largest_p, float((behind >= found[pair] - 1e-12).mean()))
-        p[first[pair], second[pair]] = p[second[pair], first[pair]] = largest_p
-    return p
-
-
 @needs_robust
 @pytest.mark.parametrize("metric", ["map@1000", "precision@10"])
-def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_finds(robust, metric):
+def test_eight_trec_runs_are_ordered_and_told_apart_as_tukeys_test_finds(robust, metric):
     board = leaderboard(robust, metrics=[metric])
     rows = robust.reset_index().pivot(index="query_id", columns="run_id", values=metric)
     assert board.run_ids == rows.mean().sort_values(ascending=False).index.tolist()
     assert set(board.table["n"]) == {100}
-    p = pd.DataFrame(all_pairs(rows.to_numpy(), 3000, 11), index=rows.columns, columns=rows.columns)
-    pairs = zip(board.pairs["run_baseline"], board.pairs["run_candidate"], strict=True)
-    theirs = np.array([p.loc[pair] for pair in pairs])
-    # standard error of a share near .05 from 3000 and 2000 rounds: .006
-    np.testing.assert_allclose(board.pairs["p"], theirs, rtol=0, atol=0.04)
-    is_near = np.abs(theirs - 0.05) < 0.02
-    assert is_near.sum() <= 2
-    assert (board.pairs["is_tied"].to_numpy(bool) == (theirs > 0.05))[~is_near].all()
-
-
-def test_runs_share_a_letter_if_and_only_if_their_pair_is_tied():
-    rng = np.random.default_rng(4)
-    quality = np.linspace(0.3, 0.7, 8)
-    runs = {f"r{n}": (rng.random(60) < level).astype(float) for n, level in enumerate(quality)}
-    board = leaderboard(scores_of(**runs), iterations=500)
-    table = board.table.set_index("run_id")
-    for pair in board.pairs.itertuples():
-        one, other = (set(table.loc[name, "sets"]) for name in pair[2:4])
-        assert bool(one & other) == pair.is_tied == (pair.p > 0.05)
-    of_best = {run_id for run_id in runs if "a" in table.loc[run_id, "sets"]}
-    assert set(table.index[table["is_tied_with_best"].astype(bool)]) == of_best
-
-
-@needs_robust
-def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
-    board = leaderboard(robust, ["map@1000"], baseline="THUIRr0301")
-    rows = board.table.set_index("run_id").drop("THUIRr0301")
-    base = robust[robust["run_id"] == "THUIRr0301"]["map@1000"]
-    theirs = []
-    for run_id in rows.index:
-        difference = (robust[robust["run_id"] == run_id]["map@1000"] - base).to_numpy()
-        test = permutation_test(
-            (difference,),
-            np.mean,
-            permutation_type="samples",
-            n_resamples=9999,
-            vectorized=True,
-            rng=np.random.default_rng(5),
-        )
-        theirs.append(test.pvalue)
-    np.testing.assert_allclose(rows["p"].to_numpy("float64"), theirs, rtol=0, atol=0.02)
-    order = np.argsort(theirs)
-    stepped = np.maximum.accumulate(np.array(theirs)[order] * np.arange(len(theirs), 0, -1))
-    expected = np.empty(len(theirs))
-    expected[order] = np.minimum(stepped, 1)
-    np.testing.assert_allclose(rows["p_adjusted"].to_numpy("float64"), expected, rtol=0, atol=0.1)
-    assert (rows["verdict"].ne("can't tell") == (expected < 0.05)).all()
+    # each pair's own t test, at the level that an independent draw of the largest |z| gives
+    first, second = (
+        rows[list(board.pairs[name])].to_numpy() for name in ("run_baseline", "run_candidate")
+    )
+    apart = second - first
+    drawn = stats.multivariate_normal.rvs(
+        np.zeros(apart.shape[1]), np.corrcoef(apart.T) + 1e-9 * np.eye(apart.shape[1]), 20_000,
+        random_state=11,
+    )  # fmt: skip
+    level = 2 * stats.norm.sf(np.quantile(np.abs(drawn).max(axis=1), 0.95))
+    assert 1 - board.confidence == pytest.approx(level, rel=0.1)
+    p = stats.ttest_1samp(apart, 0).pvalue
+    is_near = np.abs(np.log(p / level)) < 0.2
+    assert is_near.sum() <= 3
+    assert (board.pairs["verdict"].ne("can't tell").to_numpy() == (p < level))[~is_near].all()
 
 
 def test_means_stand_beside_how_many_values_were_expected(write_run, write_golden):
@@ -305,25 +248,8 @@ def test_means_stand_beside_how_many_values_were_expected(write_run, write_golde
     assert sliced[expected].to_numpy().tolist() == [[2, 3, 3]]
 
 
-def test_a_baseline_gives_wins_losses_and_a_caution_of_its_own():
-    few, many = [0.5] * 48 + [1.0] * 2, [0.5] * 10 + [0.7] * 20 + [0.3] * 20
-    board = leaderboard(scores_of("recall@5", a=[0.5] * 50, b=few, c=many), baseline="a")
-    table = board.table.set_index("run_id")
-    told = ["n_better", "n_worse", "caution"]
-    assert table.loc["b", told].tolist() == [2, 0, True]
-    assert table.loc["c", told].tolist() == [20, 20, False]
-    assert table.loc["a", told].isna().all()
-    pd.testing.assert_frame_equal(rs.Leaderboard.from_json(board.to_json()).table, board.table)
-
-
-def test_words_on_times_are_corrected_with_the_others():
-    rng = np.random.default_rng(10)
-    times = {"base": rng.random(30) + 1}
-    times |= {f"c{n}": times["base"] + rng.choice([-1, 1], 30, p=[0.3, 0.7]) for n in range(4)}
-    board = leaderboard(scores_of("latency_ms", **times), baseline="base")
-    rows = board.table.dropna(subset="p_adjusted")
-    wins = [(times[run_id] > times["base"]).sum() for run_id in rows["run_id"]]
-    expected = holm([binomtest(int(n), 30).pvalue for n in wins])
-    np.testing.assert_allclose(rows["p_adjusted"].to_numpy("float64"), expected, atol=0.02)
-    is_unsure = rows["p_adjusted"].to_numpy("float64") >= 0.05
-    assert set(rows.loc[is_unsure, "verdict"]) <= {"can't tell"}
+def test_a_board_survives_its_json():
+    board = leaderboard(clear(), baseline="low")
+    again = rs.Leaderboard.from_json(board.to_json())
+    pd.testing.assert_frame_equal(again.table, board.table)
+    pd.testing.assert_frame_equal(again.pairs, board.pairs)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
+from ragscore.analysis.extras import score_diff
 from ragscore.analysis.reported import REPORTED_NAMES, check_reported, label_of, reported_scores
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.summary import summarize
@@ -247,8 +247,9 @@ def test_reported_values_compare_without_hits(report):
     worse["metrics"][0]["per_query"] = [["q1", 0.0], ["q2", 0.0], ["q4", 1.0]]
     scores = reported_scores(rs.load_results([report(), report(worse, "today.json")]))
     assert len(scores) == 6
-    row = diff_scores(scores, "nightly", "today").metrics.iloc[0]
-    assert row[["n_better", "n_worse", "n_same", "n", "delta"]].tolist() == [0, 1, 1, 2, -0.25]
+    row = score_diff(scores, "nightly", "today")["rows"][0]
+    names = ["winners", "losers", "unchanged", "delta"]
+    assert [row[name] for name in names] == [0, 1, 1, -0.25]
     summary = summarize(scores, metrics=["recall@10"]).set_index("run_id")
     found = summary.loc["nightly", ["n", "mean", "std", "p95"]].tolist()
     assert found == pytest.approx([3, 0.5, 0.5, 0.95])
@@ -260,16 +261,15 @@ def test_reported_values_compare_without_hits(report):
 def test_movers_of_the_same_size_keep_the_candidates_order(pair):
     scores = rs.score(*pair, ["hit@1", "mrr", "latency_ms"])
     scores.loc[(scores["run_id"] == "b") & (scores.index == "q1"), "latency_ms"] = 0.5
-    diff = diff_scores(scores, "a", "b")
-    changes = diff.largest_changes.groupby("metric", observed=True)
+    rows = {row["metric"]: row for row in score_diff(scores, "a", "b")["rows"]}
+    assert list(rows) == ["hit@1", "mrr", "latency_ms"]
     # mrr: q1 1 -> 1/2, q2 1/4 -> 1, q3 0 -> 1
-    of_mrr = changes.get_group("mrr")[["query_id", "delta"]].to_numpy().tolist()
-    assert of_mrr == [["q3", 1.0], ["q2", 0.75], ["q1", -0.5]]
-    assert changes.get_group("hit@1")["query_id"].tolist() == ["q1", "q2", "q3"]
-    assert diff.metrics["metric"].tolist() == ["hit@1", "mrr", "latency_ms"]
+    of_mrr = [(one["query_id"], one["delta"]) for one in rows["mrr"]["query_changes"]]
+    assert of_mrr == [("q3", 1.0), ("q2", 0.75), ("q1", -0.5)]
+    assert [one["query_id"] for one in rows["hit@1"]["query_changes"]] == ["q1", "q2", "q3"]
     # a lower time is better
-    moved = diff.metrics[["n_better", "n_worse", "n_same"]].to_numpy().tolist()
-    assert moved == [[2, 1, 0], [2, 1, 0], [1, 0, 2]]
+    counts = [[row[name] for name in ("winners", "losers", "unchanged")] for row in rows.values()]
+    assert counts == [[2, 1, 0], [2, 1, 0], [1, 0, 2]]
 
 
 def test_a_diff_of_another_tool_loads(tmp_path):
@@ -281,12 +281,8 @@ def test_a_diff_of_another_tool_loads(tmp_path):
     nothing = {"baseline_mean": None, "delta": None, "winners": 0, "unchanged": 0}
     alone = row | nothing | {"metric": "mrr", "query_changes": []}
     (tmp_path / "diff.json").write_text(json.dumps({"rows": [row, alone]}))
-    diff = ScoreDiff.from_json(tmp_path / "diff.json")
-    found = diff.metrics[["metric", "n", "n_better", "delta"]].fillna(-1).to_numpy().tolist()
-    assert found == [["recall@5", 3, 1, 0.2], ["mrr", 0, 0, -1]]
-    assert diff.largest_changes["query_id"].tolist() == ["q1"]
-    written = json.loads(diff.to_json())["rows"]
-    assert [{key: one[key] for key in row} for one in written] == [row, alone]
+    diff = score_diff(tmp_path / "diff.json")
+    assert diff == {"rows": [row, alone]}
 
 
 @pytest.mark.parametrize(
@@ -294,7 +290,7 @@ def test_a_diff_of_another_tool_loads(tmp_path):
 )
 def test_what_is_no_diff_is_refused(text):
     with refused("diff"):
-        ScoreDiff.from_json(text)
+        score_diff(text)
 
 
 HARNESS = Profile(
@@ -342,7 +338,7 @@ def of_judges(report, *judges):
 @pytest.mark.parametrize("judge", ["a|b", None])
 def test_reports_of_one_judge_are_subtracted_without_a_word(report, judge):
     results = of_judges(report, judge, judge)
-    assert results.score_diff("a", "b").metrics["delta"].tolist() == [0, 0]
+    assert [row["delta"] for row in score_diff(results, "a", "b")["rows"]] == [0, 0]
     assert ("judge_fingerprint" in results.reported_scores()) == (judge is not None)
 
 
@@ -350,20 +346,20 @@ def test_reports_of_different_judges_are_refused_with_both_names(report):
     results = of_judges(report, "gpt|p1", "llama|p1")
     facts = ["a", "gpt|p1", "b", "llama|p1"]
     with refused(*facts, "allow_different=['judge_fingerprint']", field="judge_fingerprint"):
-        results.score_diff("a", "b")
+        score_diff(results, "a", "b")
     # the frame tells by itself, also after frames were joined
     scores = results.reported_scores()
     parts = [scores[scores["run_id"] == run].astype({"run_id": "str"}) for run in ("a", "b")]
     with refused(*facts, field="judge_fingerprint"):
-        diff_scores(pd.concat(parts), "a", "b")
+        score_diff(pd.concat(parts), "a", "b")
     for allowed in (True, ["judge_fingerprint"]):
         with warned(*facts):
-            diff = results.score_diff("a", "b", allow_different=allowed)
-        assert diff.metrics["n"].tolist() == [3, 1]
+            diff = score_diff(results, "a", "b", allow_different=allowed)
+        assert [len(row["query_changes"]) for row in diff["rows"]] == [3, 1]
     with refused("judges", field="allow_different"):
-        results.score_diff("a", "b", allow_different=["judges"])
+        score_diff(results, "a", "b", allow_different=["judges"])
 
 
 def test_a_report_that_names_no_judge_is_warned_of(report):
     with warned("a", "b", "llama"):
-        of_judges(report, None, "llama").score_diff("a", "b")
+        score_diff(of_judges(report, None, "llama"), "a", "b")

@@ -88,7 +88,7 @@ def questions(ev: rs.Evaluation, folder: Path) -> dict[str, Callable[[], Any]]:
         "slices, two columns": lambda: ev.slices(["category", "difficulty"]),
         "print": lambda: repr(ev),
         "HTML": lambda: ev._repr_html_(),
-        "score_diff": lambda: ev.score_diff(*pair),
+        "score_diff": lambda: rs.extras.score_diff(ev, *pair),
         "trend": ev.trend,
         "config_effects": ev.config_effects,
         "refusals": ev.refusals,

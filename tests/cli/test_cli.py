@@ -242,11 +242,11 @@ def test_score_takes_what_cut_texts_mean(capsys, write_golden, write_run):
     assert means == {"": [None, 0], "--unknown miss": [0, 1]}
 
 
-def test_times_are_printed_with_their_percentiles_and_where_n_is_too_small(
+def test_times_are_printed_with_their_percentiles_and_a_dash_where_n_is_too_small(
     write_golden, write_run, capsys
 ):
     golden = write_golden(THREE_QUERIES)
     main(["score", str(golden), str(write_run("a", RUN_A)), "--metric", "latency_ms"])
     header, row = capsys.readouterr().out.splitlines()[:2]
     assert re.match(r"run_id +metric +p50 .* p95 .* mean +n +n_expected$", header.strip())
-    assert re.match(r"a +latency_ms +1 .* 1 .* 1 .* 1 +3 +3$", row.strip())
+    assert re.match(r"a +latency_ms +1 +\[—, —\] +1 +\[1, —\] +1 +3 +3$", row.strip())

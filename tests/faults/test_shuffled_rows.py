@@ -165,7 +165,7 @@ QUESTIONS = {
     "risk": lambda ev: ev.risk_coverage(right="judge_correctness", threshold=0.5),
     "health": lambda ev: ev.golden_health("mrr"),
     "config": lambda ev: ev.config_effects(["mrr"]),
-    "score diff": lambda ev: ev.score_diff("a", "b"),
+    "score diff": lambda ev: pd.DataFrame(rs.extras.score_diff(ev, "a", "b")["rows"]),
     "one query": lambda ev: ev.query("q001"),
     "overlap": lambda ev: ev.results.rank_overlap("a", "b"),
     "latency": lambda ev: ev.results.latency(),

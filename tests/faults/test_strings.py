@@ -272,7 +272,7 @@ def objects(ev, runs, store):
     yield "gate", lambda: ev.compare(*runs).gate()
     yield "losses", lambda: ev.compare(*runs).gate({"hit@5": 0.0})
     yield "leaderboard", lambda: ev.leaderboard(baseline=runs[0])
-    yield "score diff", lambda: ev.score_diff(*runs)
+    yield "score diff", lambda: rs.extras.score_diff(ev, *runs)
     yield "coverage", ev.coverage
     yield "refusals", ev.refusals
     yield "failures", ev.failures
@@ -353,10 +353,10 @@ def figures(ev, runs, metric: str):
     yield lambda: plot.outcomes({metric: 1, **cmp.counts}, *runs)
     yield lambda: plot.ranks(cmp)
     yield lambda: plot.metric_at_k(ev.summary())
-    yield lambda: plot.tradeoff(ev.scores, metric)
-    yield lambda: plot.scores_by_rank(ev.results)
-    yield lambda: plot.refusal_matrix(ev.refusals().table)
-    yield lambda: plot.failure_transitions(ev.failures(), *runs)
+    yield lambda: plot.tradeoff(ev.summary(), metric)
+    yield lambda: ev.plot.scores_by_rank()
+    yield lambda: plot.refusals(ev.refusals().table)
+    yield lambda: plot.failures(ev.failures(), *runs)
     yield lambda: plot.risk_coverage(ev.risk_coverage().curve)
     yield lambda: plot.trend(ev.trend(metric))
     yield lambda: plot.trend(ev.trend("hit@5", by="category"))

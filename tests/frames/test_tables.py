@@ -1,15 +1,19 @@
 """Tables as people see them: HTML, Markdown and text of the same cells."""
 
 import re
+from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
+from browser import CHROMIUM, Browser
+from faults.test_strings import HOSTILE, assert_html, assert_markdown, assert_shown
 
-from ragscore.frames.tables import Badges, Display, Notes, ShownFrame, Table, with_sign
+from ragscore.frames.escaping import visible
+from ragscore.frames.render import shown_interval
+from ragscore.frames.tables import STYLE, Display, Notes, Table, with_sign
 
 FORMS = ("to_html", "to_markdown", "to_text")
-HOSTILE = "<script>alert(1)</script> \\input{x} | [a](http://b) \x1b[2J"
 
 
 def cells(html: str) -> list[list[str]]:
@@ -26,11 +30,37 @@ def test_a_column_of_floats_has_one_number_of_decimals():
     assert cells(table.to_html()) == [["a", "0.450"], ["b", "0.450"]]
 
 
-def test_the_decimals_follow_the_standard_error():
+def test_a_value_and_its_interval_are_one_column_as_precise_as_the_standard_error():
     # a quarter of the interval is .05, whose first digit is the second decimal
     frame = pd.DataFrame({"mean": [0.4512], "low": [0.35], "high": [0.55]})
     assert cells(Table(frame).to_html()) == [["0.45 [0.35, 0.55]"]]
-    assert "| 0.45 | 0.35 | 0.55 |" in Table(frame).to_markdown()
+    lines = ["mean [low, high]", "0.45 [0.35, 0.55]"]
+    assert [line.strip() for line in Table(frame).to_text().splitlines()] == lines
+    assert Table(frame).to_markdown() == f"| {lines[0]} |\n| ---: |\n| {lines[1]} |"
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "shown"),
+    [
+        (0.5, -5.853, 6.853, "0.5 [-5.9, 6.9]"),  # the mean of 0 and 1: t with 1 degree is 12.7
+        (12.5, -50.0, 75.0, "12 [-50, 75]"),
+        (9.6, 2.0, 17.2, "9.6 [2.0, 17.2]"),
+        (0.5, 0.1, 0.9, "0.50 [0.10, 0.90]"),  # shares have two
+        (0.04, 0.004, 0.0801, "0.040 [0.004, 0.080]"),  # leaves out 0
+        (-0.04, -0.08, -0.0004, "-0.0400 [-0.0800, -0.0004]"),
+        (0.04, -0.0004, 0.08, "0.04 [0.00, 0.08]"),  # holds 0
+        (0.5, float("nan"), float("nan"), "0.500"),
+        (1234.5, float("nan"), float("nan"), "1234"),
+    ],
+)
+def test_decimals_below_ten_and_an_interval_without_zero_never_touches_it(value, low, high, shown):
+    assert shown_interval(value, low, high) == shown
+
+
+def test_a_table_of_differences_shows_that_an_interval_leaves_out_zero():
+    frame = pd.DataFrame({"metric": ["ndcg"], "delta": [0.04], "low": [0.004], "high": [0.08]})
+    for form in FORMS:
+        assert "+0.040 [+0.004, +0.080]" in getattr(Table(frame), form)()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -60,39 +90,33 @@ def test_a_query_that_reads_like_a_verdict_stays_as_it_is():
     assert cells(table.to_html()) == [["better", "which is better"]]
 
 
-def test_an_id_is_never_cut_and_may_break_at_its_joints():
-    long = "python/library/asyncio-task.html#asyncio.create_task"
-    html = Table(pd.DataFrame({"id": [long]})).to_html()
-    assert cells(html) == [[long]]
-    assert "python/<wbr>library/<wbr>asyncio-task.<wbr>html#<wbr>asyncio.<wbr>create_task" in html
-    assert "0.41 [0.33, 0.50]" in Table(pd.DataFrame({"of": ["a 0.41 [0.33, 0.50]"]})).to_html()
-    assert (
-        long in Table(pd.DataFrame({"id": [long] * 2, "text": ["many words " * 30] * 2})).to_text()
-    )
-
-
 def test_a_limit_counts_the_rest_and_names_the_way():
     table = Table(pd.DataFrame({"a": range(12)}), limit=10, way=".table")
-    assert table.rest == "2 more rows: .table."
     assert len(cells(table.to_html())) == 10
     for form in FORMS:
         assert "2 more rows: .table." in getattr(table, form)()
 
 
-@pytest.mark.parametrize("place", ["cell", "header", "heading"])
-@pytest.mark.parametrize("form", FORMS)
-def test_hostile_texts_are_shown_and_never_followed(form, place):
-    frame = pd.DataFrame({HOSTILE if place == "header" else "a": [HOSTILE]})
-    table = Table(frame, HOSTILE if place == "heading" else "")
-    text = table.to_html(alone=False) if form == "to_html" else getattr(table, form)()
-    assert "\x1b" not in text
-    if form in ("to_html", "to_markdown"):
-        assert "<script" not in text
-
-
 def test_wide_letters_take_two_columns_of_a_terminal():
     lines = Table(pd.DataFrame({"a": ["漢字", "abcd"], "b": ["x", "y"]})).to_text().splitlines()
     assert lines == ["a     b", "漢字  x", "abcd  y"]
+
+
+def test_intervals_are_drawn_on_one_scale_and_differences_with_their_zero():
+    rows = {"value": [0.2, 0.4], "low": [0.1, 0.3], "high": [0.3, 0.5]}
+    html = Table(pd.DataFrame({"run": ["a", "b"], **rows})).to_html()
+    # from .1 to .5: .2 stands at a quarter
+    assert re.findall('cx="(.*?)"', html) == ["25.0%", "75.0%"]
+    assert html.count("<line") == 2
+    signed = Table(pd.DataFrame(rows).rename(columns={"value": "delta"})).to_html()
+    assert re.findall('cx="(.*?)"', signed) == ["40.0%", "80.0%"] and signed.count("<line") == 4
+    marked = Table(
+        pd.DataFrame({"run": ["a", "b"], "hit@5": ["0.2 [0.1, 0.3] ★", "0.1 [0, 0.5] ≈"]})
+    )
+    assert marked.to_html().count("<circle") == 2
+    # seconds among shares
+    mixed = Table(pd.DataFrame({"of": ["0.2 [0.1, 0.3]", "900 [800, 950]", "0.3 [0.1, 0.3]"]}))
+    assert mixed.to_html().count("<circle") == 2
 
 
 FRAME = pd.DataFrame(
@@ -101,79 +125,127 @@ FRAME = pd.DataFrame(
         "delta": [0.21, -1104.0, np.nan],
         "low": [0.1, -1300.0, np.nan],
         "high": [0.32, -908.0, np.nan],
-        **{f"same_{n}": [n] * 3 for n in range(12)},
+        **{f"column_{n}": [n] * 3 for n in range(8)},
         "last": [1, 2, 3],
         "verdict": ["better", "worse", "can't tell"],
     }
 )
 
 
-def test_eight_columns_are_shown_and_every_other_is_named_in_wide():
-    frame = ShownFrame(FRAME)
-    head, *_, left = repr(frame).splitlines()
-    # three columns of the frame are one, and what is the same in each row goes first
-    assert head.split()[:4] == ["metric", "delta", "[low,", "high]"]
-    assert head.split()[-2:] == ["last", "verdict"] and head.count("same") == 4
-    assert left == "8 more columns in .wide(): same_4, same_5, same_6, same_7, same_8, …"
-    for text in (repr(frame.wide()), frame.wide()._repr_html_()):
-        assert all(name in text for name in FRAME) and ".wide()" not in text
-    assert frame._repr_html_().count("<th ") == 8
+def test_the_first_columns_that_fit_are_shown_with_the_verdict_and_every_other_is_named():
+    head, *_, left = Table(FRAME).to_text().splitlines()
+    # 12, 21 and 14 characters with the spaces between them, and 10 for each other column
+    assert head.split() == [
+        "metric", "delta", "[low,", "high]", *(f"column_{n}" for n in range(5)), "verdict",
+    ]  # fmt: skip
+    assert left == "4 more columns in the frame: column_5, column_6, column_7, last."
+    assert Table(FRAME).to_html().count("<th ") == 8
+    assert Table(FRAME, is_wide=True).to_html().count("<th ") == 12
+    assert "last" in Table(FRAME).to_markdown().splitlines()[0]
 
 
 @pytest.mark.parametrize("width", [40, 100])
 def test_no_line_is_longer_than_the_terminal(width):
     long = FRAME.assign(text="many words " * 30, id="a/" * 30)
-    for shown in (FRAME, long, long[["id", "text", "verdict"]]):
-        lines = Table(shown).to_text(width).splitlines()
-        assert max(map(len, lines)) <= width
-        assert "worse" in "".join(lines)  # a verdict stays
+    for shown in (FRAME, long, long[["id", "text", "verdict"]], long[["text"]]):
+        assert max(map(len, Table(shown).to_text(width).splitlines())) <= width
 
 
-def test_a_frame_computes_with_all_its_columns_and_stays_one_of_ours():
-    frame = ShownFrame(FRAME)
-    assert isinstance(frame, pd.DataFrame) and list(frame) == list(FRAME)
-    part = frame[frame["last"] > 1].sort_values("last", ascending=False)
-    assert part["same_11"].tolist() == [11, 11] and ".wide()" in repr(part)
-    pd.testing.assert_frame_equal(pd.DataFrame(part), FRAME.iloc[[2, 1]])
-    # pandas prints groups of columns
-    groups = ShownFrame(pd.DataFrame({("a", "b"): [1]}))
-    assert repr(groups) == repr(pd.DataFrame(groups))
+def test_a_long_text_loses_its_middle_and_less_where_all_columns_fit_then():
+    long = "python/library/asyncio-task.html#asyncio.create_task"
+    frame = pd.DataFrame({"id": [long], "query": ["?" * 60]})
+    first = Table(frame).to_text().splitlines()[1]
+    assert first.startswith("python/library/asyncio-tas…o.create_task  ???")
+    assert len(first.split()[0]) == 40
+    three = pd.DataFrame({name: [long] for name in "abcd"})
+    assert [len(one) for one in Table(three).to_text().splitlines()[1].split()] == [23, 23, 23, 25]
+    assert cells(Table(frame).to_html()) == [[long, "?" * 60]]
 
 
-class Folded(Display):
-    """A verdict for each subject, a table, and notes that are folded."""
-
-    def _parts(self):
-        told = Badges.of([("retrieval", "better", "+0.2 [0.1, 0.3]"), ("all", "can't tell", "")])
-        return ["Title", told, Table(pd.DataFrame({"a": [1]})), Notes("One.\nTwo <b>.")]
-
-
-def test_notes_fold_and_verdicts_are_badges():
-    assert repr(Folded()) == (
-        "Title\nretrieval  ▲ better      +0.2 [0.1, 0.3]\nall        ○ can't tell\n\n"
-        "a\n1\n\n2 notes: .notes()"
-    )
-    html = Folded()._repr_html_()
-    assert '<p>retrieval <b class="rs-badge rs-good">▲ better</b> +0.2 [0.1, 0.3]</p>' in html
-    notes = "<ul><li>One.</li><li>Two &lt;b&gt;.</li></ul>"
-    assert f"<details><summary>2 notes</summary>{notes}</details>" in html
-    assert "- Two &lt;b>." in Folded().to_markdown()
+def test_a_heading_breaks_at_spaces_and_underscores_and_keeps_its_counts_together():
+    frame = pd.DataFrame({"run": ["a"], "false_refusal, n = 150 / 150": ["0.1"], "": [""]})
+    assert Table(frame).to_text().splitlines() == [
+        "run         false_", "          refusal,", "     n = 150 / 150", "a              0.1",
+    ]  # fmt: skip
 
 
 class Card(Display):
-    """A title, a sentence, two tables and notes."""
+    """A title, a sentence, two tables, a note, and notes that are folded."""
 
     def _parts(self):
         one = pd.DataFrame({"a": [1]})
-        return ["Title", "Sentence.", Table(one), Table(one, "Second"), "A note.\nAnother."]
+        folded = Notes("One.\nTwo <b>.")
+        return ["Title", "Sentence.", Table(one), Table(one, "Second"), "A note.\nAnother.", folded]
 
 
 def test_a_display_begins_with_its_title_in_every_form():
-    assert repr(Card()) == "Title\nSentence.\n\na\n1\n\nSecond\na\n1\n\nA note.\nAnother."
+    assert repr(Card()) == (
+        "Title\nSentence.\n\na\n1\n\nSecond\na\n1\n\nA note.\nAnother.\n\n2 notes: .notes()"
+    )
     assert Card().to_markdown() == (
         "# Title\n\nSentence.\n\n| a |\n| ---: |\n| 1 |\n\n## Second\n\n| a |\n| ---: |\n| 1 |\n\n"
-        "- A note.\n- Another.\n"
+        "A note.\n\nAnother.\n\nOne.\n\nTwo &lt;b>.\n"
     )
-    html = Card()._repr_html_()
+    html = Card().to_html(alone=False)
     assert html.index("<b>Title</b>") < html.index("Sentence.") < html.index("Second")
-    assert "<ul><li>A note.</li><li>Another.</li></ul>" in html
+    assert ">A note.\nAnother.</p><details><summary>2 notes</summary>" in html
+    assert "<style>" not in html
+    assert Card().to_html() == Card()._repr_html_() == f"<style>{STYLE}</style>{html}"
+
+
+class Text(HTMLParser):
+    """The texts of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.feed(page)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_is_shown_whole_and_never_followed(text):
+    class Hostile(Display):
+        def _parts(self):
+            frame = pd.DataFrame({text: [text], "verdict": [text]})
+            return [text, text, Table(frame, text, limit=0), Table(frame, way=text), Notes(text)]
+
+    shown = visible(text)
+    assert_shown(repr(Hostile()))
+    assert_html(Hostile()._repr_html_())
+    assert_markdown(Hostile().to_markdown())
+    found = Text(Hostile().to_html(alone=False)).text
+    assert found.count(shown) >= 7, "title, sentence, heading, two heads, two cells, notes"
+    assert repr(Hostile()).count(shown) >= 2
+
+
+PAGE = """<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<style>table { table-layout: fixed }</style>"""  # as JupyterLab lays tables out
+OVER = """[...document.querySelectorAll("td, th")].filter((cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return range.getBoundingClientRect().right > cell.getBoundingClientRect().right + 1;
+}).map((cell) => cell.textContent)"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+@pytest.mark.parametrize("width", [390, 1200, 1300])
+def test_no_cell_runs_into_the_next_one_and_no_short_name_is_cut(width, tmp_path):
+    times = "p50 11.4 [10.8, 11.8], p95 16.7 [15.1, 20.9], n = 182 / 182"
+    report = pd.DataFrame({"metric": ["latency_ms"], **{f"run_{n}": [times] for n in range(4)}})
+    runs = ["hybrid_rerank", "dense"]
+    means = {f"metric_{n}": ["0.48 [0.42, 0.55] ★", "0.44 [0.37, 0.51] ≈"] for n in range(4)}
+    tables = [Table(report, is_wide=True), Table(pd.DataFrame({"run": runs, **means}))]
+    page = tmp_path / "page.html"
+    page.write_text(PAGE + "".join(one.to_html() for one in tables), encoding="utf-8")
+    with Browser() as browser:
+        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+        browser.send("Emulation.setDeviceMetricsOverride", **size)
+        browser.open(page)
+        assert browser.run(OVER) == []
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        name = 'document.querySelectorAll(".rs-table")[1].querySelector("tbody td")'
+        assert browser.run(f"{name}.getClientRects().length") == 1
+        assert browser.run(f"{name}.offsetHeight") < 60

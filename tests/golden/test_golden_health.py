@@ -99,16 +99,14 @@ def test_the_number_of_queries_needed_is_the_formulas():
     assert needed["n_more"].tolist() == [needed["n_needed"].iloc[0] - 20, 0]
 
 
-def test_the_number_of_queries_a_rate_needs_is_that_of_mcnemars_test():
-    # 6 of 20 differ. To find .5, half of them must: all one way, at least 6 of them for the exact
-    # p (.031). Bin(n, ½) has 6 or more with a chance of .8 from n = 15 on.
+def test_a_rate_needs_six_queries_that_change():
+    # 6 of 20 differ; of fewer than 6 that changed, all one way, the exact p is .0625: 6 / .3 = 20.
+    # To find .1: ((1.96 + .84)² · (.3 − .1²) + 1.96² / 2 · .1²) / .1² = 229.6
     a, b = [0.0] * 4 + [1.0] * 2 + [0.0] * 14, [1.0] * 4 + [0.0] * 2 + [0.0] * 14
     needed = golden_health(
-        scores_of({"A": a, "B": b}), golden_of(20), metric="hit@5", differences=(0.5,)
+        scores_of({"A": a, "B": b}), golden_of(20), metric="hit@5", differences=(0.1, 0.5)
     ).needed
-    chance = [stats.binom.sf(5, n, 0.5) for n in (14, 15)]
-    assert chance[0] < 0.8 <= chance[1]
-    assert needed["n_needed"].tolist() == [15] and np.isinf(needed["mde"].iloc[0])
+    assert needed["n_needed"].tolist() == [230, 20]
 
 
 def test_two_equal_runs_need_nobody_knows_how_many_queries():

@@ -202,10 +202,8 @@ def test_means_heed_paraphrases_and_slices(world):
     table = judged.corrected_means(asked, random=True).set_index("run_id")
     is_labelled = pd.Index([f"q{n:03}" for n in range(N)]).isin(asked["query_id"])
     groups = np.arange(N) // 2
-    expected = ppi_mean(
-        judge["a"][is_labelled], people["a"][is_labelled], judge["a"][~is_labelled], bounds=(0, 5),
-        groups=np.concatenate([groups[is_labelled], groups[~is_labelled]]),
-    )  # fmt: skip
+    labels_of_a = np.where(is_labelled, people["a"], np.nan)
+    expected = ppi_mean(judge["a"], labels_of_a, bounds=(0, 5), groups=groups)
     assert table.loc["a", ["mean", "low", "high"]].tolist() == pytest.approx(
         [expected.value, expected.low, expected.high]
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import ragscore
+from ragscore import plot
 from ragscore.cli import make_parser
 from ragscore.frames.kinds import KINDS
 from ragscore.frames.verbs import Accessor, Verb
@@ -75,14 +76,12 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "comparison": (
         "Comparisons",
-        "What `ev.compare`, `ev.question` and `ev.score_diff` return.",
+        "What `ev.compare` returns.",
         {
             "": [
                 "Comparison",
-                "analysis.comparison.question.Question",
                 "analysis.comparison.gate.Gate",
                 "analysis.slices.SliceComparison",
-                "analysis.comparison.score_diff.ScoreDiff",
             ]
         },
     ),
@@ -148,15 +147,12 @@ NAMESPACES = (
 CONSTANTS = {
     "match.Rule": "A matching rule: a function of hits and targets. It returns the row positions of"
     " those that match, as columns `hit` and `target`.",
-    "plot.PALETTE": "The colours of pictures, which differ in grey prints, too.",
+    "plot.theme": "The look of pictures as parameters of matplotlib, for pictures of your own.",
     "stats.ALPHA": "The share of false claims that a set of verdicts allows.",
     "stats.DIRECTIONS": "Direction of better values -> the words for a gain and a loss.",
-    "stats.LEAST_LABELS": "The fewest labels by which a judge's mean is corrected.",
     "stats.MIXED": "The word where primary metrics of one aspect contradict each other.",
     "stats.NORMAL_FROM": "Queries, or groups of them, a side from which tests go by their normal"
     " limit and means by t.",
-    "stats.NO_WORSE": "The word where a loss beyond the margin is ruled out.",
-    "stats.SAME": "The word where any difference beyond the margin is ruled out.",
     "stats.UNSURE": "The word where nothing is decided.",
     "stats.WORDS": "The words of verdicts, the best first; those of metrics without a declared"
     " direction come last.",
@@ -278,16 +274,14 @@ def api_pages() -> str:
 
 def pictures_of(cls: Any) -> list[str]:
     """Return the directive that describes `plot`, whose methods are functions of `rs.plot`."""
-    usual, *others = (draw.__name__ for draw in cls.plot.pictures)
-    text = [
-        "   .. py:method:: plot(...)",
-        "",
-        f"      Draw the usual picture: :func:`~ragscore.plot.{usual}` with what the object knows.",
-    ]
-    if others:
-        links = ", ".join(f":func:`plot.{name}() <ragscore.plot.{name}>`" for name in others)
-        text += ["", f"      Others: {links}."]
-    return text
+    usual, *others = (
+        f":func:`plot.{draw.__name__}() <ragscore.plot.{draw.__name__}>`"
+        if draw.__name__ in plot.__all__
+        else f"``plot.{draw.__name__}()``"
+        for draw in cls.plot.pictures
+    )
+    text = ["   .. py:method:: plot(...)", "", f"      Draw the usual picture: {usual}."]
+    return text + ["", f"      Others: {', '.join(others)}."] * bool(others)
 
 
 # -- metrics.md --

@@ -1,6 +1,5 @@
 """The top of a report: which queries are read first, verdicts in words, and what isn't told."""
 
-import io
 import re
 from urllib.parse import unquote
 
@@ -169,28 +168,6 @@ def test_a_smaller_svg_keeps_its_texts_and_drops_what_nothing_shows():
         '<path id="mabc" d="M 0.1 2 L -3 4" clip-path="url(#p1)"/>'
         '<text style="font-size: 10px; x: y">0.123456 &lt;a b="1.23456"&gt;</text></g></svg>'
     )
-
-
-def test_a_figure_looks_as_if_saved_tight():
-    import matplotlib.pyplot as plt
-
-    def draw():
-        axes = plt.subplots()[1]  # as a picture is that has been laid out
-        axes.plot([1, 5], [0.2, 0.7], label="a name beside the axes")
-        axes.set_ylabel("share")
-        axes.legend(bbox_to_anchor=(1.01, 1), loc="upper left")
-        return axes
-
-    style = {"svg.hashsalt": "ragscore", "svg.fonttype": "none", "figure.dpi": 72}
-    with plt.style.context(["default", style]):
-        figure, saved = draw().figure, io.StringIO()
-        figure.savefig(saved, format="svg", bbox_inches="tight", metadata={"Date": None})
-        plt.close(figure)
-    found = unquote(image("", draw).partition("svg+xml,")[2].partition('"')[0])
-    # ids of clips come from places to the last digit
-    told = [re.sub(r"\bp[0-9a-f]{10}\b|-0(?![\d.])", "0", one)
-            for one in (found, compact_svg(saved.getvalue()))]  # fmt: skip
-    assert told[0] == told[1]
 
 
 def test_a_figure_is_data_of_known_size_with_its_texts():

@@ -29,11 +29,10 @@ NAN, NUMBERS = float("nan"), (bool, int, float, np.number, np.bool_)
 SUMMARY = "mean low high n n_expected n_failed n_missing sum std min p50 p95 max"
 DELTAS = (
     "baseline candidate delta low high p verdict is_primary n_better n_worse n_same n "
-    "n_expected_baseline n_expected_candidate delta_pct mde p50_baseline p50_candidate p50_delta "
-    "p50_low p50_high p95_baseline p95_candidate"
+    "n_expected_baseline n_expected_candidate detectable"
 )
 OUTCOMES = "outcome rank_baseline rank_candidate n_gained n_lost gained lost"
-STANDING = "rank mean low high p50 n n_expected is_tied_with_best"
+STANDING = "rank mean low high p50 n n_expected mark"
 TREND = "position mean low high p50 n n_expected is_reported band_low band_high in_band"
 
 
@@ -156,14 +155,18 @@ def of_all_runs(name: str, ev: rs.Evaluation, at: str = "") -> Iterator[pd.DataF
     summary = ev.summary()
     yield from table(f"{name}: summary", _at(summary, at), SUMMARY, run="run_id", metric="metric")
     board = ev.leaderboard()
+    is_mean = board.table["statistic"].eq("mean")
+    ranked = board.table.assign(
+        mean=board.table["value"].where(is_mean), p50=board.table["value"].mask(is_mean)
+    )
     yield from table(
-        f"{name}: leaderboard", _at(board.table, at), STANDING, run="run_id", metric="metric"
+        f"{name}: leaderboard", _at(ranked, at), STANDING, run="run_id", metric="metric"
     )
     pairs = board.pairs.assign(
         pair=at + board.pairs["run_baseline"].astype("str")
         + ".." + board.pairs["run_candidate"].astype("str")
     )  # fmt: skip
-    yield from table(f"{name}: pairs", pairs, "delta p is_tied", run="pair", metric="metric")
+    yield from table(f"{name}: pairs", pairs, "delta verdict", run="pair", metric="metric")
     if "difficulty" in ev.golden.queries:
         metrics = ["hit@5", "mrr@10"]
         by = ev.summary(metrics, by="difficulty")

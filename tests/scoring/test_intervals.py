@@ -17,9 +17,10 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED
 from ragscore.scoring.summary import summarize
-from ragscore.stats import bootstrap_t_interval, interval_of_means, standard_error, wilson_interval
+from ragscore.stats import mean_interval, wilson_interval
+from ragscore.stats.bootstrap import bootstrap_t_interval
 from ragscore.stats.grouped import Grouping, statistics
-from ragscore.stats.moments import NORMAL_FROM
+from ragscore.stats.moments import NORMAL_FROM, standard_error
 from tests.messages import refused
 
 
@@ -66,7 +67,7 @@ def test_a_rate_of_paraphrases_has_the_interval_of_its_groups(paraphrased):
     # variance of the mean: s²/n = (4/15)/6 for single queries; for groups 3/2 · Σ(sum of
     # deviations)² / 6² = 3/2 · (8/3)/36
     effect = (1.5 * (8 / 3) / 36) / (4 / 15 / 6) * (t.ppf(0.975, 2) / t.ppf(0.975, 5)) ** 2
-    low, high = wilson_interval(np.array([4 / 6]), np.array([6.0]), design_effect=effect)
+    low, high = wilson_interval(np.array([4 / 6]), np.array([6 / effect]))
     assert clustered == pytest.approx([low[0], high[0]], abs=1e-12)
     alone = bounds(summarize(scores, paraphrased, metrics=["hit@1"], cluster=None))
     assert (
@@ -79,7 +80,7 @@ def test_a_rate_of_paraphrases_has_the_interval_of_its_groups(paraphrased):
 def test_queries_cluster_by_any_column_of_the_golden_set(paraphrased):
     scores = scores_of(paraphrased, mrr=[1, 0.5, 0.2, 0.25, 0.5, 0])
     found = bounds(summarize(scores, paraphrased, cluster="category"))
-    expected = interval_of_means(
+    expected = mean_interval(
         scores[["mrr"]].to_numpy(), "bounded", groups=np.array([0, 0, 1, 1, 1, 2])
     )
     assert found == pytest.approx([expected[0][0], expected[1][0]], abs=1e-12)

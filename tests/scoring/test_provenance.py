@@ -322,11 +322,12 @@ def test_differences_of_scores_by_different_judges_are_refused_as_comparisons_ar
     results, golden = both(pair, judge="n")
     ev = rs.evaluate(results, golden, ["hit@1", "faithfulness"])
     with refused("m:p1:0", "n:p1:0", field="judge_fingerprint"):
-        ev.score_diff("a", "b")
+        rs.extras.score_diff(ev, "a", "b")
     with warned("judge_fingerprint", "m:p1:0", "n:p1:0"):
-        diff = ev.score_diff("a", "b", allow_different="judge_fingerprint")
-    assert diff.metrics["metric"].tolist() == ["hit@1", "faithfulness"]
-    rs.evaluate(results, golden, ["hit@1"]).score_diff("a", "b")  # nothing judged is subtracted
+        diff = rs.extras.score_diff(ev, "a", "b", allow_different="judge_fingerprint")
+    assert [row["metric"] for row in diff["rows"]] == ["hit@1", "faithfulness"]
+    # nothing judged is subtracted
+    rs.extras.score_diff(rs.evaluate(results, golden, ["hit@1"]), "a", "b")
 
 
 def test_a_judge_that_one_run_does_not_state_is_warned_of(pair):
@@ -337,4 +338,4 @@ def test_a_judge_that_one_run_does_not_state_is_warned_of(pair):
         replace(results, judgments=judgments.assign(judge=silent)), golden, ["faithfulness"]
     )
     with warned("faithfulness"):
-        ev.score_diff("a", "b")
+        rs.extras.score_diff(ev, "a", "b")

@@ -11,13 +11,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.stats import (
-    Agreement,
-    cohen_kappa,
-    gwet_ac1,
-    krippendorff_alpha,
-    weighted_kappa,
-)
+from ragscore.stats import cohen_kappa, gwet_ac1, krippendorff_alpha, weighted_kappa
+from ragscore.stats.agreement import Agreement
 
 Codes = npt.NDArray[np.int64]
 
@@ -70,12 +65,12 @@ def true_agreement(name: str, error: float) -> float:
     """The coefficient over so many topics that it hardly varies."""
     coefficient, scale = COEFFICIENTS[name]
     first, second, _ = drawn(np.random.default_rng(1), MANY, 10, error, scale)
-    return coefficient(first, second, iterations=1).value
+    return coefficient(first, second).value
 
 
 def coverage(
     name: str, error: float, draws: int = 1_000, seed: int = 0, topics: int = TOPICS,
-    pairs: int = PAIRS, iterations: int = 200,
+    pairs: int = PAIRS,
 ) -> Coverage:  # fmt: skip
     """Coverage of a coefficient's intervals over random topics.
 
@@ -85,17 +80,12 @@ def coverage(
         A key of COEFFICIENTS.
     error
         Of either judge, see ERRORS.
-    iterations
-        Resamples behind the intervals that take pairs as independent.
     """
     rng, true = np.random.default_rng(seed), true_agreement(name, error)
     coefficient, scale = COEFFICIENTS[name]
     held = []
     for _ in range(draws):
         first, second, topic = drawn(rng, topics, pairs, error, scale)
-        found = (
-            coefficient(first, second, groups=topic),
-            coefficient(first, second, iterations=iterations),
-        )
+        found = coefficient(first, second, groups=topic), coefficient(first, second)
         held.append([one.low <= true <= one.high for one in found])
     return Coverage(*np.mean(held, axis=0).tolist())

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from ragscore.stats import LEAST_LABELS, interval_of_differences, ppi_difference
+from ragscore.stats import paired_interval, ppi_difference
+from ragscore.stats.ppi import LEAST_LABELS
 
 Values = npt.NDArray[np.float64]
 
@@ -106,7 +107,7 @@ def coverage(
         )
         of_judge, of_labels = (
             np.ravel(
-                interval_of_differences(
+                paired_interval(
                     values, "bounded", bounds=(0, width),
                     groups=None if clusters is None else clusters[rows],
                 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragscore.stats import cosine
+from ragscore.stats.similarity import cosine
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
-from ragscore.stats import (
-    count_moves,
-    interval_of_differences,
-    mcnemar_p,
-    paired_p,
-    sign_flip_p,
-    tango_interval,
-)
+from ragscore.stats import mcnemar_p, paired_interval, sign_flip_p, tango_interval
+from ragscore.stats.paired import alike_units, count_moves, paired_p, welch
 
 DIFFERENCES = st.lists(st.integers(-4, 4).map(lambda value: value / 4), min_size=1, max_size=24)
 LONG_DIFFERENCES = st.lists(
@@ -141,12 +135,12 @@ def test_nothing_moved_leaves_open_what_was_not_seen():
 
 def test_the_interval_of_a_0_1_metric_is_tangos_and_of_averaged_repeats_students():
     differences = np.repeat([1.0, -1, 0, np.nan], [6, 16, 139, 5])
-    assert np.ravel(interval_of_differences(differences, "binary")) == pytest.approx(
+    assert np.ravel(paired_interval(differences, "binary")) == pytest.approx(
         np.ravel(tango_interval(6, 16, 161))
     )
     halves = differences[:-5] / 2
     expected = stats.ttest_1samp(halves, 0).confidence_interval()
-    assert np.ravel(interval_of_differences(halves, "binary")) == pytest.approx(
+    assert np.ravel(paired_interval(halves, "binary")) == pytest.approx(
         (expected.low, expected.high)
     )
 
@@ -231,17 +225,75 @@ def test_rounding_in_a_difference_is_no_difference():
     assert sign_flip_p(noisy)[0] == sign_flip_p([0.5, 0.5, -0.25])[0] == 0.5
 
 
-def test_the_default_test_is_mcnemar_for_0_1_metrics_and_sign_flips_else():
-    differences = np.repeat([1.0, -1, 0, np.nan], [6, 16, 139, 5])
-    assert paired_p(differences, "binary")[0] == mcnemar_p(6, 16)
-    assert paired_p(differences, "bounded")[0] == sign_flip_p(differences)[0]
-    # averaged repeats
-    assert paired_p(differences / 2, "binary")[0] == sign_flip_p(differences / 2)[0]
-    groups = np.arange(166) // 2
-    assert (
-        paired_p(differences, "binary", groups=groups)[0]
-        == sign_flip_p(differences, groups=groups)[0]
+CASES = st.tuples(
+    st.lists(st.sampled_from([0, 0.25, 0.5, 1.0, -0.25, -1.0, np.nan]), min_size=2, max_size=40),
+    st.sampled_from(["binary", "bounded", "other"]),
+    st.sampled_from([None, 2, 7]),
+)
+
+
+@given(CASES, st.sampled_from([0.8, 0.95, 0.99]))
+def test_p_is_below_the_level_just_where_the_interval_leaves_out_0(case, confidence):
+    differences, kind, size = case
+    if kind == "binary":
+        differences = np.fix(differences)
+    groups = None if size is None else np.arange(len(differences)) // size
+    (low,), (high,) = paired_interval(differences, kind, groups=groups, confidence=confidence)
+    p = paired_p(differences, kind, groups=groups)[0]
+    assert np.isnan(low) == np.isnan(p)
+    if abs(p - (1 - confidence)) > 1e-9:
+        assert (p < 1 - confidence) == (low > 0 or high < 0)
+
+
+def test_p_of_0_1_metrics_is_mcnemars_without_a_correction():
+    # 6 and 16: z = 10 / √22 = 2.132, whose two tails hold .0330
+    assert paired_p(np.repeat([1.0, -1, 0], [6, 16, 139]), "binary") == pytest.approx(
+        [0.0330], abs=5e-5
     )
+
+
+def test_a_large_cluster_counts_for_what_the_mean_owes_to_it():
+    # of 100 and ten of 5 queries: (150)² / (100² + 10 · 5²) = 2.2 clusters of one size
+    groups = np.append(np.zeros(100, dtype=int), 1 + np.arange(50) // 5)
+    values = np.ones((150, 1))
+    assert alike_units(values, groups) == pytest.approx([150**2 / (100**2 + 250)])
+    assert alike_units(values, np.arange(150) // 5).tolist() == [30]
+    assert alike_units(values, None).tolist() == [150]
+
+
+def test_0_1_metrics_in_pairs_of_copies_have_tangos_interval_of_half_as_many():
+    # Of 161 pairs of copies the variance of the mean is (2·161 − 1) / (161 − 1) times that of 322
+    # single queries; t has 160 degrees of freedom.
+    differences, groups = np.repeat([1.0, -1, 0], [12, 32, 278]), np.arange(322) // 2
+    expected = tango_interval(*np.array([12, 32, 322]) * 160 / 321, freedom=160)
+    assert np.ravel(paired_interval(differences, "binary", groups=groups)) == pytest.approx(
+        np.ravel(expected)
+    )
+    p = paired_p(differences, "binary", groups=groups)
+    assert p == pytest.approx(2 * stats.t.sf(20 / np.sqrt(44 * 321 / 160), 160))
+
+
+@pytest.mark.parametrize(("kind", "size"), [("binary", 5), ("bounded", 1), ("bounded", 5)])
+def test_three_equal_differences_are_no_evidence_and_four_are(kind, size):
+    # as of signs: 4 / √4 = 2 lies beyond 1.96, and 3 / √3 does not
+    for n in range(1, 8):
+        (low,), (high,) = paired_interval(
+            np.ones(n * size), kind, groups=np.arange(n * size) // size
+        )
+        assert (low > 0) == (n > 3) and high == 1
+
+
+def test_a_slice_is_compared_with_the_rest_as_welch_does():
+    rng = np.random.default_rng(0)
+    values, inside = rng.normal(0, 1, 50), np.arange(50) < 20
+    delta, low, high, p = welch(values, inside)
+    theirs = stats.ttest_ind(values[:20], values[20:], equal_var=False)
+    ends = theirs.confidence_interval()
+    assert delta == pytest.approx(values[:20].mean() - values[20:].mean())
+    assert p == pytest.approx(theirs.pvalue)
+    assert [low[0], high[0]] == pytest.approx([ends.low, ends.high])
+    assert np.isnan(welch(np.ones(50), inside)[3]).all()
+    assert np.isnan(welch(values, np.arange(50) < 1)[3]).all()
 
 
 def test_moves_are_counted_by_column():

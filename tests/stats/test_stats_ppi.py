@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from stats.ppi_differences import coverage
 
-from ragscore.stats import interval_of_means, ppi_difference, ppi_mean
+from ragscore.stats import mean_interval, ppi_difference, ppi_mean
 from tests.messages import refused
 
 VALUES = st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=2, max_size=20)
@@ -24,13 +24,20 @@ def judged(n, n_others, rng, error=0.1, bias=0.1):
     labels = (rng.random(n + n_others) < 0.7).astype(float)
     wrong = rng.random(n + n_others) < np.where(labels == 1, error, error + bias)
     predictions = np.where(wrong, 1 - labels, labels)
-    return predictions[:n], labels[:n], predictions[n:]
+    return predictions, np.where(np.arange(n + n_others) < n, labels, np.nan)
+
+
+def partly(pairs, others):
+    """Predictions and labels of labelled items, then of items without a label."""
+    f, y = np.array(pairs).T
+    return np.append(f, others), np.append(y, np.full(len(others), np.nan))
 
 
 def test_the_corrected_mean_by_hand():
     # f 1 0 1 0, y 1 0 0 0, others 1 1 0 1: Cov = 1/6, Var f of all eight = 15/56 (mean 5/8), λ =
     # 1/6 / (2 · 15/56) = 14/45
-    found = ppi_mean([1, 0, 1, 0], [1, 0, 0, 0], [1, 1, 0, 1])
+    nan = np.nan
+    found = ppi_mean([1, 0, 1, 0, 1, 1, 0, 1], [1, 0, 0, 0, nan, nan, nan, nan])
     assert found.weight == pytest.approx(14 / 45, abs=1e-12) and found.value == pytest.approx(
         0.25 + 14 / 45 * (0.75 - 0.5), abs=1e-12
     )
@@ -45,8 +52,8 @@ def test_the_corrected_mean_by_hand():
 
 @given(VALUES, OTHERS)
 def test_without_weight_it_is_the_mean_of_the_labels_with_students_interval(pairs, others):
-    f, y = np.array(pairs).T
-    found = ppi_mean(f, y, others, weight=0)
+    y = np.array(pairs)[:, 1]
+    found = ppi_mean(*partly(pairs, others), weight=0)
     assert found.value == pytest.approx(y.mean(), abs=1e-9)
     if np.ptp(y) > 1e-3:
         expected = stats.ttest_1samp(y, 0).confidence_interval()
@@ -58,7 +65,7 @@ def test_without_weight_it_is_the_mean_of_the_labels_with_students_interval(pair
 @given(VALUES, OTHERS)
 def test_with_full_weight_it_is_plain_prediction_powered_inference(pairs, others):
     f, y = np.array(pairs).T
-    found = ppi_mean(f, y, others, weight=1)
+    found = ppi_mean(*partly(pairs, others), weight=1)
     assert found.value == pytest.approx(np.mean(others) + (y - f).mean(), abs=1e-9)
     assert found.error**2 == pytest.approx(
         np.var(others, ddof=1) / len(others) + (y - f).var(ddof=1) / len(y), abs=1e-9
@@ -66,18 +73,18 @@ def test_with_full_weight_it_is_plain_prediction_powered_inference(pairs, others
 
 
 def test_with_full_weight_the_interval_is_welchs():
-    f, y, others = judged(30, 70, np.random.default_rng(0))
-    found = ppi_mean(f, y, others, weight=1)
-    expected = stats.ttest_ind(others, f - y, equal_var=False).confidence_interval()
+    f, y = judged(30, 70, np.random.default_rng(0))
+    found = ppi_mean(f, y, weight=1)
+    expected = stats.ttest_ind(f[30:], (f - y)[:30], equal_var=False).confidence_interval()
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 def test_the_weight_makes_the_error_least():
-    f, y, others = judged(100, 400, np.random.default_rng(1))
-    found = ppi_mean(f, y, others)
-    errors = [ppi_mean(f, y, others, weight=weight).error for weight in np.linspace(0, 1, 201)]
+    f, y = judged(100, 400, np.random.default_rng(1))
+    found = ppi_mean(f, y)
+    errors = [ppi_mean(f, y, weight=weight).error for weight in np.linspace(0, 1, 201)]
     # it takes the variance of all predictions, and one disagreement more
-    more = (found.weight * np.abs(y - f).max() / 100) ** 2
+    more = (found.weight * np.nanmax(np.abs(y - f)) / 100) ** 2
     assert 0 < found.weight < 1
     assert np.sqrt(found.error**2 - more) == pytest.approx(min(errors), rel=5e-3)
     assert found.effective_n > 150  # 100 labels and the judge are worth more than 150 labels
@@ -86,32 +93,30 @@ def test_the_weight_makes_the_error_least():
 def test_predictions_that_say_nothing_get_no_weight():
     rng = np.random.default_rng(0)
     y = rng.random(40)
-    assert (
-        ppi_mean(np.ones(40), y, np.ones(100)).weight == 0
-        and ppi_mean(-y, y, -rng.random(100)).weight == 0
-    )
-    assert ppi_mean(y, y, []).value == ppi_mean(y, y, [0.5]).value == pytest.approx(y.mean())
+    labels = np.append(y, np.full(100, np.nan))
+    for f in (np.ones(140), np.append(-y, -rng.random(100))):
+        assert ppi_mean(f, labels).weight == 0
+    assert ppi_mean(y, y).value == pytest.approx(y.mean())
+    assert ppi_mean(np.append(y, 0.5), labels[:41]).value == pytest.approx(y.mean())
 
 
-def test_items_without_a_label_or_a_prediction_are_left_out():
-    f, y, others = judged(40, 60, np.random.default_rng(2))
-    assert ppi_mean([*f, 1, np.nan], [*y, np.nan, 1], [*others, np.nan]) == ppi_mean(f, y, others)
-    nothing = ppi_mean([np.nan], [1], [0.5, 0.6])
+def test_items_without_a_prediction_are_left_out_and_nothing_is_labelled_by_nobody():
+    f, y = judged(40, 60, np.random.default_rng(2))
+    assert ppi_mean([*f, np.nan, np.nan], [*y, 1, np.nan]) == ppi_mean(f, y)
+    nothing = ppi_mean([np.nan, 0.5, 0.6], [1, np.nan, np.nan])
     assert np.isnan(
         [nothing.value, nothing.low, nothing.high, nothing.error, nothing.weight]
     ).all() and (nothing.n, nothing.n_unlabelled) == (0, 2)
 
 
 def test_equal_labels_are_no_certainty():
-    f, others = np.tile([0.9, 1.0], 20), np.random.default_rng(0).random(100)
-    plain, bounded = (
-        ppi_mean(f, np.ones(40), others),
-        ppi_mean(f, np.ones(40), others, bounds=(0, 1)),
-    )
+    pairs = np.column_stack([np.tile([0.9, 1.0], 20), np.ones(40)])
+    f, y = partly(pairs, np.random.default_rng(0).random(100))
+    plain, bounded = ppi_mean(f, y), ppi_mean(f, y, bounds=(0, 1))
     assert plain.value == 1 and np.isnan(plain.low) and np.isnan(plain.high)
     assert (
         bounded.high == 1
-        and bounded.low == pytest.approx(interval_of_means(np.ones(40), "bounded")[0][0])
+        and bounded.low == pytest.approx(mean_interval(np.ones(40), "bounded")[0][0])
         and bounded.low < 0.93
     )
 
@@ -119,23 +124,22 @@ def test_equal_labels_are_no_certainty():
 @given(VALUES, OTHERS)
 @example([(0.0, 5.0), (-4.0, 0.0)], [0.0, 0.0, 2.0])  # the corrected mean is 5.17
 def test_with_bounds_the_interval_lies_within_them(pairs, others):
-    f, y = np.array(pairs).T
-    found = ppi_mean(f, y, others, bounds=(-5, 5))
+    found = ppi_mean(*partly(pairs, others), bounds=(-5, 5))
     assert -5 - 1e-9 <= found.low < found.high <= 5 + 1e-9
 
 
 def test_one_label_has_no_interval_without_bounds():
-    found = ppi_mean([1.0], [0.0], [1, 0, 1])
+    found = ppi_mean([1.0, 1, 0, 1], [0.0, np.nan, np.nan, np.nan])
     assert found.value == 0 and found.weight == 0 and np.isnan(found.low) and np.isnan(found.error)
 
 
 def test_what_doesnt_fit_is_refused():
     with refused(2, 1, field="labels"):
-        ppi_mean([1, 0], [1], [1, 0])
+        ppi_mean([1, 0], [1])
     with refused(1.5, 0, 1, field="weight"):
-        ppi_mean([1, 0], [1, 0], [1, 0], weight=1.5)
+        ppi_mean([1, 0], [1, 0], weight=1.5)
     with refused("0 to 4", "0 to 1", field="labels"):
-        ppi_mean([1, 0], [4, 0], [1, 0], bounds=(0, 1))
+        ppi_mean([1, 0], [4, 0], bounds=(0, 1))
 
 
 def test_intervals_hold_the_true_rate_and_are_narrower_than_those_of_the_labels():
@@ -221,19 +225,6 @@ def test_corrected_differences_follow_the_formula_with_groups_and_without(rows, 
         assert -10 <= found.low <= found.high <= 10
 
 
-@given(DIFFERENCES)
-def test_groups_of_one_are_no_groups(rows):
-    f = [float(row[0]) for row in rows]
-    y = [np.nan if row[1] is None else float(row[1]) for row in rows]
-    alone = ppi_difference(f, y)
-    for groups in (np.full(len(f), -1), np.arange(len(f))):
-        found = ppi_difference(f, y, groups=groups)
-        assert (found.value, found.weight) == (alone.value, alone.weight)
-        assert found.error == pytest.approx(alone.error) and found.low == pytest.approx(
-            alone.low, nan_ok=True
-        )
-
-
 def test_labels_that_never_differ_are_no_certainty():
     judge = np.tile([0.0, 1, 0, -1], 50)
     labels = np.where(np.arange(200) < 40, 0.0, np.nan)
@@ -265,6 +256,6 @@ def test_few_labels_that_meet_no_error_of_the_judge_claim_no_more_than_they_know
         y = (draw.random(1_000) < 0.6).astype(float)
         f = np.where((y == 1) & (draw.random(1_000) < 0.025 / 0.6), 0.0, y)
         own = draw.permutation(1_000)[:n]
-        found = ppi_mean(f[own], y[own], np.delete(f, own), bounds=(0, 1))
+        found = ppi_mean(f, np.where(np.isin(np.arange(1_000), own), y, np.nan), bounds=(0, 1))
         held += found.low <= 0.6 <= found.high
     assert held / draws > 0.94

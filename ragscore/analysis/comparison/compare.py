@@ -15,18 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.analysis.comparison.align import align, expected_in
-from ragscore.analysis.comparison.deltas import (
-    as_alone,
-    at_worst,
-    check_margins,
-    count_flips,
-    flip_moves,
-    jointly_tested,
-    judge_aspects,
-    of_points,
-    paired_deltas,
-    tail_columns,
-)
+from ragscore.analysis.comparison.changes import flips, largest_changes
+from ragscore.analysis.comparison.deltas import aspects, level_together, paired_deltas, tails
 from ragscore.analysis.comparison.invariants import (
     config_diff,
     equal,
@@ -36,8 +26,6 @@ from ragscore.analysis.comparison.invariants import (
     profile_invariants,
 )
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.question import Question, closer_look, widened
-from ragscore.analysis.comparison.score_diff import answer_flips, largest_changes
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
@@ -45,7 +33,7 @@ from ragscore.frames.errors import nearest, unsaid
 from ragscore.scoring.applicability import RowFacts
 from ragscore.scoring.calls import in_turns, read_calls, with_each_kept
 from ragscore.scoring.grading import grade_hits, level_rule
-from ragscore.scoring.intervals import clusters_text, query_clusters
+from ragscore.scoring.intervals import Groups, clusters_text, query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import (
@@ -56,17 +44,18 @@ from ragscore.scoring.policies import (
     resolve_policies,
     with_hits_kept,
 )
-from ragscore.scoring.primary import REFUSALS, primary_of
+from ragscore.scoring.primary import primary_of
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS, Rule, targets_by_level
 from ragscore.scoring.score import score
 from ragscore.scoring.turns import with_turns
 from ragscore.scoring.value_states import chosen_columns, metric_columns
+from ragscore.stats.verdicts import overall_word
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
 RANKS = ["rank_baseline", "rank_candidate"]
-READ_FIRST = ["metric", "baseline", "candidate", "delta", "low", "high", "p_adjusted", "verdict"]
+READ_FIRST = ["metric", "baseline", "candidate", "delta", "low", "high", "verdict"]
 CAUSES = {"chunker": "chunker_version", "embedding": "embedding", "prompt": "prompt", "k": "k"}
 """Known cause of a rank change -> part of the config key's or invariant's name that shows it."""
 
@@ -83,14 +72,13 @@ def compare_runs(
     profile: str | Profile | None = None,
     strict_chunker_version: bool = False,
     cluster: str | None = "group",
-    margins: dict[str, float] | None = None,
-    tie_margins: dict[str, float] | None = None,
-    primary: Sequence[str] | str | None = None,
+    primary: Sequence[str] | None = None,
     vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
     policies: Policies | None = None,
     declared: Declarations = NOTHING_DECLARED,
-    asked: list[Question] | None = None,
+    level: float | None = None,
+    among: tuple[int, float] | None = None,
     **fields: Any,
 ) -> Comparison:
     """Compare two runs query by query, on the queries both have.
@@ -113,17 +101,10 @@ def compare_runs(
         Refuse to compare runs of different chunkers instead of falling back to spans or documents.
     cluster
         The column of `golden.queries` whose equal values make queries depend on each other
-        (paraphrases, a source, a conversation): they change sign together in tests, and intervals
-        allow for it. None: every query stands alone.
-    margins
-        Metric -> largest difference that doesn't matter; the verdict can then be "same within
-        margin" or "no worse than margin".
+        (paraphrases, a source, a conversation): intervals allow for it. None: every query stands
+        alone.
     primary
-        The metrics that decide, as for `rs.evaluate`. Where none of them is compared, all that are
-        compared decide.
-    tie_margins
-        Metric -> largest difference at which a query counts as the same, such as the difference
-        between repeats of one system. By default none.
+        The metrics that decide; by default those that are named, else those of the scores.
     vary
         Config keys that are meant to differ (a key that holds others stands for all of them).
         `config_diff` then has a column `declared`, and a warning names other keys that differ.
@@ -136,9 +117,11 @@ def compare_runs(
         component judge_fingerprint, and golden.
     declared
         What is declared of columns of your own among the scores.
-    asked
-        What is asked of these and other runs (`questions_of`): verdicts are corrected for all of
-        it. None: of these two alone.
+    level
+        Of each interval of the primary metrics; by default all of these two runs hold together.
+    among
+        The number of runs, where these two are of several, and the level at which the intervals of
+        all their pairs hold together.
     policies, fields
         `rs.Policies`, and single fields of it. The match level is one for both runs and for
         aggregates and per-query rows alike. With `collapse`, ranks, outcomes and targets are those
@@ -149,8 +132,8 @@ def compare_runs(
     DataError
         Unknown or ambiguous run names; the same run twice; different chunkers with
         `strict_chunker_version`; `match` or a policy beside a profile; a `cluster` that the golden
-        set doesn't have; a margin of a metric that isn't compared; different judges of a metric
-        that is compared; a key of `vary` that neither run has.
+        set doesn't have; different judges of a metric that is compared; a key of `vary` that
+        neither run has.
 
     Warns
     -----
@@ -163,7 +146,7 @@ def compare_runs(
         strict_chunker_version=strict_chunker_version, allow_different=allow_different,
         policies=policies_of(policies, fields),
     )  # fmt: skip
-    a, b, chosen, level, k = (
+    a, b, chosen, matched, k = (
         changes.baseline, changes.candidate, changes.profile, changes.level, changes.k,
     )  # fmt: skip
     golden, whole, pair, policies = changes.golden, changes.results, changes.lists, changes.policies
@@ -172,49 +155,55 @@ def compare_runs(
         overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
         per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
     if scores is None:
-        scores = _scored(whole, golden, metrics, policies, level, rule)
+        scores = _scored(whole, golden, metrics, policies, matched, rule)
     else:
         scores = _chosen(scores, (a, b), metrics)
     if chosen is not None and metrics is None:
         deep = [name for name in metric_columns(scores) if (declared.label_of(name).k or 0) > k]
         scores = scores.drop(columns=deep)
-    declared = declared.of(metric_columns(scores))
-    flips = answer_flips(scores, a, b, declared)
-    deciding = _deciding(scores, primary)
-    deltas, worst, flip_counts, alone = _deltas(
-        scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins, declared,
-        asked,
-    )  # fmt: skip
-    aspects = judge_aspects(deltas, deciding, margins or {})
+    known = metric_columns(scores)
+    declared = declared.of(known)
+    if primary is None:  # what is named is asked about
+        primary = primary_of(scores) if metrics is None else known
+    deciding = tuple(name for name in primary if name in known) or tuple(known)
+    sides, table, states, groups, level = _deltas(
+        scores, whole, golden, (a, b), deciding, cluster, declared, level
+    )
+    per_query = per_query.join(states, on="query_id")
+    wider = ""
+    if among is not None:
+        own = [side[list(deciding)] for side in sides]
+        beside = paired_deltas(*own, deciding, declared=declared, groups=groups, level=among[1])
+        wider = overall_word(aspects(beside, declared)["verdict"].tolist())
     cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
-    of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
+    of_fields = field_invariants(pair, table["metric"].tolist(), matched.name, allow_different)
     return Comparison(
         a,
         b,
-        deltas,
+        table,
         per_query,
         changes.targets,
         pd.concat([changes.invariants, of_fields], ignore_index=True),
         changes.config_diff,
-        flips=flips,
-        flip_counts=flip_counts,
-        aspects=aspects,
+        flips=flips(scores, a, b, declared),
+        aspects=aspects(table, declared),
+        tails=tails(*sides, declared),
         largest_changes=largest_changes(scores, a, b, declared),
-        level=level,
+        level=matched,
         k=k,
         aggregates={} if chosen is None else aggregate(cut, golden, chosen),
         profile=chosen,
         policies={} if chosen else asdict(policies),
         primary=deciding,
         declared=declared,
-        at_worst=worst,
         golden=golden,
         scores=scores,
         results=whole,
         rule=rule,
         clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
-        question=asked[0].text if asked else "",
-        closer=closer_look(aspects, judge_aspects(alone, deciding, margins or {}), (a, b)),
+        confidence=1 - level,
+        among=wider,
+        n_runs=2 if among is None else among[0],
     )
 
 
@@ -479,42 +468,22 @@ def _chosen(
     return rows.loc[is_chosen.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
 
 
-def _deciding(scores: pd.DataFrame, primary: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Return the primary metrics among those compared; all of these if none is.
-
-    One metric of refusals says nothing without the other, and decides only where it stands alone.
-    """
-    names = metric_columns(scores)
-    given = primary_of(scores) if primary is None else primary
-    declared = [given] if isinstance(given, str) else list(given)
-    chosen = [name for name in declared if name in names]
-    pair = [name for name in REFUSALS if name in chosen]
-    if len(pair) == 1 and len(chosen) > 1 and set(REFUSALS) <= set(declared):
-        chosen.remove(pair[0])
-    return tuple(chosen) or tuple(names)
-
-
 def _deltas(
     scores: pd.DataFrame,
     results: Results,
     golden: Golden,
     run_ids: tuple[str, str],
     primary: tuple[str, ...],
-    flips: pd.DataFrame,
     cluster: str | None,
-    margins: dict[str, float] | None,
-    tie_margins: dict[str, float] | None,
     declared: Declarations,
-    asked: list[Question] | None,
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Tables `Comparison.deltas`, `at_worst`, `flip_counts`, and deltas judged by this pair alone.
+    level: float | None,
+) -> tuple[list[pd.DataFrame], pd.DataFrame, pd.DataFrame, Groups | None, float]:
+    """Return scores of both runs, `Comparison.deltas`, how each query ended, its group, the level.
 
-    All but `at_worst` are over the queries that both runs were asked. Values of the baseline are
-    lost where the candidate failed or was not asked.
+    Scores are of the queries that both runs were asked. Values of the baseline are lost where the
+    candidate failed or was not asked.
     """
     names = metric_columns(scores)
-    for field, given in (("margins", margins), ("tie_margins", tie_margins)):
-        check_margins({} if given is None else given, field, names)
     facts = RowFacts(scores.reset_index(), results)
     ended = np.select([facts.missing, facts.failed], ["missing", "failed"], "scored")
     scores = scores.assign(state=ended)
@@ -525,32 +494,24 @@ def _deltas(
     states = first["state"].to_numpy("U"), second["state"].fillna("missing").to_numpy("U")
     was_asked, is_missing = states[0] != "missing", states[1] == "missing"
     in_both = was_asked & ~is_missing
-    without_value = (states[1] == "failed")[:, None] & second[names].isna().to_numpy()
+    without_value = (states[1] == "failed")[:, None] & second[names].isna().to_numpy(dtype=bool)
     lost = first[names].where(was_asked[:, None] & (is_missing[:, None] | without_value))
     clusters = query_clusters(golden, first.index, cluster)
     groups = None if clusters is None else clusters[in_both]
-    sides = first[names][in_both], second[names][in_both]
-    moves = flip_moves(flips, sides[0].index)
-    points = of_points(moves, declared)
-    of_pair = jointly_tested(*sides, primary, declared, groups=groups, also=points)
-    together = widened(of_pair, asked, names, run_ids) if asked else of_pair
-    table = paired_deltas(
-        *sides, lost, declared=declared, groups=groups, margins=margins, ties=tie_margins,
-        together=together,
-    )  # fmt: skip
-    table.insert(1, "is_primary", table["metric"].isin(primary))
-    alone = as_alone(table, of_pair.p[: len(names)], declared)
+    sides = [side[names][in_both] for side in (first, second)]
+    if level is None:
+        asked = [side[list(primary)].to_numpy("float64") for side in sides]
+        level = level_together(*asked, [declared.describe(name) for name in primary], groups)
+    table = paired_deltas(*sides, primary, declared=declared, groups=groups, level=level)
     aligned = align(scores, names, list(run_ids))
-    expected = expected_in(aligned, scores, golden, results)
-    of_baseline, of_candidate = expected.sum(axis=0)
-    of_first = expected[aligned.query_ids.get_indexer(first.index), 0]
-    worst = at_worst(first[names], second[names], states, of_first, declared, clusters)
-    table = table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate).join(
-        tail_columns(*sides, declared)
+    of_baseline, of_candidate = expected_in(aligned, scores, golden, results).sum(axis=0)
+    table = table.assign(
+        n_lost=lost.notna().to_numpy().sum(axis=0),
+        n_expected_baseline=of_baseline,
+        n_expected_candidate=of_candidate,
     )
-    p_adjusted = [*table["p_adjusted"], *together.p[len(names) :]]  # points: of their flips
-    p_of = dict(zip([*names, *map(str, points)], map(float, p_adjusted), strict=True))
-    return _read_first(table), worst, count_flips(moves, p_of, groups), alone
+    ended = pd.DataFrame({"state_baseline": states[0], "state_candidate": states[1]}, first.index)
+    return sides, _read_first(table), ended.astype("str"), groups, level
 
 
 def _read_first(deltas: pd.DataFrame) -> pd.DataFrame:

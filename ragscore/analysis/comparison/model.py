@@ -12,15 +12,13 @@ import pandas as pd
 
 from ragscore.analysis.comparison.profile_report import harness_markdown
 from ragscore.analysis.comparison.text import (
-    aspect_lines,
     changed_queries,
     describe_matching,
     lost_values,
-    shown_decision,
+    one_sided,
     shown_deltas,
     shown_flips,
     shown_largest_changes,
-    shown_tails,
 )
 from ragscore.analysis.slices import MIN_N, SliceComparison, compare_slices
 from ragscore.frames.config import flat
@@ -28,7 +26,7 @@ from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import plural
 from ragscore.frames.escaping import json_text, markdown_line, markdown_paragraph
 from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of, shown_number
-from ragscore.frames.tables import TINTS, Badges, Display, Notes, Table, with_sign
+from ragscore.frames.tables import TINTS, Display, Notes, Table, with_sign
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
@@ -36,7 +34,7 @@ from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import Rule
-from ragscore.stats import overall_word
+from ragscore.stats.verdicts import overall_word
 
 OUTCOMES = (
     "win", "loss", "regression", "draw", "both_miss", "no_target", "only_baseline",
@@ -48,7 +46,7 @@ ONE_SIDED = {"only_baseline": "only_a", "only_candidate": "only_b"}
 
 FRAMES = (
     "deltas", "aspects", "per_query", "targets", "invariants", "config_diff", "flips",
-    "flip_counts", "largest_changes", "at_worst",
+    "largest_changes", "tails",
 )  # fmt: skip
 
 
@@ -67,30 +65,19 @@ class Comparison(ComparisonVerbs, Display):
     deltas
         One row per metric.
 
-        - Means: `baseline` and `candidate` over the `n` queries where both have a value; `delta` =
-          candidate − baseline, its paired 95 % interval `low`, `high`, and `delta_pct`.
-        - Test: `p` of the paired test alone (McNemar's mid-p for 0/1 metrics, else sign-flip
-          permutation, from 1,000 moved queries by its normal limit; NaN: not tested), and `p_exact`
-          beside mid-p where fewer than 25 queries moved. `p_adjusted` is corrected for all metrics
-          compared (step-down max-T), which are tested primary ones first (`is_primary`); times and
-          costs by their median. `verdict` goes by it, and its `sentence` has the figures. `mde`,
-          the minimum detectable difference: with this many queries, a true difference of that size
-          is found with 80 % power (n divided by the design effect of groups; NaN: none is
-          detectable at this n). `margin`, if declared, and `holds_margin`: a loss of it is ruled
-          out by this metric's own test, which is enough where all margins must hold.
-        - Queries: `better` (True, False; NA: no change), `n_better`, `n_worse`, `n_same`;
-          `n_expected_by_chance`, the wins, and as many losses, to expect if each change had gone
-          either way by chance; `skewness` of the differences; `caution` if a few queries carry the
-          mean.
-        - Medians: `p50_baseline`, `p50_candidate`; `p50_delta`, the median of the paired
-          differences, with its interval `p50_low`, `p50_high` (NaN below six queries); `ratio`, the
-          geometric mean of candidate / baseline. For times and costs also `p95_baseline`,
-          `p95_candidate`, and `p95_delta` with its interval `p95_low`, `p95_high` by paired
-          bootstrap (NaN below 72 queries).
-        - Missing values: `n_lost` values of the baseline have none in the candidate, because it
-          failed or was not asked.
-          `n_expected_baseline` and `n_expected_candidate` values were expected on either side (see
-          `ev.explain`).
+        - `baseline` and `candidate`, the means over the `n` queries where both have a value (of
+          times and costs the medians: `statistic`); `delta`, their difference, with its interval
+          `low`, `high`.
+        - Metrics that decide (`is_primary`): their intervals hold together in 95 % of cases, and
+          the `verdict` is better or worse where the interval leaves out 0, else can't tell. All
+          others have a 95 % interval of their own and `p`, and no verdict.
+        - `low_95`, `high_95`: each metric's own 95 % interval, for `gate(rule="interval")`.
+        - `detectable`: about the true difference that so many queries find 4 times in 5.
+        - `n_better`, `n_worse`, `n_same` queries; `skewness` of the differences; `caution` if a few
+          queries carry the mean.
+        - `n_lost` values of the baseline have none in the candidate, because it failed or was not
+          asked. `n_expected_baseline` and `n_expected_candidate` values were expected on either
+          side (see `ev.explain`).
     aspects
         One row per aspect that decides: its primary `metrics`, `verdict` and `sentence`. The two
         metrics of refusals are judged jointly: refusing less trades one for the other.
@@ -98,7 +85,8 @@ class Comparison(ComparisonVerbs, Display):
         One row per query that either run has: `outcome`, first ranks `rank_baseline`,
         `rank_candidate` (NA: no hit), `n_gained` and `n_lost` targets with their names in `gained`,
         `lost`, a `note`, and `rbo`, the rank-biased overlap of both rankings
-        (`results.rank_overlap`, 0 to 1; NaN where a side has no hits).
+        (`results.rank_overlap`, 0 to 1; NaN where a side has no hits). `state_baseline` and
+        `state_candidate`: how it ended (scored, failed, missing).
     targets
         One row per target that either run found: its ranks and `change` (gained, lost, moved,
         same).
@@ -108,10 +96,7 @@ class Comparison(ComparisonVerbs, Display):
     flips
         One row per answer metric (0/1, or what a judge measured) and query that went from good to
         bad (kind: regression) or back (improvement), with both values `baseline`, `candidate` and
-        the limits: worse than `bad` is bad, `good` and better is good (`ScoreDiff.flips`).
-    flip_counts
-        One row per metric that flipped: `n_regressions`, `n_improvements`, `p`, `p_exact` and
-        `p_adjusted` as in `deltas`, and the `verdict`.
+        the limits: worse than `bad` is bad, `good` and better is good.
     primary
         The metrics that decide.
     declared
@@ -121,16 +106,15 @@ class Comparison(ComparisonVerbs, Display):
         metric that isn't 0/1, with `baseline`, `candidate`, `delta`, kind.
     policies
         How both runs were scored: the fields of `rs.Policies`.
-    at_worst
-        One row per metric, if a run failed on queries or the candidate was not asked some: the
-        figures that a gate goes by (`gate`). They are those of `deltas`, with `n_lost` queries at
-        the metric's worst value, `n_uncounted` that have no worst value, and without the
-        `n_left_out` that the baseline failed on.
+    tails
+        One row per time or cost: `p95_baseline`, `p95_candidate`.
+    confidence
+        Of each interval of a metric that decides.
+    among
+        The overall word where all pairs of the `n_runs` runs are asked about, of which these two
+        were taken; empty if they are two.
     clusters
-        How many conversations intervals and tests allow for, in words; empty without any.
-    question, closer
-        What the evaluation asks, where that is more than these two runs: verdicts are corrected for
-        all of it. And what these two alone would show, where that is more; else empty.
+        How many conversations intervals allow for, in words; empty without any.
     golden, scores, results, rule
         What slices and some pictures are made of; not part of the JSON.
     """
@@ -143,7 +127,6 @@ class Comparison(ComparisonVerbs, Display):
     invariants: pd.DataFrame
     config_diff: pd.DataFrame
     flips: pd.DataFrame
-    flip_counts: pd.DataFrame
     largest_changes: pd.DataFrame
     level: Level
     k: int
@@ -152,11 +135,12 @@ class Comparison(ComparisonVerbs, Display):
     primary: tuple[str, ...]
     profile: Profile | None = None
     policies: dict[str, Any] = field(default_factory=dict)
-    at_worst: pd.DataFrame = field(default_factory=pd.DataFrame)
+    tails: pd.DataFrame = field(default_factory=pd.DataFrame)
+    confidence: float = 0.95
+    among: str = ""
+    n_runs: int = 2
     declared: Declarations = NOTHING_DECLARED
     clusters: str = ""
-    question: str = ""
-    closer: str = ""
     golden: Golden | None = field(default=None, repr=False, compare=False)
     scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     results: Results | None = field(default=None, repr=False, compare=False)
@@ -171,7 +155,6 @@ class Comparison(ComparisonVerbs, Display):
         *,
         cluster: str | None = "group",
         min_n: int = MIN_N,
-        seed: int = 0,
     ) -> SliceComparison:
         """Compare the two runs slice by slice.
 
@@ -187,8 +170,7 @@ class Comparison(ComparisonVerbs, Display):
 
         Returns
         -------
-        A `SliceComparison`: differences with intervals, q values, and the minimum detectable
-        differences.
+        A `SliceComparison`: differences with their intervals.
 
         Raises
         ------
@@ -203,7 +185,7 @@ class Comparison(ComparisonVerbs, Display):
         chosen = list(self.primary) if metrics is None else metrics
         return compare_slices(
             scores, golden, by, self.baseline, self.candidate, chosen, results=self.results,
-            cluster=cluster, min_n=min_n, seed=seed, declared=self.declared,
+            cluster=cluster, min_n=min_n, declared=self.declared,
         )  # fmt: skip
 
     @property
@@ -232,8 +214,7 @@ class Comparison(ComparisonVerbs, Display):
     def overall(self) -> str:
         """One word over the primary metrics, aspect by aspect (`aspects`).
 
-        better or worse (some aspect is, and none is the opposite), mixed, can't tell; "no worse"
-        where each is the same or no worse within its margin.
+        better or worse (some aspect is, and none is the opposite), mixed, can't tell.
         """
         return overall_word(self.aspects["verdict"].tolist())
 
@@ -241,8 +222,7 @@ class Comparison(ComparisonVerbs, Display):
         """Return the comparison as Markdown.
 
         Metrics, what differs between the runs, which answers flipped, and every query that changed,
-        or the first `limit`. Latency is shown by its median (`p50_*` of `deltas`), every other
-        metric by its mean. With a profile: what that harness reports, in its own layout where it
+        or the first `limit`. With a profile: what that harness reports, in its own layout where it
         has one (kebab: every query, draws included).
         """
         if self.profile and self.profile.markdown:
@@ -250,7 +230,7 @@ class Comparison(ComparisonVerbs, Display):
         shown, note = self.shown()
         parts = [
             f"# {markdown_line(f'{self.candidate} against {self.baseline}')}",
-            *map(markdown_paragraph, self._decision()),
+            *map(markdown_paragraph, [self._overall(), *self._aspect_lines()]),
             markdown_paragraph(self._headline()),
             *([Table(shown).to_markdown()] if len(shown) else []),
             *map(markdown_paragraph, [*note.splitlines(), *lost_values(self.deltas)]),
@@ -258,12 +238,11 @@ class Comparison(ComparisonVerbs, Display):
         if not self.profile:
             if len(self.config_diff):
                 parts += ["## What differs between the runs", Table(self.config_diff).to_markdown()]
-            parts += map(markdown_paragraph, shown_tails(self.deltas))
             if len(self.largest_changes):
                 largest = shown_largest_changes(self.deltas, self.largest_changes)
                 parts += ["## Largest changes", Table(largest).to_markdown()]
             if len(self.flips):
-                flipped = shown_flips(self.flips, self.flip_counts, self.declared)
+                flipped = shown_flips(self.flips)
                 parts += ["## Answers that flipped", Table(flipped).to_markdown()]
         changed = self.changed()
         listed = changed if limit is None else changed.head(max(limit, 0))
@@ -337,30 +316,47 @@ class Comparison(ComparisonVerbs, Display):
         """Return the table of metrics for display, and the note below it."""
         if self.profile:
             return _profile_table(self, self.profile), ""
-        return shown_deltas(self.deltas, self.largest_changes)
+        return shown_deltas(self.deltas, self.confidence)
 
-    def _decision(self) -> list[str]:
-        """Return the overall word, its aspects, and what was asked; another harness has none."""
+    def _overall(self) -> str:
+        """Return the overall word, and that among all runs; another harness has none."""
+        if self.profile:
+            return ""
+        more = f"; among all {self.n_runs} runs: {self.among}" if self.among else ""
+        return f"{self.overall}{more}"
+
+    def _aspect_lines(self) -> list[str]:
+        """Return the word of each aspect and what it rests on, where there are several."""
         if self.profile:
             return []
-        asked = [f"Asked: {self.question}"] if self.question else []
-        return [*shown_decision(self.overall, self.aspects), *filter(None, [self.closer]), *asked]
+        return [
+            f"{row.aspect}: {row.verdict} ({row.sentence})" for row in self.aspects.itertuples()
+        ]
+
+    def _trades(self) -> list[str]:
+        """Return the lines of aspects whose word is not that of each of their metrics."""
+        joint = self.aspects["metrics"].str.contains(",")
+        return [
+            line for line, is_joint in zip(self._aspect_lines(), joint, strict=False) if is_joint
+        ]
 
     def notes(self) -> Notes:
-        """Return in lines what each aspect rests on, what was asked, and how to read the table."""
-        _, *decision = self._decision() or [""]
-        return Notes("\n".join([*decision, self._headline(), *self.shown()[1].splitlines()]))
+        """Return in lines the word of each aspect, the outcomes, and how to read the table."""
+        return Notes("\n".join([self._headline(), *self.shown()[1].splitlines()]))
 
     def _parts(self) -> list[str | Table]:
-        sides = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
-        title, told = sides, list[str | Table]()
+        title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
         if not self.profile:
-            title = f"{with_sign(self.overall)}: {sides}"
-            told = [Badges.of(aspect_lines(self.aspects, self.deltas))]
+            title = (
+                f"{with_sign(self.overall)}{self._overall().removeprefix(self.overall)}: {title}"
+            )
         shown, note = self.shown()
         if not len(shown):
-            return [title, *told, note, self.notes()]
-        return [title, *told, Table(shown), *lost_values(self.deltas), self.notes()]
+            overlap = self.per_query["rbo"].mean()
+            more = f" Their rankings overlap by {overlap:.2f} (RBO; 1: the same)."
+            return [title, note + (more if overlap >= 0 else ""), Notes(self._headline())]
+        told = [*lost_values(self.deltas), *one_sided(self.deltas), *self._trades()]
+        return [title, Table(shown), *told, self.notes()]
 
     def _tint(self) -> str:
         return "" if self.profile else TINTS.get(self.overall, "")
@@ -381,10 +377,13 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
         "declared": cmp.declared.to_plain(),
         "overall": cmp.overall,
         "clusters": cmp.clusters,
-        "question": cmp.question,
-        "closer": cmp.closer,
+        "confidence": cmp.confidence,
+        "among": cmp.among,
+        "n_runs": cmp.n_runs,
     }
     content |= {name: rows_of(getattr(cmp, name)) for name in FRAMES}
+    for row in content["deltas"]:
+        row["delta_pct"] = None if not row["baseline"] else 100 * row["delta"] / row["baseline"]
     return content | {
         "profile": cmp.profile.name if cmp.profile else None,
         "joinable": list(cmp.level.joinable),
@@ -397,8 +396,8 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
     """Rebuild a comparison from the content of its JSON."""
     names = (
         "baseline", "candidate", "match", "left_out", "joinable", "chunker_version_match", "k",
-        "policies", "aggregates", "profile", "dtypes", "primary",
-        "declared",
+        "policies", "aggregates", "profile", "dtypes", "primary", "declared", "clusters",
+        "confidence", "among", "n_runs",
     )  # fmt: skip
     require(content, (*names, *FRAMES), "cmp.to_json(), with a profile cmp.to_json(own=True)")
     if profile is not None and profile.name != content["profile"]:
@@ -407,6 +406,8 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
             field="profile",
             allowed=f"the profile that was compared with, {content['profile']!r}",
         )
+    for row in content["deltas"]:
+        row.pop("delta_pct", None)  # it follows from the others
     frames: dict[str, Any] = {
         name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES
     }
@@ -426,7 +427,7 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
         policies=content["policies"],
         primary=tuple(content["primary"]),
         declared=Declarations.from_plain(content["declared"]),
-        **{name: content.get(name, "") for name in ("clusters", "question", "closer")},
+        **{name: content[name] for name in ("clusters", "confidence", "among", "n_runs")},
     )
 
 

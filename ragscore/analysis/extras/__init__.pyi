@@ -4,6 +4,7 @@ from .chunk_lint import Lint, lint_chunks
 from .document_versions import Freshness, freshness
 from .event_log import write_event_log
 from .needles import NeedleSet, needle_set
+from .score_diff import score_diff
 
 __all__ = [
     "Behaviour",
@@ -15,5 +16,6 @@ __all__ = [
     "knowledge_gain",
     "lint_chunks",
     "needle_set",
+    "score_diff",
     "write_event_log",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, JsonResult
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import plural
 from ragscore.frames.typing import Flags
@@ -30,7 +30,7 @@ _FACTORS = np.random.default_rng(0).integers(1, _PRIME, size=(2, HASHES), dtype=
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Lint(FramesResult, JsonResult):
+class Lint(FramesResult):
     """Chunks that hurt retrieval.
 
     Attributes

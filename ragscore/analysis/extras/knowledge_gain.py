@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, JsonResult
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import check_known, plural
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import metric_columns
-from ragscore.stats import cosine_matrix, moments
+from ragscore.stats.moments import moments
+from ragscore.stats.similarity import cosine_matrix
 
 Vectors = npt.NDArray[np.float64]
 Embed = Callable[[list[str]], npt.ArrayLike]
@@ -25,7 +26,7 @@ Chunks = npt.ArrayLike | Sequence[str]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Gain(FramesResult, JsonResult):
+class Gain(FramesResult):
     """Gain of a candidate run over a baseline.
 
     Attributes

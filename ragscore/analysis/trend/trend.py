@@ -26,7 +26,7 @@ from ragscore.analysis.trend.history import (
 from ragscore.analysis.trend.noise import band_columns, find_reference, noise_half_width
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import name_list, plural, warn
-from ragscore.frames.render import shown_number
+from ragscore.frames.render import shown_intervals, shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import BY_QUANTILES
@@ -102,9 +102,7 @@ class Trend(TableResult):
         p95 = {} if name == "mean" else {"p95": table["p95"].map(shown_number)}
         marks = np.where(table["is_reported"], "reported", marks)
         return shown.assign(
-            **{heading: table[name].map(shown_number)},
-            low=table[lower].map(shown_number),
-            high=table[upper].map(shown_number),
+            **{f"{heading} [low, high]": shown_intervals(table[[name, lower, upper]])},
             **p95,
             n=counts.where(table["n"].notna(), "not told"),
             segment=table["segment"],
@@ -247,7 +245,7 @@ def trend(
     columns = dict.fromkeys([*BEFORE_SLICES, *names, *COLUMNS])
     found = Trend(metric, names, table[list(columns)], history.declared.of([metric]))
     if isinstance(source, RunStore):  # systems look as before when an earlier run is saved later
-        object.__setattr__(found, "_in_order", (source._by_saving("system"), None))
+        object.__setattr__(found, "_in_order", source._by_saving("system"))
     return found
 
 

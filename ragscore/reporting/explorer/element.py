@@ -38,13 +38,12 @@ class Mounted:
 def pack(content: dict[str, Any]) -> str:
     """Return the content as JSON in gzip in base64: equal content, equal bytes."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # half a character is shown as one that is unknown
-    data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    data = text.encode("utf-8", "backslashreplace")  # half a character as JSON writes it
     return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode()
 
 
 def element(
-    content: dict[str, Any] | str, *, link: str | None = "hash", code: str = "cmp",
+    content: dict[str, Any] | str, *, link: str = "hash", code: str = "cmp",
     state: dict[str, Any] | None = None, plain: str = "",
 ) -> Mounted:  # fmt: skip
     """Return the explorer as an element of a page.
@@ -55,7 +54,7 @@ def element(
         What `data` made, or the same packed.
     link
         "hash": links lead to the page's address; "message": the selection is told to the page
-        around this one; None: neither.
+        around this one.
     code
         What copied code begins with: cmp or ev.
     state

@@ -1,26 +1,23 @@
-// Start every explorer of the page. In a notebook's frame (link "message") each change of selection
-// goes to the parent, and the parent may send the notebook's theme or a state to show.
+// Start every explorer of the page. In a notebook's frame (link "message") the parent is told which
+// query is open, and may send the notebook's theme.
 for (const root of document.querySelectorAll(".rs-explorer:not([data-started])")) {
   root.dataset.started = "";
   const options = JSON.parse(root.dataset.options);
   const packed = root.querySelector('script[type="text/plain"]').textContent;
   const inFrame = options.link === "message";
-  let view = null, theme = options.theme;
-  if (inFrame) {
-    // The parent's origin is unknown in a sandbox, and what is told are ids that it has itself.
-    options.select = (state) => parent.postMessage({ ragscore: root.id, state }, "*");
-    addEventListener("message", (event) => {
-      if (event.source !== parent || event.data?.ragscore !== root.id) return;
-      if (event.data.theme) theme = event.data.theme;
-      if (view && event.data.theme) view.theme(theme);
-      if (view && event.data.show) view.show(event.data.show);
-    });
-  }
+  // The parent's origin is unknown in a sandbox, and what is told are ids that it has itself.
+  const tell = (message) => parent.postMessage({ ragscore: root.id, ...message }, "*");
+  if (inFrame) options.select = (state) => tell({ state });
   const plain = root.querySelector(".rs-plain");
   ragscoreExplorer.unpack(packed).then((data) => {
     root.replaceChildren();
-    view = ragscoreExplorer.boot(root, data, { ...options, theme });
-    if (inFrame) parent.postMessage({ ragscore: root.id, ready: true }, "*");
+    const view = ragscoreExplorer.boot(root, data, options);
+    if (!inFrame) return;
+    addEventListener("message", (event) => {
+      if (event.source !== parent || event.data?.ragscore !== root.id) return;
+      if (event.data.theme) view.theme(event.data.theme);
+    });
+    tell({ ready: true });
   }).catch((error) => {
     const note = document.createElement("p");
     note.textContent = `The explorer could not start (${error}).`;

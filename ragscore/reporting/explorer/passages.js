@@ -54,7 +54,7 @@ const ragscorePassages = (() => {
 
   /** Where to begin showing a part of a text: at its span, else where most ranges stand. */
   function start(text, span, ranges, length) {
-    let best = span ? span[0] : 0, most = 0;
+    let best = span?.from ?? 0, most = 0;
     if (!span) ranges.forEach((one, i) => {
       let n = 0;
       while (i + n < ranges.length && ranges[i + n].to <= one.from + length - 60) n += 1;

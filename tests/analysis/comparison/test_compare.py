@@ -24,8 +24,9 @@ def test_outcomes_deltas_and_notes(pair):
     row = cmp.deltas.set_index("metric").loc["hit@1"]
     assert row[["baseline", "candidate"]].tolist() == [1 / 3, 2 / 3]
     assert row[["n", "n_better", "n_worse", "n_same"]].tolist() == [3, 2, 1, 0]
-    assert row[["delta", "delta_pct"]].tolist() == pytest.approx([1 / 3, 100])
-    assert row["better"]
+    assert row["delta"] == pytest.approx(1 / 3)
+    rows = {one["metric"]: one for one in json.loads(cmp.to_json())["deltas"]}
+    assert rows["hit@1"]["delta_pct"] == pytest.approx(100)
 
 
 def test_a_lost_target_behind_an_unchanged_first_rank_shows(write_golden, write_run):
@@ -166,7 +167,7 @@ def test_one_run_is_not_compared_with_itself(pair):
         compare_runs(*pair, "a", "a")
 
 
-def test_latency_has_the_difference_of_its_means_and_of_its_medians(write_golden, write_run):
+def test_latency_has_the_difference_of_its_medians(write_golden, write_run):
     questions = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(8)]
     # b is 1 ms slower on every question but one, where a was stuck for a second: its mean says
     # faster.
@@ -178,16 +179,11 @@ def test_latency_has_the_difference_of_its_means_and_of_its_medians(write_golden
     results, golden = rs.load_results(runs), rs.load_golden(write_golden(questions))
     cmp = compare_runs(results, golden, "a", "b", metrics=["mrr", "latency_ms"])
     row = cmp.deltas.set_index("metric").loc["latency_ms"]
-    assert row["delta"] == (118 - 1091) / 8 and row["better"]
-    assert (row["p50_baseline"], row["p50_candidate"], row["p50_delta"]) == (13.5, 14.5, 1)
-    # 8 values: with 2 (1/2)^8 = .0078 outside the extremes, with 18/256 = .07 outside the second
-    # ones.
-    assert (row["p50_low"], row["p50_high"]) == (-980, 1)
-    # seven of eight signs: p = 18/256; a metric beside those that decide has a tenth of the level
-    assert row["p_adjusted"] == pytest.approx(10 * 18 / 256)
-    assert row["verdict"] == "can't tell"
+    assert row[["baseline", "candidate", "delta"]].tolist() == [13.5, 14.5, 1]
+    # no test of it stands beside: the interval is of the medians shown
+    assert row["low"] <= 1 <= row["high"] and row["statistic"] == "median"
     moved = shown_largest_changes(cmp.deltas, cmp.largest_changes).set_index("metric")
-    assert float(moved.loc["latency_ms (p50)", "delta"]) == 1  # the median, not the mean
+    assert moved.loc["latency_ms", "gained most"] == "q7 -980"
 
 
 def test_a_report_of_a_harness_is_rounded_first_and_then_compared_as_in_its_json(pair):
@@ -317,8 +313,8 @@ def test_per_query_says_how_alike_both_rankings_are(write_golden, write_run):
     assert found[["q3", "q4"]].isna().all(), "b was not asked q3, a found nothing for q4"
 
 
-@pytest.mark.parametrize("n", [80, 71])
-def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, write_run, n):
+def test_the_slowest_answers_of_both_runs_are_in_the_json(write_golden, write_run):
+    n = 80
     golden = rs.load_golden(
         write_golden([{"id": f"q{i}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n)])
     )
@@ -327,12 +323,11 @@ def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, 
         for name, slower in (("a", 0), ("b", 20))
     )
     cmp = compare_runs(rs.load_results([a, b]), golden, "a", "b", metrics=["latency_ms", "hit@1"])
-    rows = cmp.deltas.set_index("metric")
     # p95 of 0 to n − 1 lies at .95 (n − 1)
-    p95 = rows.loc["latency_ms", ["p95_baseline", "p95_candidate", "p95_delta"]].tolist()
-    assert p95 == pytest.approx([0.95 * (n - 1), 0.95 * (n - 1) + 20, 20])
-    assert pd.isna(rows.loc["latency_ms", "p95_low"]) == (n < 72)
-    assert rows.loc["hit@1", ["p95_baseline", "p95_delta", "p95_high"]].isna().all()
+    (row,) = json.loads(cmp.to_json())["tails"]
+    p95 = [row["p95_baseline"], row["p95_candidate"]]
+    assert p95 == pytest.approx([0.95 * (n - 1), 0.95 * (n - 1) + 20])
+    assert row["metric"] == "latency_ms"
 
 
 def test_ties_hold_for_outcomes_as_for_scores(write_golden):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.comparison.changes import flips
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.score_diff import diff_scores
 from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
 from ragscore.scoring.provenance import same_judges
 from tests.messages import refused, warned
@@ -305,14 +305,8 @@ def test_11_a_judges_points_flip_between_4_and_below_3(load, before, after, kind
     results, golden = load(
         [case()], {"a": [judged(before)], "b": [judged(after)]}, a=JUDGE, b=JUDGE
     )
-    assert (
-        diff_scores(
-            rs.score(results, golden, ["judge_groundedness", "judge_correctness"]), "a", "b"
-        )
-        .flips()["kind"]
-        .tolist()
-        == kind
-    )
+    scores = rs.score(results, golden, ["judge_groundedness", "judge_correctness"])
+    assert flips(scores, "a", "b")["kind"].tolist() == kind
 
 
 def test_11_recall_flips_by_query(load):
@@ -322,9 +316,8 @@ def test_11_recall_flips_by_query(load):
         "b": [row("lost"), row("won", hit), row("kept", hit)],
     }
     results, golden = load([case(name) for name in ("lost", "won", "kept")], runs)
-    flipped = diff_scores(
-        rs.score(results, golden, ["hit@5:anchor"], profile="chatbot"), "a", "b"
-    ).flips()
+    scores = rs.score(results, golden, ["hit@5:anchor"], profile="chatbot")
+    flipped = flips(scores, "a", "b", metrics=["hit@5:anchor"])
     assert flipped[["query_id", "kind"]].to_numpy().tolist() == [
         ["lost", "regression"],
         ["won", "improvement"],
@@ -338,7 +331,8 @@ def test_11_a_case_without_a_row_has_not_improved_FLAW_upstream_reads_missing_me
         [case("q"), case("p")], {"a": [row("p")], "b": [row("q", [("a.md", "O")]), row("p")]}
     )
     with warned("a", 1, "missing='zero'"):
-        assert not len(diff_scores(rs.score(results, golden, ["hit@5"]), "a", "b").flips())
+        scores = rs.score(results, golden, ["hit@5"])
+    assert not len(flips(scores, "a", "b", metrics=["hit@5"]))
 
 
 def test_11_a_delta_in_percent_is_null_where_the_baseline_is_0(load):

@@ -1,0 +1,371 @@
+"""A line per run: a metric over k, calls, turns or ranks, risk over coverage, a trend over time."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.ticker import MaxNLocator
+
+from ragscore.analysis.rankings import retriever_scores
+from ragscore.analysis.risk_coverage import NO_KIND
+from ragscore.analysis.trend.trend import COLUMNS, Trend, as_drawn
+from ragscore.frames.data import DataError, Results
+from ragscore.frames.errors import nearest
+from ragscore.plot.dots import check_means
+from ragscore.plot.style import (
+    GREY,
+    LETTER,
+    RunStyle,
+    check_columns,
+    chosen_of,
+    drawn,
+    finish,
+    label_of,
+    largest,
+    n_text,
+    new_axes,
+    room_of,
+    run_labels,
+    run_styles,
+    runs_text,
+)
+from ragscore.scoring.summary import slice_texts
+
+MAX_BANDS = 4  # runs whose bands can be told apart
+MIN_ANSWERS = 10  # below, one answer moves the risk by a tenth and more
+
+
+def _lines(
+    rows: pd.DataFrame,
+    columns: Sequence[str],
+    title: str,
+    highlight: Sequence[str] | str | None,
+    legend: bool,
+    ax: Axes | None,
+    **options: Any,
+) -> Axes:
+    """Draw y over x with a band from low to high: the four `columns`; of many runs no bands."""
+    styles, x = run_styles(rows, highlight), rows[columns[0]]
+    ax = new_axes(ax, entries=len(styles))
+    for run, style in styles.items():
+        own = rows[rows["run_id"].astype("str").eq(run).to_numpy()]
+        at, y, low, high = own.sort_values(columns[0], kind="stable")[list(columns)].to_numpy(
+            "float64", na_value=np.nan
+        ).T  # fmt: skip
+        ax.plot(at, y, linestyle=style.line, markevery=max(len(own) // 20, 1), **style.look)
+        if len(styles) <= MAX_BANDS and not style.is_muted:
+            ax.fill_between(at, low, high, color=style.colour, alpha=0.12, linewidth=0)
+    if pd.api.types.is_integer_dtype(x):
+        ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        if x.nunique() < 6 and x.max() <= 10:
+            ax.set_xticks(sorted(x.unique()))
+    ax.set(**options)
+    title = f"{title}, {runs_text([*styles])}"
+    return finish(ax, title, styles, "y", legend and len(styles) > 1)
+
+
+@drawn
+def metric_at_k(
+    table: pd.DataFrame,
+    metric: str = "recall",
+    *,
+    highlight: Sequence[str] | str | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a ranking metric over its cut-off k: a line per run, 95 % intervals of up to four.
+
+    Parameters
+    ----------
+    table
+        From `ev.summary()` (not sliced), with the metric at two or more k.
+    metric
+        Its name without k: hit, recall, precision, ndcg, ...; "recall:doc" for one of another match
+        level.
+    highlight
+        Runs in colour; the others are grey.
+
+    Raises
+    ------
+    DataError
+        Not a summary, or no k of that metric has values.
+    """
+    check_means(table)
+    name, colon, level = metric.partition(":")
+    label = rf"^{re.escape(name)}@(\d+){re.escape(colon + level)}$"
+    k = table["metric"].astype("str").str.extract(label)[0].astype("Int64")
+    rows = table.assign(k=k)[k.notna().to_numpy() & table["n"].gt(0).to_numpy()]
+    if not len(rows):
+        allowed = nearest(metric, table["metric"].unique(), "the summary has")
+        raise DataError(f"no value of {metric} at any k", field="metric", allowed=allowed)
+    return _lines(
+        rows.astype({"k": "int64"}), ("k", "mean", "low", "high"), f"{name}@k{colon}{level}",
+        highlight, legend, ax, xlabel=f"k (n = {n_text(rows['n'])} queries)", ylim=(0, 1),
+        ylabel="mean with 95 % interval",
+    )  # fmt: skip
+
+
+@drawn
+def calls(
+    after: pd.DataFrame,
+    *,
+    highlight: Sequence[str] | str | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the recall that the searches for a query reached after each call: `ev.calls().after`.
+
+    Raises
+    ------
+    DataError
+        No query has a target.
+    """
+    rows = after[after["recall"].notna().to_numpy()]
+    if not len(rows):
+        raise DataError("no query has a target", field="after", allowed="ev.calls().after")
+    return _lines(
+        rows, ("call", "recall", "low", "high"), "recall after each call", highlight, legend, ax,
+        xlabel=f"calls so far (n = {n_text(rows['n'])} queries)", ylim=(0, 1),
+        ylabel="mean with 95 % interval",
+    )  # fmt: skip
+
+
+@drawn
+def turns(
+    table: pd.DataFrame,
+    metric: str = "metric",
+    *,
+    highlight: Sequence[str] | str | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a metric over the turns of conversations: `ev.conversations().turns`."""
+    return _lines(
+        table, ("turn", "mean", "low", "high"), f"{metric} by turn", highlight, legend, ax,
+        xlabel=f"turn (n = {n_text(table['n'])} conversations)", ylabel="mean with 95 % interval",
+    )  # fmt: skip
+
+
+@drawn
+def scores_by_rank(
+    results: Results,
+    *,
+    score_kind: str | None = None,
+    highlight: Sequence[str] | str | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the retrievers' own scores by rank: the median and the middle half of the queries.
+
+    Kinds of scores (rrf, bm25, cosine, ...) have no common scale, so one kind is drawn.
+
+    Parameters
+    ----------
+    results
+        Their hits have scores.
+    score_kind
+        Which kind; not needed where the hits have one only. Hits that don't state theirs are of the
+        kind "score".
+    highlight
+        Runs in colour; the others are grey.
+
+    Raises
+    ------
+    DataError
+        No hit has a score; hits of several kinds and none is chosen; a kind that no hit has.
+    """
+    rows = retriever_scores(results)
+    known = rows["score_kind"].unique().tolist()
+    kind = chosen_of(score_kind, known, "score_kind", f"{len(known)} kinds have no common scale")
+    rows = rows[rows["score_kind"].eq(kind).to_numpy()]
+    return _lines(
+        rows, ("rank", "p50", "p25", "p75"), f"{kind} score by rank", highlight, legend, ax,
+        xlabel=f"rank (n = {rows['n'].max()} queries)", ylabel="median and middle half",
+    )  # fmt: skip
+
+
+@drawn
+def risk_coverage(
+    curve: pd.DataFrame,
+    *,
+    highlight: Sequence[str] | str | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the risk of a wrong answer while a threshold on the top score refuses more and more.
+
+    Lower and further right is better. Thresholds that leave fewer than ten answers are not drawn
+    where others leave more: one answer moves the risk by a tenth.
+
+    Parameters
+    ----------
+    curve
+        `ev.risk_coverage().curve`.
+    highlight
+        Runs in colour; the others are grey.
+
+    Raises
+    ------
+    DataError
+        Not that frame; nothing is answered at any threshold; several kinds of scores of one run.
+    """
+    columns = ("coverage", "risk", "risk_low", "risk_high")
+    known = "ev.risk_coverage().curve"
+    check_columns(curve, {"run_id", "score_kind", "n", *columns}, "curve", known)
+    rows = curve[curve["risk"].notna().to_numpy()]
+    is_stable = (rows["coverage"] * rows["n"]).round(6).ge(MIN_ANSWERS).to_numpy()
+    rows = rows[is_stable | ~is_stable.any()]
+    if not len(rows):
+        raise DataError("nothing is answered at any threshold", field="curve", allowed=known)
+    for run, own in rows.groupby("run_id", observed=True)["score_kind"]:
+        chosen_of(None, own.unique().tolist(), "curve", f"several kinds of scores of {run}")
+    kinds = sorted(set(rows["score_kind"].astype("str")) - {NO_KIND})
+    return _lines(
+        rows, columns, "Risk over coverage", highlight, legend, ax, xlim=(0, 1.02), ylim=(0, 1),
+        xlabel=f"coverage: share of queries answered, by {' or '.join(kinds)} score"
+        f" (n = {n_text(rows['n'])})",
+        ylabel="risk: share of answers that are wrong, with 95 % interval",
+    )  # fmt: skip
+
+
+@drawn
+def trend(
+    table: pd.DataFrame | Trend,
+    *,
+    highlight: Sequence[str] | str | None = None,
+    order: Sequence[str] | None = None,
+    limit: int = 12,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a metric over time: a line per system, 95 % intervals of up to four.
+
+    A line ends where values are measured in another way. Vertical lines say what changed: solid
+    ones how values are measured, dotted ones settings. The grey band holds
+    95 % of the runs of an unchanged system; a square marks the run that left it. Runs of which only
+    means are known are hollow. Runs without dates stand in their order.
+
+    Slices have a panel each, in a figure of their own; the first panel is returned.
+
+    Parameters
+    ----------
+    table
+        `store.trend(metric)`, `ev.trend(metric)`, or its table.
+    highlight
+        Systems in colour; the others are grey.
+    order, limit
+        Slices that come first; at most so many panels, of the slices with the most queries.
+
+    Raises
+    ------
+    DataError
+        Not a trend, or one without a value; `ax` for several panels.
+    """
+    frame = table.table if isinstance(table, Trend) else table
+    check_columns(frame, COLUMNS, "table", "store.trend(metric), or its table")
+    frame, by = as_drawn(frame), [str(name) for name in frame.columns if name not in COLUMNS]
+    times = pd.to_datetime(frame["created_at"], utc=True)
+    is_dated = bool(times.notna().all() and times.nunique() > 1)
+    days = (times - pd.Timestamp("1970", tz="UTC")) / pd.Timedelta(days=1)  # as matplotlib's dates
+    frame = frame.assign(x=days if is_dated else frame["position"].astype("float64"))
+    styles, metric = run_styles(frame["system"], highlight), str(frame["metric"].iloc[0])
+    if not by:
+        ax = new_axes(ax, entries=len(styles) + 3)
+        _draw_trend(ax, frame, styles, is_dated)
+        _mark(ax, frame)
+        ax.set_ylabel(metric)
+        title = f"{metric} of {runs_text([*styles]).replace('run', 'system')}"
+        return finish(ax, f"{title} (n = {n_text(frame['n'])} queries)", styles, "y", legend)
+    if ax is not None:
+        raise DataError("one axes for several panels", field="ax", allowed="a trend without slices")
+    texts = slice_texts(frame, by)
+    kept, more = largest(frame.groupby(texts, sort=False)["n"].max(), limit, order)
+    width, size = plt.rcParams["figure.figsize"][0], plt.rcParams["font.size"] / 10
+    n_columns = max(int(width / (2 * size)), 1)
+    n_rows = -(-len(kept) // n_columns)
+    high = (1.9 * n_rows + 0.7 + 0.18 * len(styles)) * size
+    figure = plt.figure(figsize=(width, high), layout="constrained")
+    first: Axes | None = None
+    for place, name in enumerate(kept, 1):
+        panel = figure.add_subplot(n_rows, n_columns, place, sharex=first, sharey=first)
+        own, first = frame[texts.eq(name).to_numpy()], first or panel
+        _draw_trend(panel, own, styles, is_dated)
+        finish(panel, f"{label_of(name)} (n = {n_text(own['n'])})", (), "y", legend=False)
+        panel.tick_params(labelbottom=is_dated and place > len(kept) - n_columns)
+    figure.suptitle(f"{metric} by {' × '.join(by)}{more}", fontsize="medium")
+    if legend:
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        n_beside = int(width / (0.07 * size * (8 + max(map(len, labels)))))
+        figure.legend(handles, labels, loc="outside lower left", ncols=max(n_beside, 1))
+    return figure.axes[0]
+
+
+def _draw_trend(
+    ax: Axes, frame: pd.DataFrame, styles: Mapping[str, RunStyle], is_dated: bool
+) -> None:
+    """Draw a line per system and segment, intervals, the noise band, and what stands out."""
+    for system, style in styles.items():
+        own = frame[(frame["system"].eq(system) & frame["mean"].notna()).to_numpy()]
+        for n, (_, part) in enumerate(own.groupby("segment", sort=False)):
+            look = {**style.look, "label": "_" if n else style.label}
+            ax.plot(part["x"], part["mean"], linestyle=style.line, **look)
+            if len(styles) <= MAX_BANDS:
+                low, high = (part[name].astype("float64") for name in ("low", "high"))
+                ax.vlines(part["x"], low, high, color=style.colour, linewidth=0.8)
+    ground = plt.rcParams["axes.facecolor"]
+    for label, marker, size, face, name in (
+        ("reported, without rows", "o", 0.6, ground, "is_reported"),
+        ("baseline", "D", 1.1, "none", "is_baseline"),
+        ("left the noise band", "s", 1.1, "none", "first_out_of_control"),
+    ):
+        rows = frame[frame[name].astype("bool").to_numpy()]
+        if len(rows):
+            ax.plot(
+                rows["x"], rows["mean"], marker, markersize=size * plt.rcParams["font.size"],
+                markerfacecolor=face, color=GREY, zorder=4, label=label, clip_on=False,
+            )  # fmt: skip
+    for _, rows in frame[frame["band_low"].notna().to_numpy()].groupby("segment"):
+        beside = 0.02 * np.ptp(frame["x"]) or 0.5
+        ends = [rows["x"].min() - beside, rows["x"].max() + beside]
+        band = rows[["band_low", "band_high"]].to_numpy("float64")[0]
+        ax.fill_between(ends, band[0], band[1], color=GREY, alpha=0.25, linewidth=0, zorder=0)
+    wide = room_of(ax)[0] / plt.rcParams["font.size"]
+    if is_dated:
+        places = AutoDateLocator(minticks=2, maxticks=max(int(wide / 8), 3))  # type: ignore[no-untyped-call]
+        ax.xaxis.set(major_locator=places, major_formatter=ConciseDateFormatter(places))  # type: ignore[no-untyped-call]
+    else:
+        runs = frame.drop_duplicates("position")
+        runs = runs.iloc[:: -(-len(runs) // max(int(wide / 3), 1))]
+        names = run_labels(runs["run_id"].astype("str").tolist()).values()
+        ax.set_xticks(runs["x"], names, rotation=40, ha="right", rotation_mode="anchor",
+                      parse_math=False)  # fmt: skip
+
+
+def _mark(ax: Axes, frame: pd.DataFrame) -> None:
+    """Draw a vertical line with a few words for what changed, words above the values."""
+    marks: list[tuple[float, str, str]] = []
+    for name, end, line in (("break_reason", " (", "-"), ("config_change", ",", ":")):
+        told = frame.loc[frame[name].notna(), ["x", name]].drop_duplicates().itertuples(index=False)
+        marks += [(x, str(text).partition(end)[0], line) for x, text in told]
+    if not marks:
+        return
+    low, high = ax.get_ylim()
+    ax.set_yticks([one for one in ax.get_yticks() if low <= one <= high])
+    ax.set_ylim(low, high + 0.6 * (high - low))  # words stand above the lines
+    # words that would stand too near to those before are added to them
+    size, (wide, tall) = plt.rcParams["font.size"], room_of(ax)
+    near, most = 2 * size / wide * np.ptp(ax.get_xlim()), int(0.3 * tall / (LETTER * 0.7 * size))
+    said: dict[float, str] = {}
+    for x, text, line in sorted(marks):
+        ax.axvline(x, color=GREY, linestyle=line, linewidth=0.9, zorder=1)
+        place = max((one for one in said if x - one < near), default=x)
+        said[place] = f"{said[place]}, {text}" if place in said else text
+    for x, text in said.items():
+        ax.annotate(label_of(text, most), (x, 1), (2, -2), xycoords=ax.get_xaxis_transform(),
+                    rotation=90, textcoords="offset points", va="top",
+                    fontsize="x-small")  # fmt: skip

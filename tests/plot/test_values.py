@@ -1,0 +1,313 @@
+"""What is drawn are the numbers of the frames: read back from lines, bars, cells and marks."""
+
+import re
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import hit, record
+from worlds import PANELS, PICTURES, world
+
+import ragscore as rs
+from ragscore.analysis.comparison import question
+from ragscore.analysis.rankings import retriever_scores
+from ragscore.scoring.summary import summarize
+from tests.messages import refused
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def ev():
+    return world(2).ev
+
+
+def bars(ax):
+    """Return label -> rows of low, mean, high of each error bar, from the top."""
+    found = {}
+    for one in ax.containers:
+        ends = [segment[:, 0] for segment in one.lines[2][0].get_segments()]
+        means = one.lines[0].get_xdata()
+        found[one.get_label()] = [
+            [low, mean, high] for mean, (low, high) in zip(means, ends, strict=True)
+        ]
+    return found
+
+
+def rows_of(table, run=None):
+    own = table if run is None else table[table["run_id"].eq(run)]
+    return [pytest.approx(row) for row in own[["low", "mean", "high"]].to_numpy().tolist()]
+
+
+def cells(ax):
+    """Return the numbers that are written in cells, as a table from the top."""
+    width = 1 + max(text.get_position()[0] for text in ax.texts)
+    texts = [text.get_text() for text in ax.texts]
+    return np.array(texts).reshape(-1, int(width)).tolist()
+
+
+def names_beside(ax):
+    return [text.get_text() for text in ax.get_yticklabels()]
+
+
+def test_a_summary_draws_means_with_the_intervals_of_the_means(ev):
+    table = ev.summary(["hit@5", "mrr@10"])
+    ax = ev.plot(["hit@5", "mrr@10"])
+    assert bars(ax) == {run: rows_of(table, run) for run in ev.run_ids}
+    assert names_beside(ax) == ["hit@5 (40)", "mrr@10 (40)"] and ax.get_xlim() == (0, 1)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ev.run_ids
+
+
+def test_a_leaderboard_and_the_means_of_an_evaluation_have_the_same_bars(ev):
+    board = ev.leaderboard(["mrr@10"])
+    for run, drawn in bars(ev.plot(["mrr@10"])).items():
+        assert bars(board.plot())[run] == [pytest.approx(row) for row in drawn]
+
+
+def test_slices_are_drawn_of_a_summary_and_of_scores_alike(ev):
+    table = ev.summary("mrr@10", by="difficulty")
+    drawn = rs.plot.slices(table)
+    assert names_beside(drawn) == ["easy (16)", "medium (16)", "hard (8)"]
+    ordered = table.set_index("difficulty").loc[["easy", "medium", "hard"]]
+    assert bars(drawn) == {run: rows_of(ordered, run) for run in ev.run_ids}
+    assert bars(ev.plot.slices("mrr@10", "difficulty")) == bars(drawn)
+    few = rs.plot.slices(table, limit=2, order=["medium"])
+    assert names_beside(few) == ["medium (16)", "easy (16)"] and "2 largest of 3" in re.sub(
+        r"\s", " ", few.get_ylabel()
+    )
+
+
+def test_a_heat_map_has_the_means_and_stars_where_queries_are_few(ev):
+    table = ev.summary("mrr@10", by="difficulty")
+    ax = rs.plot.heatmap(table)
+    wide = table.pivot(index="difficulty", columns="run_id", values="mean")
+    wide = wide.loc[["easy", "medium", "hard"]]
+    assert np.allclose(ax.images[0].get_array(), wide)
+    stars = np.array([[""], [""], ["*"]])
+    assert cells(ax) == np.char.add(np.char.mod("%.2f", wide.to_numpy()), stars).tolist()
+    gap = table.assign(mean=table["mean"].mask(table.index == table.index[0]))
+    assert cells(rs.plot.heatmap(gap))[0][0] == "—"
+    own = rs.plot.heatmap(ev.summary("latency_ms", by="difficulty"))
+    assert own.images[0].norm.vmax > 1, "a scale without an end"
+
+
+def test_a_forest_draws_differences_and_marks_rows_by_their_word(ev):
+    cmp = world(2).cmp
+    rows = cmp.deltas[cmp.deltas["n"].gt(0)].set_index("metric")
+    names = ["hit@5", "mrr@10", "false_refusal"]
+    told = cmp.deltas.assign(verdict="")
+    told.loc[told["metric"].eq("hit@5"), "verdict"] = "better"
+    told.loc[told["metric"].eq("mrr@10"), "verdict"] = "worse"
+    ax = rs.plot.forest(told, names)
+    drawn = rows.loc[names].assign(mean=rows.loc[names, "delta"])
+    found = bars(ax)
+    assert [*found["better"], *found["worse"], *found["_"]] == rows_of(drawn)
+    marks = [one.lines[0].get_marker() for one in ax.containers]
+    assert sorted(marks) == ["^", "o", "v"]
+    assert names_beside(ax) == ["hit@5 (40)", "mrr@10 (40)", "false_refusal ↓ (40)"]
+    plain = rs.plot.forest(cmp.deltas.drop(columns="verdict"), names)
+    assert [one.lines[0].get_marker() for one in plain.containers] == ["o"]
+    first = names_beside(cmp.plot())[0]
+    assert first.startswith(ev.primary[0]), "what decides stands first"
+
+
+def test_differences_by_slice_are_those_of_the_table():
+    found = world(2).cmp.slices("difficulty", ["mrr@10"])
+    drawn = found.table.assign(mean=found.table["delta"]).set_index("difficulty")
+    rows = [row for own in bars(found.plot()).values() for row in own]
+    assert rows == rows_of(drawn.loc[["easy", "medium", "hard"]])
+
+
+def test_outcomes_are_the_counts():
+    cmp = world(2).cmp
+    widths = [bar.get_width() for bar in cmp.plot.outcomes().patches]
+    assert widths == list(cmp.counts.values())
+    other = rs.plot.outcomes({"tie": 4, "win": 1})  # another harness's word
+    assert [name.strip() for name in names_beside(other)] == ["win ▲", "tie"]
+
+
+def test_ranks_count_queries_by_the_place_of_their_first_hit(pair):
+    ax = rs.evaluate(*pair).compare("a", "b").plot.ranks()
+    found = {(y, x): text for y, row in enumerate(cells(ax)) for x, text in enumerate(row) if text}
+    # q1 falls from 1 to 2; q2 rises from 4, q3 from a miss, both to 1
+    assert found == {(0, 1): "1 ▼", (2, 0): "1 ▲", (5, 0): "1 ▲"}
+    assert "n = 3" in ax.get_title().replace("\xa0", " ")
+
+
+def test_a_scatter_has_every_query_once(pair):
+    scores = rs.score(*pair)
+    ax = rs.plot.scatter(scores, "mrr@10", "a", "b")
+    # a finds q1 first, q2 fourth, q3 never; b finds them second, first, first
+    drawn = [sorted(part.get_offsets().tolist()) for part in ax.collections[::2]]
+    assert drawn == [[[0, 1], [0.25, 1]], [], [[1, 0.5]]]
+    assert [part.get_label() for part in ax.collections[1::2]] == [
+        "better (2)", "same (0)", "worse (1)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("times", "front"), [([10.0, 20.0], ["a", "b"]), ([20.0, 10.0], ["b"])])
+def test_a_trade_off_has_medians_of_times_and_the_runs_that_no_other_beats(pair, times, front):
+    scores = rs.score(*pair)
+    scores["latency_ms"] = [times[0], times[0], 900.0, *[times[1]] * 3]  # one query is slow
+    ax = rs.plot.tradeoff(summarize(scores), "hit@1")
+    places = {one.get_label(): one.lines[0].get_xydata()[0].tolist() for one in ax.containers}
+    # b finds two of three at rank 1, a one; the median of its times is one of them
+    assert places == {"a": pytest.approx([times[0], 1 / 3]), "b": pytest.approx([times[1], 2 / 3])}
+    (line,) = [line for line in ax.lines if line.get_label() == "Pareto front"]
+    assert line.get_xdata().tolist() == sorted(places[run][0] for run in front)
+
+
+def lines_of(ax):
+    return {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
+
+
+def test_a_metric_is_drawn_at_each_of_its_cut_offs(ev):
+    means = ev.summary().query("metric.str.match(r'hit@\\d+$')").groupby("run_id", observed=True)
+    drawn = {
+        run: [[k, pytest.approx(mean)] for k, mean in zip((1, 3, 5, 10), own["mean"], strict=True)]
+        for run, own in means
+    }
+    assert lines_of(ev.plot.metric_at_k("hit")) == drawn
+    with refused("recal", field="metric"):
+        ev.plot.metric_at_k("recal")
+
+
+def test_calls_turns_and_scores_by_rank_are_lines_of_their_frames():
+    talks, ev = world(2).talks, world(2).ev
+    after = talks.calls().after.query("run_id == 'run_00000001'")
+    drawn = lines_of(talks.calls().plot())["run_00000001"]
+    assert drawn == [pytest.approx(row) for row in after[["call", "recall"]].to_numpy().tolist()]
+    found = talks.conversations("hit@1")
+    turns = found.turns.query("run_id == 'run_00000000'")[["turn", "mean"]].to_numpy().tolist()
+    assert lines_of(found.plot())["run_00000000"] == [pytest.approx(row) for row in turns]
+    ranks = retriever_scores(ev.results).query("run_id == 'run_00000000'")[["rank", "p50"]]
+    drawn = lines_of(ev.plot.scores_by_rank())["run_00000000"]
+    assert drawn == [pytest.approx(row) for row in ranks.to_numpy().tolist()]
+
+
+def test_scores_of_several_kinds_are_drawn_one_kind_at_a_time(write_run):
+    def asked(kind, score):
+        one = hit("c1", "d", 1, score_kind=kind, retrieval={"fusion_score": score})
+        return [record("q1", [one])]
+
+    files = [write_run("fused", asked("rrf", 3.0)), write_run("lexical", asked("bm25", 30.0))]
+    ev = rs.evaluate(rs.load_results(files), {"q1": ["d"]})
+    with refused(2, "rrf", "bm25", field="score_kind"):
+        ev.plot.scores_by_rank()
+    ax = ev.plot.scores_by_rank(score_kind="bm25")
+    assert (
+        lines_of(ax) == {"lexical": [[1, 30]]} and ax.get_title() == "bm25 score by rank, lexical"
+    )
+
+
+CURVE = pd.DataFrame({
+    "run_id": "a", "score_kind": "bm25", "coverage": [1.0, 0.5, 0.25, 0.0],
+    "risk": [0.4, 0.2, 0.0, np.nan], "risk_low": [0.3, 0.1, 0, np.nan],
+    "risk_high": [0.5, 0.4, 0.5, np.nan], "n": 20,
+})  # fmt: skip
+
+
+def test_risk_is_drawn_where_ten_answers_are_left():
+    assert lines_of(rs.plot.risk_coverage(CURVE)) == {"a": [[0.5, 0.2], [1, 0.4]]}
+    few = rs.plot.risk_coverage(CURVE.assign(n=8))
+    assert lines_of(few) == {"a": [[0.25, 0], [0.5, 0.2], [1, 0.4]]}, "else none would be left"
+    with refused("threshold", field="curve"):
+        rs.plot.risk_coverage(CURVE.assign(risk=np.nan))
+    with refused("kinds", "a", field="curve"):
+        rs.plot.risk_coverage(CURVE.assign(score_kind=["bm25", "rrf", "rrf", "rrf"]))
+
+
+def test_refusals_are_shares_with_their_intervals(ev):
+    ax, table = ev.plot.refusals(), ev.refusals().table
+    order = ["answered", "over-refusal", "right refusal", "unsupported answer"]
+    for run, drawn in bars(ax).items():
+        own = table[table["run_id"].eq(run)].set_index("decision").loc[order]
+        assert drawn == rows_of(own.assign(mean=own["share"]))
+
+
+def test_failures_are_the_transitions_with_signs_and_name_what_is_missing(ev):
+    found, (a, b) = ev.failures(), ev.run_ids
+    numbers = [[int((text or "0").split()[0]) for text in row] for row in cells(found.plot(a, b))]
+    assert numbers == found.transitions(a, b).to_numpy().tolist()
+    with pytest.raises(TypeError, match="baseline"):
+        found.plot()
+    with refused("nobody", field="run"):
+        found.plot(a, "nobody")
+
+
+def test_a_trend_draws_the_means_of_its_runs_by_date():
+    found = world(2).trend()
+    ax = found.plot()
+    days = found.table["created_at"].sub(pd.Timestamp("1970", tz="UTC")) / pd.Timedelta("1D")
+    rows = sorted(zip(days, found.table["mean"], strict=True))
+    drawn = [place for line in ax.lines if line.get_marker() in ("o", "s")
+             for place in line.get_xydata().tolist()]  # fmt: skip
+    assert sorted(drawn) == [pytest.approx(list(row)) for row in rows]
+    panels = world(2).trend("category").plot().figure.axes
+    assert [" ".join(ax.get_title().split()) for ax in panels] == [
+        f"category {n} (n = 8)" for n in range(5)
+    ]
+
+
+CLAIM = re.compile(r"better|worse|lead|best|fewer|best|told|risk from|higher|lower|significan")
+
+
+@pytest.mark.parametrize("name", PICTURES | PANELS)
+def test_a_title_says_what_is_drawn_and_claims_nothing(name):
+    ax = (PICTURES | PANELS)[name](world(2))
+    assert not CLAIM.search(ax.get_title().lower())
+
+
+def test_a_picture_runs_no_test(ev, monkeypatch):
+    def fail(*_, **__):
+        raise AssertionError("a test")
+
+    fresh = rs.evaluate(ev.results, ev.golden)
+    monkeypatch.setattr(question, "questions_of", fail)
+    for draw in (fresh.plot, fresh.plot.metric_at_k, fresh.plot.refusals):
+        draw()
+    fresh.plot.slices("hit@5", "category")
+    fresh.plot.heatmap("hit@5", "category")
+
+
+def test_frames_that_a_picture_cannot_draw_are_refused_with_what_to_pass(ev):
+    by = ev.summary(["hit@1", "mrr@10"], by="difficulty")
+    with refused("slices", "rs.plot.slices(table, metric)", field="table"):
+        rs.plot.summary(by)
+    with refused("hit@7", "hit@5", field="metrics"):
+        rs.plot.summary(ev.summary(), ["hit@7"])
+    with refused("latency_ms", "0 to 1", field="metrics"):
+        rs.plot.summary(ev.summary(), ["latency_ms", "hit@1"])
+    with refused("columns", "ev.summary()", field="table"):
+        rs.plot.tradeoff(ev.scores, "hit@1")
+    with refused("no slices", field="table"):
+        rs.plot.slices(ev.summary("hit@1"))
+    with refused(2, "hit@1", "mrr@10", field="metric"):
+        rs.plot.slices(by)
+    with refused("cost_usd", field="metric"):
+        ev.plot.tradeoff("hit@1", against="cost_usd")
+    nothing = ev.summary("hit@1").assign(n=0, mean=np.nan)
+    with refused("no metric has a value", field="metrics"):
+        rs.plot.summary(nothing)
+    with refused("no value", field="metric"):
+        rs.plot.slices(by.assign(n=0), "hit@1")
+    with refused("no metric has a value", field="metrics"):
+        rs.plot.forest(world(2).cmp.deltas.assign(n=0))
+
+
+def test_runs_without_a_value_or_an_interval_leave_their_place_empty(ev):
+    table = ev.summary(["hit@1", "mrr@10"])
+    is_first = table["run_id"].eq(ev.run_ids[0])
+    gap = table.assign(mean=table["mean"].mask(is_first), low=np.nan, high=np.nan)
+    ax = rs.plot.summary(gap)
+    ax.figure.canvas.draw()
+    means = {one.get_label(): np.array(one.lines[0].get_xdata(), float) for one in ax.containers}
+    assert np.isnan(means[ev.run_ids[0]]).all() and np.isfinite(means[ev.run_ids[1]]).all()

@@ -1,0 +1,137 @@
+"""Runs to draw, and every picture of them: one run to ten, with names of 2 to 40 letters."""
+
+import json
+import random
+import string
+import tempfile
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import pandas as pd
+from conftest import answer, hit, record
+
+import ragscore as rs
+from ragscore.analysis.trend.trend import trend
+
+NAMES = {
+    "short": lambda n: f"run_{n:08}",  # 12 letters
+    "common": lambda n: f"bge-m3_chunk{n:03}-overlap64_rerank-minilm-6",  # 40, of which 3 differ
+    # 40, and nothing is shared
+    "apart": lambda n: "".join(random.Random(n).choices(string.ascii_lowercase, k=40)),
+}
+
+
+class World:
+    """Runs with answers, citations, refusals, times and dates, better from one to the next."""
+
+    def __init__(self, n_runs, names="short", n_queries=48):
+        self.names = [NAMES[names](n) for n in range(n_runs)]
+        self.n_queries = n_queries
+
+    @cached_property
+    def golden(self):
+        rows = []
+        for n in range(self.n_queries):
+            row = {"id": f"q{n:02}", "query": "?", "category": f"category {n % 5}",
+                   "difficulty": ("easy", "medium", "hard")[n % 3]}  # fmt: skip
+            expected = {"expected_doc_ids": [f"d{n}"], "must_contain": ["yes"]}
+            rows.append(row | ({"answerable": False} if n % 6 == 5 else expected))
+        return rs.load_golden(rows)
+
+    @cached_property
+    def results(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for number, name in enumerate(self.names):
+                file, by = Path(folder, name, "per_query.jsonl"), random.Random(number)
+                file.parent.mkdir()
+                lines = [self._record(by, number, n) for n in range(self.n_queries)]
+                file.write_text("".join(json.dumps(one) + "\n" for one in lines))
+            return rs.load_results(str(Path(folder, "*", "per_query.jsonl")))
+
+    def _record(self, by, number, n):
+        chance = 0.45 + 0.04 * number - 0.1 * (n % 3)
+        rank = 1 + int(by.random() * 6) if by.random() < chance else None
+        top = (0.9 if rank == 1 else 0.6) + 0.2 * by.random()
+        hits = [
+            hit(f"c{n}-{place}", f"d{n}" if place == rank else f"x{place}", place,
+                retrieval={"method": "lexical", "fusion_score": top / place})
+            for place in range(1, 8)
+        ]  # fmt: skip
+        refuses = by.random() < (0.7 if n % 6 == 5 else 0.15)
+        said = answer("no idea", grounded=False) if refuses else answer(
+            "yes" if by.random() < 0.7 * chance else "perhaps", paths=[f"docs/d{n}.md"]
+        )  # fmt: skip
+        took = 40 + 30 * number + int(40 * by.random())
+        return record(f"q{n:02}", hits, answer=said, elapsed_ms=took)
+
+    @cached_property
+    def ev(self):
+        return rs.evaluate(self.results, self.golden)
+
+    @cached_property
+    def cmp(self):
+        return self.ev.compare(self.names[0], self.names[-1])
+
+    def trend(self, by=None):
+        """Return three runs a system, with other settings at the second, labels at the third."""
+        hits = self.ev.scores.query("state == 'scored'").reset_index()
+        rows = [
+            hits.assign(
+                run_id=hits["run_id"].astype("str") + f"-{date}", system=hits["run_id"],
+                created_at=pd.Timestamp(f"2026-0{date}-10", tz="UTC"),
+                config=f'{{"chunk_size": {400 if date > 1 else 200}}}',
+                golden_hash="aaaaaaaa" if date < 3 else "bbbbbbbb",
+            )
+            for date in (1, 2, 3)
+        ]  # fmt: skip
+        days = hits["run_id"].cat.codes.to_numpy() * pd.Timedelta("1D")
+        rows = [one.assign(created_at=one["created_at"] + days) for one in rows]
+        return trend(pd.concat(rows), "hit@5", by, golden=self.golden if by else ())
+
+    @cached_property
+    def talks(self):
+        """Return the runs, whose queries are turns of conversations with two searches each."""
+        queries = [f"{talk}_{turn}" for talk in range(8) for turn in range(1, 4)]
+        rows = [{"id": name, "query": name, "expected_doc_ids": ["d"]} for name in queries]
+        golden = rs.load_golden(rows, turns=r"(?P<conversation>\d+)_(?P<turn>\d+)")
+        runs = {
+            name: {q: [["x"], ["d" if hash_of(q, n) else "y"]] for q in queries}
+            for n, name in enumerate(self.names)
+        }
+        return rs.evaluate(runs, golden)
+
+
+def hash_of(query, number):
+    """Return a reproducible 0 or 1."""
+    return random.Random(f"{query} {number}").random() < 0.6
+
+
+@lru_cache(None)
+def world(n_runs, names="short", n_queries=48):
+    """Return the runs to draw; made once, whatever is drawn of them."""
+    return World(n_runs, names, n_queries)
+
+
+PICTURES = {
+    "summary": lambda w, **to: w.ev.plot(**to),
+    "leaderboard": lambda w, **to: w.ev.leaderboard(["hit@5", "mrr@10"]).plot(**to),
+    "slices": lambda w, **to: w.ev.plot.slices("mrr@10", "category", **to),
+    "heatmap": lambda w, **to: w.ev.plot.heatmap("mrr@10", "category", **to),
+    "heatmap of many": lambda w, **to: w.ev.plot.heatmap("hit@5", ["category", "difficulty"], **to),
+    "metric_at_k": lambda w, **to: w.ev.plot.metric_at_k("hit", **to),
+    "tradeoff": lambda w, **to: w.ev.plot.tradeoff("mrr@10", **to),
+    "scores_by_rank": lambda w, **to: w.ev.plot.scores_by_rank(**to),
+    "refusals": lambda w, **to: w.ev.plot.refusals(**to),
+    "risk_coverage": lambda w, **to: w.ev.plot.risk_coverage(**to),
+    "trend": lambda w, **to: w.trend().plot(**to),
+    "calls": lambda w, **to: w.talks.calls().plot(**to),
+    "turns": lambda w, **to: w.talks.conversations("hit@1").plot(**to),
+    "forest": lambda w, **to: w.cmp.plot(**to),
+    "slice_deltas": lambda w, **to: w.cmp.slices("category", ["mrr@10"]).plot(**to),
+    "ranks": lambda w, **to: w.cmp.plot.ranks(**to),
+    "outcomes": lambda w, **to: w.cmp.plot.outcomes(**to),
+    "scatter": lambda w, **to: w.cmp.plot.scatter("mrr@10", **to),
+    "failures": lambda w, **to: w.ev.failures().plot(w.names[0], w.names[-1], **to),
+}
+PANELS = {"trend by slices": lambda w: w.trend("category").plot()}
+OF_TWO_RUNS = {"forest", "slice_deltas", "ranks", "outcomes", "scatter", "failures"}
