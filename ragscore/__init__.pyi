@@ -22,9 +22,10 @@ from .io.load import load_golden as load_golden, load_results as load_results
 from .judging.run import judge as judge
 from .reporting.model import Report as Report
 from .scoring import match as match
-from .scoring.metrics import Metric as Metric, metric as metric, metrics as metrics
+from .scoring.metrics import Metric as Metric, metrics as metrics
+from .scoring.own import metric as metric
 from .scoring.policies import Policies as Policies
-from .scoring.profiles import Profile as Profile
+from .scoring.readings import Reading as Reading
 from .scoring.score import score as score
 from .store.store import RunStore as RunStore
 
@@ -33,7 +34,7 @@ __version__: str
 __all__ = [
     # objects
     "Golden", "Results", "Evaluation", "Comparison", "Leaderboard", "Report", "RunStore",
-    "Policies", "Profile", "Metric", "DataError",
+    "Policies", "Reading", "Metric", "DataError",
     # verbs
     "load_golden", "load_results", "evaluate", "compare", "score", "validate", "supported_metrics",
     "metric", "metrics", "collect", "judge", "label",

@@ -27,41 +27,39 @@ from ragscore.frames.data import (
     runs_without_hits,
     unshared,
 )
-from ragscore.frames.errors import check_known, name_list, names_of, plural
+from ragscore.frames.errors import check_known, name_list, names_of, plural, warn
 from ragscore.frames.render import decimals_of, shown_interval, shown_n, shown_number
 from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
-from ragscore.scoring.calls import has_several, queries_with_several, read_calls
+from ragscore.scoring.explain import explain
 from ragscore.scoring.intervals import BY_QUANTILES, clusters_text, query_clusters
-from ragscore.scoring.metrics import (
-    NOTHING_DECLARED,
-    OF_NUGGETS,
-    Asked,
-    Declarations,
-    asked_for,
-    is_label,
-    table_kind,
-)
-from ragscore.scoring.policies import Policies, PolicyFields, policies_of, resolve_policies
+from ragscore.scoring.level import choose_level
+from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.own import with_own
+from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.primary import REFUSALS, primary_of
-from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
-from ragscore.scoring.refusal_phrases import told_by_words, with_refusals_read
+from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.refusals import unstated_text
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import score_and_settings
+from ragscore.scoring.score import Asked, scored
 from ragscore.scoring.stored import (
-    asked_of_stored,
     averaged,
     deciding_of,
     golden_of,
+    scored_and_stored,
     sides_named,
-    with_deciding,
-    with_stored,
 )
-from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
+from ragscore.scoring.summary import (
+    Slicing,
+    add_columns,
+    metric_columns,
+    summarize,
+    with_saved,
+)
 from ragscore.scoring.turns import with_turns
-from ragscore.scoring.value_states import explain, metric_columns
 
 if TYPE_CHECKING:
     from ragscore.analysis.calls import CallReport
@@ -100,7 +98,7 @@ def evaluate(
     metrics: Asked = None,
     *,
     rule: Rule | None = None,
-    profile: str | Profile | None = None,
+    profile: str | Reading | None = None,
     primary: list[str] | str | None = None,
     baseline: str | None = None,
     policies: Policies | None = None,
@@ -156,53 +154,51 @@ def evaluate(
     >>> rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
     """
     if golden is None:
-        results, labelled = with_labels(results)
+        results, beside = with_labels(results)
+        labelled = [one for _, one in beside]
     else:
         golden, labelled = golden if isinstance(golden, Golden) else load_golden(golden), []
         results = results if isinstance(results, Results) else load_results(results)
     return _evaluated(
-        results, golden, labelled, metrics, rule, profile, primary, policies_of(policies, fields)
+        results, golden, labelled, metrics, rule, profile, primary, policies_of(policies, fields, find_reading(profile).policies)
     )._against(baseline)
 
 
 def _evaluated(
     results: Results,
     golden: Golden | None,
-    labelled: list[tuple[Results, Golden]],
+    labelled: list[Golden],
     metrics: Asked,
     rule: Rule | None,
-    profile: str | Profile | None,
+    profile: str | Reading | None,
     primary: list[str] | str | None,
     given: Policies,
 ) -> Evaluation:
     """Evaluate what is loaded; `labelled` is from `with_labels`."""
     from ragscore.analysis.reported import split_reported
 
-    labels, declared = asked_for(metrics)
     results, reported = split_reported(results)
     is_alone = golden is None
     if golden is None:
-        results, golden = golden_of(results, labelled)
+        golden = golden_of(results, labelled)
     check_inputs(results, golden)
     results, golden = with_turns(results, golden)
-    asked = asked_of_stored(results, golden, labels, is_alone, declared)
-    if primary is not None:
-        asked = with_deciding(asked, names_of(primary, "primary"), results)
-    scores, settings_of_runs = score_and_settings(
-        results, golden, asked.labels, rule, profile, given, declared, is_alone=is_alone
-    )
-    scores, declared, stored = with_stored(scores, results, asked, declared)
+    more = () if primary is None else tuple(names_of(primary, "primary"))
+    found, stored = scored_and_stored(
+        results, golden, metrics, is_alone=is_alone, more=more, rule=rule, profile=profile,
+        policies=given,
+    )  # fmt: skip
+    for note in found.notes:
+        if not (is_alone and note.startswith(("golden queries without", "none of the"))):
+            warn(note)
     if is_alone and primary is None:
-        primary = list(deciding_of(scores, stored, declared)) or None
-    several = queries_with_several(results)
-    deciding = primary_of(
-        scores, primary, declared, are_united=given.calls == "union" and bool(several.any())
-    )
-    settings = _described(settings_of_runs(), deciding, several)
+        primary = list(deciding_of(found.scores, stored, found.table)) or None
+    deciding = primary_of(found.scores, primary, found.table)
     # Frames of theirs that are changed later are for the next evaluation.
     return Evaluation(
-        unshared(golden), scores, settings, deciding, given, find_profile(profile), rule,
-        unshared(results), reported, declared,
+        unshared(golden), found.scores, found.settings.assign(primary=", ".join(deciding)),
+        deciding, found.policies, found.reading if profile else None, rule, unshared(results),
+        reported, found.table,
     )  # fmt: skip
 
 
@@ -259,10 +255,7 @@ def evaluate_pair(
         golden = load_golden(golden)
     sides = [with_labels(source) for source in (baseline, candidate)]
     named = sides_named([results for results, _ in sides])
-    labelled = [
-        (side, labels) for side, (_, beside) in zip(named, sides, strict=True)
-        for _, labels in beside
-    ]  # fmt: skip
+    labelled = [labels for _, beside in sides for _, labels in beside]
     ev = _evaluated(Results.concat(named), golden, labelled, metrics, None, None, primary, policies)
     if len(ev.run_ids) == 2:
         return ev
@@ -284,7 +277,7 @@ def evaluate_stored(
     *,
     client: Any = None,
     rule: Rule | None = None,
-    profile: str | Profile | None = None,
+    profile: str | Reading | None = None,
     primary: list[str] | str | None = None,
     baseline: str | None = None,
     part_hits: int | None = None,
@@ -320,7 +313,7 @@ def evaluate_stored(
             baseline=baseline, policies=policies, **fields,
         )  # fmt: skip
     golden = golden if isinstance(golden, Golden) else load_golden(golden)
-    given = policies_of(policies, fields)
+    given = policies_of(policies, fields, find_reading(profile).policies)
     reported, _ = store.reported(runs)
     if reported is not None:
         table = store.runs()
@@ -332,39 +325,20 @@ def evaluate_stored(
                 reported, golden, metrics, rule=rule, profile=profile, primary=primary,
                 baseline=baseline, policies=given,
             )  # fmt: skip
-    labels, declared = asked_for(metrics)
-    scores, settings_of_runs = store._score_and_settings(
-        golden, labels, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
-        policies=given, declared=declared,
+    found = store._scored(
+        golden, metrics, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
+        policies=given,
     )  # fmt: skip
-    settings = settings_of_runs()
-    run_ids = settings["run_id"].astype("str").tolist()
-    made_by = {
-        "golden_hash": golden.golden_hash, "level": str(settings["level"].iloc[0]),
-        "policies": json.loads(settings["policies"].iloc[0]),
-    }  # fmt: skip
-    own, declared = store._saved_columns(run_ids, declared, made_by)
-    scores = scores if own is None else with_saved(scores, own)
-    several = store._queries_with_several(run_ids)
+    run_ids = found.settings["run_id"].astype("str").tolist()
+    own, table = store._saved_columns(run_ids, found.table, found.settings)
+    scores = found.scores if own is None else with_saved(found.scores, own)
     golden = store._with_turns(golden, run_ids[0])
-    deciding = primary_of(
-        scores, primary or _saved_primary(settings, scores), declared,
-        are_united=given.calls == "union" and bool(several.any()),
-    )  # fmt: skip
+    deciding = primary_of(scores, primary or _saved_primary(found.settings, scores), table)
     return Evaluation(
-        unshared(golden), scores, _described(settings, deciding, several), deciding, given,
-        find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
-        _among=tuple(store._by_saving()),
+        unshared(golden), scores, found.settings.assign(primary=", ".join(deciding)), deciding,
+        given, find_reading(profile) if profile else None, rule, partial(_loaded, store, run_ids),
+        reported, table, _among=tuple(store._by_saving()),
     )._against(baseline)  # fmt: skip
-
-
-def _described(settings: pd.DataFrame, deciding: Sequence[str], several: pd.Series) -> pd.DataFrame:
-    """Return settings with the primary metrics, and the queries of each run with several calls."""
-    settings = settings.assign(primary=", ".join(deciding))
-    if not several.any():
-        return settings
-    counts = settings["run_id"].astype("str").map(several).fillna(0).astype("int64")
-    return settings.assign(n_several_calls=counts)
 
 
 def _saved_primary(settings: pd.DataFrame, scores: pd.DataFrame) -> list[str] | None:
@@ -386,8 +360,7 @@ class Evaluation(Display):
         One row per run and query (index query_id), one float column per metric: see `rs.score`.
     settings
         One row per run: match `level` and what a finer one would have `left_out`, `rule`,
-        `policies`, `profile`, `golden_hash`, `k`, `n_expected` queries, `primary` metrics; where
-        queries have several calls, the number of these (`n_several_calls`).
+        `policies`, `profile`, `golden_hash`, `k`, `n_expected` queries, `primary` metrics.
     primary
         The metrics that decide.
     policies, profile, rule
@@ -396,7 +369,7 @@ class Evaluation(Display):
         The runs without rows, of which only aggregates are known; None if there is none. They are
         not in `results`, `scores` and `settings`.
     declared
-        Metrics of your own (`rs.metric`), and direction and range of columns of your own
+        Our metrics, and beside them those of your own (`rs.metric`) and columns of your own
         (`with_columns`). They belong to this evaluation, and to what is made of it.
     baseline
         The run that the others are compared with; None: each with each other.
@@ -409,11 +382,11 @@ class Evaluation(Display):
     settings: pd.DataFrame
     primary: tuple[str, ...]
     policies: Policies = field(default_factory=Policies)
-    profile: Profile | None = None
+    profile: Reading | None = None
     rule: Rule | None = None
     _source: Results | Callable[[], Results] | None = None
     reported: Results | None = None
-    declared: Declarations = NOTHING_DECLARED
+    declared: MetricTable = TABLE
     baseline: str | None = None
     _among: tuple[str, ...] = ()  # the runs that these were selected from
 
@@ -465,38 +438,7 @@ class Evaluation(Display):
 
     @cached_property
     def results(self) -> Results:
-        """The results behind the scores; a `DataError` for averages of repeats.
-
-        With `calls="first"` or "last", the hits are those of this call.
-        """
-        return read_calls(self._with_calls(), self._how_calls)
-
-    def _with_calls(self) -> Results:
-        """Return the results with all calls, whatever the policy."""
-        return with_refusals_read(self._stated(), self.policies)
-
-    @property
-    def _how_calls(self) -> str:
-        return resolve_policies(self.profile, self.policies).calls
-
-    def _one_list(self) -> Results:
-        """Return the results if each query has one list of hits.
-
-        Raises
-        ------
-        DataError
-            Some query has several calls, which have no common order.
-        """
-        if has_several(self.results):
-            raise DataError(
-                f"queries have several calls, read as {self._how_calls!r}; this reads one list",
-                field="calls",
-                allowed="an evaluation with calls='first' or 'last'",
-            )
-        return self.results
-
-    def _stated(self) -> Results:
-        """Return the results with what the runs state of refusals, and no more."""
+        """The results behind the scores; a `DataError` for averages of repeats."""
         if self._source is None:
             raise DataError(
                 "averages of repeats have no results of their own",
@@ -505,6 +447,17 @@ class Evaluation(Display):
             )
         check_type(self._source, (Results, Callable), "results")  # type: ignore[arg-type]
         return self._source if isinstance(self._source, Results) else self._source()
+
+    @cached_property
+    def _rows(self) -> Rows | None:
+        """What is known of each row of the scores; None for averages of repeats."""
+        if self._source is None:
+            return None
+        reading = find_reading(self.profile)
+        golden, of_hits = (one._coded for one in reading.golden(self.golden))
+        lists = self.policies.lists(self.results)
+        level = choose_level(lists, of_hits, self._level)
+        return Rows(lists, golden, level, of_hits, self.rule, reading)
 
     @property
     def run_ids(self) -> list[str]:
@@ -637,7 +590,7 @@ class Evaluation(Display):
             check_known(named, chosen, kind, "added column", "columns that are added:")
         for name in chosen:
             own = (one.get(name) if isinstance(one, Mapping) else one for one in (better, range))
-            declared = declared.with_own(name, *own)
+            declared = declared.with_metrics([with_own(name, *own)])
             declared.describe(name).refuse_outside(scores[name], name)
         found = replace(self, scores=scores, declared=declared)
         return found if primary is None else found._decided_by(primary)
@@ -695,8 +648,8 @@ class Evaluation(Display):
         """
         scores, chosen = self._scored(metrics)
         return summarize(
-            scores, self.golden, by=by, metrics=chosen, results=self._known_results,
-            cluster=cluster, declared=self.declared,
+            scores, self.golden, by=by, metrics=chosen, rows=self._rows, cluster=cluster,
+            table=self.declared,
         )  # fmt: skip
 
     def slices(
@@ -739,7 +692,7 @@ class Evaluation(Display):
         self._need_rows()
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return slice_means(
-            scores, self.golden, by, chosen, results=self._known_results, cluster=cluster,
+            scores, self.golden, by, chosen, rows=self._rows, cluster=cluster,
             min_n=min_n, declared=self.declared,
         )  # fmt: skip
 
@@ -771,7 +724,8 @@ class Evaluation(Display):
         >>> ev.explain("citation_precision")
         """
         scores, chosen = self._scored(metrics)
-        return explain(scores, self.golden, chosen, self._known_results, self.declared)
+        names = metric_columns(scores) if chosen is None else chosen
+        return explain(self._rows, map(self.declared.label_of, names), scores)
 
     def pivot(self, metric: str) -> pd.DataFrame:
         """Return the values of one metric: one row per query, one column per run.
@@ -826,8 +780,7 @@ class Evaluation(Display):
 
         self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(
-            self._with_calls(), self.golden, query_id, runs, match=self._level, texts=texts,
-            how=self._how_calls,
+            self.results, self.golden, query_id, runs, match=self._level, texts=texts,
         )  # fmt: skip
 
     def explore(
@@ -1015,7 +968,7 @@ class Evaluation(Display):
             baseline = self.baseline
         return self._alike(leaderboard(
             scores, metrics=chosen, baseline=baseline, golden=self.golden,
-            results=self._known_results, reported=self.reported, runs=runs, cluster=cluster,
+            rows=self._rows, reported=self.reported, runs=runs, cluster=cluster,
             declared=self.declared,
         ))  # fmt: skip
 
@@ -1263,7 +1216,7 @@ class Evaluation(Display):
         """
         from ragscore.analysis.calls import calls
 
-        return self._alike(calls(self._stated(), self.golden, self._level, self.rule, k))
+        return self._alike(calls(self.results, self.golden, self._level, self.rule, k))
 
     def conversations(self, metric: str | None = None, *, bad: float = 0.0) -> Conversations:
         """Return a metric by turn, first against later turns, and where conversations fail.
@@ -1438,10 +1391,11 @@ class Evaluation(Display):
         """
         from ragscore.analysis.nuggets import nuggets
 
-        scores, _ = self._scored(list(OF_NUGGETS))
-        valued = [name for name in OF_NUGGETS if scores[name].notna().any()]
+        names = [name for name in TABLE if name.startswith("nugget_")]
+        scores, _ = self._scored(names)
+        valued = [name for name in names if scores[name].notna().any()]
         means = replace(self, scores=scores).summary(valued) if valued else None
-        return nuggets(self.results, self.golden, means)
+        return nuggets(self._rows, means)
 
     def repeats(
         self,
@@ -1570,8 +1524,7 @@ class Evaluation(Display):
         from ragscore.analysis.retrievers import retrievers
 
         return retrievers(
-            self._one_list(), self.golden, k, hits, source_keys=source_keys, metadata=metadata,
-            substrings=substrings, unknown=self.policies.unknown,
+            self.results, self.golden, k, hits, substrings=substrings,
         )  # fmt: skip
 
     def retriever_scores(self) -> pd.DataFrame:
@@ -1657,7 +1610,7 @@ class Evaluation(Display):
         self,
         reported: pd.DataFrame | None = None,
         *,
-        profile: str | Profile | None = None,
+        profile: str | Reading | None = None,
     ) -> pd.DataFrame:
         """Compare the values that another tool reported with those recomputed here.
 
@@ -1696,7 +1649,7 @@ class Evaluation(Display):
         """
         from ragscore.analysis.reported import check_reported
 
-        chosen = find_profile(profile) or self.profile
+        chosen = find_reading(profile) or self.profile
         policies = self.policies if chosen else replace(self.policies, match=self._level)
         parts = [self.results, *([] if self.reported is None else [self.reported])]
         results = parts[0] if len(parts) == 1 else Results.concat(parts)
@@ -1722,16 +1675,20 @@ class Evaluation(Display):
         --------
         >>> ev.provenance("mrr@10")
         """
-        from ragscore.scoring.provenance import provenance
+        from ragscore.scoring.provenance import provenance_frame, provenance_of
 
         if metrics is not None:
             metrics = [self._named(name) for name in names_of(metrics, "metrics")]
-        return provenance(
-            self.results, self.golden, metrics, rule=self.rule, profile=self.profile,
-            policies=self.policies, declared=self.declared,
+        names = metrics or metric_columns(self.scores)
+        found = scored(
+            self.results, self.golden, ["failed"], rule=self.rule, profile=self.profile,
+            policies=replace(self.policies, match=self._level),
         )  # fmt: skip
+        parts = provenance_of(replace(found, table=self.declared), names)
+        frame = provenance_frame(parts, names, self.declared)
+        return frame.astype({"run_id": self.results.runs["run_id"].dtype})
 
-    def to_profile(self, profile: str | Profile) -> dict[str, dict[str, Any]]:
+    def to_profile(self, profile: str | Reading) -> dict[str, dict[str, Any]]:
         """Return the aggregates that another harness would have reported.
 
         Returns
@@ -1747,14 +1704,14 @@ class Evaluation(Display):
         --------
         >>> ev.to_profile("trec")
         """
-        from ragscore.scoring.profile_aggregates import aggregate
+        from ragscore.scoring.harness import aggregate
 
         return aggregate(self.results, self.golden, profile)
 
     def save_metrics_json(
         self,
         path: str | Path,
-        profile: str | Profile = METRICS_JSON,
+        profile: str | Reading = "chatbot",
         *,
         agreement: JudgeAgreement | None = None,
     ) -> Path:
@@ -1814,7 +1771,7 @@ class Evaluation(Display):
         source = self._source if isinstance(self._source, Results) else None
         board = self._alike(leaderboard(
             self.scores, list(dict.fromkeys(names)), baseline=self.baseline, primary=self.primary,
-            golden=self.golden, results=source, declared=self.declared,
+            golden=self.golden, rows=self._rows if source is not None else None, declared=self.declared,
         ))  # fmt: skip
         tables = [board.shown(SHOWN_RUNS), *board._tables()[1:]]
         return [title, *tables, *alone, *dict.fromkeys([*board.notes(), *self._notes()])]
@@ -1822,9 +1779,8 @@ class Evaluation(Display):
     def _summarized(self, metrics: list[str]) -> pd.DataFrame:
         """Return `summary` of all queries; results of a store are not read for it."""
         return summarize(
-            self.scores, self.golden, metrics=metrics,
-            results=self._source if isinstance(self._source, Results) else None,
-            declared=self.declared,
+            self.scores, self.golden, metrics=metrics, table=self.declared,
+            rows=self._rows if isinstance(self._source, Results) else None,
         )  # fmt: skip
 
     def _means(self) -> Table:
@@ -1867,7 +1823,7 @@ class Evaluation(Display):
             notes.append(f"{more} more runs: see .summary().")
         run, state = (self.scores[name].astype("str") for name in ("run_id", "state"))
         counts = pd.crosstab(run, state)
-        policies = resolve_policies(self.profile, self.policies)
+        policies = self.policies
         texts = {
             "missing": _MISSING[policies.missing],
             "failed": "Failed queries, scored on the hits they have",
@@ -1878,8 +1834,7 @@ class Evaluation(Display):
             if listed := [f"{run_id} {n}" for run_id, n in found[found > 0].items()]:
                 notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
         if isinstance(self._source, Results) and set(REFUSALS) & set(self.scores):
-            notes += filter(None, [told_by_words(self._source, self.policies)])
-        notes += self._calls_note
+            notes += filter(None, [unstated_text(self._source)])
         bases = {re.split("[@:]", str(name))[0] for name in self.scores}
         names = [name for name in _GAINS if name in bases]
         targets = self.golden.targets
@@ -1903,14 +1858,6 @@ class Evaluation(Display):
         if n := len(self.golden.refusals):
             notes.append(f"Queries that should be refused: {n}, judged by their refusal alone.")
         return notes
-
-    @cached_property
-    def _calls_note(self) -> list[str]:
-        """Say how several calls of a query were read, and what other ways would give."""
-        if "n_several_calls" not in self.settings:
-            return []
-        n, of = int(self.settings["n_several_calls"].sum()), len(self.scores)
-        return [f"Several calls: {self._how_calls}, for {n} of {of} queries."]
 
     def _without_hits(self) -> list[str]:
         """Return the runs of which no answered query has a hit, as far as the scores tell."""
@@ -1971,16 +1918,18 @@ class Evaluation(Display):
             from ragscore.analysis.reported import aggregates
 
             told = aggregates(self.reported)["metric"]
-            others = {name for name in told if not (self.run_ids and is_label(name))}
+            others = {name for name in told if not (self.run_ids and (TABLE.find(name) is not None))}
         names = [name if name in others else self._named(name) for name in given]
         known = {*self.scores, *others}
         lacking = [name for name in dict.fromkeys(names) if name not in known]
         if not lacking:
             return self.scores, names
-        policies = self.policies if self.profile else replace(self.policies, match=self._level)
-        more = score_and_settings(
-            self.results, self.golden, lacking, self.rule, self.profile, policies, self.declared
-        )[0].reset_index()
+        own = {one.name: one for one in self.declared.own}
+        asked = [own.get(self.declared.parse(name).metric.name, name) for name in lacking]
+        more = scored(
+            self.results, self.golden, asked, rule=self.rule, profile=self.profile,
+            policies=replace(self.policies, match=self._level),
+        ).scores.reset_index()  # fmt: skip
         return add_columns(self.scores, more, lacking, partial=True), names
 
     def _need_rows(self, *runs: str) -> None:
@@ -2020,11 +1969,11 @@ def _loaded(store: RunStore, runs: list[str]) -> Results:
 
 
 def _selected(ev: Evaluation, runs: list[str], queries: set[str] | None) -> Results:
-    return ev._stated().select(runs, queries)
+    return ev.results.select(runs, queries)
 
 
 def _cell(metric: str, row: Mapping[Any, Any]) -> str:
-    part = "p50" if table_kind(metric) in BY_QUANTILES else "mean"
+    part = "p50" if TABLE.describe(metric).kind in BY_QUANTILES else "mean"
     low, high = (row["p50_low"], row["p50_high"]) if part == "p50" else (row["low"], row["high"])
     text = shown_interval(row[part], low, high)
     if part == "mean":

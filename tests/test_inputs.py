@@ -14,8 +14,8 @@ import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.golden.coverage import coverage
 from ragscore.scoring.level import resolve_spans
-from ragscore.scoring.profile_aggregates import aggregate
-from ragscore.scoring.rules import targets_at
+from ragscore.scoring.harness import aggregate
+from ragscore.scoring.targets import targets_at
 from ragscore.scoring.summary import summarize
 from tests.messages import ANY, refused
 

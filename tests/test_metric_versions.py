@@ -21,7 +21,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.scoring.metrics import BY_NAME, CRITERIA, TABLE, labels
+from ragscore.scoring.metrics import (
+    TABLE,
+    labels,
+)
+from ragscore.scoring.metrics import CRITERIA
 
 FILE = Path(__file__).with_name("metric_values.json")
 K = 3
@@ -158,10 +162,10 @@ def test_the_example_gives_every_metric_of_the_table_different_values(small):
 
 def test_a_changed_formula_is_noticed(small, monkeypatch):
     halved = replace(
-        BY_NAME["precision@k"], compute=lambda e, label: e.total(e.gain > 0) / label.k / 2
+        TABLE["precision@k"], compute=lambda e, label: e.total(e.gain > 0) / label.k / 2
     )
     monkeypatch.setattr(labels, "_read", labels._read.__wrapped__)
-    monkeypatch.setitem(BY_NAME, "precision@k", halved)
+    monkeypatch.setitem(TABLE, "precision@k", halved)
     assert without_version(measured(*small)) == [f"precision@{K}"]
 
 

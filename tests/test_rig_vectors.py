@@ -12,8 +12,8 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.extras import score_diff, write_event_log
-from ragscore.scoring.profile_aggregates import aggregate
-from ragscore.scoring.profiles import PROFILES
+from ragscore.scoring.harness import aggregate
+from ragscore.scoring.readings import READINGS
 from ragscore.scoring.summary import summarize
 from ragscore.stats.bootstrap import _splitmix64
 from tests.messages import refused
@@ -87,7 +87,7 @@ def test_an_empty_gold_set_is_vacuously_met_except_for_precision(scored, ranking
         {"other": ["d1"], "q": ranking},
         {"q": {}, "other": {"d1": 1}},
         labels,
-        profile=replace(PROFILES["rig"], zero_if_empty=()),
+        profile=replace(READINGS["rig"], zero_if_empty=()),
         missing="exclude" if ranking else "zero",
     )
     if ranking:
@@ -101,8 +101,8 @@ def test_an_empty_gold_set_is_vacuously_met_except_for_precision(scored, ranking
 def test_the_profile_counts_an_empty_gold_set_as_met_but_has_no_first_hit(
     scored, zero_if_empty, hit, mrr
 ):
-    profile = replace(PROFILES["rig"], zero_if_empty=zero_if_empty)
-    assert PROFILES["rig"].zero_if_empty == ("hit", "mrr")
+    profile = replace(READINGS["rig"], zero_if_empty=zero_if_empty)
+    assert READINGS["rig"].zero_if_empty == ("hit", "mrr")
     found = scored(
         {"other": ["d1"], "q": ["d1"]}, {"q": {}, "other": {"d1": 1}}, None, profile=profile
     )
@@ -115,7 +115,7 @@ def test_questions_to_refuse_are_scored_where_the_profile_scores_refusals(write_
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": []}]))
     assert pd.isna(
         rs.score(
-            results, golden, ["mrr"], profile=replace(PROFILES["rig"], score_refusals=False)
+            results, golden, ["mrr"], profile=replace(READINGS["rig"], score_refusals=False)
         ).loc["q", "mrr"]
     )
     found = rs.score(results, golden, ["recall@5", "mrr"], profile="rig").loc["q"]
@@ -355,7 +355,7 @@ def profile_means(tmp_path):
         (found,) = aggregate(
             rs.load_results(tmp_path / "per_query.jsonl"),
             rs.load_golden(tmp_path / "qrels.jsonl"),
-            replace(PROFILES["rig"], ks=ks, zero_if_empty=()),
+            replace(READINGS["rig"], ks=ks, zero_if_empty=()),
         ).values()
         return found
 

@@ -14,12 +14,12 @@ from conftest import EXAMPLES
 from trec_collections import ROBUST, as_dicts, needs
 
 import ragscore as rs
-from ragscore.scoring.metrics import parse_label
-from ragscore.scoring.profile_aggregates import aggregate
-from ragscore.scoring.profiles import PROFILES
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.harness import aggregate
+from ragscore.scoring.readings import READINGS
 from tests.messages import warned
 
-KS = PROFILES["trec"].ks
+KS = READINGS["trec"].ks
 CUT = ",".join(map(str, KS))
 PLAIN = ("map", "Rprec", "bpref", "recip_rank", "ndcg")
 MEASURES = {
@@ -214,7 +214,7 @@ def test_random_pairs_of_files_have_trec_evals_values(tmp_path):
         f"{name}.{','.join(map(str, AT))}"
         for name in ("P", "recall", "success", "map_cut", "ndcg_cut")
     }
-    ours = [parse_label(name).text for name in ASKED]
+    ours = [TABLE.parse(name).text for name in ASKED]
     theirs = ["ndcg" if name == "ndcg_linear" else name for name in ASKED]
     n_different, n_values = dict.fromkeys(WAYS, 0), dict.fromkeys(WAYS, 0)
     for _ in range(N_QRELS):

@@ -3,7 +3,7 @@
 In: results whose hits name their call, golden set, and the match level. Out: `CallReport`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,12 +12,12 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import plural
+from ragscore.frames.typing import Codes
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.calls import call_of_hits, has_several, n_calls, of_rank, searches
-from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.rules import Rule, targets_by_level
+from ragscore.scoring.rows import Rows, expected_targets, found_targets, response_of
+from ragscore.scoring.rules import Rule
 from ragscore.stats import mean_interval
 
 CELL = ["run_id", "query_id"]
@@ -112,6 +112,38 @@ class CallReport(FramesResult):
         return self.table.round(3)
 
 
+def call_of_hits(hits: pd.DataFrame) -> Codes:
+    """Return the call of each hit, from 1; a hit that names none is of the first."""
+    if "call" not in hits:
+        return np.ones(len(hits), dtype=np.int64)
+    return hits["call"].fillna(1).to_numpy(np.int64)
+
+
+def searches(results: Results) -> pd.DataFrame | None:
+    """Return the calls that are searches: those whose number of hits is known."""
+    calls = results.calls
+    if calls is None or "n_hits" not in calls:
+        return None
+    return calls[calls["n_hits"].notna().to_numpy()]
+
+
+def n_calls(results: Results) -> Codes:
+    """Return the number of searches for each response, at least 1."""
+    counts = np.ones(len(results.responses) + 1, dtype=np.int64)
+    frames = [results.hits] if "call" in results.hits else []
+    if frames and (found := searches(results)) is not None:
+        frames.append(found)
+    for frame in frames:
+        np.maximum.at(counts, response_of(frame, results.responses), call_of_hits(frame))
+    return counts[:-1]
+
+
+def of_rank(hits: pd.DataFrame) -> pd.Series:
+    """Return the rank of each hit among those of its call."""
+    cells = [hits["run_id"], hits["query_id"], call_of_hits(hits)]
+    return hits.groupby(cells, observed=True)["rank"].rank("first").astype("int32")
+
+
 def calls(
     results: Results,
     golden: Golden,
@@ -120,7 +152,8 @@ def calls(
     k: int | None,
 ) -> CallReport:
     """Measure what each call adds; see `Evaluation.calls`."""
-    if not has_several(results):
+    counts = n_calls(results)
+    if not (counts > 1).any():
         raise DataError(
             "no query has several calls",
             field="results.calls",
@@ -129,20 +162,16 @@ def calls(
     hits = results.hits.assign(call=call_of_hits(results.hits), rank_in_call=of_rank(results.hits))
     if k is not None:
         hits = hits[hits["rank_in_call"] <= k]
-    levels = ("doc",) if rule is not None else choose_level(results, golden, match).used
-    parts = [
-        (relevant, grade_hits(hits, relevant, rule or level_rule(level, results, golden))[1])
-        for level, relevant in targets_by_level(golden, levels)
-    ]
-    relevant, found = (pd.concat(frames, ignore_index=True) for frames in zip(*parts, strict=True))
+    level = choose_level(results, golden, match)
+    rows = Rows(replace(results, hits=hits[results.hits.columns]), golden, level, rule=rule)
+    relevant, found = expected_targets(rows), found_targets(rows)
     places = hits[[*CELL, "rank", "call", "rank_in_call"]]
-    found = found.merge(places, on=[*CELL, "rank"], how="left")
-    counts = n_calls(results)
+    found = found.merge(places.astype({"run_id": "str", "query_id": "str"}), on=[*CELL, "rank"], how="left")
     responses = results.responses[CELL].assign(n_calls=counts)
     own = relevant[["query_id", "target_id"]].drop_duplicates()
     known = found[[*CELL, "target_id", "call", "rank_in_call"]]
     targets = responses[CELL].merge(own, on="query_id")
-    targets = targets.merge(known, on=[*CELL, "target_id"], how="left")
+    targets = targets.astype({"run_id": "str"}).merge(known, on=[*CELL, "target_id"], how="left")
     targets = targets.rename(columns={"rank_in_call": "rank"})
     targets = targets.astype({"call": "Int64", "rank": "Int64"})
     after = _after(targets, golden, int(counts.max()))

@@ -12,7 +12,7 @@ from ragscore.analysis.comparison.align import align
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_known, names_of
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics import MetricTable, TABLE
 from ragscore.stats.moments import moments
 
 Config = dict[str, Any]
@@ -26,7 +26,7 @@ def config_effects(
     metrics: list[str] | str | None = None,
     *,
     ignore: Sequence[str] = (),
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> pd.DataFrame:
     """Return the config keys that vary between runs beside the means of metrics.
 

@@ -13,7 +13,7 @@ from ragscore.frames.data import Golden
 from ragscore.frames.errors import plural, warn
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import query_clusters
-from ragscore.scoring.metrics import Declarations
+from ragscore.scoring.metrics import MetricTable
 from ragscore.scoring.turns import conversations_of
 from ragscore.stats import mean_interval
 
@@ -60,7 +60,7 @@ class Conversations(FramesResult):
 
 
 def conversations(
-    scores: pd.DataFrame, golden: Golden, metric: str, bad: float, declared: Declarations
+    scores: pd.DataFrame, golden: Golden, metric: str, bad: float, declared: MetricTable
 ) -> Conversations:
     """Measure a metric over conversations; see `Evaluation.conversations`."""
     kind = declared.describe(metric)

@@ -24,7 +24,7 @@ from ragscore.analysis.result_forms import FramesResult, shares_by_run
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.frames.errors import check_known, plural
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics import MetricTable, TABLE
 from ragscore.scoring.summary import metric_columns
 
 DEFAULT_K = 5
@@ -147,7 +147,7 @@ def failures(
     hit: str | None = None,
     right: str | None = None,
     threshold: float | None = None,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> Failures:
     """Return the failure cause of each answer; see `Evaluation.failures`.
 
@@ -201,7 +201,7 @@ def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) ->
         hit = own if own in rows else f"hit@{DEFAULT_K}"
     check_known(hit, metric_columns(rows), "hit", "column", "scores has")
     if (
-        NOTHING_DECLARED.describe(hit).kind != "binary"
+        TABLE.describe(hit).kind != "binary"
         and not rows[hit].dropna().isin([0, 1]).all()
     ):
         raise DataError(

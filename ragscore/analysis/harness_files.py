@@ -14,8 +14,10 @@ import pandas as pd
 from ragscore.analysis.operations import ALL_TYPES, errors, indexing
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.io.output import check_one_run, write_json
-from ragscore.scoring.profile_aggregates import aggregate_rows, k_of_runs, scores_by_run
-from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
+from ragscore.scoring.harness import aggregate_rows, rows_by_run
+from ragscore.scoring.readings import k_of_runs
+from ragscore.scoring.profiles import METRICS_JSON
+from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.summary import NO_VALUE, slices
 
 NOT_HASHED = "eval_set_commit_hash"
@@ -26,7 +28,7 @@ def write_metrics_json(
     golden: Golden,
     path: str | Path,
     *,
-    profile: str | Profile = METRICS_JSON,
+    profile: str | Reading = METRICS_JSON,
     reliability: dict[str, float] | None = None,
 ) -> Path:
     """Write one run's scores as `metrics.json` in the layout of a chatbot's harness.
@@ -60,10 +62,10 @@ def write_metrics_json(
         `results` holds no run or more than one, or what `ev.to_profile` refuses.
     """
     check_one_run(results)
-    chosen = find_profile(profile)
+    chosen = find_reading(profile)
     if chosen is None:
         raise DataError(
-            "no profile given", field="profile", allowed="the name of a profile, or a Profile"
+            "no profile given", field="profile", allowed="the name of a profile, or a Reading"
         )
     file = Path(path) if str(path).endswith(".json") else Path(path) / "metrics.json"
     run = results.runs.iloc[0]
@@ -90,10 +92,10 @@ def config_hash(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _aggregates(results: Results, golden: Golden, profile: Profile) -> dict[str, Any]:
+def _aggregates(results: Results, golden: Golden, profile: Reading) -> dict[str, Any]:
     """Return `aggregate_metrics`, and what stands beside it (`BESIDE` of the format)."""
     run_id, k = next(iter(k_of_runs(results, profile).items()))
-    rows = scores_by_run(results, golden, profile)[run_id]
+    rows = rows_by_run(results, golden, profile)[run_id]
     means = aggregate_rows(rows, profile, k)
     if results.chunks is not None and results.documents is not None:
         by_type = indexing(results).dropna(subset=["coverage"])
@@ -117,7 +119,7 @@ def _aggregates(results: Results, golden: Golden, profile: Profile) -> dict[str,
 
 
 def _by_slice(
-    rows: pd.DataFrame, golden: Golden, by: str, profile: Profile, k: int | None
+    rows: pd.DataFrame, golden: Golden, by: str, profile: Reading, k: int | None
 ) -> dict[str, Any]:
     """Return the means of each slice, with its number of tests.
 

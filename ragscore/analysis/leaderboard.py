@@ -30,7 +30,8 @@ from ragscore.scoring.intervals import (
     query_clusters,
     shared_only,
 )
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
+from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.primary import headline_of
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
 from ragscore.stats.multiple import ALPHA
 from ragscore.stats.verdicts import UNSURE
@@ -80,7 +81,7 @@ class Leaderboard(JsonResult, TableResult):
     pairs: pd.DataFrame
     primary: tuple[str, ...]
     confidence: float
-    declared: Declarations = NOTHING_DECLARED
+    declared: MetricTable = TABLE
     aligned: pd.DataFrame = field(default_factory=pd.DataFrame)
     clusters: str = ""
 
@@ -176,7 +177,7 @@ def leaderboard(
     results: Results | None = None,
     reported: Results | None = None,
     cluster: str | None = "group",
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> Leaderboard:
     """Rank runs by every metric; see `Evaluation.leaderboard`.
 
@@ -334,7 +335,7 @@ def _marks(runs: pd.Series, quality: Values, pairs: pd.DataFrame) -> list[str | 
     return [BEST if run == best else TIED if run in tied else None for run in runs]
 
 
-def _told(reported: Results | None, runs: list[str] | None, declared: Declarations) -> pd.DataFrame:
+def _told(reported: Results | None, runs: list[str] | None, declared: MetricTable) -> pd.DataFrame:
     """Return what runs without rows report as rows of the table, the best of a metric first."""
     if reported is None:
         return pd.DataFrame({"metric": pd.Series(dtype="str")})

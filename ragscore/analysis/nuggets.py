@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural
-from ragscore.scoring.nuggets import has_verdicts, judged_nuggets, nugget_values
+from ragscore.scoring.metrics.judged import judged_nuggets, nugget_share
+from ragscore.scoring.rows import Rows
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -73,15 +74,18 @@ class Nuggets(FramesResult):
         )
 
 
-def nuggets(results: Results, golden: Golden, means: pd.DataFrame | None) -> Nuggets:
+def nuggets(facts: Rows | None, means: pd.DataFrame | None) -> Nuggets:
     """Return the verdicts on key facts; `means` is the summary of their metrics, if any has one."""
-    if means is None or not has_verdicts(results):
+    if facts is None or means is None or not facts.verdicts["criterion"].eq("nuggets").any():
         raise DataError(
             "no verdict on nuggets",
             field="results.judgments",
             allowed="rs.judge(results, golden, 'nuggets', endpoint), or a file of assignments",
         )
-    rows = judged_nuggets(results, golden)
+    run = pd.Series(facts.runs.astype("str")[facts.run], dtype="str")
+    rows = judged_nuggets(facts)
+    rows = rows[facts.asked[rows["row"]]].reset_index(drop=True)
+    rows = rows.assign(run_id=run[rows["row"]].to_numpy())
     ends = {}
     for name, missing in (("least", 0.0), ("most", 1.0)):
         # what should not be there counts the other way round
@@ -89,8 +93,12 @@ def nuggets(results: Results, golden: Golden, means: pd.DataFrame | None) -> Nug
         known = rows.assign(
             value=rows["value"].fillna(filled), strict=rows["strict"].fillna(filled)
         )
-        values = nugget_values(known, len(results.responses))
-        wide = pd.DataFrame(values).groupby(results.responses["run_id"].astype("str").to_numpy())
+        values = {
+            f"nugget_{weight}{end}": nugget_share(known, facts.n, weight, support)
+            for weight in ("all", "vital", "weighted", "rubric")
+            for end, support in (("", "value"), ("_strict", "strict"))
+        }
+        wide = pd.DataFrame(values).groupby(run.to_numpy())
         ends[name] = wide.mean().stack()
     keys = pd.MultiIndex.from_frame(means[["run_id", "metric"]].astype("str"))
     unjudged = rows[rows["value"].isna()].groupby("run_id").size()

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice
-from ragscore.scoring.answers import is_timeout
+from ragscore.scoring.metrics.operations import TIMED_OUT
 from ragscore.stats import quantile_interval
 from ragscore.stats.moments import is_carried
 
@@ -164,7 +164,7 @@ def errors(results: Results, golden: Golden | None = None) -> pd.DataFrame:
         {
             "n": True,
             "n_failed": failed,
-            "n_timeout": is_timeout(responses["error"]),
+            "n_timeout": responses["error"].fillna("").astype(object).str.contains(TIMED_OUT),
             "n_empty_response": answered & (answer.str.strip() == "") & ~refused,
             "answered": answered,
         },

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.calls import repeats, search_rows
+from ragscore.analysis.calls import call_of_hits, of_rank, repeats, search_rows
 from ragscore.analysis.conversations import turn_numbers
 from ragscore.frames.data import (
     DataError,
@@ -24,11 +24,10 @@ from ragscore.frames.data import (
 )
 from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.tables import Display, Table
-from ragscore.scoring.calls import call_of_hits, is_read, of_rank, read_calls
-from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import CRITERIA
-from ragscore.scoring.rules import LEVELS, apply_rule, level_rows, targets_at
+from ragscore.scoring.targets import LEVELS, targets_at
+from ragscore.scoring.rules import rule_of
 
 MAX_CHARS = 600  # of a text that is shown
 
@@ -52,12 +51,11 @@ class QueryView(Display):
     calls
         One row per run and search, where hits name their call: what is recorded of it (`query`, the
         text asked, tool, elapsed_ms, error, ...), `n_hits`, `n_repeated` of them that an earlier
-        call had returned, `found` (the relevant targets that it was first to find), and whether the
-        policy `calls` lets it be `scored`.
+        call had returned, `found` (the relevant targets that it was first to find).
     targets
         One row per target of the query: its grade, `alternatives` (other ids that meet it; empty
         without any), and its first rank in each run (column = run_id, NA = not found). Where hits
-        name their call, it is the rank in the first call that found it, of those scored, and
+        name their call, it is the rank in the first call that found it, and
         `<run_id>: call` is that call.
     turns
         One row per turn of the query's conversation, up to this one: conversation, `turn`,
@@ -139,12 +137,8 @@ def show_query(
     *,
     match: str = "auto",
     texts: pd.DataFrame | None = None,
-    how: str = "union",
 ) -> QueryView:
-    """Show one query through several runs, matched at a level; see `Evaluation.query`.
-
-    `how`: the policy `calls`. Ranks of targets are those in the calls that it reads.
-    """
+    """Show one query through several runs, matched at a level; see `Evaluation.query`."""
     check_inputs(results, golden)
     check_type(query_id, str, "query_id", "the id of a query")
     if texts is not None:
@@ -168,20 +162,18 @@ def show_query(
                 "the golden set and these runs have",
             ),
         )
-    level = _level_name(query_id, choose_level(read_calls(chosen, how), golden, match), golden)
+    level = _level_name(query_id, choose_level(chosen, golden, match), golden)
     hits = of_query(chosen.hits).sort_values(["run_id", "rank"], ignore_index=True)
     targets = of_query(targets_at(golden, level).targets).reset_index(drop=True)
-    matches = decidable(apply_rule(level_rule(level, chosen, golden), hits, targets))
+    hit, target = rule_of(level, chosen, golden)(hits, targets)
     calls = None if chosen.calls is None else of_query(chosen.calls)
     own = narrowed(chosen, hits=hits, calls=calls)
     shown = _shown_hits(hits, names, texts)
     place = shown.get("rank_in_call", shown["rank"])
-    met = shown[["run_id"]].assign(
-        hit=shown.index, call=call_of_hits(hits), rank=place, is_read=is_read(hits, own, how)
-    )
-    met = met.iloc[matches["hit"].to_numpy()].reset_index(drop=True)
+    met = shown[["run_id"]].assign(hit=shown.index, call=call_of_hits(hits), rank=place)
+    met = met.iloc[hit].reset_index(drop=True)
     for name in ("target_id", "grade"):
-        met[name] = targets[name].to_numpy()[matches["target"].to_numpy()]
+        met[name] = targets[name].to_numpy()[target]
     met = met.sort_values("hit", kind="stable")
     by_hit = met[["hit", "target_id", "grade"]].drop_duplicates().groupby("hit")
     names_of_targets = by_hit["target_id"].agg(", ".join).reindex(shown.index)
@@ -204,7 +196,7 @@ def show_query(
         of_query(golden.checks)[["kind", "text"]].reset_index(drop=True),
         level,
         bool((golden.refusals == query_id).any()),
-        _calls(own, met[(met["grade"] > 0).to_numpy()], names, how),
+        _calls(own, met[(met["grade"] > 0).to_numpy()], names),
         _turns(golden, query_id),
     )
 
@@ -213,11 +205,10 @@ def _level_name(query_id: str, level: Level, golden: Golden) -> str:
     """Return the match level of the query: its finest where queries have levels of their own."""
     if level.name != "per_query":
         return level.name
-    is_own = (golden.targets["query_id"] == query_id).to_numpy()
     finest = (
         name
         for name in LEVELS
-        if name in level.joinable and (level_rows(golden, name) & is_own).any()
+        if name in level.joinable and (targets_at(golden, name).targets["query_id"] == query_id).any()
     )
     return next(finest, "doc")
 
@@ -252,11 +243,10 @@ def _shown_hits(hits: pd.DataFrame, names: list[str], texts: pd.DataFrame | None
     return shown.astype({"rank_before": "Int64"})
 
 
-def _calls(results: Results, met: pd.DataFrame, names: list[str], how: str) -> pd.DataFrame:
+def _calls(results: Results, met: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """One row per run and search of the query: what it asked, found first, and repeated."""
     rows = search_rows(results)
-    scored = is_read(rows, results, how)
-    rows = rows.drop(columns="query_id").astype({"run_id": "str"}).assign(scored=scored)
+    rows = rows.drop(columns="query_id").astype({"run_id": "str"})
     first = met.sort_values("call", kind="stable").drop_duplicates(["run_id", "target_id"])
     found = first.groupby(["run_id", "call"])["target_id"].agg(", ".join)
     keys = pd.MultiIndex.from_frame(rows[["run_id", "call"]])
@@ -298,7 +288,7 @@ def _target_ranks(
         if row["level"] in columns:  # passages of an anchor are no ids
             others.setdefault(row["target_id"], []).append(row[columns[row["level"]]])
     listed["alternatives"] = [" or ".join(others.get(one, ())) for one in listed["target_id"]]
-    first = met[met["is_read"].to_numpy()].drop_duplicates(["run_id", "target_id"])
+    first = met.drop_duplicates(["run_id", "target_id"])
     for name in ("rank", "call") if with_calls else ("rank",):
         places = first.pivot(index="target_id", columns="run_id", values=name)
         places = places.reindex(columns=names).astype("Int64")
@@ -357,8 +347,6 @@ def _call_text(row: dict[Any, Any], query: str) -> str:
         parts.append(f"{known['n_repeated']} returned before")
     if known["found"]:
         parts.append(f"first to find {known['found']}")
-    if not known["scored"]:
-        parts.append("not scored")
     head = ", ".join([f"{row['run_id']}, call {row['call']}", *asked])
     return f"{head}: {'; '.join(parts)}"
 

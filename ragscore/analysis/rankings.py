@@ -22,9 +22,9 @@ from ragscore.frames.data import (
 from ragscore.frames.errors import check_choice
 from ragscore.frames.ranking import collapse_hits
 from ragscore.frames.typing import Values
-from ragscore.scoring.grading import level_rule
 from ragscore.scoring.level import choose_level, chunker_versions
-from ragscore.scoring.rules import apply_rule, targets_at
+from ragscore.scoring.rules import rule_of
+from ragscore.scoring.targets import targets_at
 
 Ranks = npt.NDArray[np.int64]
 
@@ -134,23 +134,17 @@ def _relevance(results: Results, golden: Golden, match: str) -> Ranks:
     level = choose_level(results, golden, match)
     hits = results.hits
     grade = np.full(len(hits), -1)
-    labelled, undecided = np.zeros(len(hits), dtype=bool), np.zeros(len(hits), dtype=bool)
+    labelled = np.zeros(len(hits), dtype=bool)
     for name in level.used:
         targets = targets_at(golden, name).targets
         is_own = is_among(hits["query_id"], targets["query_id"]) & ~labelled
-        matches = apply_rule(level_rule(name, results, golden), hits, targets)
-        matches = matches[is_own[matches["hit"].to_numpy()]]
-        hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
-        is_open = matches.get("undecidable", pd.Series(False, index=matches.index)).to_numpy(
-            dtype=bool
-        )
-        np.maximum.at(grade, hit[~is_open], targets["grade"].to_numpy()[target[~is_open]])
-        undecided[hit[is_open]] = True
+        hit, target = rule_of(name, results, golden)(hits, targets)
+        keep = is_own[hit]
+        np.maximum.at(grade, hit[keep], targets["grade"].to_numpy()[target[keep]])
         labelled |= is_own
     to_refuse = is_among(hits["query_id"], golden.refusals)
     flags = {
         "relevant": grade > 0,
-        "undecided": undecided,
         "not relevant": grade == 0,
         "unjudged": labelled,
         "should be refused": to_refuse,

@@ -19,15 +19,7 @@ from ragscore.frames.data import DataError, Golden, categorical, check_type
 from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.typing import Flags, Values
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.applicability import queries_of_metric
-from ragscore.scoring.metrics import (
-    NOTHING_DECLARED,
-    RANKING,
-    Declarations,
-    Metric,
-    is_own,
-    parse_label,
-)
+from ragscore.scoring.metrics import Metric, MetricTable, TABLE
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import wilson_interval
 from ragscore.stats.intervals import interval_from_moments
@@ -103,7 +95,7 @@ class Refusals(FramesResult):
     _rows: pd.DataFrame = field(repr=False)
     _golden: Golden = field(repr=False)
     _metrics: tuple[str, ...] | None = field(repr=False)
-    _declared: Declarations = field(default=NOTHING_DECLARED, repr=False)
+    _declared: MetricTable = field(default=TABLE, repr=False)
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -190,7 +182,7 @@ def refusals(
     *,
     right: str | None = None,
     threshold: float | None = None,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> Refusals:
     """Return each run's decisions to answer or refuse; see `Evaluation.refusals`."""
     rows = rows_with_queries(scores, golden)
@@ -206,7 +198,7 @@ def refusals(
 def refusal_decisions(
     scores: pd.DataFrame,
     golden: Golden,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
     *,
     right: str | None = None,
     threshold: float | None = None,
@@ -308,16 +300,21 @@ def metric_applies(rows: pd.DataFrame, golden: Golden, metric: str) -> Flags:
     The golden set decides for answer metrics. A ranking metric applies where the row has a value; a
     column of your own, where any run has a value for the query.
     """
-    if is_own(metric):
+    if TABLE.is_own(metric):
         return is_among(rows["query_id"], rows.loc[rows[metric].notna(), "query_id"])
-    name = parse_label(metric).name
-    if name in RANKING:
+    described = TABLE.describe(metric)
+    if described.family == "ranking":
         return rows[metric].notna().to_numpy()
-    return is_among(rows["query_id"], queries_of_metric(golden, name))
+    needed = [need.anywhere(golden) for need in described.needs]
+    has_all = np.all(needed, axis=0) if needed else np.ones(len(golden.queries), dtype=bool)
+    applies = golden.queries.loc[has_all, "query_id"]
+    if described.family not in ("success", "refusals", "operations"):
+        applies = applies[~is_among(applies, golden.refusals)]
+    return is_among(rows["query_id"], applies)
 
 
 def right_answers(
-    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: Declarations
+    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: MetricTable
 ) -> Values:
     """Return 1 for a right answer, 0 for a wrong one, NaN where the metric has no value."""
     criterion = right_metric(rows, right, threshold, declared)
@@ -328,7 +325,7 @@ def right_answers(
 
 
 def right_by(
-    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: Declarations
+    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: MetricTable
 ) -> str:
     """Return in words what counts as a right answer; empty without a metric for it."""
     criterion = right_metric(rows, right, threshold, declared)
@@ -336,7 +333,7 @@ def right_by(
 
 
 def right_metric(
-    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: Declarations
+    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: MetricTable
 ) -> tuple[str, float] | None:
     """Return the metric that says what is right and its threshold; None without such a metric."""
     check_type(right, (str, type(None)), "right", "the name of one metric")
@@ -363,7 +360,7 @@ def right_metric(
     return right, RIGHT_FROM.get(right, 1.0) if threshold is None else threshold
 
 
-def _check_higher(rows: pd.DataFrame, names: list[str], field: str, declared: Declarations) -> None:
+def _check_higher(rows: pd.DataFrame, names: list[str], field: str, declared: MetricTable) -> None:
     known = metric_columns(rows)
     for name in names:
         if name not in known:

@@ -15,7 +15,7 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_known, name_list, names_of, nearest, warn
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics import MetricTable, TABLE
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats.intervals import interval_from_moments
 
@@ -78,7 +78,7 @@ def repeats(
     threshold: float | None = None,
     *,
     runs: pd.DataFrame | list[str] | None = None,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> Repeats:
     """Return pass@k and pass^k of every query and system; see `Evaluation.repeats`.
 

@@ -18,19 +18,17 @@ from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import (
-    BY_NAME,
-    CRITERIA,
-    NOTHING_DECLARED,
-    headline_of,
-    parse_label,
-    spelling,
-    table_kind,
+    TABLE,
 )
+from ragscore.scoring.metrics import CRITERIA
+from ragscore.scoring.primary import headline_of
+from ragscore.scoring.metrics.declaration import spelling
 from ragscore.scoring.policies import Policies
-from ragscore.scoring.profile_aggregates import aggregate, k_of_runs, round_half_away
-from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.harness import aggregate, round_half_away
+from ragscore.scoring.readings import k_of_runs
+from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.provenance import judge_fingerprint
-from ragscore.scoring.rules import LEVELS
+from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.score import score
 from ragscore.scoring.stored import stored_values
 from ragscore.scoring.summary import STATISTICS, summarize
@@ -64,7 +62,7 @@ def label_of(metric: str) -> str | None:
     plain = re.sub(r"[\s-]+", "_", metric.strip()).lower()
     for name in (_renamed(metric), _renamed(plain), metric, plain):
         try:
-            return parse_label(name).text
+            return TABLE.parse(name).text
         except DataError:
             continue
     return None
@@ -202,7 +200,7 @@ def shown_reported(reported: Results, first: Iterable[str] = ()) -> pd.DataFrame
     runs = reported.runs["run_id"].astype("str").tolist()
     columns = {"run": runs}
     for name in metrics:
-        is_timed = table_kind(name) in BY_QUANTILES
+        is_timed = TABLE.describe(name).kind in BY_QUANTILES
         values = by_metric["p50" if is_timed else "mean"].loc[name].reindex(runs)
         columns[f"{name} (p50)" if is_timed else name] = values.map(shown_number).tolist()
     return pd.DataFrame(columns)
@@ -243,13 +241,13 @@ def check_reported(
     golden: Golden,
     reported: pd.DataFrame | None = None,
     *,
-    profile: str | Profile | None = None,
+    profile: str | Reading | None = None,
     policies: Policies | None = None,
     **fields: Any,
 ) -> pd.DataFrame:
     """Compare reported values with recomputed ones; see `Evaluation.check_reported`."""
     rows = _reported(results, reported).rename(columns={"value": "reported"})
-    chosen = find_profile(profile)
+    chosen = find_reading(profile)
     with_rows, without = split_reported(results)
     of_format = rows["label"].notna() if "label" in rows else pd.Series(False, rows.index)
     rows = rows.assign(label=_labels(rows, k_of_runs(results, chosen), chosen))
@@ -289,7 +287,7 @@ def check_reported(
     # what only reports single queries holds no hits: rankings of nothing would all be 0
     told = set(rows.loc[rows["query_id"].ne(""), "run_id"]) if reported is None else set()
     bare = [run_id for run_id in runs_without_hits(with_rows) if run_id in told]
-    is_ranking = rows["label"].map({one: parse_label(one).is_ranking for one in labels}).eq(True)
+    is_ranking = rows["label"].map({one: TABLE.parse(one).is_ranking for one in labels}).eq(True)
     is_bare = rows["run_id"].isin(bare) & (is_ranking | is_rank)
     rows = rows.assign(
         recomputed=rows["recomputed"].mask(is_bare), difference=rows["difference"].mask(is_bare)
@@ -331,7 +329,7 @@ def _with_means_of_stored(rows: pd.DataFrame, results: Results) -> tuple[pd.Data
 
 
 def _first_ranks(
-    results: Results, golden: Golden, rows: pd.DataFrame, profile: Profile | None, **fields: Any
+    results: Results, golden: Golden, rows: pd.DataFrame, profile: Reading | None, **fields: Any
 ) -> pd.DataFrame:
     """Return the first right hit's rank, and how far it is from the one reported.
 
@@ -362,12 +360,12 @@ def _notes(rows: pd.DataFrame) -> pd.Series:
     """Return why a value was not recomputed, or that only the judge's verdicts were."""
     is_nan = rows["recomputed"].isna()
     by_label = {
-        label: f"does not apply: {NOTHING_DECLARED.describe(label).nan_when}"
+        label: f"does not apply: {TABLE.describe(label).nan_when}"
         for label in rows["label"].dropna().unique()
     }
     by_metric = {
         metric: f"no cut-off given, as in {name}@5"
-        if f"{name}@k" in BY_NAME
+        if f"{name}@k" in TABLE
         else "no metric of ours"
         for metric in rows["metric"].unique()
         for name in [REPORTED_NAMES.get(metric, metric)]
@@ -390,7 +388,7 @@ def _notes(rows: pd.DataFrame) -> pd.Series:
     return notes.astype("str")
 
 
-def _labels(rows: pd.DataFrame, ks: dict[str, int | None], profile: Profile | None) -> pd.Series:
+def _labels(rows: pd.DataFrame, ks: dict[str, int | None], profile: Reading | None) -> pd.Series:
     """Return our label for each reported value.
 
     A profile's name is taken at its run's own k; else the file's format says it, else the name.
@@ -405,7 +403,7 @@ def _labels(rows: pd.DataFrame, ks: dict[str, int | None], profile: Profile | No
     return pd.Series([labels[one] for one in told], index=rows.index, dtype="str")
 
 
-def _profile_label(profile: Profile | None, metric: str, k: int | None) -> str | None:
+def _profile_label(profile: Reading | None, metric: str, k: int | None) -> str | None:
     """Return our label for what a profile's aggregate calls `metric`.
 
     An aggregate may call the mean `metric_avg` or `metric_rate`.

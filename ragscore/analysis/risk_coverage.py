@@ -27,8 +27,8 @@ from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import check_choice, plural, warn
 from ragscore.frames.typing import Flags, Values
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.scoring.rules import response_of
+from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.rows import response_of
 from ragscore.stats import wilson_interval
 
 KEYS = ["run_id", "score_kind"]
@@ -147,7 +147,7 @@ def risk_coverage(
     right: str | None = None,
     threshold: float | None = None,
     refusals: str = "kept",
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> RiskCoverage:
     """Return risk and coverage of thresholds; see `Evaluation.risk_coverage`."""
     check_inputs(results, golden)
@@ -185,7 +185,7 @@ def _queries(
     right: str | None,
     threshold: float | None,
     refusals: str,
-    declared: Declarations,
+    declared: MetricTable,
     has_hits: Flags,
 ) -> pd.DataFrame:
     """One row per row of the scores, with the flags that the curve counts.

@@ -29,9 +29,13 @@ from ragscore.scoring.intervals import (
     scales_of,
     shared_only,
 )
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.scoring.modes import is_by_mode, response_modes, shared_modes, with_modes
-from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
+from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.summary import (
+    Slicing,
+    naturally,
+    slice_names,
+    slices,
+)
 from ragscore.stats.moments import moments
 from ragscore.stats.paired import welch
 
@@ -57,24 +61,15 @@ def slice_means(
     results: Results | None = None,
     cluster: str | None = "group",
     min_n: int = MIN_N,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> pd.DataFrame:
     """Return means by slice beside the rest of the run; see `Evaluation.slices`."""
-    if is_by_mode(by, golden):  # each run has modes of its own
-        parts = [
-            slice_means(
-                scores, with_modes(golden, results, run), by, metrics, runs=[run],
-                cluster=cluster, min_n=min_n, declared=declared,
-            )
-            for run in align(scores, metrics, runs).run_ids
-        ]  # fmt: skip
-        return pd.concat(parts, ignore_index=True)
     aligned, groups = _prepared(scores, golden, by, metrics, runs, cluster, declared)
     described = aligned.described()
     parts = []
     for run in aligned.run_ids:
         values = aligned.frame(run).to_numpy()
-        for labels, inside in _members(aligned, golden, by):
+        for labels, inside in _members(aligned, golden, by, results, [run]):
             mean, _, n = moments(values[inside])
             mean_rest, _, n_rest = moments(values[~inside])
             own = shared_only(None if groups is None else groups[inside])
@@ -119,7 +114,7 @@ class SliceComparison(TableResult):
     table: pd.DataFrame
     overall: pd.DataFrame
     n_changed: int = 0
-    declared: Declarations = NOTHING_DECLARED
+    declared: MetricTable = TABLE
     clusters: str = ""
 
     plot = Accessor("ragscore.plot.accessor:SLICES")
@@ -174,15 +169,10 @@ def compare_slices(
     results: Results | None = None,
     cluster: str | None = "group",
     min_n: int = MIN_N,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> SliceComparison:
     """Compare two runs slice by slice; see `Comparison.slices`."""
-    runs, n_changed = [baseline, candidate], 0
-    if results is not None and is_by_mode(by, golden):
-        a, b = align(scores, metrics, runs).run_ids
-        golden, n_changed = shared_modes(golden, response_modes(results), (a, b))
-        rows = scores if scores.index.name == "query_id" else scores.set_index("query_id")
-        scores = rows[rows.index.isin(golden.queries["query_id"])]
+    runs = [baseline, candidate]
     aligned, groups = _prepared(scores, golden, by, metrics, runs, cluster, declared)
     if len(aligned.run_ids) < 2:
         text = f"{aligned.run_ids[0]!r} is both baseline and candidate"
@@ -200,18 +190,19 @@ def compare_slices(
             is_small=table["n"] < min_n,
         )  # fmt: skip
 
-    parts = [deltas(inside).assign(**labels) for labels, inside in _members(aligned, golden, by)]
+    parts = [deltas(inside).assign(**labels) for labels, inside in _members(aligned, golden, by, results, aligned.run_ids)]
     columns = slice_names(by)
     table = pd.concat(parts, ignore_index=True)[[*columns, *DELTAS]]
     return SliceComparison(
-        *aligned.run_ids, columns, min_n, table, deltas(everything)[list(DELTAS)], n_changed,
+        *aligned.run_ids, columns, min_n, table, deltas(everything)[list(DELTAS)],
+        _n_changed(golden, by, results, aligned.run_ids),
         aligned.declared, clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip
 
 
 def _prepared(
     scores: pd.DataFrame, golden: Golden, by: Slicing, metrics: list[str] | str | None,
-    runs: list[str] | None, cluster: str | None, declared: Declarations,
+    runs: list[str] | None, cluster: str | None, declared: MetricTable,
 ) -> tuple[AlignedScores, Groups | None]:  # fmt: skip
     check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
     if reserved := [name for name in slice_names(by) if name in RESERVED]:
@@ -222,14 +213,33 @@ def _prepared(
 
 
 def _members(
-    aligned: AlignedScores, golden: Golden, by: Slicing
+    aligned: AlignedScores, golden: Golden, by: Slicing, results: Results | None, runs: list[str]
 ) -> Iterator[tuple[dict[str, str], Flags]]:
     """Give the labels of each slice, and a flag per query."""
     columns = list(slice_names(by))
-    rows = slices(golden, slice_names(by))
+    rows = _slices_of(golden, by, results, runs)
     place = lookup(pd.Index(rows["query_id"]), aligned.query_ids.astype("str"))
     for labels, held in naturally(rows, columns).groupby(columns, observed=True).indices.items():
         inside = np.zeros(len(aligned.query_ids) + 1, dtype=bool)  # the last: queries without a row
         inside[place[held]] = True
         texts = map(str, labels if isinstance(labels, tuple) else (labels,))
         yield dict(zip(columns, texts, strict=True)), inside[:-1]
+
+
+def _slices_of(
+    golden: Golden, by: Slicing, results: Results | None, runs: list[str]
+) -> pd.DataFrame:
+    """Return the slices of queries; by a column of responses, those that are the same in all runs."""
+    rows = slices(golden, by, results)
+    if "run_id" not in rows:
+        return rows
+    rows = rows[rows["run_id"].isin(runs)]
+    keys = ["query_id", *slice_names(by)]
+    is_same = rows.groupby(keys)["run_id"].transform("nunique").eq(len(runs))
+    return rows[is_same.to_numpy()].drop_duplicates(keys)
+
+
+def _n_changed(golden: Golden, by: Slicing, results: Results | None, runs: list[str]) -> int:
+    """Count the queries that are in no slice, as the runs differ in them."""
+    rows = _slices_of(golden, by, results, runs)
+    return len(golden.queries) - rows["query_id"].nunique() if "run_id" in rows else 0

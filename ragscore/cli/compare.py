@@ -33,7 +33,7 @@ from ragscore.cli.options import (
 )
 from ragscore.frames.data import DataError
 from ragscore.io.output import write_text
-from ragscore.scoring.value_states import metric_columns
+from ragscore.scoring.summary import metric_columns
 from ragscore.store.store import RunStore
 
 LISTED = 20  # changed queries that a comparison lists without --all

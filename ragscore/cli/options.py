@@ -16,9 +16,9 @@ from ragscore.frames.escaping import json_text, visible
 from ragscore.frames.ranking import TIES
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.registry import format_names
-from ragscore.scoring.metrics import is_own, parse_label
+from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.policies import POLICIES, Policies
-from ragscore.scoring.profiles import PROFILES
+from ragscore.scoring.readings import READINGS
 from ragscore.scoring.provenance import COMPONENTS
 from ragscore.store.store import RunStore
 
@@ -265,7 +265,7 @@ def profile_option(prints: str) -> Option:
     return option(
         "--profile",
         f"another harness's conventions, with policies of its own; prints {prints}: one of"
-        f" {', '.join(PROFILES)} (default: none)",
+        f" {', '.join(READINGS)} (default: none)",
         "NAME",
     )
 
@@ -327,7 +327,7 @@ def losses(texts: Sequence[str], field: str) -> dict[str, float]:
     """Return label -> value of options such as mrr@10=0.02."""
     found = named_values(texts, field, "a metric and a loss, such as mrr@10=0.02", float)
     return {
-        label if is_own(label) else parse_label(label).text: loss for label, loss in found.items()
+        label if TABLE.is_own(label) else TABLE.parse(label).text: loss for label, loss in found.items()
     }
 
 

@@ -32,8 +32,8 @@ from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.errors import packages_of
 from ragscore.io.load import load_golden
-from ragscore.scoring.metrics import headline_of
-from ragscore.scoring.value_states import metric_columns
+from ragscore.scoring.primary import headline_of
+from ragscore.scoring.summary import metric_columns
 
 # The systems of ragscore.demo, whose packages are imported only when one is asked.
 DEMO = ("bm25", "dense", "hybrid", "hybrid_rerank")

@@ -23,9 +23,10 @@ from ragscore.cli.options import (
 )
 from ragscore.frames.data import records_of
 from ragscore.frames.render import shown_number
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
-from ragscore.scoring.profile_aggregates import aggregate
-from ragscore.scoring.value_states import metric_columns
+from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.primary import headline_of
+from ragscore.scoring.harness import aggregate
+from ragscore.scoring.summary import metric_columns
 
 
 @command(
@@ -61,7 +62,7 @@ def score_command(args: argparse.Namespace) -> None:
 
 
 def readable(
-    table: pd.DataFrame, by: Sequence[str], declared: Declarations = NOTHING_DECLARED
+    table: pd.DataFrame, by: Sequence[str], declared: MetricTable = TABLE
 ) -> str:
     """Return the summary as text, times apart; metrics without any value are named below it."""
     measured = table[table["n"] > 0]

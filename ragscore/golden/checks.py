@@ -17,7 +17,7 @@ from ragscore.golden.scope import (
     outside_vaults,
 )
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
-from ragscore.scoring.rules import UNKNOWN_TARGET
+from ragscore.scoring.targets import UNKNOWN_TARGET
 
 RECENCY_RULES = ("cite_newer", "acknowledge_both", "cite_both")
 ONE_OF_RULES = f"one of {', '.join(RECENCY_RULES)}"

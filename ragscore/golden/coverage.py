@@ -15,10 +15,12 @@ from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.frames.errors import plural
 from ragscore.frames.ranking import tied
 from ragscore.frames.typing import Codes, Flags
-from ragscore.scoring.grading import READS_TEXT, count_undecidable, grade_hits, level_rule
+from ragscore.scoring.rules import READS_TEXT
+from ragscore.scoring.grading import count_undecidable, grade_hits, level_rule
 from ragscore.scoring.id_overlap import count_ids
 from ragscore.scoring.metrics import score_hits
-from ragscore.scoring.rules import response_of, targets_at
+from ragscore.scoring.rows import response_of
+from ragscore.scoring.targets import targets_at
 
 JUDGED_K = 10
 ALWAYS_SHOWN = ("n_golden", "n_rows", "n_missing", "n_failed", "k", f"judged@{JUDGED_K}")

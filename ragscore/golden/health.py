@@ -20,8 +20,8 @@ from ragscore.golden.duplicates import SIMILARITY, near_duplicates
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
-from ragscore.scoring.rules import targets_at
+from ragscore.scoring.metrics import Metric, MetricTable, TABLE
+from ragscore.scoring.targets import targets_at
 from ragscore.scoring.summary import metric_columns, summarize
 from ragscore.stats import minimum_detectable, queries_needed
 from ragscore.stats.moments import design_effect, moments
@@ -97,7 +97,7 @@ def golden_health(
     *,
     similarity: float = SIMILARITY,
     differences: tuple[float, ...] = DIFFERENCES,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> GoldenHealth:
     """Measure how well a golden set tells runs apart; see `Evaluation.golden_health`.
 

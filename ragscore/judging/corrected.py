@@ -19,8 +19,14 @@ from ragscore.frames.render import shown_number
 from ragscore.judging.reliability import clusters_of, n_clusters, scale_of, values_of
 from ragscore.judging.run import Judged
 from ragscore.scoring.intervals import Groups, shared_only
-from ragscore.scoring.metrics import NOTHING_DECLARED, Bounds
-from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.metrics.declaration import Bounds
+from ragscore.scoring.summary import (
+    Slicing,
+    naturally,
+    slice_names,
+    slices,
+)
 from ragscore.stats import paired_interval, ppi_difference, ppi_mean
 from ragscore.stats.paired import welch
 from ragscore.stats.ppi import LEAST_LABELS
@@ -185,7 +191,7 @@ def corrected_differences(
             .reindex(columns=names)
             for values in (of_all, labelled)
         )
-        bounds = NOTHING_DECLARED.describe(str(criterion)).bounds
+        bounds = TABLE.describe(str(criterion)).bounds
         rows += _rows(
             str(criterion), bounds, of_judge, of_people, judged.golden, by, cluster, random
         )

@@ -16,7 +16,7 @@ import pandas as pd
 from ragscore.frames.codes import has_pair
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import name_list
-from ragscore.scoring.judgments import FAILED
+from ragscore.scoring.metrics.judged import FAILED
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
 CRITERION = "relevance"

@@ -25,9 +25,17 @@ from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
 from ragscore.scoring.judgments import score_judgments
-from ragscore.scoring.limits import POINTS_FROM, Limits, check_limits, good_from
-from ragscore.scoring.metrics import BY_NAME, CRITERIA, NOTHING_DECLARED
-from ragscore.scoring.rules import response_of
+from ragscore.scoring.limits import (
+    Limits,
+    POINTS_FROM,
+    check_limits,
+    good_from,
+)
+from ragscore.scoring.metrics import (
+    TABLE,
+)
+from ragscore.scoring.metrics import CRITERIA
+from ragscore.scoring.rows import response_of
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
 FAR = 0.2  # of a scale's width: values further apart disagree, such as 2 of 5 points
@@ -157,7 +165,7 @@ def agreement(
             field="a, b",
             allowed="two judgings of the same runs",
         )
-    judged, limits = set(pairs["criterion"]), check_limits(thresholds, NOTHING_DECLARED)
+    judged, limits = set(pairs["criterion"]), check_limits(thresholds, TABLE)
     known = [one.golden for one in (a, b) if isinstance(one, Judged) and one.golden is not None]
     golden = known[0] if known else None
     rows = [
@@ -195,7 +203,7 @@ def _agreement(
     disagrees = (is_far | is_flip).to_numpy("float64")
     disagreement = float(disagrees.mean())
     low, high = mean_interval(disagrees, "binary", groups=groups)
-    is_binary = BY_NAME[criterion].kind == "binary"
+    is_binary = TABLE[criterion].kind == "binary"
     is_points = high_end - low_end >= POINTS_FROM
     scale = "ordinal" if is_points else "nominal" if is_binary else "interval"
     coefficients = [
@@ -361,7 +369,7 @@ def _annotated_values(labels: pd.DataFrame, other: JudgedValues) -> pd.DataFrame
 
 def scale_of(criterion: str) -> tuple[float, float]:
     """Return the ends of a criterion's scale."""
-    return BY_NAME[criterion].bounds
+    return TABLE[criterion].bounds
 
 
 def clusters_of(

@@ -29,8 +29,14 @@ from ragscore.plot.style import (
     run_styles,
     runs_text,
 )
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
-from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
+from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.primary import headline_of
+from ragscore.scoring.summary import (
+    Slicing,
+    slice_names,
+    slice_texts,
+    summarize,
+)
 
 MEANS = ("run_id", "metric", "mean", "low", "high", "n")
 OUTCOME_COLOURS = {"win": BETTER, "loss": "#E69F00", "regression": WORSE}
@@ -46,7 +52,7 @@ def summary(
     primary: Sequence[str] = (),
     highlight: Sequence[str] | str | None = None,
     legend: bool = True,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw metrics of runs as dots with the 95 % intervals of their means.
@@ -95,7 +101,7 @@ def _of_one_scale(
     known: list[str],
     metrics: Sequence[str] | str | None,
     first: Sequence[str],
-    declared: Declarations,
+    declared: MetricTable,
 ) -> list[str]:
     """Return the metrics asked for, else the first ones and others of 0 to 1; all of one scale."""
     unit = [name for name in first or known if declared.describe(name).is_unit]
@@ -163,7 +169,7 @@ def _name_rows(ax: Axes, labels: Any) -> None:
 
 def sliced(
     table: pd.DataFrame, metric: str | None, by: Slicing | None, golden: Golden | None,
-    declared: Declarations, limit: int, order: Sequence[str] | None,
+    declared: MetricTable, limit: int, order: Sequence[str] | None,
 ) -> tuple[pd.DataFrame, str, dict[str, str], str]:  # fmt: skip
     """Return rows with their `slice`, the metric, slice -> label, and the name of the axis."""
     check_type(table, pd.DataFrame, "table", "ev.summary(metric, by=...), or ev.scores")
@@ -198,7 +204,7 @@ def slices(
     order: Sequence[str] | None = None,
     highlight: Sequence[str] | str | None = None,
     legend: bool = True,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one metric by columns or tags of the golden set: a mean per run and slice.
@@ -264,7 +270,7 @@ def forest(
     candidate: str = "candidate",
     *,
     legend: bool = True,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the differences of two runs, metric by metric, with their paired 95 % intervals.

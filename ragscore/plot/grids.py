@@ -33,7 +33,7 @@ from ragscore.plot.style import (
     run_styles,
     runs_text,
 )
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics import MetricTable, TABLE
 from ragscore.scoring.summary import Slicing
 
 FEW = 10  # queries below which a slice says little
@@ -84,7 +84,7 @@ def heatmap(
     golden: Golden | None = None,
     limit: int = MAX_SLICES,
     order: Sequence[str] | None = None,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one metric by slice and run: a cell per mean; * marks one of fewer than ten queries.
@@ -191,7 +191,7 @@ def scatter(
     candidate: str,
     *,
     legend: bool = True,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one metric of every query in both runs; larger marks are more queries.
@@ -244,7 +244,7 @@ def tradeoff(
     against: str = "latency_ms",
     highlight: Sequence[str] | str | None = None,
     legend: bool = True,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw two metrics of each run with their 95 % intervals, and the Pareto front.

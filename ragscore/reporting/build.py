@@ -39,9 +39,15 @@ from ragscore.reporting.explorer.explorer import Explorer, explore_comparison
 from ragscore.reporting.model import Report
 from ragscore.reporting.reading import worst_changes, worst_queries
 from ragscore.reporting.sections import RESULTS
-from ragscore.scoring.metrics import Declarations, headline_of
-from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
-from ragscore.scoring.value_states import metric_columns
+from ragscore.scoring.metrics import MetricTable
+from ragscore.scoring.primary import headline_of
+from ragscore.scoring.summary import (
+    Slicing,
+    slice_names,
+    slice_texts,
+    summarize,
+)
+from ragscore.scoring.summary import metric_columns
 from ragscore.store.store import RunStore
 
 EXPLORER = "Query by query"
@@ -57,7 +63,7 @@ class Measured:
     scores: pd.DataFrame
     golden: Golden
     results: Results
-    declared: Declarations
+    declared: MetricTable
     parts: dict[str, Any] = field(default_factory=dict)
     reasons: list[tuple[str, str]] = field(default_factory=list)
 
@@ -85,7 +91,7 @@ class Measured:
 def measure(
     results: Results, golden: Golden, scores: pd.DataFrame, compared: tuple[Comparison, ...], *,
     baseline: str | None, max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
-    reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
+    reported: Results | None = None, primary: Sequence[str] = (), declared: MetricTable,
 ) -> Measured:  # fmt: skip
     """Make every part of a page that the data support."""
     found = Measured(scores, golden, results, declared)
@@ -280,7 +286,7 @@ def report_runs(
     compare: Callable[[str, str], Comparison], *,
     baseline: str | None, slices: Sequence[Slicing] | None, title: str | None,
     gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
-    reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
+    reported: Results | None = None, primary: Sequence[str] = (), declared: MetricTable,
     explore: Callable[[str], Explorer], order: Sequence[str] = (),
 ) -> Report:  # fmt: skip
     """Build a page about runs; see `Evaluation.report`.

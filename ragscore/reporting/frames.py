@@ -7,7 +7,7 @@ import pandas as pd
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.leaderboard import Leaderboard
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics import MetricTable, TABLE
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ReportFrames:
     curve: pd.DataFrame = field(default_factory=pd.DataFrame)
     read_first: pd.DataFrame = field(default_factory=pd.DataFrame)
     primary: tuple[str, ...] = ()
-    declared: Declarations = NOTHING_DECLARED
+    declared: MetricTable = TABLE
     explorer: str = ""
     comparisons: tuple[Comparison, ...] = ()
     order: tuple[str, ...] = ()

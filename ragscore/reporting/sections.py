@@ -34,7 +34,8 @@ from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import Section, by_verdict, each
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import HEADLINE, table_kind
+from ragscore.scoring.primary import HEADLINE
+from ragscore.scoring.metrics import TABLE
 
 ELSEWHERE = "More pictures: cmp.plot(), cmp.plot.outcomes(), cmp.plot.ranks()."
 LISTED = 10  # changed queries in a table of the page: the explorer has all
@@ -199,7 +200,7 @@ def _means(rows: pd.DataFrame, index: tuple[str, ...] = ("metric",)) -> pd.DataF
     """
     means = shown_intervals(rows[["mean", "low", "high"]])
     texts = [
-        f"{_time(row) if table_kind(row['metric']) in BY_QUANTILES else mean}"
+        f"{_time(row) if TABLE.describe(row['metric']).kind in BY_QUANTILES else mean}"
         f", n = {shown_n(row['n'], row['n_expected'])}"
         for row, mean in zip(rows.to_dict("records"), means, strict=True)
     ]
@@ -402,7 +403,7 @@ def reported_sections(report: ReportFrames) -> list[Section]:
     rows = report.reported
     if not len(rows):
         return []
-    is_timed = rows["metric"].map(lambda name: table_kind(name) in BY_QUANTILES)
+    is_timed = rows["metric"].map(lambda name: TABLE.describe(name).kind in BY_QUANTILES)
     values = rows["p50"].where(is_timed, rows["mean"]).map(shown_number)
     named = rows["metric"].where(~is_timed, rows["metric"] + " (p50)")
     runs = rows["run_id"].unique().tolist()
@@ -442,7 +443,7 @@ def trend_sections(report: ReportFrames) -> list[Section]:
             f"{metric} over {len(rows)} runs, with intervals; the numbers are in the table below",
             partial(plot.trend, rows.reset_index(drop=True)),
         )
-        is_timed = table_kind(str(rows["metric"].iloc[0])) in BY_QUANTILES
+        is_timed = TABLE.describe(str(rows["metric"].iloc[0])).kind in BY_QUANTILES
         outside = rows["in_band"].eq(False).fillna(False).to_numpy(dtype=bool)
         marks = np.select(
             [

@@ -19,7 +19,7 @@ from ragscore.frames.render import (
 from ragscore.frames.tables import SIGNS
 from ragscore.reporting.frames import ReportFrames
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import table_kind
+from ragscore.scoring.metrics import TABLE
 from ragscore.stats.verdicts import UNSURE, WORDS
 
 SENTENCES = {
@@ -84,7 +84,7 @@ def _primaries(cmp: Comparison) -> pd.DataFrame:
     rows = cmp.deltas[(cmp.deltas["is_primary"] & (cmp.deltas["n"] > 0)).to_numpy(dtype=bool)]
     found = []
     for row in rows.to_dict("records"):
-        timed = table_kind(row["metric"]) in BY_QUANTILES
+        timed = TABLE.describe(row["metric"]).kind in BY_QUANTILES
         low, high = row["low"], row["high"]
         places = decimals_within(low, high, 1 if timed else 2)
         values = [shown_number(row[side], places) for side in ("baseline", "candidate")]
@@ -112,7 +112,7 @@ def _measured(report: ReportFrames, run_id: str) -> pd.DataFrame:
     """One row per metric that decides, of one run: its mean with the interval, and n."""
     rows = report.summary[(report.summary["run_id"] == run_id) & (report.summary["n"] > 0)]
     rows = rows[rows["metric"].isin(report.primary)] if report.primary else rows.head(5)
-    rows = rows[[table_kind(name) not in BY_QUANTILES for name in rows["metric"]]]
+    rows = rows[[TABLE.describe(name).kind not in BY_QUANTILES for name in rows["metric"]]]
     return pd.DataFrame({
         "metric": rows["metric"],
         "mean [95 %]": [

@@ -1,38 +1,73 @@
-"""The metrics that decide: which ones by default, and which are judged as one aspect.
-
-In: a frame of scores, or the names that a user gave. Out: the names of the primary metrics, and
-the aspects they stand for.
-"""
+"""The metrics that decide: which ones by default, and which are read as one aspect."""
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import name_list, names_of, nearest
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.scoring.metrics.table import by_aspect
-from ragscore.scoring.value_states import column_of, metric_columns
+from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.summary import column_of, metric_columns
 
-# Refusing less trades one of the two for the other, so neither says anything alone.
-ASPECTS = ("retrieval", "answers", "refusals", "passed")
-REFUSALS = by_aspect()["refusals"]
+# Aspect -> the metrics that may stand for it: the first that has values does. Refusing less trades
+# one of the pair of refusals for the other, so both do.
+ASPECTS = {
+    "retrieval": ("ndcg@10", "mrr@10", "mrr", "recall@10", "hit@10"),
+    "answers": (
+        "judge_correctness", "answer_checks", "key_facts", "nugget_all", "exact_match", "token_f1",
+        "rouge_l",
+    ),
+    "refusals": ("answered_unanswerable", "false_refusal"),
+    "passed": ("passed",),
+}  # fmt: skip
+REFUSALS = ASPECTS["refusals"]
+# Metrics that a table for readers starts with; the rest is in the frames.
+HEADLINE = (
+    "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "set_recall",
+    "set_precision", "passed", "answer_checks", "key_facts", "nugget_all", "nugget_vital",
+    "faithfulness", "context_precision", "context_recall", "answer_relevance", "claim_precision",
+    "claim_recall", "judge_groundedness", "judge_correctness", "citation_coverage",
+    "refusal_correct", "answered_unanswerable", "false_refusal", "empty", "failed", "n_calls",
+    "n_documents", "latency_ms",
+)  # fmt: skip
+
+
+BAD_BELOW, GOOD_FROM = 0.6, 0.8  # of a scale: 3 and 4 of 0 to 5 points
+
+
+def limits_of(name: str, table: MetricTable = TABLE) -> tuple[float, float] | None:
+    """Return (bad, good) of a metric; None where nothing says what is good.
+
+    A value worse than the first is bad, one at least as good as the second is good. Known are 0/1
+    metrics, what judges measure, and columns of your own with a direction and a range: bad below .6
+    and good from .8 of the scale, from the other end where lower is better.
+    """
+    metric = table.describe(name)
+    is_lower, (least, most) = metric.better == "lower", metric.bounds
+    if metric.kind == "binary":
+        return (0.0, 0.0) if is_lower else (1.0, 1.0)
+    is_known = metric.family == "judged" or (
+        metric.family == "own" and metric.better in ("higher", "lower")
+    )
+    if not is_known or not np.isfinite(metric.width):
+        return None
+    shares = (1 - BAD_BELOW, 1 - GOOD_FROM) if is_lower else (BAD_BELOW, GOOD_FROM)
+    bad, good = (round(least + share * (most - least), 9) for share in shares)
+    return bad, good
 
 
 def primary_of(
     scores: pd.DataFrame,
     given: Sequence[str] | str | None = None,
-    declared: Declarations = NOTHING_DECLARED,
-    *,
-    are_united: bool = False,
+    table: MetricTable = TABLE,
 ) -> tuple[str, ...]:
     """Return the metrics that decide.
 
     Those given, and by default one for each aspect that has values: retrieval, answers, refusals
-    (both of the pair), and passed if there is more than retrieval; a metric of your own that was
-    declared for an aspect goes before ours. Without any of these, the first metric. Where one of
-    the pair of refusals is given, the other joins it if it was scored. With `are_united`, several
-    calls of some queries were united: metrics of retrieval that go by an order decide nothing.
+    (both of the pair), and passed if there is more than retrieval; a metric of your
+    own that was declared for an aspect goes before ours. Without any of these, the first metric.
+    Where one of the pair of refusals is given, the other joins it if it was scored.
 
     Raises
     ------
@@ -41,14 +76,9 @@ def primary_of(
     """
     columns = metric_columns(scores)
     if given is None:
-        has_value = [name for name in columns if scores[name].notna().any()]
-        if are_united:
-            labels = {name: declared.label_of(name) for name in has_value}
-            has_value = [
-                name for name, one in labels.items() if not one.is_ranking or one.metric.of_calls
-            ]
-        return default_primary(has_value, declared) or tuple(columns[:1])
-    names = [column_of(name, columns) for name in names_of(given, "primary")]
+        known = [name for name in columns if scores[name].notna().any()]
+        return default_primary(known, table) or tuple(columns[:1])
+    names = [column_of(name, columns, table) for name in names_of(given, "primary")]
     if not names:
         raise DataError("found none", field="primary", allowed="at least one, such as 'mrr@10'")
     if unknown := [name for name in names if name not in columns]:
@@ -62,23 +92,18 @@ def primary_of(
     return tuple(dict.fromkeys(names))
 
 
-def default_primary(
-    names: Iterable[str], declared: Declarations = NOTHING_DECLARED
-) -> tuple[str, ...]:
+def default_primary(names: Iterable[str], table: MetricTable = TABLE) -> tuple[str, ...]:
     """Return the metrics among these that decide by default; none if no aspect is there.
 
     Of a metric of your own, its largest cut-off does.
     """
-    known, decide = dict.fromkeys(names), by_aspect()
-    labels = [label for name in known if (label := declared.find(name)) is not None]
-    own = {
-        label.metric.aspect: label.text
-        for label in sorted(labels, key=lambda one: (one.level is None, one.k or 0))
-        if label.metric.aspect
-    }
+    known = list(dict.fromkeys(names))
+    labels = [table.label_of(name) for name in known]
+    labels.sort(key=lambda one: (one.level is None, one.k or 0))
+    own = {one.metric.aspect: one.text for one in labels if one.metric.aspect}
     found: list[str] = []
     for aspect in dict.fromkeys([*ASPECTS, *own]):
-        held = [name for name in decide.get(aspect, ()) if name in known]
+        held = [name for name in ASPECTS.get(aspect, ()) if name in known]
         # of retrieval alone `passed` says the same again, and would halve its level
         if aspect != "passed" or aspects_of(found).keys() != {"retrieval"}:
             found += [own[aspect]] if aspect in own else held[: None if aspect == "refusals" else 1]
@@ -91,13 +116,27 @@ def aspects_of(primary: Iterable[str]) -> dict[str, tuple[str, ...]]:
     Both metrics of refusals are one aspect. A metric that isn't the only one of its aspect goes
     by its own name.
     """
-    names = list(dict.fromkeys(primary))
-    aspects: dict[str, tuple[str, ...]] = {}
+    names, found = list(dict.fromkeys(primary)), dict[str, tuple[str, ...]]()
     for name in names:
-        if name in REFUSALS:
-            aspects["refusals"] = tuple(one for one in REFUSALS if one in names)
-            continue
-        aspect = next((key for key, of in by_aspect().items() if name in of), name)
-        is_alone = sum(one in by_aspect().get(aspect, ()) for one in names) <= 1
-        aspects[aspect if is_alone else name] = (name,)
-    return aspects
+        aspect = next((key for key, of in ASPECTS.items() if name in of), name)
+        same = tuple(one for one in names if one in ASPECTS.get(aspect, ()))
+        if aspect == "refusals":
+            found[aspect] = same
+        else:
+            found[aspect if len(same) <= 1 else name] = (name,)
+    return found
+
+
+def headline_of(columns: Iterable[str], table: MetricTable = TABLE) -> list[str]:
+    """Return the metrics that a table shows by default: headline ones, and columns of your own.
+
+    All columns if none is a headline metric.
+    """
+    known = [str(name) for name in columns]
+    headline = [name for name in HEADLINE if name in known]
+    own = [
+        name
+        for name in known
+        if table.describe(name).family == "own" or table.describe(name).source
+    ]
+    return [*headline, *(name for name in own if name not in headline)] if headline else known

@@ -1,78 +1,63 @@
-"""Matching of hits and targets: the rules by id and by span, and the targets of a level.
+"""Matching: rules that join hits to targets of one level.
 
-In: `hits`, and the `targets` of one match level. Out: matches. A rule is any function
-`(hits, targets) -> matches`, one row per hit that meets a target, as row positions `hit` and
-`target` (and, if the rule has one, `coverage`).
+A rule is any function `(hits, targets) -> pairs`: positions of hits and positions of the targets
+that they meet, as two arrays or as a frame with the columns `hit` and `target`. Levels, finest
+first: the same chunk id; a shared span; path, heading and snippet; a text that the hit holds; the
+same document; source key, or metadata and text.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+import json
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import (
     BLOCK,
-    SmallCodes,
     are_equal,
     are_unambiguous,
-    blocks,
-    codes_of,
+    contains_each,
     distinct,
     equal_pairs,
     fingerprints,
-    has_pair,
     is_among,
     is_present,
     lookup,
-    map_pieces,
     may_be_pairs,
     pair_keys,
     small_lookup,
 )
-from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
-from ragscore.frames.errors import check_choice
-from ragscore.frames.kinds import refuse_rows
-from ragscore.frames.typing import Codes, Flags
+from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import check_choice, excerpt
+from ragscore.frames.typing import Codes, Flags, Values
 
-Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
-
-LEVELS = ("chunk", "span", "anchor", "doc", "predicate")  # finest first
-ID_LEVELS = ("chunk", "span", "doc")  # whose rules join hits and targets by ids
-# a match level -> the target levels it takes, where those differ
-TARGET_LEVELS = {"predicate": ("predicate", "source_key")}
-# checks of queries for which no hit is right, so that they have no rank; in order of precedence
-RANKLESS = ("expected_empty", "forbidden_source_key")
-UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the query doesn't have
+Pairs = tuple[Codes, Codes]
+Rule = Callable[[pd.DataFrame, pd.DataFrame], Any]
 MIN_OVERLAP = 0.5  # share of the shorter span that must be covered
-# Cells per hit up to which a bitmap of all ranks is made: it is ten times faster than looking for
-# duplicates, and 50 bytes a hit are less than its ids weigh.
-BITMAP_CELLS = 50
+ELLIPSES = ("...", "…")  # of snippets that were cut
+READS_TEXT = ("anchor", "text", "predicate")  # levels whose rule looks into the hits' text
+NONE = np.zeros(0, np.int64)
 
 
-def pairs_with_equal(
-    hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str, target_column: str
-) -> tuple[Codes, Codes]:
-    """Return row positions of every (hit, target) pair of one query whose columns hold one text.
+def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, column: str) -> Pairs:
+    """Return every (hit, target) pair of one query whose columns hold one text.
 
-    Few hits meet a target. So hits are sifted by fingerprints (of the last bytes of their ids), and
-    texts are compared for the few that are left: reading every id as text takes several times
-    longer than the whole join.
+    Few hits meet a target. So hits are sifted by fingerprints of their ids, and only the few that
+    are left are read as text, which takes several times longer than the whole join.
     """
-    none = np.zeros(0, dtype=np.int64)
-    if hit_column not in hits or target_column not in targets or not len(hits):
-        return none, none
-    has_id = is_present(targets[target_column])
-    with_id = np.flatnonzero(has_id)
-    wanted = targets if has_id.all() else targets.iloc[with_id]
+    if column not in hits or column not in targets or not len(hits):
+        return NONE, NONE
+    with_id = np.flatnonzero(is_present(targets[column]))
+    wanted = targets.iloc[with_id]
     if not len(wanted):
-        return none, none
-    queries, wanted_ids = distinct(wanted["query_id"]), wanted[target_column]
+        return NONE, NONE
+    queries, wanted_ids = distinct(wanted["query_id"]), wanted[column]
     hit_queries = small_lookup(hits["query_id"], queries)
     target_queries = lookup(wanted["query_id"], queries)
-    prints = fingerprints(hits[hit_column])
-    target_prints = fingerprints(wanted_ids)(slice(None))
+    prints, target_prints = fingerprints(hits[column]), fingerprints(wanted_ids)(slice(None))
     if len(hits) > BLOCK:
         hit, hit_prints = may_be_pairs(hit_queries, prints, target_queries, target_prints)
     else:
@@ -82,45 +67,33 @@ def pairs_with_equal(
     if are_unambiguous(target_keys, wanted_ids):
         hit_keys = pair_keys(hit_queries[hit], hit_prints, len(queries))
         pair, target = equal_pairs(hit_keys, target_keys)
-        is_same = are_equal(hits[hit_column], hit[pair], wanted_ids, target)
+        is_same = are_equal(hits[column], hit[pair], wanted_ids, target)
         return hit[pair[is_same]], with_id[target[is_same]]
     # Several ids of a query share a fingerprint, and might make more pairs than there is memory
     # for: these are joined by codes of their texts.
     ids = distinct(wanted_ids)
-    hit_ids = lookup(hits[hit_column].iloc[hit], ids)
-    # int64 before multiplying: 32-bit codes overflow without a word.
+    hit_ids = lookup(hits[column].iloc[hit], ids)
+    # int64 before multiplying: 32-bit codes overflow without a word
     hit_keys = np.where(hit_ids < 0, -1, hit_queries[hit].astype(np.int64) * len(ids) + hit_ids)
     pair, target = equal_pairs(hit_keys, target_queries * len(ids) + lookup(wanted_ids, ids))
     return hit[pair], with_id[target]
 
 
-def by_chunk(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-    """Match hits and targets that carry the same chunk id.
-
-    Returns
-    -------
-    One row per match: `hit` and `target`, row positions in the two frames.
-    """
-    hit, target = pairs_with_equal(hits, targets, "chunk_id", "chunk_id")
-    return pd.DataFrame({"hit": hit, "target": target})
+def by_chunk(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
+    """Match hits and targets that carry the same chunk id."""
+    return pairs_with_equal(hits, targets, "chunk_id")
 
 
-def by_doc(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-    """Match hits and targets of the same document.
-
-    Returns
-    -------
-    One row per match: `hit` and `target`, row positions in the two frames.
-    """
-    hit, target = pairs_with_equal(hits, targets, "doc_id", "doc_id")
-    return pd.DataFrame({"hit": hit, "target": target})
+def by_doc(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
+    """Match hits and targets of the same document."""
+    return pairs_with_equal(hits, targets, "doc_id")
 
 
 def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
     """Match hits that share enough of a target's span in the same document.
 
-    Documents are compared by doc_id; a target without one (an anchor) by its path. Spans are
-    half-open, and units never mix. Several hits never add up to one match.
+    Documents are compared by doc_id; a target without one by its path. Spans are half-open, and
+    units never mix. Several hits never add up to one match.
 
     Parameters
     ----------
@@ -129,302 +102,321 @@ def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
         when chunks shrink and when they grow. "target": divided by the target's length.
     min_overlap
         The least share, 0 < min_overlap ≤ 1.
-
-    Returns
-    -------
-    A rule whose matches carry the share as `coverage`.
     """
-    if share not in ("shorter", "target"):
-        raise DataError(f"found {share!r}", field="share", allowed="'shorter' or 'target'")
+    check_choice(share, ("shorter", "target"), "share")
     if not 0 < min_overlap <= 1:
         raise DataError(
             f"found {min_overlap!r}", field="min_overlap", allowed="a share above 0, at most 1"
         )
 
-    def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-        if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
-            none = np.zeros(0, np.int64)
-            return pd.DataFrame({"hit": none, "target": none, "coverage": np.zeros(0)})
-        spanned = np.flatnonzero(targets["start"].notna().to_numpy())
-        has_doc = np.zeros(len(spanned), dtype=bool)
-        if "doc_id" in targets:
-            has_doc = targets["doc_id"].iloc[spanned].notna().to_numpy()
-        docs, paths = spanned[has_doc], spanned[~has_doc]
-        hit_a, target_a = pairs_with_equal(hits, targets.iloc[docs], "doc_id", "doc_id")
-        hit_b, target_b = pairs_with_equal(hits, targets.iloc[paths], "path", "path")
-        hit = np.concatenate([hit_a, hit_b])
-        target = np.concatenate([docs[target_a], paths[target_b]])
-        coverage = _coverage(hits, hit, targets, target, share)
-        enough = coverage >= min_overlap
-        return pd.DataFrame(
-            {"hit": hit[enough], "target": target[enough], "coverage": coverage[enough]}
-        )
+    def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
+        if not (_has_spans(hits, "hits") and _has_spans(targets, "targets")):
+            return NONE, NONE
+        is_spanned = targets["start"].notna().to_numpy()
+        has_doc = is_present(targets["doc_id"]) if "doc_id" in targets else is_spanned & False
+        parts = []
+        for column, some in (("doc_id", is_spanned & has_doc), ("path", is_spanned & ~has_doc)):
+            hit, target = pairs_with_equal(hits, targets[some], column)
+            parts.append((hit, np.flatnonzero(some)[target]))
+        hit, target = (np.concatenate(one) for one in zip(*parts, strict=True))
+        is_enough = _coverage(hits.iloc[hit], targets.iloc[target], share) >= min_overlap
+        return hit[is_enough], target[is_enough]
 
     rule.__qualname__ = f"by_span(share={share!r}, min_overlap={min_overlap})"
     return rule
 
 
-def has_spans(frame: pd.DataFrame, name: str) -> bool:
-    """Tell if any row has a span.
-
-    Raises
-    ------
-    DataError
-        There are spans, but no column that says where they end or in what unit they are.
-    """
+def _has_spans(frame: pd.DataFrame, name: str) -> bool:
+    """Return whether any row has a span; one whose end or unit is unknown is refused."""
     if "start" not in frame or not frame["start"].notna().any():
         return False
-    missing = [column for column in ("end", "span_unit") if column not in frame]
-    if missing:
+    if missing := [column for column in ("end", "span_unit") if column not in frame]:
         raise DataError(
             f"spans without the columns {missing}", field=name, allowed="start, end and span_unit"
         )
     return True
 
 
-def _coverage(
-    hits: pd.DataFrame, hit: Codes, targets: pd.DataFrame, target: Codes, share: str
-) -> npt.NDArray[np.float64]:
-    """Return each pair's share of overlap; NaN where a hit has no span or another unit."""
-    start, end = (
-        hits[name].take(hit).to_numpy("float64", na_value=np.nan) for name in ("start", "end")
+def _coverage(hits: pd.DataFrame, targets: pd.DataFrame, share: str) -> Values:
+    """Return the shared part of spans, row by row; NaN without a span or in another unit."""
+    (start, end), (wanted_start, wanted_end) = (
+        (one[name].to_numpy("float64", na_value=np.nan) for name in ("start", "end"))
+        for one in (hits, targets)
     )
-    wanted_start, wanted_end = (
-        targets[name].take(target).to_numpy("float64", na_value=np.nan) for name in ("start", "end")
-    )
-    shared = np.minimum(end, wanted_end) - np.maximum(start, wanted_start)
     whole = wanted_end - wanted_start
     if share == "shorter":
         whole = np.minimum(end - start, whole)
-    units = pd.Index(targets["span_unit"].dropna().astype("str").unique())
-    unit = lookup(hits["span_unit"].take(hit), units)
-    is_same_unit = (unit >= 0) & (unit == lookup(targets["span_unit"].take(target), units))
+    shared = np.maximum(np.minimum(end, wanted_end) - np.maximum(start, wanted_start), 0)
+    unit, wanted_unit = (one["span_unit"].astype("str").to_numpy() for one in (hits, targets))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(is_same_unit, np.maximum(shared, 0) / whole, np.nan)
+        return np.where((unit == wanted_unit).astype(bool), shared / whole, np.nan)
 
 
-def targets_at(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
-    """Return the golden set with only the targets that a match level can match.
+def by_anchor(snippets: bool = True, cut_text: str = "unknown") -> Rule:
+    """Match hits from a target's file, at or under its heading, that hold one of its snippets.
 
-    Targets of queries that should be refused are left out: those are judged by their refusal, not
-    by retrieval (`keep_refusals` keeps them, as some older tools do). "span" takes every target
-    that has a span. "predicate" takes expected source keys or, for queries that name none, expected
-    metadata and texts; not those of queries that expect no hit at all, or only none of certain
-    sources: those have no rank (see `found`).
+    Paths are compared case-sensitively, headings part by part without their `#` marks ("Setup" is
+    no beginning of "Setups"; a target without a heading takes its whole file), snippets
+    case-insensitively and without an ellipsis that cuts them.
 
     Parameters
     ----------
-    level
-        chunk, span, anchor, doc or predicate.
+    snippets
+        False leaves the snippets out.
+    cut_text
+        Of a hit whose text is cut (`text_cut`) and, as far as it goes, lacks the snippet.
+        "unknown": file and heading decide, as for a hit without any text; "miss": it meets nothing.
     """
-    check_type(golden, Golden, "golden")
-    check_choice(level, LEVELS, "level")
-    keep = level_rows(golden, level, keep_refusals)
-    targets = golden.targets
-    if not keep.all():
-        targets = targets[keep] if keep.any() else targets.iloc[:0]
-    groups = golden.support_groups
-    if len(groups):
-        # Groups of the queries whose named targets are all of this level. A group that names no
-        # target of its query stays, and fails.
-        is_here = has_pair(groups, targets, ("query_id", "target_id"))
-        is_unknown = groups["target_id"].str.startswith(UNKNOWN_TARGET).to_numpy()
-        elsewhere = groups.loc[~is_here & ~is_unknown, "query_id"]
-        has_targets = is_among(groups["query_id"], targets["query_id"])
-        groups = groups[has_targets & ~is_among(groups["query_id"], elsewhere)]
-    return narrowed(golden, targets=targets, support_groups=groups)
+    check_choice(cut_text, ("unknown", "miss"), "cut_text")
+
+    def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
+        hit, target = pairs_with_equal(hits, targets, "path")
+        is_inside = is_under(
+            texts(hits, "heading").take(hit), texts(targets, "heading").take(target)
+        )
+        hit, target = hit[is_inside], target[is_inside]
+        if not snippets or "snippet" not in targets or not len(hit):
+            return hit, target
+        snippet, whole = targets["snippet"].take(target), texts(hits, "text").take(hit).str.lower()
+        parts = snippet.fillna("").str.lower().str.strip()
+        for mark in ELLIPSES:
+            parts = parts.str.removesuffix(mark)
+        at = np.arange(len(hit))
+        holds = contains_each(whole.tolist(), at, parts.tolist(), at)
+        is_unknown, is_cut = whole.eq("").to_numpy(bool), _is_cut(hits)[hit]
+        is_unknown = is_unknown & ~is_cut if cut_text == "miss" else is_unknown | is_cut
+        holds |= snippet.isna().to_numpy() | is_unknown
+        return hit[holds], target[holds]
+
+    rule.__qualname__ = f"by_anchor(snippets={snippets})"
+    return rule
 
 
-def targets_by_level(
-    golden: Golden, levels: Iterable[str], keep_refusals: bool = False
-) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield each level, and its targets that count where each query has a level of its own.
+def _is_cut(hits: pd.DataFrame) -> Flags:
+    """Flag hits whose text is cut."""
+    if "text_cut" not in hits:
+        return np.zeros(len(hits), dtype=bool)
+    return hits["text_cut"].fillna(False).to_numpy(dtype=bool)
 
-    A query's is the first of `levels`, finest first, at which it has a target of grade 1 or more.
+
+def texts(frame: pd.DataFrame, name: str) -> pd.Series:
+    """Return a column of text, "" where there is none."""
+    if name not in frame:
+        return pd.Series("", frame.index, dtype="str")
+    return frame[name].astype("str").fillna("")
+
+
+@lru_cache(maxsize=2**16)  # the same few headings stand in thousands of paths
+def heading_parts(heading: str) -> tuple[str, ...]:
+    """Split a heading path at `>` into names, without `#` marks and extra white space."""
+    names = (" ".join(re.sub(r"^[#\s]+", "", part).split()) for part in heading.split(">"))
+    return tuple(name for name in names if name)
+
+
+def is_under(headings: pd.Series, wanted: pd.Series) -> Flags:
+    """Flag the headings that lie at or under the wanted one of their row; "" holds every one."""
+    pairs = zip(map(heading_parts, headings), map(heading_parts, wanted), strict=True)
+    return np.array([own[: len(of)] == of for own, of in pairs], dtype=bool)
+
+
+def by_text(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
+    """Match hits whose text holds the whole text that is expected.
+
+    White space is collapsed and letter case ignored on both sides.
     """
-    done = pd.Series(dtype="str")
-    for level in levels:
-        targets = targets_at(golden, level, keep_refusals).targets
-        is_new = ~is_among(targets["query_id"], done)
-        relevant = targets[is_new & (targets["grade"] > 0)]
-        done = pd.concat([done, relevant["query_id"].drop_duplicates()])
-        yield level, relevant
-
-
-def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> Flags:
-    """Return flags of the rows of `golden.targets` that the level takes (see `targets_at`)."""
-    return golden._once(
-        ("level_rows", level, keep_refusals), lambda: _level_rows(golden, level, keep_refusals)
+    expected = targets.get("snippet", pd.Series(pd.NA, targets.index, dtype="str"))
+    wanted = np.flatnonzero(expected.notna().to_numpy())
+    if not len(wanted):
+        return NONE, NONE
+    queries = distinct(targets["query_id"].iloc[wanted])
+    code = lookup(hits["query_id"], queries)
+    asked = np.flatnonzero((code >= 0) & (texts(hits, "text") != "").to_numpy(bool))
+    pair, part = equal_pairs(code[asked], lookup(targets["query_id"].iloc[wanted], queries))
+    wholes, parts = (
+        [" ".join(text.split()).casefold() for text in column.tolist()]
+        for column in (texts(hits, "text").iloc[asked], expected.iloc[wanted])
     )
+    holds = contains_each(wholes, pair, parts, part)
+    return asked[pair[holds]], wanted[part[holds]]
 
 
-def _level_rows(golden: Golden, level: str, keep_refusals: bool) -> Flags:
-    targets, checks = golden.targets, golden.checks
-    none = np.zeros(len(targets), dtype=bool)
-    if level == "span":
-        keep = targets["start"].notna().to_numpy() if "start" in targets else none
-    else:
-        wanted, levels = TARGET_LEVELS.get(level, (level,)), targets["level"]
-        is_coded = isinstance(levels.dtype, pd.CategoricalDtype)
-        is_absent = is_coded and not set(wanted) & set(levels.cat.categories.tolist())
-        keep = none if is_absent else is_among(levels, wanted)
-    if keep.any() and not keep_refusals:
-        keep = keep & ~is_among(targets["query_id"], golden.refusals)
-    if not keep.any() or level != "predicate":
-        return keep
-    # Where source keys are expected, metadata and texts don't count; where no hit is right, no
-    # target does.
-    by_key = targets.loc[is_among(targets["level"], ["source_key"]), "query_id"]
-    outvoted = is_among(targets["level"], ["predicate"]) & is_among(targets["query_id"], by_key)
-    rankless = checks.loc[is_among(checks["kind"], RANKLESS), "query_id"]
-    return keep & ~(outvoted | is_among(targets["query_id"], rankless))
+def by_predicate(
+    results: Results, golden: Golden, *, substrings: str = "any", hits: str = "any"
+) -> Rule:
+    """Match hits that have an expected source key, or all expected metadata and the expected text.
+
+    Source keys decide alone where a query expects some: equal to the hit's, whatever the case. Else
+    the metadata must match and, where substrings are expected, they must occur in the hit's text or
+    in a value of its metadata, whatever the case. Metadata match within their JSON type: 2024 is
+    not "2024". A query that expects nothing is never satisfied.
+
+    Parameters
+    ----------
+    substrings
+        "any" or "all" of the substrings that are expected of one hit.
+    hits
+        "all": besides, every hit within its run's k must satisfy the expectation; if one doesn't,
+        none of the list matches.
+    """
+    for name, value in (("substrings", substrings), ("hits", hits)):
+        check_choice(value, ("any", "all"), name)
+    meta = results.hit_meta
+    expected = golden.checks[golden.checks["kind"].eq("expected_substring")]
+    expected = expected[["query_id", "text"]].assign(text=expected["text"].str.lower())
+
+    def rule(rows_of_hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
+        cell = ["run_id", "query_id", "rank"]
+        rows = rows_of_hits[cell].astype({"run_id": "str", "query_id": "str"})
+        rows = rows.assign(hit=np.arange(len(rows)))
+        found = pd.concat(
+            [_by_source_key(rows_of_hits, targets), _by_content(rows_of_hits, rows, targets)]
+        ).astype("int64")
+        if hits == "all":
+            found = found[~found["hit"].isin(_hits_of_mixed_lists(rows, found, targets))]
+        return found["hit"].to_numpy(), found["target"].to_numpy()
+
+    def _by_content(given: pd.DataFrame, rows: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+        wanted = targets[["query_id", "target_id", "level"]].assign(target=np.arange(len(targets)))
+        wanted = wanted[wanted["level"].eq("predicate")].astype({"query_id": "str"})
+        asks = golden.conditions.merge(wanted, on=["query_id", "target_id"])
+        asks = asks.assign(value=asks["value"].map(_comparable).astype("str"))
+        n_asked = asks.groupby("target").size().reindex(wanted["target"], fill_value=0)
+        has_text = wanted["query_id"].isin(expected["query_id"]).to_numpy()
+        wanted = wanted[(n_asked.to_numpy() > 0) | has_text]
+        pairs = rows.merge(wanted, on="query_id").assign(n_met=0)
+        if len(asks):
+            known = _held(rows, meta, asks["key"]).merge(asks, on=["query_id", "key", "value"])
+            n_met = known.groupby(["hit", "target"]).size().rename("n_met").reset_index()
+            pairs = pairs.drop(columns="n_met").merge(n_met, on=["hit", "target"], how="left")
+        is_met = pairs["n_met"].fillna(0).to_numpy() >= n_asked.reindex(pairs["target"]).to_numpy()
+        pairs = pairs[is_met]
+        checked = pairs.merge(expected, on="query_id")
+        own: Any = texts(given, "text").take(checked["hit"].to_numpy()).str.lower()
+        if meta is not None and len(checked):
+            some = rows[rows["hit"].isin(checked["hit"])]
+            values: Any = _held(some, meta)["raw"].map(_plain)
+            more = values.groupby(_held(some, meta)["hit"]).agg("\0".join)
+            own = own.str.cat(checked["hit"].map(more).fillna("").to_numpy(), sep="\0")
+        at = np.arange(len(checked))
+        holds = contains_each(own.tolist(), at, checked["text"].tolist(), at)
+        both = checked.assign(holds=holds).groupby(["hit", "target"])["holds"]
+        enough = both.all() if substrings == "all" else both.any()
+        in_text = enough[enough.astype(bool)].index.to_frame(index=False)
+        no_text = pairs[~pairs["query_id"].isin(expected["query_id"])]
+        return pd.concat([no_text[["hit", "target"]], in_text])
+
+    def _hits_of_mixed_lists(
+        rows: pd.DataFrame, found: pd.DataFrame, targets: pd.DataFrame
+    ) -> Iterable[int]:
+        runs = results.runs
+        k = runs["k"] if "k" in runs else pd.Series(pd.NA, runs.index, dtype="Int64")
+        run_k = k.set_axis(runs["run_id"].astype("str"))
+        is_seen = rows["rank"].to_numpy() <= rows["run_id"].map(run_k).fillna(np.inf).to_numpy()
+        is_other = is_seen & ~rows["hit"].isin(found["hit"]).to_numpy()
+        mixed = rows.loc[is_other, ["run_id", "query_id"]].drop_duplicates()
+        of_mixed: Iterable[int] = rows.merge(mixed)["hit"]
+        return of_mixed
+
+    rule.__qualname__ = f"by_predicate(substrings={substrings!r}, hits={hits!r})"
+    return rule
 
 
-def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-    """Return the matches a rule finds, with `hit` and `target` as int64.
+def _by_source_key(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+    """Pair hits and targets of one query with equal source keys, whatever the case."""
+    keyed = [one[["query_id"]].assign(source_key=texts(one, "source_key").str.lower())
+             for one in (hits, targets)]  # fmt: skip
+    keyed[1]["source_key"] = keyed[1]["source_key"].where(targets["level"].eq("source_key"))
+    hit, target = pairs_with_equal(keyed[0], keyed[1], "source_key")
+    return pd.DataFrame({"hit": hit, "target": target})
 
-    A frame without rows means no match, whatever its columns.
+
+def _held(
+    rows: pd.DataFrame, meta: pd.DataFrame | None, keys: pd.Series | None = None
+) -> pd.DataFrame:
+    """Return hit, query_id, key, value and the JSON text `raw` of the metadata of these hits."""
+    columns = ["run_id", "query_id", "rank", "key", "value"]
+    meta = pd.DataFrame(columns=columns) if meta is None else meta
+    meta = meta if keys is None else meta[is_among(meta["key"], keys)]
+    told = meta[columns].astype({"run_id": "str", "query_id": "str", "key": "str"})
+    found = rows.merge(told, on=["run_id", "query_id", "rank"])
+    value = found["value"].map(_comparable).astype("str")
+    return found.assign(value=value, raw=found["value"])
+
+
+@lru_cache(maxsize=2**16)
+def _comparable(value: str) -> str:
+    """Return a text that is equal for JSON values that match; true is 1, as in the harness."""
+    read = json.loads(value)
+    if isinstance(read, str) or read is None:
+        return f"text {(read or '').lower()}"
+    if isinstance(read, bool) or (isinstance(read, float) and read.is_integer()):
+        read = int(read)
+    return f"{type(read).__name__} {json.dumps(read, sort_keys=True)}"
+
+
+def _plain(value: str) -> str:
+    """Return a JSON value as text in lower case."""
+    read = json.loads(value)
+    return ("" if read is None else read if isinstance(read, str) else value).lower()
+
+
+RULES: dict[str, Rule] = {
+    "chunk": by_chunk, "span": by_span(), "anchor": by_anchor(), "text": by_text, "doc": by_doc,
+}  # fmt: skip
+
+
+def rule_of(level: str, results: Results, golden: Golden, cut_text: str = "unknown") -> Rule:
+    """Return the rule of a match level."""
+    if level == "anchor" and cut_text == "miss":
+        return by_anchor(cut_text=cut_text)
+    return by_predicate(results, golden) if level == "predicate" else RULES[level]
+
+
+def rule_name(rule: Rule | None, level: str) -> str:
+    """Return the name of a rule of your own, or of the level's."""
+    if rule is not None:
+        return str(getattr(rule, "__qualname__", type(rule).__name__))
+    if level == "per_query":
+        return "the rule of each query's level"
+    named = "by_predicate(substrings='any', hits='any')"
+    return named if level == "predicate" else str(getattr(RULES[level], "__qualname__", level))
+
+
+def matched_pairs(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
+    """Return the positions of hits and targets that a rule matches.
 
     Raises
     ------
     DataError
-        Not a matches frame, or a position that no row has. The rule is named.
+        Not pairs; a position that no row has; a hit matched with a target of another query.
     """
-    check_type(rule, Callable, "rule", "a function of hits and targets")  # type: ignore[arg-type]
-    matches, name = rule(hits, targets), getattr(rule, "__qualname__", "rule")
-    allowed = "a DataFrame with the columns hit and target"
-    check_type(matches, pd.DataFrame, name, allowed)
-    if not len(matches):
-        none = pd.DataFrame({"hit": np.zeros(0, np.int64), "target": np.zeros(0, np.int64)})
-        return (
-            none.assign(undecidable=np.zeros(0, dtype=bool)) if "undecidable" in matches else none
-        )
-    missing = [column for column in ("hit", "target") if column not in matches]
-    if missing:
-        raise DataError(f"columns {missing} are missing", field=name, allowed=allowed)
-    for column, frame in (("hit", hits), ("target", targets)):
-        positions = matches[column]
-        if (
-            isinstance(positions.dtype, np.dtype)
-            and positions.dtype.kind == "i"
-            and positions.min() >= 0
-            and positions.max() < len(frame)
-        ):
-            continue
-        allowed = f"row positions from 0 to {len(frame) - 1}"
-        if not pd.api.types.is_integer_dtype(positions):
-            raise DataError(f"{positions.dtype} values", field=f"{name}.{column}", allowed=allowed)
-        is_bad = positions.isna() | ~positions.between(0, len(frame) - 1).fillna(False)
-        refuse_rows(positions, is_bad.to_numpy(dtype=bool), name, allowed)
-    is_int64 = all(matches[column].dtype == np.int64 for column in ("hit", "target"))
-    return matches if is_int64 else matches.astype({"hit": "int64", "target": "int64"})
-
-
-def with_coded_queries(results: Results, golden: Golden) -> Results:
-    """Return the results with the queries of hits as codes of the queries that were answered.
-
-    Later joins then need not read their texts again. Queries without any response become NA: their
-    hits belong to no response.
-    """
-    answered, asked = results.responses["query_id"], golden._query_dtype
-    is_same = len(answered) == len(asked.categories)
-    is_same = is_same and answered.array.equals(asked.categories.array)
-    dtype = asked if is_same else pd.CategoricalDtype(pd.Index(answered.unique()))
-    codes = small_lookup(results.hits["query_id"], dtype.categories)
-    return narrowed(results, hits=results.hits.assign(query_id=categorical(codes, dtype)))
-
-
-def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return the position in `responses` of the run and query of each row, -1 for none."""
-    return _response_of(rows, responses).astype(np.int64, copy=False)
-
-
-def _response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> SmallCodes:
-    queries = pd.Index(responses["query_id"].unique())
-    if not len(responses) or not len(rows):
-        return np.full(len(rows), -1)
-    # A dense table of run × query is as large as the scores themselves, and a look-up in it needs
-    # no sorting.
-    run_ids = responses["run_id"].cat.categories
-    known = np.full((len(run_ids) + 1, len(queries) + 1), -1)
-    run_of_response = codes_of(responses["run_id"])
-    known[run_of_response, lookup(responses["query_id"], queries)] = np.arange(len(responses))
-    run, query = rows["run_id"], small_lookup(rows["query_id"], queries)
-    if len(run_ids) == 1 and run.cat.categories.equals(run_ids) and codes_of(run).min() == 0:
-        # With one run, looking up the run would be most of the work; and its queries are unique, so
-        # they number the responses.
-        return query if len(queries) == len(responses) else np.take(known[0], query)
-    return known[lookup(run, run_ids), query]
-
-
-class HitResponses(NamedTuple):
-    """The response that each hit belongs to (-1: none), and the number of hits per response."""
-
-    response: SmallCodes
-    n_hits: Codes
-
-
-def locate_hits(results: Results) -> HitResponses:
-    """Find the response of each hit, and count the hits of each response."""
-    response, n = _response_of(results.hits, results.responses), len(results.responses)
-    counts = np.zeros(n + 1, dtype=np.int64)
-    # Widening all of them at once would take more time than counting, and more memory than a run.
-    for rows in blocks(0, len(response), max(BLOCK, 4 * n)):
-        counts += np.bincount(response[rows].astype(np.int64) + 1, minlength=n + 1)
-    return HitResponses(response, counts[1:])
-
-
-def check_ranks(hits: pd.DataFrame, cell: SmallCodes) -> None:
-    """Refuse hits of which two share run, query and rank.
-
-    Two hits at one rank would be merged into one and lower precision without a word.
-
-    Parameters
-    ----------
-    cell
-        A number for each hit's run and query (-1: not asked).
-    """
-    rank = hits["rank"].to_numpy()
-    if not len(rank):
-        return
-    if rank.min() < 1:
-        raise DataError(f"rank {rank.min()}", field="hits.rank", allowed="ranks count from 1")
-    if _are_in_order(cell, rank):
-        return
-    asked, depth = cell >= 0, int(rank.max()) + 1
-    size = (int(cell.max()) + 1) * depth
-    if size <= BITMAP_CELLS * len(rank):
-        seen = np.zeros(size + 1, dtype=bool)
-
-        def mark(first: int, last: int) -> None:
-            for rows in blocks(first, last):
-                place = cell[rows].astype(np.int64) * depth + rank[rows]
-                seen[np.where(asked[rows], place, size)] = True  # not asked: the last place
-
-        map_pieces(len(rank), mark)
-        n_places = int(np.count_nonzero(seen[:size]))
-    else:
-        n_places = len(np.unique(cell[asked].astype(np.int64) * depth + rank[asked]))
-    if n_places != np.count_nonzero(asked):
-        places = pd.Series(cell[asked].astype(np.int64) * depth + rank[asked])
-        twice = hits[asked][places.duplicated().to_numpy()].iloc[0]
+    found, name = rule(hits, targets), str(getattr(rule, "__qualname__", "rule"))
+    allowed = "two arrays of positions, or a frame with the columns hit and target"
+    if isinstance(found, pd.DataFrame):
+        if len(found) and not {"hit", "target"} <= {*found}:
+            raise DataError(f"columns {list(found)}", field=name, allowed=allowed)
+        found = (found["hit"], found["target"]) if len(found) else (NONE, NONE)
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise DataError(f"found {excerpt(found)}", field=name, allowed=allowed)
+    arrays = []
+    for positions, frame, side in zip(found, (hits, targets), ("hit", "target"), strict=True):
+        at = pd.Series(positions).reset_index(drop=True)
+        is_number = len(at) == 0 or (pd.api.types.is_integer_dtype(at) and not at.isna().any())
+        if not (is_number and at.between(0, len(frame) - 1).all()):
+            raise DataError(
+                f"{side} is {excerpt(at.iloc[:3].tolist())}", field=f"{name}.{side}",
+                allowed=f"row positions from 0 to {len(frame) - 1}",
+            )  # fmt: skip
+        arrays.append(at.to_numpy(np.int64))
+    hit, target = arrays
+    queries = distinct(targets["query_id"])
+    if (
+        lookup(hits["query_id"].iloc[hit], queries)
+        != lookup(targets["query_id"].iloc[target], queries)
+    ).any():
         raise DataError(
-            f"rank {twice['rank']} appears twice for query {twice['query_id']!r} of run"
-            f" {twice['run_id']!r}",
-            field="hits.rank",
-            allowed="ranks must be 1, 2, 3, ...",
+            "the rule matched a hit with a target of another query",
+            field=name,
+            allowed="pairs of one query",
         )
-
-
-def _are_in_order(cell: SmallCodes, rank: npt.NDArray[np.int32]) -> bool:
-    """Test for hits that lie by query, then rank, no two the same.
-
-    Most runs are stored in this order, and comparing neighbours is far cheaper than a bitmap.
-    """
-
-    def ascends(rows: slice) -> bool:
-        here = slice(rows.start, rows.stop + 1)  # with the first of the next block
-        step = np.diff(cell[here])
-        return bool(((step > 0) | ((step == 0) & (np.diff(rank[here]) > 0))).all())
-
-    return all(ascends(rows) for rows in blocks(0, len(rank)))
+    return hit, target

@@ -4,7 +4,7 @@ In: results with stored scores. Out: a column for each of their metrics, with wh
 it; the golden set of runs that have no labels.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,13 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import excerpt, name_list, names_of, plural, warn
+from ragscore.frames.errors import excerpt, name_list, plural, warn
 from ragscore.io.records import ABOUT_METRIC
-from ragscore.scoring.judgments import FAILED, judged_metrics
-from ragscore.scoring.metrics import (
-    CRITERIA,
-    DEFAULT,
-    LABELS,
-    Declarations,
-    default_metrics,
-    is_own,
-    parse_label,
-)
-from ragscore.scoring.summary import add_columns
-from ragscore.scoring.value_states import metric_columns
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable, own_column
+from ragscore.scoring.metrics.judged import FAILED
+from ragscore.scoring.own import with_own
+from ragscore.scoring.score import DEFAULT, Asked, Scored, scored, table_of
+from ragscore.scoring.summary import add_columns, metric_columns
 
 _CELL = ["run_id", "query_id"]
 MOST_DECIDING = 5  # stored metrics that decide by default
@@ -35,37 +28,35 @@ def stored_values(results: Results) -> pd.DataFrame:
     """Return the stored scores of single queries, one row per run, query and metric.
 
     Those that are reported, and those of whole answers that a judge gave under other names than
-    ours. Several of a cell, as of several judges, are averaged.
+    ours; a judged score that is reported, too, counts once.
 
     Returns
     -------
     Columns run_id, query_id, metric, value, and `ABOUT_METRIC`: what the file says of the metric,
     NA where it says nothing.
     """
-    parts = []
-    if results.reported is not None:
-        parts.append(results.reported[results.reported["query_id"].ne("").to_numpy()])
+    names, parts = [*_CELL, "metric", "value", *ABOUT_METRIC], []
+    if (reported := results.reported) is not None:
+        parts.append(reported[reported["query_id"].ne("").to_numpy()])
     if (judged := results.judgments) is not None:
-        is_whole = judged["item"].eq("") & ~judged["criterion"].isin(CRITERIA)
-        has_failed = judged["state"].eq(FAILED).fillna(False) if "state" in judged else False
-        judged = judged[(is_whole & ~has_failed & judged["value"].notna()).to_numpy(dtype=bool)]
-        parts.append(judged.rename(columns={"criterion": "metric"}))
+        ours = [name for name, one in TABLE.items() if one.family == "judged"]
+        is_whole = judged["item"].eq("") & ~judged["criterion"].isin([*ours, "nuggets"])
+        is_whole &= judged["value"].notna()
+        if "state" in judged:
+            is_whole &= ~judged["state"].eq(FAILED).fillna(False)
+        parts.append(judged[is_whole.to_numpy(bool)].rename(columns={"criterion": "metric"}))
+    if not parts:
+        return pd.DataFrame(columns=names)
     dtypes = dict.fromkeys([*_CELL, "metric", "better"], "str")
-    rows = [part.reindex(columns=[*_CELL, "metric", "value", *ABOUT_METRIC]) for part in parts]
-    if not rows:
-        return pd.DataFrame(columns=[*_CELL, "metric", "value", *ABOUT_METRIC])
-    found = pd.concat([one.astype(dtypes) for one in rows], ignore_index=True)
-    # a judged score is reported, too: once is enough, and the reported row knows more
-    reported = pd.MultiIndex.from_frame(found[[*_CELL, "metric"]].iloc[: len(rows[0])])
-    cells = pd.MultiIndex.from_frame(found[[*_CELL, "metric"]])
-    if results.reported is not None:
-        is_first = np.arange(len(found)) < len(rows[0])
-        found = found[is_first | ~cells.isin(reported)]
-    return found.reset_index(drop=True)
+    found = [part.reindex(columns=names).astype(dtypes) for part in parts]
+    if reported is not None and len(found) > 1:
+        cells = [pd.MultiIndex.from_frame(one[[*_CELL, "metric"]]) for one in found]
+        found[1] = found[1][~cells[1].isin(cells[0])]
+    return pd.concat(found, ignore_index=True)
 
 
-def stored_columns(results: Results) -> tuple[pd.DataFrame, Declarations]:
-    """Return the stored scores as columns, and what is declared of those that aren't ours.
+def stored_columns(results: Results) -> tuple[pd.DataFrame, list[Metric]]:
+    """Return the stored scores as columns, and what their files declare of those that aren't ours.
 
     Returns
     -------
@@ -81,14 +72,15 @@ def stored_columns(results: Results) -> tuple[pd.DataFrame, Declarations]:
     names = rows["metric"].unique().tolist()
     means = rows.groupby([*_CELL, "metric"], sort=False)["value"].mean()
     wide = means.unstack("metric").reindex(columns=names).astype("float64")
-    declared = Declarations()
-    for name in (one for one in names if is_own(one)):
+    own = []
+    for name in (one for one in names if TABLE.is_own(one)):
         told = {column: _one_of(rows, name, column) for column in ABOUT_METRIC}
         ends = (told["lowest"], told["highest"])
-        bounds = None if ends == (None, None) else ends
-        declared = declared.with_own(name, told["better"], bounds)
-        declared.describe(name).refuse_outside(wide[name], name)
-    return wide.rename_axis(columns=None).reset_index(), declared
+        metric = with_own(name, told["better"], None if ends == (None, None) else ends)
+        metric.refuse_outside(wide[name], name)
+        if metric != own_column(name):
+            own.append(metric)
+    return wide.rename_axis(columns=None).reset_index(), own
 
 
 def _one_of(rows: pd.DataFrame, metric: str, column: str) -> Any:
@@ -106,91 +98,60 @@ def _one_of(rows: pd.DataFrame, metric: str, column: str) -> Any:
     return values[0] if len(values) == 1 else None
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is scored: `labels` by us (None: the default ones), and `stored` columns.
+def scored_and_stored(
+    results: Results, golden: Golden, metrics: Asked = None, *, is_alone: bool = False,
+    more: tuple[str, ...] = (), **how: Any,
+) -> tuple[Scored, list[str]]:  # fmt: skip
+    """Score results, and put the stored scores that are asked for beside or in the place of ours.
 
-    `left_out` are scored for nothing but the rows of the frame; with `only_valued`, columns without
-    any value are left out.
+    Asked for are those named; by default those that a judge gave, and all without a golden set.
+
+    Parameters
+    ----------
+    is_alone
+        True if there is no golden set: `golden` holds the queries of the results. Only metrics of
+        which a row has a value are kept.
+    more
+        Labels that are scored, too, as those that decide.
+
+    Returns
+    -------
+    What `scored` returns, with these columns, and the names of the stored ones.
     """
+    values, own = stored_columns(results)
+    names, table = [str(name) for name in values if name not in _CELL], table_of(metrics)
+    given = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics or [DEFAULT])
 
-    labels: list[str] | None
-    stored: pd.DataFrame
-    declared: Declarations
-    left_out: tuple[str, ...] = ()
-    only_valued: bool = False
+    def is_stored(name: Any) -> bool:
+        return name in names and (is_alone or table.is_own(name))
 
-
-def asked_of_stored(
-    results: Results,
-    golden: Golden,
-    labels: list[str] | str | None,
-    is_alone: bool,
-    declared: Declarations,
-) -> Asked:
-    """Return which metrics are scored and which are read.
-
-    Those asked for by name; by default those that a judge gave, and all without a golden set.
-    """
-    values, told = stored_columns(results)
-    names = [str(name) for name in values if name not in _CELL]
-    given = names_of([] if labels is None else labels, "metrics", LABELS) or [DEFAULT]
-    ours = [name for name in given if name not in names or not _is_stored(name, declared, is_alone)]
-    wanted = [name for name in given if name not in ours]
+    wanted = [str(name) for name in given if is_stored(name)]
+    ours = [one for one in given if one not in wanted]
     if DEFAULT in given:
         judged = set(() if results.judgments is None else results.judgments["criterion"])
-        wanted += [name for name in names if is_alone or (is_own(name) and name in judged)]
-    stored = values[[*_CELL, *dict.fromkeys(wanted)]]
-    if is_alone and DEFAULT in ours:
-        at = ours.index(DEFAULT)
-        default = default_metrics(judged_metrics(results.judgments))
-        known = [one for one in default if len(golden.targets) or not parse_label(one).is_ranking]
-        ours = [*ours[:at], *known, *ours[at + 1 :]]
-        return Asked(ours, stored, told.of(wanted), only_valued=True)
-    if labels is None:
-        return Asked(None, stored, told.of(wanted))
-    return Asked(ours or ["failed"], stored, told.of(wanted), () if ours else ("failed",))
-
-
-def with_deciding(asked: Asked, names: list[str], results: Results) -> Asked:
-    """Return what is scored with the metrics of ours that decide and weren't asked for."""
-    known = set(asked.labels or [])
-    if asked.labels is None or DEFAULT in asked.labels:
-        known |= set(default_metrics(judged_metrics(results.judgments)))
-    more = [name for name in names if not is_own(name) and name not in known]
-    return replace(asked, labels=[*(asked.labels or [DEFAULT]), *more]) if more else asked
-
-
-def _is_stored(name: str, declared: Declarations, is_alone: bool) -> bool:
-    """Tell if a name asked for is that of a stored metric, and not of one that we compute."""
-    return is_alone or (is_own(name) and declared.find(name) is None)
-
-
-def with_stored(
-    scores: pd.DataFrame, results: Results, asked: Asked, declared: Declarations
-) -> tuple[pd.DataFrame, Declarations, list[str]]:
-    """Return scores with the stored columns asked for, what is declared, and their names.
-
-    Stored values take the place of ours of the same name: they are what was asked for.
-    """
-    names = [str(name) for name in asked.stored if name not in _CELL]
-    scores = scores.drop(columns=[*asked.left_out, *(name for name in names if name in scores)])
-    if names:
-        scores = add_columns(scores, asked.stored, names, partial=True)
-    if asked.only_valued:
-        computed = scores[[one for one in metric_columns(scores) if one not in names]]
-        is_idle = ~computed.any()
-        if not len(results.hits):  # without any hit it isn't known whether some came back
-            is_idle |= computed.columns == "empty"
-        scores = scores.drop(columns=computed.columns[is_idle])
-    if asked.only_valued and names:  # what decides comes first
+        wanted += [name for name in names if is_alone or (is_stored(name) and name in judged)]
+    wanted = list(dict.fromkeys(wanted))
+    named = [one for one in more if one not in names]
+    found = scored(results, golden, [*ours, *named] or ["failed"], **how)
+    scores = found.scores if ours or named else found.scores.drop(columns="failed")
+    scores = scores.drop(columns=[name for name in wanted if name in scores])
+    if wanted:
+        scores = add_columns(scores, values, wanted, partial=True)
+    if is_alone and DEFAULT in given:
+        rest = [name for name in metric_columns(scores) if name not in wanted]
+        # without any hit it isn't known whether some came back
+        idle = [
+            name
+            for name in rest
+            if not scores[name].any() or (name == "empty" and not len(results.hits))
+        ]
         first = [name for name in scores if name not in metric_columns(scores)]
-        rest = [name for name in scores if name not in {*first, *names}]
-        scores = scores[[*first, *names, *rest]]
-    return scores, declared.joined(asked.declared), names
+        scores = scores[[*first, *wanted, *(name for name in rest if name not in idle)]]
+    both = found.table.with_metrics(one for one in own if one.name in wanted)
+    return replace(found, scores=scores, table=both), wanted
 
 
-def deciding_of(scores: pd.DataFrame, names: list[str], declared: Declarations) -> tuple[str, ...]:
+def deciding_of(scores: pd.DataFrame, names: list[str], table: MetricTable) -> tuple[str, ...]:
     """Return the stored metrics that decide: those with a direction, the first five of them.
 
     One that less than half of the rows have doesn't. Without any, the first that isn't the same
@@ -199,24 +160,21 @@ def deciding_of(scores: pd.DataFrame, names: list[str], declared: Declarations) 
     counts = scores[names].notna().sum()
     known = [
         name for name in names
-        if declared.describe(name).better in ("higher", "lower")
+        if table.describe(name).better in ("higher", "lower")
         and 2 * counts[name] >= counts.max()  # else it is about a few of the queries
     ]  # fmt: skip
     varying = [name for name in names if scores[name].nunique() > 1]
     return tuple(known[:MOST_DECIDING] or varying[:1] or names[:1])
 
 
-def golden_of(results: Results, labels: list[tuple[Results, Golden]]) -> tuple[Results, Golden]:
-    """Return runs without a golden set of their own, and one: their queries, with their labels.
+def golden_of(results: Results, labels: list[Golden]) -> Golden:
+    """Return the golden set of runs without one of their own: their queries, with their labels.
 
     Runs are paired by the ids of their queries; ids that stand for different inputs are warned of.
-
-    Parameters
-    ----------
-    labels
-        The labels that stand beside results, with those that they stand beside.
+    `labels` are those that stand beside results in their files.
     """
-    texts = results.responses[["query_id", "query"]].dropna().drop_duplicates()
+    responses = results.responses
+    texts = responses[["query_id", "query"]].dropna().drop_duplicates()
     if len(others := texts[texts.duplicated("query_id", keep=False)]):
         first, *_ = others["query_id"]
         shown = " and ".join(map(excerpt, others.loc[others["query_id"].eq(first), "query"][:2]))
@@ -225,32 +183,29 @@ def golden_of(results: Results, labels: list[tuple[Results, Golden]]) -> tuple[R
             f" {shown}: queries are paired by their ids; give the same input the same id, as by"
             ' columns={"query_id": ...}'
         )
-    asked = results.responses.astype({"run_id": "str"}).groupby("run_id")["query_id"].nunique()
-    own = results.responses.drop_duplicates("query_id")
+    asked = responses.astype({"run_id": "str"}).groupby("run_id")["query_id"].nunique()
+    own = responses.drop_duplicates("query_id")
     if len(few := asked[asked < len(own)]):
         counts = ", ".join(f"{run} {n}" for run, n in (len(own) - few).items())
         warn(f"queries that a run wasn't asked, and others were: {counts} of {len(own)}")
     queries = own[["query_id", "query"]].assign(position=np.arange(len(own)))
     queries["query"] = queries["query"].fillna(queries["query_id"])
-    kinds = {kind for _, golden in labels for kind in golden.tags["kind"]}
-    # Other fields that are the same in all runs, as the subject of an item is, slice (`by=`)
-    # and make clusters (`cluster=`). JSON is left to the responses, and what is a kind of tag
-    # already.
-    found = {}
-    for name in (str(one) for one in results.responses if str(one).startswith("x_")):
-        values = results.responses.groupby("query_id")[name].nunique()
-        is_free = name.removeprefix("x_") not in kinds and not name.endswith(".json")
-        if is_free and values.max() == 1:
-            found[name] = own[name]
-    queries = queries.assign(**found)
-    return results, _joined(Golden(queries.reset_index(drop=True)), [one for _, one in labels])
+    kinds = {kind for golden in labels for kind in golden.tags["kind"]}
+    # Other fields that are the same in all runs, as the subject of an item is, slice and make
+    # clusters; JSON is left to the responses, and what is a kind of tag already.
+    names = [str(one) for one in responses if str(one).startswith("x_")]
+    free = [
+        one for one in names if one.removeprefix("x_") not in kinds and not one.endswith(".json")
+    ]
+    same = [one for one in free if responses.groupby("query_id")[one].nunique().max() == 1]
+    queries = queries.assign(**{name: own[name] for name in same})
+    return _joined(Golden(queries.reset_index(drop=True)), labels)
 
 
 def _joined(asked: Golden, parts: list[Golden]) -> Golden:
     """Return the labels of the queries that were asked; of several of one query, the first."""
-    known = asked.queries["query_id"]
+    known, seen = asked.queries["query_id"], set[str]()
     frames: dict[str, list[pd.DataFrame]] = {}
-    seen: set[str] = set()
     for part in parts:
         is_new = is_among(part.queries["query_id"], known) & ~part.queries["query_id"].isin(seen)
         ids = part.queries.loc[is_new, "query_id"]
@@ -258,8 +213,7 @@ def _joined(asked: Golden, parts: list[Golden]) -> Golden:
         for item in fields(Golden):
             frame = getattr(part, item.name)
             if "query_id" in frame and len(frame):
-                own = frame[is_among(frame["query_id"], ids)]
-                frames.setdefault(item.name, []).append(own)
+                frames.setdefault(item.name, []).append(frame[is_among(frame["query_id"], ids)])
     joined = {name: pd.concat(found, ignore_index=True) for name, found in frames.items()}
     if (labelled := joined.pop("queries", None)) is None:
         return asked

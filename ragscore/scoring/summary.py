@@ -1,12 +1,11 @@
 """Means of scores: one row per run and metric, or per run, slice and metric.
 
-In: the scores frame, and the golden set for slices. Out: summary frames. Values from elsewhere can
-be added to the scores as columns, and are then summarised, compared and gated like any metric.
+Values from elsewhere can be added to the scores as columns, and are then summarised, compared and
+gated like any metric.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -14,25 +13,15 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import name_list, names_of, nearest, warn
-from ragscore.frames.typing import Codes, Values
-from ragscore.io.values import as_number
-from ragscore.scoring.intervals import (
-    Groups,
-    intervals_by_group,
-    quantile_intervals_by_group,
-    query_clusters,
-)
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, is_own
-from ragscore.scoring.modes import is_by_mode, with_modes
-from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
-from ragscore.scoring.value_states import metric_columns as metric_columns
+from ragscore.scoring.explain import in_rows, is_expected
+from ragscore.scoring.intervals import intervals, quantile_intervals, query_clusters, shared_only
+from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.rows import Rows
 from ragscore.stats.grouped import Grouping, statistics
 
 Slicing = str | Sequence[str]
-"""A name or several: see `slices`."""
 NO_VALUE = "(none)"  # the slice of queries without a value or a tag
-
-
+FIXED_COLUMNS = ("run_id", "query_id", "state", "level", "created_at", "system")
 STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
     "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
@@ -45,146 +34,107 @@ def summarize(
     *,
     by: Slicing | None = None,
     metrics: list[str] | str | None = None,
-    results: Results | None = None,
     cluster: str | None = "group",
-    declared: Declarations = NOTHING_DECLARED,
+    table: MetricTable = TABLE,
+    rows: Rows | None = None,
 ) -> pd.DataFrame:
     """Return means of every metric; see `Evaluation.summary`, which fills in what is left out here.
 
     Parameters
     ----------
-    scores
-        From `rs.score` or `store.scores`.
     golden
-        Needed for `by`. With it, `n_expected` counts a missing query only for metrics
-        that would have applied to it, and intervals know of clusters.
-    results
-        With them, `n_expected` also counts queries that were refused, not judged or not recorded,
-        and leaves out metrics that the run records nowhere.
-    declared
-        What is declared of columns of your own.
+        Needed for `by`, and for the clusters that intervals account for.
+    rows
+        What is known of the rows: `n_expected` counts those of which a value was expected. Without
+        them, those that have one, failed or are missing.
 
     Raises
     ------
     DataError
-        `by` without a golden set; `by` that is not one of its columns or kinds of tag, or both; an
-        unknown metric column, or one of text; a `cluster` that the golden set doesn't have.
+        `by` without a golden set, or no column or kind of tag of it; an unknown metric column, or
+        one of text; a `cluster` that the golden set doesn't have.
     """
-    check_type(scores, pd.DataFrame, "scores")
-    check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
-    check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
-    chosen = chosen_columns(scores, metrics)
-    if golden is not None and is_by_mode(by, golden):
-        parts_by_run = [
-            summarize(
-                rows, with_modes(golden, results, str(run_id)), by=by, metrics=chosen,
-                results=results, cluster=cluster, declared=declared,
-            )
-            for run_id, rows in scores.groupby("run_id", sort=False, observed=True)
-        ]  # fmt: skip
-        table = pd.concat(parts_by_run, ignore_index=True)
-        return table.astype({"run_id": scores["run_id"].dtype})
-    rows = score_rows(scores, chosen)
-    keys = _keys(rows, golden, by, chosen)
-    names = [str(name) for name in keys if name != "row"]
-    states = ValueStates(rows, golden, results, declared)
-    metrics_of = [declared.describe(name) for name in chosen]
-    clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
-    codes = _in_order(keys, names)
-    groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
+    chosen = chosen_columns(scores, metrics, table)
+    held = score_rows(scores, chosen)
+    keys, names = _keys(held, golden, by, chosen, None if rows is None else rows.results)
+    codes = np.asarray(
+        naturally(keys, names).groupby(names, observed=True).ngroup().fillna(-1), np.int64
+    )
     grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
-    measured = _measured(rows, metrics_of, chosen, grouping, clusters)
-    parts = measured | _counted(rows, chosen, grouping, states)
-    table = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
-    return table.assign(
+    groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
+    of_metrics = [table.describe(name) for name in chosen]
+    columns = [held[name].to_numpy() for name in chosen]
+    found = statistics(columns, grouping)
+    parts = {
+        name: getattr(found, name)
+        for name in ("mean", "n", "sum", "std", "min", "p50", "p95", "max")
+    }
+    # sums over clusters don't depend on the order of queries
+    by_id = grouping.ordered(pd.factorize(held["query_id"], sort=True)[0])
+    clusters = query_clusters(golden, pd.Index(held["query_id"]), cluster)
+    ends = np.full((6, len(grouping.sizes), len(chosen)), np.nan)
+    for group in range(len(grouping.sizes)):
+        members = by_id.members(group)
+        values = np.column_stack([one[members] for one in columns]) if chosen else np.zeros((0, 0))
+        shared = None if clusters is None else shared_only(clusters[members])
+        ends[:2, group] = intervals(values, of_metrics, shared)
+        ends[2:4, group] = quantile_intervals(values, of_metrics, 0.5)
+        ends[4:, group] = quantile_intervals(values, of_metrics, 0.95)
+    parts |= dict(
+        zip(("low", "high", "p50_low", "p50_high", "p95_low", "p95_high"), ends, strict=True)
+    )
+    expected = [grouping.count(one) for one in _expected(held, chosen, table, rows)]
+    shape = (len(chosen), len(grouping.sizes))
+    parts["n_expected"] = np.array(expected, dtype=np.int64).reshape(shape).T
+    for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
+        counts = grouping.count(held["state"].eq(state).to_numpy(dtype=bool))
+        parts[name] = counts[:, None].repeat(len(chosen), axis=1)
+    head = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
+    return head.assign(
         metric=pd.array(chosen * len(groups), dtype="str"),
         **{name: parts[name].ravel() for name in STATISTICS},
     )
 
 
-def _measured(
-    rows: pd.DataFrame,
-    metrics: list[Metric],
-    chosen: list[str],
-    grouping: Grouping,
-    clusters: Groups | None,
-) -> dict[str, Values]:
-    """Return statistics and their intervals, each with a row per group and a column per metric."""
-    columns = [rows[name].to_numpy() for name in chosen]
-    found = statistics(columns, grouping)
-    parts = {field.name: getattr(found, field.name) for field in fields(found)}
-    by_id = grouping
-    if clusters is not None:
-        by_id = grouping.ordered(pd.factorize(rows["query_id"], sort=True)[0])
-    parts["low"], parts["high"] = intervals_by_group(found, columns, by_id, metrics, clusters)
-    for name, share in (("p50", 0.5), ("p95", 0.95)):
-        parts[f"{name}_low"], parts[f"{name}_high"] = quantile_intervals_by_group(
-            found, columns, grouping, metrics, share
-        )
-    return parts
-
-
-def _in_order(rows: pd.DataFrame, names: list[str]) -> Codes:
-    """Return the number of each row's combination of values, sorted; -1 where one is missing."""
-    codes = naturally(rows, names).groupby(names, observed=True).ngroup().fillna(-1)
-    return np.asarray(codes, dtype=np.int64)
-
-
-def naturally(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return rows whose columns of text sort as people count: 2 before 10, c2 before c10."""
-
-    def key(text: str) -> tuple[Any, ...]:
-        number = as_number(text)
-        parts = [int(one) if one.isdecimal() else one for one in re.split(r"([0-9]+)", text)]
-        return (number is None, number or 0, parts)
-
-    texts = [name for name in names if isinstance(rows[name].dtype, pd.StringDtype)]
-    known = {name: sorted(rows[name].dropna().unique(), key=key) for name in texts}
-    return rows.assign(**{name: pd.Categorical(rows[name], known[name]) for name in texts})
-
-
-def _counted(
-    rows: pd.DataFrame, chosen: list[str], grouping: Grouping, states: ValueStates
-) -> dict[str, Codes]:
-    """Count rows of each group with an expected value, failed rows and missing ones.
-
-    Shaped as the statistics.
-    """
-    expected = [grouping.count(states.is_expected(name)) for name in chosen]
-    shape = (len(chosen), len(grouping.sizes))
-    parts = {"n_expected": np.array(expected, dtype=np.int64).reshape(shape).T}
-    for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
-        counts = grouping.count(rows["state"].eq(state).to_numpy(dtype=bool))
-        parts[name] = counts[:, None].repeat(len(chosen), axis=1)
-    return parts
+def _expected(held: pd.DataFrame, chosen: list[str], table: MetricTable, rows: Rows | None) -> Any:
+    """Yield for each metric flags of the rows of which a value was expected."""
+    place = None if rows is None else rows.places(held)
+    for name in chosen:
+        has_value = held[name].notna().to_numpy()
+        if rows is None:
+            yield has_value | held["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
+        else:
+            is_nan = in_rows(rows, place, ~has_value)
+            yield is_expected(rows, table.label_of(name), is_nan)[place]
 
 
 def _keys(
-    rows: pd.DataFrame, golden: Golden | None, by: Slicing | None, chosen: list[str]
-) -> pd.DataFrame:
+    held: pd.DataFrame, golden: Golden | None, by: Slicing | None, chosen: list[str],
+    results: Results | None,
+) -> tuple[pd.DataFrame, list[str]]:  # fmt: skip
     """Return run, slice and position `row` of every row, once per slice that it is in."""
-    keys = rows[["run_id"]].assign(row=np.arange(len(rows)))
+    keys = held[["run_id"]].assign(row=np.arange(len(held)))
     if by is None:
-        return keys
+        return keys, ["run_id"]
     if golden is None:
-        raise DataError(
-            "by= needs the golden set", field="by", allowed="summarize(scores, golden, by=...)"
-        )
-    names, taken = (
-        slice_names(by),
-        ("run_id", "query_id", "metric", *STATISTICS, *chosen),
-    )
+        raise DataError("by= needs the golden set", field="by", allowed="a golden set")
+    names, taken = slice_names(by), {"run_id", "query_id", "metric", *STATISTICS, *chosen}
     if reserved := [name for name in names if name in taken]:
         raise DataError(
             f"a slice can't be called {reserved[0]!r}",
             field="by",
             allowed="a name that no column of the summary has",
         )
-    keys = keys.assign(query_id=rows["query_id"]).merge(slices(golden, by), on="query_id")
-    return keys[["run_id", *names, "row"]]
+    parts = slices(golden, by, results)
+    on = [name for name in ("run_id", "query_id") if name in parts]
+    keyed = keys.assign(
+        query_id=held["query_id"], run=keys["run_id"], run_id=keys["run_id"].astype("str")
+    )
+    keyed = keyed.merge(parts, on=on).drop(columns="run_id").rename(columns={"run": "run_id"})
+    return keyed[["run_id", *names, "row"]], ["run_id", *names]
 
 
-def slices(golden: Golden, by: Slicing) -> pd.DataFrame:
+def slices(golden: Golden, by: Slicing, results: Results | None = None) -> pd.DataFrame:
     """One row per query and slice that it belongs to.
 
     Every argument `by` of this library means the same.
@@ -193,39 +143,63 @@ def slices(golden: Golden, by: Slicing) -> pd.DataFrame:
     ----------
     by
         A name or several. Each is a column of `golden.queries` (difficulty, category; `x_level` may
-        be called level) or a kind of tag (tag, vault, folder). Several names make a slice of every
-        combination of their values, as in pandas.
+        be called level) or a kind of tag (tag, vault, folder), else a column of the responses of
+        `results` (mode). Several names make a slice of every combination of their values.
 
     Returns
     -------
-    `query_id` and a column of text per name. A query with several tags is in several slices, one
-    without a value in `(none)`.
+    `query_id` (with a column of the responses also `run_id`) and a column of text per name. A query
+    with several tags is in several slices, one without a value in `(none)`.
 
     Raises
     ------
     DataError
-        No name, or one twice; a name that is neither a column nor a kind of tag, or is both. The
-        nearest ones are listed.
-
-    Examples
-    --------
-    >>> golden.slices(["difficulty", "tag"]).value_counts(["difficulty", "tag"])
+        No name, or one twice; a name that is nothing of these, or both column and kind of tag.
     """
     check_type(golden, Golden, "golden")
     rows = golden.queries[["query_id"]]
     for name in slice_names(by):
-        rows = rows.merge(_values(golden, name), on="query_id")
+        values = _values(golden, name, results)
+        on = [one for one in ("run_id", "query_id") if one in rows and one in values]
+        rows = rows.merge(values, on=on)
     return rows
 
 
-def slice_names(by: Slicing) -> tuple[str, ...]:
-    """Return the names that `by` gives, at least one and none twice.
+def _values(golden: Golden, by: str, results: Results | None) -> pd.DataFrame:
+    """One row per query and value of one name."""
+    kinds = golden.tags["kind"].unique().tolist()
+    columns = [
+        str(name) for name in golden.queries if name not in ("query_id", "query", "position")
+    ]
+    column = by if by in columns else f"x_{by}"
+    kind = {"tags": "tag", "vaults": "vault", "folders": "folder"}.get(by, by)
+    if column in columns and by in kinds:
+        raise DataError(
+            f"{by!r} is a column of the queries and a kind of tag",
+            field="by",
+            allowed="a name that only one of them has",
+        )
+    query_ids = golden.queries[["query_id"]]
+    if column in columns:
+        return query_ids.assign(**{by: golden.queries[column].astype("str").fillna(NO_VALUE)})
+    if kind in kinds:
+        values = golden.tags.loc[golden.tags["kind"].eq(kind), ["query_id", "value"]]
+        named = query_ids.merge(values.rename(columns={"value": by}), on="query_id", how="left")
+        return named.fillna({by: NO_VALUE})
+    held = [] if results is None else [str(name) for name in results.responses]
+    column = by if by in held else f"x_{by}"
+    if results is not None and column in held and by not in ("run_id", "query_id"):
+        told = results.responses[["run_id", "query_id"]].astype({"run_id": "str"})
+        told = told.assign(**{by: results.responses[column].astype("str")})
+        runs = pd.DataFrame({"run_id": results.runs["run_id"].astype("str")})
+        every = runs.merge(query_ids, how="cross").merge(told, how="left")
+        return every.fillna({by: NO_VALUE})
+    known = [name.removeprefix("x_") for name in [*columns, *kinds]]
+    raise DataError(f"no column or kind of tag {by!r}", field="by", allowed=nearest(by, known))
 
-    Raises
-    ------
-    DataError
-        Otherwise.
-    """
+
+def slice_names(by: Slicing) -> tuple[str, ...]:
+    """Return the names that `by` gives; none, or one twice, is refused."""
     allowed = "a column of the queries or a kind of tag, or several different ones"
     names = tuple(names_of(by, "by", allowed))
     if not names or len(set(names)) < len(names):
@@ -241,33 +215,78 @@ def slice_texts(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     return texts
 
 
-def _values(golden: Golden, by: str) -> pd.DataFrame:
-    """One row per query and value of one name."""
-    kinds = golden.tags["kind"].unique().tolist()
-    query_ids = golden.queries[["query_id"]]
-    hidden = ("query_id", "query", "position")
-    columns = [str(name) for name in golden.queries.columns if name not in hidden]
-    column = by if by in columns else f"x_{by}"
-    kind = {"tags": "tag", "vaults": "vault", "folders": "folder"}.get(by, by)
-    if column in columns:
-        if by in kinds:
-            raise DataError(
-                f"{by!r} is a column of the queries and a kind of tag",
-                field="by",
-                allowed="a name that only one of them has",
-            )
-        return query_ids.assign(**{by: golden.queries[column].astype("str").fillna(NO_VALUE)})
-    if kind in kinds:
-        values = golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]]
-        values = values.rename(columns={"value": by})
-    else:
-        known = [name.removeprefix("x_") for name in columns]
+def naturally(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return rows whose columns of text sort as people count: 2 before 10, c2 before c10."""
+
+    def key(text: str) -> tuple[Any, ...]:
+        parts = [int(one) if one.isdecimal() else one for one in re.split(r"([0-9]+)", text)]
+        number = float(text) if re.fullmatch(r"-?\d+(\.\d+)?", text) else None
+        return (number is None, number or 0, parts)
+
+    known = {
+        name: sorted(rows[name].dropna().unique(), key=key)
+        for name in names
+        if isinstance(rows[name].dtype, pd.StringDtype)
+    }
+    return rows.assign(**{name: pd.Categorical(rows[name], known[name]) for name in known})
+
+
+def metric_columns(scores: pd.DataFrame) -> list[str]:
+    """Return the metric columns of a scores frame, with columns of your own that hold numbers."""
+    return [
+        name
+        for name, dtype in zip(scores.columns, scores.dtypes, strict=True)
+        if name not in FIXED_COLUMNS and pd.api.types.is_numeric_dtype(dtype)
+    ]
+
+
+def chosen_columns(
+    scores: pd.DataFrame, metrics: list[str] | str | None, table: MetricTable = TABLE
+) -> list[str]:
+    """Return the metric columns asked for, each once; all of them by default."""
+    check_type(scores, pd.DataFrame, "scores")
+    known = metric_columns(scores)
+    if metrics is None:
+        return known
+    chosen = list(
+        dict.fromkeys(column_of(one, known, table) for one in names_of(metrics, "metrics"))
+    )
+    if unknown := [name for name in chosen if name not in scores.columns]:
         raise DataError(
-            f"no column or kind of tag {by!r}",
-            field="by",
-            allowed=nearest(by, [*known, *kinds]),
+            f"no column {name_list(unknown)}",
+            field="metrics",
+            allowed=nearest(unknown[0], known, "scores has"),
         )
-    return query_ids.merge(values, on="query_id", how="left").fillna({by: NO_VALUE})
+    if texts := [name for name in chosen if name not in known]:
+        raise DataError(
+            f"{name_list(texts)} holds no numbers",
+            field="metrics",
+            allowed=f"scores has {name_list(known)}",
+        )
+    return chosen
+
+
+def column_of(name: str, known: list[str], table: MetricTable = TABLE) -> str:
+    """Return the column of a metric that may be asked for by another tool's name."""
+    if name in known or not isinstance(name, str):
+        return name
+    try:
+        label = table.parse(name).text
+    except DataError:
+        return name
+    return label if label in known else name
+
+
+def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:
+    """Return a scores frame with query ids as a column, and these metric columns as float64."""
+    rows = scores if "query_id" in scores else scores.reset_index()
+    keys = ("run_id", "query_id", "state", "level")
+    if missing := [name for name in keys if name not in rows]:
+        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
+    columns = {name: rows[name].reset_index(drop=True) for name in keys}
+    # without copies: there may be a hundred columns
+    values = {name: rows[name].to_numpy("float64", na_value=np.nan) for name in chosen}
+    return pd.DataFrame(columns | values, copy=False)
 
 
 def add_columns(
@@ -281,14 +300,10 @@ def add_columns(
 
     Parameters
     ----------
-    scores
-        From `rs.score`.
     table
-        One row per run and query: run_id, query_id, and numbers (`Freshness.per_query`,
-        your own).
+        One row per run and query: run_id, query_id, and numbers.
     columns
-        Columns to add; by default all whose name holds a dot or an @, as the names of metrics from
-        elsewhere do.
+        Columns to add; by default all whose name holds a dot or an @.
     partial
         Queries may be absent from the table: no warning.
 
@@ -301,11 +316,6 @@ def add_columns(
     DataError
         The table knows other queries than the scores, or one of them twice; a column is absent, or
         there already.
-
-    Warns
-    -----
-    UserWarning
-        Queries with an answer have no row.
     """
     chosen = columns
     if chosen is None:
@@ -323,21 +333,35 @@ def add_columns(
             field="columns",
             allowed="other names",
         )
+    names = ["run_id", "query_id"]
     cells = pd.MultiIndex.from_arrays(
-        [scores["run_id"].astype("str"), scores.index.astype("str")], names=["run_id", "query_id"]
+        [scores["run_id"].astype("str"), scores.index.astype("str")], names=names
     )
-    keys = [table["run_id"].astype("str"), table["query_id"].astype("str")]
-    keyed = table.set_index(keys)[chosen].astype("float64")
-    _check_rows(keyed.index, cells, scores, chosen, partial)
+    keyed = table.set_index([table[name].astype("str") for name in names])[chosen].astype("float64")
+    keys = keyed.index
+    if keys.has_duplicates:
+        raise DataError(
+            f"{' / '.join(keys[keys.duplicated()][0])} appears twice",
+            field="table",
+            allowed="one row per run and query",
+        )
+    if len(unknown := pd.Index(keys).difference(pd.Index(cells))):
+        raise DataError(
+            f"{len(unknown)} rows have no score, first {' / '.join(map(str, unknown[0]))}",
+            field="table",
+            allowed="the runs and queries of the scores",
+        )
+    is_asked = ~scores["state"].eq("missing").to_numpy(dtype=bool)
+    answered = cells[is_asked]
+    absent: Any = pd.Index(answered).difference(pd.Index(keys))
+    if len(absent) and not partial:
+        warn(
+            f"{len(absent)} of {len(answered)} answered queries have no row of {name_list(chosen)},"
+            f" first {' / '.join(map(str, absent[0]))}: they are NaN, and in no mean (partial=True if that is"
+            " meant)"
+        )
     found = keyed.reindex(cells)
     return scores.assign(**{name: found[name].to_numpy() for name in chosen})
-
-
-def own_columns(scores: pd.DataFrame) -> pd.DataFrame | None:
-    """Return run_id, query_id and the columns of your own; None without any."""
-    own = [name for name in metric_columns(scores) if is_own(name)]
-    keyed = scores.reset_index()[["run_id", "query_id", *own]]
-    return keyed.astype({"run_id": "str"}) if own else None
 
 
 def with_saved(scores: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
@@ -356,34 +380,3 @@ def with_saved(scores: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
     if n := int(own.loc[~is_asked, columns].notna().any(axis=1).sum()):
         warn(f"left out: {n} rows of {name_list(columns)}, of queries that the golden set lacks")
     return add_columns(scores, own[is_asked], columns, partial=True)
-
-
-def _check_rows(
-    keys: pd.Index, cells: pd.Index, scores: pd.DataFrame, names: list[str], partial: bool
-) -> None:
-    """Refuse runs and queries that the scores don't have, or twice; warn of those that lack."""
-
-    def first(some: pd.Index) -> str:
-        return " / ".join(map(str, some[0]))
-
-    if keys.has_duplicates:
-        raise DataError(
-            f"{first(keys[keys.duplicated()])} appears twice",
-            field="table",
-            allowed="one row per run and query",
-        )
-    unknown = keys.difference(cells)
-    if len(unknown):
-        raise DataError(
-            f"{len(unknown)} rows have no score, first {first(unknown)}",
-            field="table",
-            allowed="the runs and queries of the scores",
-        )
-    answered = cells[~scores["state"].eq("missing").to_numpy()] if "state" in scores else cells
-    absent = answered.difference(keys)
-    if len(absent) and not partial:
-        warn(
-            f"{len(absent)} of {len(answered)} answered queries have no row of"
-            f" {name_list(names)}, first {first(absent)}: they are NaN, and in no mean"
-            " (partial=True if that is meant)"
-        )

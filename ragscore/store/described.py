@@ -17,10 +17,10 @@ from typing import Any
 from ragscore.frames.errors import DataError
 from ragscore.io.file_content import is_too_long
 from ragscore.io.source import describe
-from ragscore.scoring.metrics import DECLARED, Declarations
+from ragscore.scoring.metrics import DECLARED, MetricTable
 from ragscore.scoring.policies import policies_of
-from ragscore.scoring.profiles import find_profile
-from ragscore.scoring.rules import LEVELS
+from ragscore.scoring.readings import find_reading
+from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.summary import STATISTICS
 from ragscore.store.places import Place
 
@@ -107,10 +107,10 @@ POLICIES = One(
     "policies of rs.score, with values that they can have",
     lambda value: isinstance(value, dict) and _passes(lambda one: policies_of(None, one), value),
 )
-PROFILE = One("the name of a profile, or null", lambda value: _passes(find_profile, value))
+PROFILE = One("the name of a profile, or null", lambda value: _passes(find_reading, value))
 DECLARATIONS = One(
     "direction and range of columns by name, as ev.with_columns takes them",
-    lambda value: _passes(Declarations.from_plain, value),
+    lambda value: _passes(MetricTable.from_plain, value),
 )
 FILES = Fields({
     "files": Each(Fields({

@@ -19,7 +19,8 @@ from ragscore.frames.data import Results, empty, from_records, narrowed
 from ragscore.scoring.citations import citation_levels, cited_passages, levels_with_targets
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.policies import with_hits_kept
-from ragscore.scoring.rules import LEVELS, response_of
+from ragscore.scoring.targets import LEVELS
+from ragscore.scoring.rows import response_of
 from ragscore.scoring.score import keeps_refusals
 from ragscore.store.part_scoring import Batch, ScoringJob, read_batch, run_each
 from ragscore.store.parts import READ, Part, head_of, statistics_of

@@ -22,13 +22,15 @@ import pyarrow as pa
 from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import Golden, Results, categorical, narrowed, rows_where
 from ragscore.frames.errors import packages_of
-from ragscore.scoring.grading import READS_TEXT
+from ragscore.scoring.rules import READS_TEXT
 from ragscore.scoring.id_overlap import JoinEvidence, add_up
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import Label
-from ragscore.scoring.policies import STATES, Policies
-from ragscore.scoring.profiles import Profile
-from ragscore.scoring.rules import LEVELS, Rule
+from ragscore.scoring.rows import STATES
+from ragscore.scoring.policies import Policies
+from ragscore.scoring.readings import Reading
+from ragscore.scoring.targets import LEVELS
+from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import (
     Notes,
     Scored,
@@ -68,7 +70,7 @@ class ScoringJob:
     golden: Golden
     labels: list[Label]
     rule: Rule | None
-    profile: Profile | None
+    profile: Reading | None
     policies: Policies
     level: Level | None = None
 

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, categorical
 from ragscore.frames.errors import name_list, names_of
-from ragscore.scoring.policies import STATES
-from ragscore.scoring.rules import LEVELS
+from ragscore.scoring.rows import STATES
+from ragscore.scoring.targets import LEVELS
 from ragscore.store.catalogue import Catalogue
 from ragscore.store.parquet import open_parquet, read_each
 

@@ -21,16 +21,11 @@ from ragscore.scoring.grading import (
     level_rule,
     level_rule_name,
     matches_to_store,
-    rule_name,
 )
+from ragscore.scoring.rules import rule_name
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.metrics import (
-    DECLARED,
-    DEFAULT,
-    NOTHING_DECLARED,
-    Declarations,
-    parse_label,
-)
+from ragscore.scoring.metrics import DECLARED, MetricTable, TABLE
+from ragscore.scoring.score import DEFAULT
 from ragscore.scoring.policies import (
     Policies,
     as_recorded,
@@ -39,9 +34,10 @@ from ragscore.scoring.policies import (
     resolve_policies,
     with_hits_kept,
 )
-from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.provenance import fields_of, metric_versions, provenance_parts
-from ragscore.scoring.rules import LEVELS, Rule
+from ragscore.scoring.targets import LEVELS
+from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import (
     expected_by,
     keeps_refusals,
@@ -84,7 +80,7 @@ class ScoringRequest:
     choices: dict[str, Any]
     primary: tuple[str, ...] = ()
     own: pd.DataFrame | None = None
-    declared: Declarations = NOTHING_DECLARED
+    declared: MetricTable = TABLE
 
     @property
     def reads_text(self) -> bool:
@@ -92,9 +88,9 @@ class ScoringRequest:
         return reads_text(self.golden, self.rule)
 
     @property
-    def profile(self) -> Profile | None:
+    def profile(self) -> Reading | None:
         """The profile, if one is named."""
-        return find_profile(self.choices.get(PROFILE))
+        return find_reading(self.choices.get(PROFILE))
 
     @property
     def policies(self) -> Policies:
@@ -133,12 +129,12 @@ def score_stored_runs(
     golden: Golden,
     metrics: list[str] | str | None,
     rule: Rule | None,
-    profile: Profile | None,
+    profile: Reading | None,
     policies: Policies,
     *,
     client: Any,
     part_hits: int | None,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
     """Return the frame of `rs.score` of stored runs, and what tells their settings.
 
@@ -357,7 +353,7 @@ def same_scoring(
     DataError
         None of the golden sets is a run's own, or it was scored by a rule of its caller's.
     """
-    label = parse_label(metric).text  # an unknown metric is the first thing to say
+    label = TABLE.parse(metric).text  # an unknown metric is the first thing to say
     by_hash = {golden.golden_hash: golden for golden in goldens}
     groups: dict[str, tuple[Golden, list[str]]] = {}
     for run_id, scoring in scorings.items():
@@ -406,7 +402,7 @@ def is_made_otherwise(scoring: Mapping[str, Any], made_by: Mapping[str, Any]) ->
 
 def check_choices(wanted: dict[str, Any]) -> None:
     """Refuse an unknown policy, value of one, or profile."""
-    find_profile(wanted.get(PROFILE))
+    find_reading(wanted.get(PROFILE))
     policies_of(None, {name: value for name, value in wanted.items() if name != PROFILE})
     if not isinstance(wanted.get(PROFILE), (str, type(None))):
         raise DataError(

@@ -29,20 +29,25 @@ from ragscore.io.per_query import begin_run
 from ragscore.io.source import naming
 from ragscore.scoring.metrics import (
     DECLARED,
-    NOTHING_DECLARED,
-    Asked,
-    Declarations,
+    MetricTable,
+    TABLE,
     asked_for,
     declared_by,
     default_metrics,
 )
+from ragscore.scoring.score import Asked
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
-from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.provenance import provenance_frame
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import STATISTICS, own_columns
-from ragscore.scoring.turns import TOLD, told_turns, with_told_turns, with_turns
-from ragscore.scoring.value_states import metric_columns
+from ragscore.scoring.turns import (
+    TOLD,
+    told_turns,
+    with_told_turns,
+    with_turns,
+)
+from ragscore.scoring.summary import metric_columns
 from ragscore.store.aggregates import aggregate_results, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.checked import GoneError
@@ -169,7 +174,7 @@ class RunStore(RunStoreVerbs):
         The run ids written.
         """
         primary: tuple[str, ...] = ()
-        own, declared = None, NOTHING_DECLARED
+        own, declared = None, TABLE
         if isinstance(getattr(results, "golden", None), Golden):
             ev, results = results, results._stated()
             golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
@@ -301,7 +306,7 @@ class RunStore(RunStoreVerbs):
         *,
         client: Any = None,
         rule: Rule | None = None,
-        profile: str | Profile | None = None,
+        profile: str | Reading | None = None,
         part_hits: int | None = None,
         policies: Policies | None = None,
         **fields: Unpack[PolicyFields],
@@ -352,10 +357,10 @@ class RunStore(RunStoreVerbs):
         *,
         client: Any,
         rule: Rule | None,
-        profile: str | Profile | None,
+        profile: str | Reading | None,
         part_hits: int | None,
         policies: Policies,
-        declared: Declarations = NOTHING_DECLARED,
+        declared: MetricTable = TABLE,
     ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
         """Return the scores of stored runs, and what tells of each run what they were made by.
 
@@ -380,7 +385,7 @@ class RunStore(RunStoreVerbs):
             golden,
             metrics,
             rule,
-            find_profile(profile),
+            find_reading(profile),
             policies,
             client=client,
             part_hits=part_hits,
@@ -503,9 +508,9 @@ class RunStore(RunStoreVerbs):
     def _saved_columns(
         self,
         runs: list[str] | str | None = None,
-        declared: Declarations = NOTHING_DECLARED,
+        declared: MetricTable = TABLE,
         made_by: Mapping[str, Any] | None = None,
-    ) -> tuple[pd.DataFrame | None, Declarations]:
+    ) -> tuple[pd.DataFrame | None, MetricTable]:
         """Return the columns of your own that runs were saved with, and what is declared of them.
 
         Left out are values of a metric that is `declared` now, but was another function then; and,

@@ -18,7 +18,7 @@ from ragscore.frames.codes import codes_of
 from ragscore.frames.data import DataError, Results, categorical, conform, rows_where
 from ragscore.io.sidecars import run_description
 from ragscore.io.source import UNFORESEEN
-from ragscore.scoring.rules import response_of
+from ragscore.scoring.rows import response_of
 from ragscore.store.checked import json_object
 from ragscore.store.described import METRICS_JSON, check_content
 from ragscore.store.draft import Draft

@@ -16,8 +16,8 @@ from ragscore.analysis.operations import errors, indexing, latency
 from ragscore.analysis.refusals import refusals
 from ragscore.io.formats.chatbot import BESIDE
 from ragscore.judging.reliability import agreement
-from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
-from ragscore.scoring.profiles import PROFILES
+from ragscore.scoring.harness import aggregate as aggregate_of
+from ragscore.scoring.readings import READINGS
 from tests.messages import refused, warned
 
 
@@ -317,7 +317,7 @@ def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path
 def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
     results, golden, _ = chatbot
     chosen = {"policies": {"match": "anchor"}, "empty_gold": float("nan")}
-    own = replace(PROFILES["chatbot"], over_all_rows=(), **chosen)
+    own = replace(READINGS["chatbot"], over_all_rows=(), **chosen)
     written = json.loads(
         write_metrics_json(results, golden, tmp_path / "out", profile=own).read_text()
     )

@@ -10,7 +10,7 @@ import pytest
 import ragscore as rs
 from ragscore.analysis.extras import score_diff
 from ragscore.analysis.reported import REPORTED_NAMES, check_reported, label_of, reported_scores
-from ragscore.scoring.profiles import Profile
+from ragscore.scoring.readings import Reading
 from ragscore.scoring.summary import summarize
 from tests.messages import refused, says, warned
 
@@ -293,7 +293,7 @@ def test_what_is_no_diff_is_refused(text):
         score_diff(text)
 
 
-HARNESS = Profile(
+HARNESS = Reading(
     name="theirs",
     aggregate={
         "recall_at_k_avg": "hit@{run_k}",

@@ -25,7 +25,7 @@ from ragscore.io.golden_read import CHECK_FIELDS, TAG_FIELDS
 from ragscore.io.record import CALL_COLUMNS, HIT_COLUMNS
 from ragscore.io.registry import FORMATS, TABLES
 from ragscore.io.targets import ID_FIELDS
-from ragscore.scoring.metrics import ADDED, BY_NAME, OTHER_NAMES, TABLE
+from ragscore.scoring.metrics import ADDED, OTHER_NAMES, TABLE
 from ragscore.store.tables import FRAMES
 from tests.manual import NOTEBOOKS, pages
 
@@ -313,11 +313,11 @@ def metrics_of(part: str) -> list[Any]:
 def reasons() -> dict[str, str]:
     """Return a short name for each reason that many metrics share."""
     return {
-        "no target": BY_NAME["mrr"].nan_when,
-        "no graded target": BY_NAME["ndcg"].nan_when,
-        "no reference": BY_NAME["exact_match"].nan_when,
-        "not given": BY_NAME["citation_present"].nan_when,
-        "not judged": BY_NAME["judge_correctness"].nan_when,
+        "no target": TABLE["mrr"].nan_when,
+        "no graded target": TABLE["ndcg"].nan_when,
+        "no reference": TABLE["exact_match"].nan_when,
+        "not given": TABLE["citation_present"].nan_when,
+        "not judged": TABLE["judge_correctness"].nan_when,
     }
 
 

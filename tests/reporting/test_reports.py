@@ -24,7 +24,7 @@ from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import gate
 from ragscore.frames.escaping import visible
 from ragscore.reporting.page import Section, to_html
-from ragscore.scoring.profiles import PROFILES
+from ragscore.scoring.readings import READINGS
 from tests.messages import refused, says, warned
 
 matplotlib.use("Agg")
@@ -72,7 +72,7 @@ def test_a_comparison_by_a_profile_reloads_with_it(pair):
     same(rs.Comparison.from_json(cmp.to_json(own=True)), cmp)
     with refused("own=True", field="text"):
         rs.Comparison.from_json(cmp.to_json())
-    mine = replace(PROFILES["kebab"], name="mine")
+    mine = replace(READINGS["kebab"], name="mine")
     text = compare_runs(*pair, "a", "b", profile=mine).to_json(own=True)
     assert rs.Comparison.from_json(text, profile=mine).profile == mine
     with refused("mine", field="profile"):

@@ -8,7 +8,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.golden.coverage import coverage
-from ragscore.scoring.anchors import heading_parts
+from ragscore.scoring.rules import heading_parts
 from ragscore.scoring.score import scoring
 from tests.messages import refused, warned
 

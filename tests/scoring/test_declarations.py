@@ -15,8 +15,8 @@ import ragscore as rs
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.extras.event_log import write_event_log
 from ragscore.analysis.extras.knowledge_gain import knowledge_gain
-from ragscore.scoring.limits import limits_of
-from ragscore.scoring.metrics import Declarations
+from ragscore.scoring.primary import limits_of
+from ragscore.scoring.metrics import MetricTable
 from tests.messages import refused, warned
 
 N = 40
@@ -151,7 +151,7 @@ def test_a_trend_names_the_runs_that_were_saved_without_the_column(ev, tmp_path)
 
 def test_a_metric_of_ours_is_not_declared_anew():
     with refused("mrr@10", field="better, range"):
-        Declarations().with_own("mrr@10", "lower", None)
+        MetricTable().with_own("mrr@10", "lower", None)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_metric_of_ours_is_not_declared_anew():
 )
 def test_a_stored_declaration_of_another_shape_is_refused(content):
     with pytest.raises(rs.DataError):
-        Declarations.from_plain(content)
+        MetricTable.from_plain(content)
 
 
 # -- ranges
@@ -171,10 +171,10 @@ LIMITS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e100, max_
 def test_any_two_finite_numbers_are_a_range_of_numbers(one, other):
     least, most = sorted((one, other))
     assume(most - least >= 1e-150)
-    declared = Declarations().with_own("x", "higher", (least, most))
+    declared = MetricTable().with_own("x", "higher", (least, most))
     metric = declared.describe("x")
     assert metric.bounds == (least, most) and metric.kind == "bounded"
-    assert Declarations.from_plain(json.loads(json.dumps(declared.to_plain()))) == declared
+    assert MetricTable.from_plain(json.loads(json.dumps(declared.to_plain()))) == declared
     bad, good = limits_of("x", declared)
     assert least - 1e-9 * (most - least) <= bad <= good <= most
 

@@ -15,7 +15,7 @@ from ragscore.scoring.intervals import (
     quantile_intervals_by_group,
     shared_only,
 )
-from ragscore.scoring.metrics import NOTHING_DECLARED
+from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.summary import summarize
 from ragscore.stats import mean_interval, wilson_interval
 from ragscore.stats.bootstrap import bootstrap_t_interval
@@ -25,7 +25,7 @@ from tests.messages import refused
 
 
 def metrics_of(*names):
-    return [NOTHING_DECLARED.describe(name) for name in names]
+    return [TABLE.describe(name) for name in names]
 
 
 def scores_of(golden, **metrics):

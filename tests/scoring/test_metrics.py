@@ -9,10 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.scoring.metrics import (
-    TABLE,
-    parse_label,
-)
+from ragscore.scoring.metrics import TABLE
 from tests.messages import refused, warned
 
 DOCS = [f"d{n}" for n in range(8)]
@@ -165,7 +162,7 @@ def test_another_query_changes_nothing_for_the_others(data, more):
 )  # fmt: skip
 def test_labels_that_name_no_metric_are_refused(label, allowed):
     with refused(label, *allowed):
-        parse_label(label)
+        TABLE.parse(label)
 
 
 @pytest.mark.parametrize(
@@ -188,8 +185,8 @@ def test_labels_that_name_no_metric_are_refused(label, allowed):
     ],
 )  # fmt: skip
 def test_names_of_other_tools_are_understood_and_printed_back_as_ours(theirs, ours):
-    label = parse_label(theirs)
-    assert label.text == ours and parse_label(ours) == label
+    label = TABLE.parse(theirs)
+    assert label.text == ours and TABLE.parse(ours) == label
     assert rs.metrics(theirs).splitlines()[0] == ours
 
 
@@ -280,7 +277,7 @@ def test_measures_of_whole_lists_agree_with_ir_measures(data):
     answered = {query_id: docs for query_id, docs in rankings.items() if docs}
     asked = list(measures.values())
     for one in ir_measures.iter_calc(asked, qrels, as_run(answered)) if answered else ():
-        label = parse_label(names[one.measure]).text
+        label = TABLE.parse(names[one.measure]).text
         if label == "bpref" and not knows_irrelevant(qrels):
             assert np.isnan(found.loc[one.query_id, label])
         else:

@@ -4,7 +4,7 @@ import pytest
 from conftest import RUN_A, THREE_QUERIES, hit, record
 
 import ragscore as rs
-from ragscore.scoring.profile_aggregates import aggregate
+from ragscore.scoring.harness import aggregate
 from tests.messages import refused
 
 TIMED = [

@@ -16,7 +16,7 @@ from stored import describe, described
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.trend.trend import trend
-from ragscore.scoring.metrics import BY_NAME, labels
+from ragscore.scoring.metrics import TABLE, labels
 from ragscore.scoring.policies import POLICIES
 from ragscore.scoring.provenance import COMPONENTS, provenance
 from ragscore.store.catalogue import open_catalogue
@@ -197,7 +197,7 @@ def test_stored_scores_of_different_formulas_are_refused_where_they_are_asked_fo
     store, a, b, golden = runs
     scored(store, a, golden)
     monkeypatch.setattr(labels, "_read", labels._read.__wrapped__)
-    monkeypatch.setitem(BY_NAME, "hit@k", replace(BY_NAME["hit@k"], version=2))
+    monkeypatch.setitem(TABLE, "hit@k", replace(TABLE["hit@k"], version=2))
     scored(store, b, golden)
     is_refused(store, "metric_versions", "hit@k", 1, 2, columns=["hit@1"])
     assert len(store.scores(["mrr"])) == 6

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames import codes
-from ragscore.scoring.predicates import by_predicate
+from ragscore.scoring.rules import by_predicate
 from ragscore.scoring.rules import apply_rule
 
 QUERIES, DOCS = ["q1", "q2", "q3"], ["a.md", "b.md"]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.frames.data import from_records
-from ragscore.scoring.grading import rule_name
-from ragscore.scoring.rules import targets_at
+from ragscore.scoring.rules import rule_name
+from ragscore.scoring.targets import targets_at
 from tests.messages import refused, says, warned
 
 

@@ -12,7 +12,7 @@ from conftest import THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
 from ragscore.scoring.summary import summarize
-from ragscore.scoring.value_states import STATES, explain
+from ragscore.scoring.explain import STATES, explain
 from tests.messages import says
 
 GOLDEN = [

@@ -23,7 +23,7 @@ from stored import (
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.profiles import PROFILES
+from ragscore.scoring.readings import READINGS
 from ragscore.scoring.summary import summarize
 from ragscore.store import draft
 from ragscore.store.catalogue import open_catalogue
@@ -598,7 +598,7 @@ def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
 def test_calls_of_a_profile_are_scored_stored_and_kept_when_scored_again(tmp_path):
     results = rs.load_results({"q1": [["a", "b"], ["t", "b"]], "q2": [["u"]]})
     golden = rs.load_golden({"q1": {"t": 1, "b": 1}, "q2": {"u": 1}})
-    rig = PROFILES["rig"]
+    rig = READINGS["rig"]
     first = replace(rig, policies={**rig.policies, "calls": "first"})
     expected = rs.score(results, golden, profile=first)
     # b at 2 of the first call, of 2 targets

@@ -12,10 +12,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, Golden, Results, run_names
+from ragscore.frames.data import DataError, run_names
 from ragscore.frames.typing import Values
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of
-from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
+from ragscore.scoring.metrics import Metric, MetricTable, TABLE
+from ragscore.scoring.primary import headline_of
+from ragscore.scoring.explain import in_rows, is_expected
+from ragscore.scoring.rows import Rows
+from ragscore.scoring.summary import chosen_columns, score_rows
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class AlignedScores:
     run_ids: list[str]
     metrics: list[str]
     values: Values
-    declared: Declarations = NOTHING_DECLARED
+    declared: MetricTable = TABLE
 
     def described(self) -> list[Metric]:
         """Return every metric as the table or its declaration has it."""
@@ -82,7 +85,7 @@ def align(
     scores: pd.DataFrame,
     metrics: list[str] | str | None = None,
     runs: list[str] | None = None,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> AlignedScores:
     """Align scores by query, as an array.
 
@@ -120,15 +123,14 @@ def align(
     for place, name in enumerate(names):
         values[query, run, place] = rows[name].to_numpy("float64", na_value=np.nan)
     return AlignedScores(
-        pd.Index(query_ids, name="query_id"), chosen, names, values, declared.of(names)
+        pd.Index(query_ids, name="query_id"), chosen, names, values, declared
     )
 
 
 def expected_in(
     aligned: AlignedScores,
     scores: pd.DataFrame,
-    golden: Golden | None = None,
-    results: Results | None = None,
+    facts: Rows | None = None,
 ) -> npt.NDArray[np.bool_]:
     """Flag where a value was expected (see `ev.explain`), in the shape of `aligned.values`.
 
@@ -139,10 +141,16 @@ def expected_in(
         return np.logical_not(np.isnan(aligned.values))
     is_aligned = rows["run_id"].isin(aligned.run_ids) & rows["state"].ne("extra")
     rows = score_rows(rows[is_aligned.to_numpy()], aligned.metrics)
-    states = ValueStates(rows, golden, results, declared=aligned.declared)
+    place = None if facts is None else facts.places(rows)
     query = lookup(rows["query_id"], aligned.query_ids)
     run = lookup(rows["run_id"], pd.Index(aligned.run_ids, dtype="str"))
     flags = np.zeros(aligned.values.shape[::-1], dtype=bool)  # a metric's together: quickly summed
     for of_metric, name in zip(flags, aligned.metrics, strict=True):
-        of_metric[run, query] = states.is_expected(name)
+        has_value = rows[name].notna().to_numpy()
+        if facts is None or place is None:
+            has_value |= rows["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
+        else:
+            is_nan = in_rows(facts, place, ~has_value)
+            has_value = is_expected(facts, aligned.declared.label_of(name), is_nan)[place]
+        of_metric[run, query] = has_value
     return flags.T

@@ -6,9 +6,9 @@ In: a frame of scores, and what is declared of its metrics. Out: one row per met
 import numpy as np
 import pandas as pd
 
-from ragscore.scoring.limits import limits_of
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.scoring.value_states import metric_columns
+from ragscore.scoring.primary import limits_of
+from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.summary import metric_columns
 
 LARGEST = 3  # queries that are listed in each direction
 
@@ -18,7 +18,7 @@ def value_changes(
     a: str,
     b: str,
     metrics: list[str],
-    declared: Declarations,
+    declared: MetricTable,
     *,
     keeps_equal: bool = False,
 ) -> pd.DataFrame:
@@ -57,7 +57,7 @@ def values_of(scores: pd.DataFrame, run: str, metrics: list[str]) -> pd.DataFram
 
 
 def flips(
-    scores: pd.DataFrame, a: str, b: str, declared: Declarations = NOTHING_DECLARED,
+    scores: pd.DataFrame, a: str, b: str, declared: MetricTable = TABLE,
     metrics: list[str] | None = None,
 ) -> pd.DataFrame:  # fmt: skip
     """One row per answer metric and query that went from good to bad, or from bad to good.
@@ -81,7 +81,7 @@ def flips(
     return rows[has_flipped.to_numpy()].drop(columns="delta").reset_index(drop=True)
 
 
-def largest_changes(scores: pd.DataFrame, a: str, b: str, declared: Declarations) -> pd.DataFrame:
+def largest_changes(scores: pd.DataFrame, a: str, b: str, declared: MetricTable) -> pd.DataFrame:
     """The three queries that lost most and the three that gained most in each metric but 0/1."""
     names = [one for one in metric_columns(scores) if declared.describe(one).kind != "binary"]
     rows = value_changes(scores, a, b, names, declared)

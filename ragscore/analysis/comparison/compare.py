@@ -26,31 +26,24 @@ from ragscore.analysis.comparison.invariants import (
     profile_invariants,
 )
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.profile_report import COMPARISONS, HarnessComparison
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import nearest, unsaid
-from ragscore.scoring.applicability import RowFacts
-from ragscore.scoring.calls import in_turns, read_calls, with_each_kept
-from ragscore.scoring.grading import grade_hits, level_rule
+from ragscore.scoring.harness import aggregate
 from ragscore.scoring.intervals import Groups, clusters_text, query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.scoring.policies import (
-    Policies,
-    in_order,
-    policies_of,
-    read_refusals,
-    resolve_policies,
-    with_hits_kept,
-)
+from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.primary import primary_of
-from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
-from ragscore.scoring.profiles import Profile, find_profile
-from ragscore.scoring.rules import LEVELS, Rule, targets_by_level
+from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
+from ragscore.scoring.rows import Rows, expected_targets, found_targets
+from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import score
+from ragscore.scoring.summary import chosen_columns, metric_columns
+from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.turns import with_turns
-from ragscore.scoring.value_states import chosen_columns, metric_columns
 from ragscore.stats.verdicts import overall_word
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
@@ -69,14 +62,14 @@ def compare_runs(
     metrics: list[str] | str | None = None,
     scores: pd.DataFrame | None = None,
     rule: Rule | None = None,
-    profile: str | Profile | None = None,
+    profile: str | Reading | None = None,
     strict_chunker_version: bool = False,
     cluster: str | None = "group",
     primary: Sequence[str] | None = None,
     vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
     policies: Policies | None = None,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
     level: float | None = None,
     among: tuple[int, float] | None = None,
     **fields: Any,
@@ -113,7 +106,7 @@ def compare_runs(
         are scored here by the same golden set, so two components can differ. Different judges of a
         judged metric are refused unless ignored. Result fields that a metric reads, and only one
         run has, cause a warning. Either difference is a row of `invariants`. A profile may also
-        want values of the config to agree (`Profile.must_agree`), the chatbot's judge and eval set:
+        want values of the config to agree (`HarnessComparison.must_agree`), the chatbot's judge and eval set:
         component judge_fingerprint, and golden.
     declared
         What is declared of columns of your own among the scores.
@@ -162,12 +155,11 @@ def compare_runs(
         deep = [name for name in metric_columns(scores) if (declared.label_of(name).k or 0) > k]
         scores = scores.drop(columns=deep)
     known = metric_columns(scores)
-    declared = declared.of(known)
     if primary is None:  # what is named is asked about
         primary = primary_of(scores) if metrics is None else known
     deciding = tuple(name for name in primary if name in known) or tuple(known)
     sides, table, states, groups, level = _deltas(
-        scores, whole, golden, (a, b), deciding, cluster, declared, level
+        scores, changes.rows, golden, (a, b), deciding, cluster, declared, level
     )
     per_query = per_query.join(states, on="query_id")
     wider = ""
@@ -223,25 +215,27 @@ class RankChanges:
     config_diff: pd.DataFrame
     level: Level
     k: int
-    profile: Profile | None
+    profile: Reading | None
     golden: Golden
     results: Results
     lists: Results
     policies: Policies
+    rows: Rows
 
 
 def compare_ranks(
     results: Results, golden: Golden, baseline: str, candidate: str, *,
-    policies: Policies, rule: Rule | None = None, profile: str | Profile | None = None,
+    policies: Policies, rule: Rule | None = None, profile: str | Reading | None = None,
     strict_chunker_version: bool = False, vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
 ) -> RankChanges:  # fmt: skip
     """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`."""
     check_inputs(results, golden)
-    chosen = find_profile(profile)
+    chosen = find_reading(profile) if profile else None
+    reading = find_reading(profile)
     if chosen is not None:
         for name, value in asdict(policies).items():
-            if value != getattr(Policies(), name):
+            if value not in (getattr(Policies(), name), reading.policies.get(name)):
                 own = "levels" if name == "match" else "policies"
                 raise DataError(
                     f"found {value!r} beside a profile, which has {own} of its own",
@@ -256,13 +250,9 @@ def compare_ranks(
         )
     whole = results.select([a, b])
     stated = None if chosen is None else profile_invariants(whole, a, b, chosen, allow_different)
-    holding = resolve_policies(chosen, policies)
-    lists = with_each_kept(
-        read_calls(whole, holding.calls),
-        lambda lists: with_hits_kept(in_order(lists, holding), policies),
-    )
-    pair, n_turns = in_turns(lists)
-    golden = read_refusals(golden, chosen)
+    holding = policies if chosen is None else policies_of(None, {}, reading.policies)
+    pair = holding.lists(whole)
+    golden, of_hits = (one._coded for one in reading.golden(golden))
     versions = chunker_versions(pair)
     versions_agree = equal(versions[a], versions[b])
     if strict_chunker_version and not versions_agree:
@@ -272,9 +262,10 @@ def compare_ranks(
             allowed="runs of one chunker, or no strict_chunker_version",
         )
     if chosen is None:
-        level, k = choose_level(pair, golden, policies.match), _common_k(pair, n_turns, a, b)
+        level, k = choose_level(pair, of_hits, policies.match), _common_k(pair, a, b)
     else:
-        levels = chosen.levels if versions_agree else chosen.fallback_levels
+        harness = COMPARISONS[chosen.name]
+        levels = harness.levels if versions_agree else harness.fallback_levels
         fallback = "fallback_doc_span" if "span" in levels else "fallback_doc"
         level = Level(
             "per_query" if len(levels) > 1 else levels[0],
@@ -282,22 +273,25 @@ def compare_ranks(
             levels,
             "exact" if versions_agree else fallback,
         )
-        ks = [own for own in k_of_runs(pair, chosen).values() if own is not None]
-        k = min(ks) if chosen.cuts_at_k and ks else NO_CUT
-    targets, with_target = _target_ranks(pair, n_turns, golden, level, chosen, k, rule, holding)
+        default = HARNESSES[chosen.name].default_k
+        ks = [own for own in k_of_runs(pair.runs, default).values() if own is not None]
+        k = min(ks) if harness.cuts_at_k and ks else NO_CUT
+    rows = Rows(pair, golden, level, of_hits, rule, reading)
+    targets = _target_ranks(rows, k)
+    with_target = expected_targets(rows)["query_id"].drop_duplicates()
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
     per_query["note"] = _notes(per_query, differing, invariants)
     if chosen is not None:
-        per_query = _as_profile(per_query, chosen)
+        per_query = _as_profile(per_query, COMPARISONS[chosen.name])
     return RankChanges(
         a, b, per_query, targets, pd.concat([invariants, stated], ignore_index=True), differing,
-        level, k, chosen, golden, whole, pair, policies,
+        level, k, chosen, golden, whole, pair, policies, rows,
     )  # fmt: skip
 
 
-def _common_k(results: Results, n_turns: int, a: str, b: str) -> int:
+def _common_k(results: Results, a: str, b: str) -> int:
     """Return the smaller k of the two runs; a run without one has the depth of its deepest list."""
     stated = (
         results.runs.set_index(results.runs["run_id"].astype("str"))["k"]
@@ -305,41 +299,19 @@ def _common_k(results: Results, n_turns: int, a: str, b: str) -> int:
         else pd.Series(dtype="Int64")
     )
     deepest = results.hits.groupby("run_id", observed=False)["rank"].max()
-    deepest = -(-deepest // n_turns)  # ranks of each call, of `n_turns` that take turns
     ks = [deepest.get(run) if pd.isna(stated.get(run)) else stated.get(run) for run in (a, b)]
     return int(min((k for k in ks if not pd.isna(k)), default=0))
 
 
-def _target_ranks(
-    results: Results,
-    n_turns: int,
-    golden: Golden,
-    level: Level,
-    profile: Profile | None,
-    k: int,
-    rule: Rule | None,
-    policies: Policies,
-) -> tuple[pd.DataFrame, pd.Series]:
-    """Return one row per query and target that a run found, and the queries that have any.
-
-    Of several calls, a rank is that within the call: the
-    best of all.
-    """
-    parts, queries = [], []
-    keep_refusals = profile is not None and profile.score_refusals
-    for name, relevant in targets_by_level(golden, level.used, keep_refusals):
-        queries.append(relevant["query_id"].drop_duplicates())
-        matcher = rule or level_rule(name, results, golden)
-        found = grade_hits(results.hits, relevant, matcher)[1]
-        parts.append(found)
-    found = pd.concat(parts, ignore_index=True)
-    found["rank"] = -(-found["rank"] // n_turns)
+def _target_ranks(rows: Rows, k: int) -> pd.DataFrame:
+    """Return one row per query and target that a run found within k."""
+    found = found_targets(rows)
     found = found[found["rank"] <= k]
     ranks = (
         found.groupby(["query_id", "target_id", "run_id"], observed=True)["rank"]
         .min()
         .unstack("run_id")
-        .reindex(columns=results.runs["run_id"].astype("str").tolist())
+        .reindex(columns=rows.runs.astype("str").tolist())
         .set_axis(RANKS, axis=1)
         .astype("Int64")
         .reset_index()
@@ -347,7 +319,7 @@ def _target_ranks(
     in_a, in_b = (ranks[name].notna() for name in RANKS)
     moved = (ranks["rank_baseline"] != ranks["rank_candidate"]).fillna(True).astype(bool)
     ranks["change"] = np.select([~in_a, ~in_b, moved], ["gained", "lost", "moved"], "same")
-    return ranks, pd.concat(queries, ignore_index=True)
+    return ranks
 
 
 def _outcomes(
@@ -421,7 +393,7 @@ def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.Data
     ]
 
 
-def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
+def _as_profile(per_query: pd.DataFrame, profile: HarnessComparison) -> pd.DataFrame:
     """Name outcomes as a profile's harness does, sorted by query id as it sorts them."""
     rows = per_query
     if profile.one_side_missing == "no_hit":
@@ -470,12 +442,12 @@ def _chosen(
 
 def _deltas(
     scores: pd.DataFrame,
-    results: Results,
+    rows: Rows,
     golden: Golden,
     run_ids: tuple[str, str],
     primary: tuple[str, ...],
     cluster: str | None,
-    declared: Declarations,
+    declared: MetricTable,
     level: float | None,
 ) -> tuple[list[pd.DataFrame], pd.DataFrame, pd.DataFrame, Groups | None, float]:
     """Return scores of both runs, `Comparison.deltas`, how each query ended, its group, the level.
@@ -484,8 +456,8 @@ def _deltas(
     candidate failed or was not asked.
     """
     names = metric_columns(scores)
-    facts = RowFacts(scores.reset_index(), results)
-    ended = np.select([facts.missing, facts.failed], ["missing", "failed"], "scored")
+    place = rows.places(scores.reset_index())
+    ended = np.array(["scored", "failed", "missing"])[np.minimum(rows.state[place], 2)]
     scores = scores.assign(state=ended)
     first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in run_ids)
     first = first.sort_index()  # no sum and no draw depends on the order of rows
@@ -503,8 +475,8 @@ def _deltas(
         asked = [side[list(primary)].to_numpy("float64") for side in sides]
         level = level_together(*asked, [declared.describe(name) for name in primary], groups)
     table = paired_deltas(*sides, primary, declared=declared, groups=groups, level=level)
-    aligned = align(scores, names, list(run_ids))
-    of_baseline, of_candidate = expected_in(aligned, scores, golden, results).sum(axis=0)
+    aligned = align(scores, names, list(run_ids), declared)
+    of_baseline, of_candidate = expected_in(aligned, scores, rows).sum(axis=0)
     table = table.assign(
         n_lost=lost.notna().to_numpy().sum(axis=0),
         n_expected_baseline=of_baseline,

@@ -19,7 +19,7 @@ from ragscore.scoring.intervals import (
     scales_of,
     shared_only,
 )
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
+from ragscore.scoring.metrics import Metric, MetricTable, TABLE
 from ragscore.scoring.primary import aspects_of
 from ragscore.stats import level_of_each, minimum_detectable, paired_interval
 from ragscore.stats.bootstrap import median_difference_interval
@@ -101,7 +101,7 @@ def paired_deltas(
     second: pd.DataFrame,
     primary: Collection[str] = (),
     *,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
     groups: Groups | None = None,
     level: float = ALPHA,
 ) -> pd.DataFrame:
@@ -167,7 +167,7 @@ def verdicts(found: dict[str, Values], metrics: Sequence[Metric], is_asked: Valu
     return told.where(is_told)
 
 
-def tails(first: pd.DataFrame, second: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
+def tails(first: pd.DataFrame, second: pd.DataFrame, declared: MetricTable) -> pd.DataFrame:
     """One row per time or cost: 95th percentiles of both runs on the queries that both have."""
     timed = [name for name in first if declared.describe(name).kind in BY_QUANTILES]
     is_known = first[timed].notna() & second[timed].notna()
@@ -178,7 +178,7 @@ def tails(first: pd.DataFrame, second: pd.DataFrame, declared: Declarations) -> 
     return pd.DataFrame({"metric": pd.Series(timed, dtype="str"), **sides})
 
 
-def aspects(deltas: pd.DataFrame, declared: Declarations = NOTHING_DECLARED) -> pd.DataFrame:
+def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame:
     """One row per aspect that decides: its `metrics` (joined by a comma), `verdict`, `sentence`.
 
     The metrics of refusals trade against each other, and have one verdict together.

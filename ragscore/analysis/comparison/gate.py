@@ -23,7 +23,7 @@ from ragscore.frames.escaping import visible
 from ragscore.frames.render import decimals_beside, decimals_within, dump, shown_number
 from ragscore.frames.tables import SIGNS, Display, Table
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import ROUNDING
+from ragscore.scoring.metrics.declaration import ROUNDING
 from ragscore.stats.verdicts import UNSURE
 
 RULES = ("threshold", "interval")

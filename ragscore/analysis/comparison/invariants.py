@@ -8,11 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.analysis.comparison.profile_report import COMPARISONS
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.scoring.level import chunker_versions
-from ragscore.scoring.profiles import Profile
+from ragscore.scoring.readings import Reading
 from ragscore.scoring.provenance import (
     check_ignored,
     check_provenance,
@@ -125,7 +126,7 @@ def check_fingerprints(fingerprints: dict[str, str], ignore: bool | str | list[s
 
 
 def profile_invariants(
-    results: Results, a: str, b: str, profile: Profile, ignore: bool | str | list[str]
+    results: Results, a: str, b: str, profile: Reading, ignore: bool | str | list[str]
 ) -> pd.DataFrame:
     """One row per config key that the harness of a profile wants equal and that either run states.
 
@@ -138,7 +139,7 @@ def profile_invariants(
     are_judged = bool(fingerprints[a] and fingerprints[b])
     is_judged_alike = are_judged and judges_agree(results, a, b)
     stated = {run_id: _stated(results, run_id) for run_id in (a, b)}
-    for key, component in profile.must_agree.items():
+    for key, component in COMPARISONS[profile.name].must_agree.items():
         first, second = (stated[run_id].get(key) for run_id in (a, b))
         if first is None and second is None:
             continue

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.comparison.profile_report import harness_markdown
+from ragscore.analysis.comparison.profile_report import COMPARISONS, harness_markdown
 from ragscore.analysis.comparison.text import (
     changed_queries,
     describe_matching,
@@ -29,10 +29,11 @@ from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of,
 from ragscore.frames.tables import TINTS, Display, Notes, Table, with_sign
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
 from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics import MetricTable, TABLE
 from ragscore.scoring.policies import Policies
-from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
-from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.harness import get_nested, round_half_away, set_nested
+from ragscore.scoring.own import from_plain, to_plain
+from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.rules import Rule
 from ragscore.stats.verdicts import overall_word
 
@@ -133,13 +134,13 @@ class Comparison(ComparisonVerbs, Display):
     aggregates: dict[str, dict[str, Any]]
     aspects: pd.DataFrame
     primary: tuple[str, ...]
-    profile: Profile | None = None
+    profile: Reading | None = None
     policies: dict[str, Any] = field(default_factory=dict)
     tails: pd.DataFrame = field(default_factory=pd.DataFrame)
     confidence: float = 0.95
     among: str = ""
     n_runs: int = 2
-    declared: Declarations = NOTHING_DECLARED
+    declared: MetricTable = TABLE
     clusters: str = ""
     golden: Golden | None = field(default=None, repr=False, compare=False)
     scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
@@ -225,7 +226,7 @@ class Comparison(ComparisonVerbs, Display):
         or the first `limit`. With a profile: what that harness reports, in its own layout where it
         has one (kebab: every query, draws included).
         """
-        if self.profile and self.profile.markdown:
+        if self.profile and COMPARISONS[self.profile.name].markdown:
             return harness_markdown(_profile_report(self, self.profile), self.profile, limit)
         shown, note = self.shown()
         parts = [
@@ -267,7 +268,7 @@ class Comparison(ComparisonVerbs, Display):
         return json_text(content)
 
     @classmethod
-    def from_json(cls, text: str, profile: Profile | None = None) -> "Comparison":
+    def from_json(cls, text: str, profile: Reading | None = None) -> "Comparison":
         """Reload the comparison that `to_json` wrote: frames, level, policies, and profile by name.
 
         Parameters
@@ -374,7 +375,7 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
         "policies": cmp.policies,
         "counts": cmp.counts,
         "primary": list(cmp.primary),
-        "declared": cmp.declared.to_plain(),
+        "declared": to_plain(cmp.declared.own),
         "overall": cmp.overall,
         "clusters": cmp.clusters,
         "confidence": cmp.confidence,
@@ -392,7 +393,7 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
     }
 
 
-def _from_content(content: Any, profile: Profile | None) -> Comparison:
+def _from_content(content: Any, profile: Reading | None) -> Comparison:
     """Rebuild a comparison from the content of its JSON."""
     names = (
         "baseline", "candidate", "match", "left_out", "joinable", "chunker_version_match", "k",
@@ -423,24 +424,25 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
         ),
         k=content["k"],
         aggregates=content["aggregates"],
-        profile=profile or find_profile(content["profile"]),
+        profile=profile or (find_reading(content["profile"]) if content["profile"] else None),
         policies=content["policies"],
         primary=tuple(content["primary"]),
-        declared=Declarations.from_plain(content["declared"]),
+        declared=TABLE.with_metrics(from_plain(content["declared"])),
         **{name: content[name] for name in ("clusters", "confidence", "among", "n_runs")},
     )
 
 
-def _profile_report(cmp: Comparison, profile: Profile) -> dict[str, Any]:
+def _profile_report(cmp: Comparison, profile: Reading) -> dict[str, Any]:
     """Return the compare report of a profile's harness: aggregates, differences, every query."""
     a, b = cmp.aggregates[cmp.baseline], cmp.aggregates[cmp.candidate]
-    decimals = profile.decimals
+    harness = HARNESSES[profile.name]
+    decimals = harness.decimals
     deltas: dict[str, Any] = {}
-    for key in profile.aggregate:
+    for key in harness.keys:
         of_a, of_b = get_nested(a, key), get_nested(b, key)
         if isinstance(of_a, dict):
             set_nested(deltas, key, {k: _difference(of_a[k], of_b[k], decimals) for k in of_a})
-        elif key not in profile.omit_if_none or of_a is not None or of_b is not None:
+        elif key not in harness.omitted or of_a is not None or of_b is not None:
             set_nested(deltas, key, _difference(of_a, of_b, decimals))
     deltas["chunker_version_match"] = cmp.level.chunker_version_match
     ranks = records_of(_profile_ranks(cmp.per_query))
@@ -461,7 +463,7 @@ def _profile_ranks(per_query: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _profile_table(cmp: Comparison, profile: Profile) -> pd.DataFrame:
+def _profile_table(cmp: Comparison, profile: Reading) -> pd.DataFrame:
     """One row per aggregate of a profile, as text: both runs and their difference.
 
     Names of nested aggregates are dotted.
@@ -470,7 +472,8 @@ def _profile_table(cmp: Comparison, profile: Profile) -> pd.DataFrame:
     a, b, deltas = (flat(report[name]) for name in ("aggregate_a", "aggregate_b", "deltas"))
     rows = []
     for key in dict.fromkeys([*a, *b]):
-        digits = 0 if key in profile.totals else profile.decimals or 3
+        harness = HARNESSES[profile.name]
+        digits = 0 if key in harness.totals else harness.decimals or 3
         values = [shown_number(side.get(key), digits) for side in (a, b)]
         rows.append([key, *values, shown_number(deltas.get(key), digits, signed=True)])
     return pd.DataFrame(rows, columns=["metric", "baseline", "candidate", "delta"])

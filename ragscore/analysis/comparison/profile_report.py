@@ -4,19 +4,73 @@ In: the content of that harness's JSON report, and its profile. Out: text, byte 
 but that what Markdown would follow in a name is escaped.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.escaping import markdown_cell, markdown_code
 from ragscore.frames.render import shown_number
-from ragscore.scoring.profile_aggregates import get_nested
-from ragscore.scoring.profiles import Profile
+from ragscore.scoring.harness import get_nested
+from ragscore.scoring.readings import HARNESSES, Reading
 
 Row = list[str]
 
 
-def harness_markdown(report: dict[str, Any], profile: Profile, limit: int | None = None) -> str:
+@dataclass(frozen=True)
+class HarnessComparison:
+    """How one harness compares two runs.
+
+    Attributes
+    ----------
+    levels, fallback_levels
+        Its match levels, finest first, and those for runs of different chunkers.
+    one_side_missing
+        Queries that one run wasn't asked: "apart" (outcomes of their own), or "no_hit".
+    outcomes
+        Names of outcomes that differ from ours.
+    markdown
+        Key of its aggregates -> name in its Markdown report; empty: it has none.
+    cuts_at_k
+        True if hits below the run's k don't count.
+    must_agree
+        Keys of the config that both runs must share -> component of the provenance.
+    """
+
+    levels: tuple[str, ...]
+    fallback_levels: tuple[str, ...]
+    one_side_missing: str = "apart"
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    markdown: Mapping[str, str] = field(default_factory=dict)
+    cuts_at_k: bool = False
+    must_agree: Mapping[str, str] = field(default_factory=dict)
+
+
+COMPARISONS = {
+    "kebab": HarnessComparison(
+        ("chunk", "doc"), ("doc",), "no_hit", {"both_miss": "draw", "no_target": "draw"},
+        {
+            "hit_at_k": "hit@{k}", "mrr": "MRR", "recall_at_k_doc": "recall@{k}_doc",
+            "precision_at_k_chunk": "precision@{k}_chunk",
+            "citation_coverage": "citation_coverage", "groundedness": "groundedness",
+            "empty_result_rate": "empty_result_rate", "refusal_correctness": "refusal_correctness",
+        },
+    ),
+    "rig": HarnessComparison(("doc",), ("doc",)),
+    "seed-mcp": HarnessComparison(("predicate",), ("predicate",)),
+    "trec": HarnessComparison(("doc",), ("doc",)),
+    "chatbot": HarnessComparison(
+        ("anchor",), ("anchor",), cuts_at_k=True,
+        must_agree={
+            "eval_set_commit_hash": "golden", "judge_model": "judge_fingerprint",
+            "judge_prompt_version": "judge_fingerprint", "judge_temperature": "judge_fingerprint",
+        },
+    ),
+}  # fmt: skip
+
+
+def harness_markdown(report: dict[str, Any], profile: Reading, limit: int | None = None) -> str:
     """Return the aggregates of both runs, and every query with its outcome, draws included.
 
     With a `limit`, that many queries.
@@ -42,15 +96,15 @@ def harness_markdown(report: dict[str, Any], profile: Profile, limit: int | None
     return "\n".join(lines) + "\n"
 
 
-def _aggregates(report: dict[str, Any], profile: Profile) -> list[Row]:
+def _aggregates(report: dict[str, Any], profile: Reading) -> list[Row]:
     """Return name, both values and their difference of every number that the layout shows."""
     sides = [report[name] for name in ("aggregate_a", "aggregate_b", "deltas")]
-    found = []
-    for key, name in profile.markdown.items():
-        cuts = [f".{k}" for k in profile.ks] if "{k}" in name else [""]
+    found, harness = [], HARNESSES[profile.name]
+    for key, name in COMPARISONS[profile.name].markdown.items():
+        cuts = [f".{k}" for k in harness.ks] if "{k}" in name else [""]
         for cut in cuts:
             a, b, delta = (get_nested(side, key + cut) for side in sides)
-            digits = profile.decimals or 3
+            digits = harness.decimals or 3
             texts = [shown_number(a, digits), shown_number(b, digits)]
             # as that harness writes it: 0 has a sign, too
             texts.append("—" if pd.isna(delta) else f"{delta:+.{digits}f}")

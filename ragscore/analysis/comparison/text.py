@@ -16,7 +16,8 @@ from ragscore.frames.render import decimals_within, shown_n, shown_number, shown
 from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import headline_of, table_kind
+from ragscore.scoring.primary import headline_of
+from ragscore.scoring.metrics import TABLE
 
 EXPLORED = 8  # metrics that are shown beside those that decide
 NAMED = 3  # metrics in a line
@@ -203,4 +204,4 @@ def describe_matching(level: Level, k: int | None) -> str:
 
 def in_words(label: str) -> str:
     """Return the name of a metric in a table that shows medians of times and costs."""
-    return f"{label} (p50)" if table_kind(label) in BY_QUANTILES else label
+    return f"{label} (p50)" if TABLE.describe(label).kind in BY_QUANTILES else label

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, records_of
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics import MetricTable, TABLE
 
 VERSION = 1  # of the log's format
 REPORT, DIFF = "eval.retrieval_report", "eval.regression_diff"
@@ -30,7 +30,7 @@ def write_event_log(
     conversation_id: str | None = None,
     tolerances: Mapping[str, float] | None = None,
     occurred_at: datetime | None = None,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> int:
     """Append metrics to an event log.
 
@@ -90,7 +90,7 @@ def _events(
     table: pd.DataFrame,
     conversation_id: str | None,
     tolerances: Mapping[str, float],
-    declared: Declarations,
+    declared: MetricTable,
 ) -> list[tuple[str, dict[str, Any]]]:
     """Return the conversation and the payload of each event."""
     if {"run_id", "metric", "mean", "n"} <= set(table.columns):
@@ -128,7 +128,7 @@ def _report(row: dict[str, Any], slices: list[str]) -> dict[str, Any]:
 
 
 def _diff(
-    row: dict[str, Any], tolerances: Mapping[str, float], declared: Declarations
+    row: dict[str, Any], tolerances: Mapping[str, float], declared: MetricTable
 ) -> dict[str, Any]:
     delta, tolerance = row["delta"], tolerances.get(row["metric"])
     regressed = False

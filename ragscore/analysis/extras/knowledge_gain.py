@@ -15,7 +15,7 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import check_known, plural
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics import MetricTable, TABLE
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats.moments import moments
 from ragscore.stats.similarity import cosine_matrix
@@ -60,7 +60,7 @@ def knowledge_gain(
     candidate: str,
     weights: Mapping[str, float] | None = None,
     *,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> Gain:
     """Return the gain of run `candidate` over run `baseline`, over several metrics at once.
 

@@ -14,8 +14,8 @@ from ragscore.analysis.comparison.changes import value_changes, values_of
 from ragscore.analysis.comparison.invariants import check_fingerprints, check_judges
 from ragscore.analysis.reported import FINGERPRINT, reported_scores
 from ragscore.frames.data import DataError, Results, records_of, run_names
-from ragscore.scoring.metrics import NOTHING_DECLARED
-from ragscore.scoring.value_states import metric_columns
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.summary import metric_columns
 
 ROW = ("metric", "current_mean", "baseline_mean", "delta", "winners", "losers", "unchanged")
 CHANGE = ("query_id", "current", "baseline", "delta")
@@ -75,7 +75,7 @@ def score_diff(
     if FINGERPRINT in scores:
         told = scores.groupby(scores["run_id"].astype("str"))[FINGERPRINT].first()
         check_fingerprints({run: str(told[run]) for run in (a, b)}, allow_different)
-    declared = getattr(source, "declared", NOTHING_DECLARED)
+    declared = getattr(source, "declared", TABLE)
     names = metric_columns(scores)
     of_a, of_b = (values_of(scores, run, names) for run in (a, b))
     changes = value_changes(scores, a, b, names, declared, keeps_equal=True)

@@ -18,17 +18,16 @@ from ragscore.frames.data import DataError, Golden, Results, check_type, run_nam
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.frames.kinds import KINDS, cast
 from ragscore.io.load import load_golden
-from ragscore.scoring.judgments import FAILED
+from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.metrics import (
-    CRITERIA,
-    NOTHING_DECLARED,
-    Declarations,
+    MetricTable,
+    TABLE,
     declared_by,
-    table_kind,
 )
+from ragscore.scoring.metrics import CRITERIA
 from ragscore.scoring.provenance import content_of, judges_by_criterion, settings_text
 from ragscore.scoring.summary import STATISTICS
-from ragscore.scoring.value_states import metric_columns
+from ragscore.scoring.summary import metric_columns
 from ragscore.store.store import RunStore
 
 RUN_COLUMNS = ("system", "created_at", "repeat", "config", "chunker_version", "golden_hash", "note")
@@ -81,7 +80,7 @@ class History:
     reported: pd.DataFrame
     runs: pd.DataFrame
     provenance: dict[str, Provenance]
-    declared: Declarations
+    declared: MetricTable
 
     def scores_of(self, run_ids: list[str]) -> pd.DataFrame:
         """Scores of some runs."""
@@ -136,7 +135,7 @@ def read_history(
     order: str | list[str] = "created_at",
     repeats: list[str] | None = None,
     goldens: Sequence[Golden] = (),
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> History:
     """Read a store, or scores with their results; see `store.trend` for the arguments."""
     check_type(source, (RunStore, pd.DataFrame), "source", "a RunStore, or the frame of rs.score")
@@ -288,7 +287,7 @@ def provenance_of(
     for name, value in scoring.get("policies", {}).items():
         if name != "match":
             parts[f"policy {name}"] = value
-    if table_kind(metric) not in ("time", "cost"):
+    if TABLE.describe(metric).kind not in ("time", "cost"):
         parts |= {"level": scoring.get("level"), "rule": scoring.get("rule"), "chunker": chunker}
     for name, settings in recorded["judge_fingerprint"].items():
         # temperatures that differ by rounding only give the same text
@@ -347,7 +346,7 @@ def _reported_provenance(run: dict[str, Any], metric: str) -> Provenance:
     config = config if isinstance(config, dict) else {}
     stated = {name: config.get(name, run.get(f"x_{name}")) for name in LABELS_OF_RUN}
     parts = {VALUES: REPORTED, "labels": run.get("golden_hash"), **stated}
-    if table_kind(metric) not in ("time", "cost"):
+    if TABLE.describe(metric).kind not in ("time", "cost"):
         parts["chunker"] = run.get("chunker_version")
     if metric in (*CRITERIA, FAILED):
         judge = [config.get(name) for name in JUDGE_OF_RUN]

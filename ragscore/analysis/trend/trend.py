@@ -30,8 +30,14 @@ from ragscore.frames.render import shown_intervals, shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
-from ragscore.scoring.summary import Slicing, slice_names, slice_texts, slices, summarize
+from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.summary import (
+    Slicing,
+    slice_names,
+    slice_texts,
+    slices,
+    summarize,
+)
 from ragscore.store.store import RunStore
 
 STATISTICS_SHOWN = (
@@ -80,14 +86,14 @@ class Trend(TableResult):
     metric: str
     by: tuple[str, ...]
     table: pd.DataFrame
-    declared: Declarations = NOTHING_DECLARED
+    declared: MetricTable = TABLE
 
     plot = Accessor("ragscore.plot.accessor:TREND")
 
     def _shown(self) -> pd.DataFrame:
         """Return the table as text: runs, means, segments, and which run left the noise band."""
         table = self.table
-        name, lower, upper = LED_BY[table_kind(self.metric) in BY_QUANTILES]
+        name, lower, upper = LED_BY[TABLE.describe(self.metric).kind in BY_QUANTILES]
         outside = table["in_band"].eq(False).fillna(False)
         known = table["in_band"].notna()
         no_band = np.logical_and(~known, known.any())
@@ -147,7 +153,7 @@ def trend(
     order: str | list[str] = "created_at",
     baseline: str | None = None,
     repeats: list[str] | None = None,
-    declared: Declarations = NOTHING_DECLARED,
+    declared: MetricTable = TABLE,
 ) -> Trend:
     """Follow a metric over runs, in segments of runs that may be compared.
 
@@ -302,7 +308,7 @@ def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
     in which they say something: that a run left them, or where the newest run lies.
     """
     table = table.assign(system=table["system"].fillna("run").astype("str"))
-    if table_kind(str(table["metric"].iloc[0])) in BY_QUANTILES:
+    if TABLE.describe(str(table["metric"].iloc[0])).kind in BY_QUANTILES:
         table = table.assign(
             **{name: table[source] for name, source in zip(*LED_BY, strict=True)},
             band_low=np.nan, band_high=np.nan, in_band=None, first_out_of_control=False,

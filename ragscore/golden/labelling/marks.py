@@ -9,7 +9,7 @@ from typing import Any
 
 from ragscore.frames.data import DataError
 from ragscore.io.source import as_id, as_text
-from ragscore.scoring.anchors import heading_parts
+from ragscore.scoring.rules import heading_parts
 
 LEVELS = ("anchor", "chunk", "doc")
 FIELD_OF = {"chunk": "expected_chunk_ids", "doc": "expected_doc_ids"}

@@ -11,9 +11,14 @@ from collections.abc import Iterable
 import pandas as pd
 
 from ragscore.frames.data import Results, run_names
-from ragscore.scoring.anchors import ELLIPSES, by_anchor
+from ragscore.scoring.rules import ELLIPSES, by_anchor
 from ragscore.scoring.grading import decidable
-from ragscore.scoring.rules import Rule, apply_rule, by_chunk, by_doc
+from ragscore.scoring.rules import (
+    Rule,
+    apply_rule,
+    by_chunk,
+    by_doc,
+)
 
 LABELS = ["grade", "own_grade", "labels"]
 RULES: dict[str, Rule] = {"chunk": by_chunk, "anchor": by_anchor(), "doc": by_doc}

@@ -20,7 +20,8 @@ from ragscore.reporting.explorer.order import Runs
 from ragscore.scoring.calls import call_of_hits, of_rank, with_each_kept
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.policies import in_order, with_hits_kept
-from ragscore.scoring.rules import apply_rule, targets_at
+from ragscore.scoring.rules import apply_rule
+from ragscore.scoring.targets import targets_at
 
 ALTERNATIVES = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 IDS = ("chunk_id", "doc_id", "path", "source_key")

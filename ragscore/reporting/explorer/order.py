@@ -18,10 +18,11 @@ from ragscore.frames.data import Golden, Results
 from ragscore.frames.typing import Codes
 from ragscore.reporting.reading import ANSWERED, newly_answered
 from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
+from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.primary import headline_of
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.value_states import chosen_columns
+from ragscore.scoring.summary import chosen_columns
 
 SAME = ("draw", "both_miss", "no_target", "")  # outcomes by which nothing changed
 NOTHING = {"outcome": None, "change": "", "note": "", "key": np.nan}
@@ -46,7 +47,7 @@ class Runs:
     policies: Policies
     rule: Rule | None = None
     scores_refusals: bool = False
-    declared: Declarations = NOTHING_DECLARED
+    declared: MetricTable = TABLE
 
 
 def values_of(runs: Runs, ids: pd.Index) -> list[pd.DataFrame]:

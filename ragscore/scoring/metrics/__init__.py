@@ -1,79 +1,67 @@
-"""Metrics: one declaration each, by family."""
+"""Metrics: one declaration each beside its formula, one module a family."""
 
-from ragscore.scoring.metrics.columns import ranking_columns, score_hits
-from ragscore.scoring.metrics.credit import WHOLE_LIST
-from ragscore.scoring.metrics.declaration import ROUNDING, Bounds, Label, Metric
-from ragscore.scoring.metrics.declared import (
-    DECLARED,
-    DEFAULT,
-    LABELS,
-    NOTHING_DECLARED,
-    Asked,
-    Declarations,
-    asked_for,
-    declared_by,
-    headline_of,
-    is_own,
-    table_kind,
-)
-from ragscore.scoring.metrics.labels import (
-    DEFAULT_METRICS,
-    Card,
-    default_metrics,
+from typing import overload
+
+import pandas as pd
+
+from ragscore.scoring.metrics import answers, citations, judged, operations, ranking
+from ragscore.scoring.metrics.declaration import (
+    DEFAULT_KS,
+    Label,
+    Metric,
+    MetricTable,
     is_better,
-    is_label,
-    metrics,
-    parse_label,
+    own_column,
 )
-from ragscore.scoring.metrics.needs import judges_irrelevant
-from ragscore.scoring.metrics.own import metric
-from ragscore.scoring.metrics.table import (
-    ADDED,
-    BY_NAME,
-    CRITERIA,
-    HEADLINE,
-    OF_NUGGETS,
-    OTHER_NAMES,
-    RANKING,
-    TABLE,
-    spelling,
-)
+
+_ORDER = (
+    ranking.metric, ranking.whole, operations.success, answers.metric, citations.metric,
+    judged.metric, operations.refusals, citations.named, citations.scope, answers.literal,
+    operations.operation,
+)  # fmt: skip
+TABLE = MetricTable([one for family in _ORDER for one in family])
+CRITERIA = tuple(one for one in judged.CRITERIA if one in TABLE)  # what judges measure by itself
+SHOWN = ("name", "formula", "nan_when", "kind", "better", "range", "also", "default", "version")
+
+
+class Card(str):
+    """A text that a notebook shows without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@overload
+def metrics() -> pd.DataFrame: ...
+
+
+@overload
+def metrics(label: str) -> Card: ...
+
+
+def metrics(label: str | None = None) -> pd.DataFrame | Card:
+    """Return the table of metrics, or with a label one metric in full, as text.
+
+    Parameters
+    ----------
+    label
+        Such as "ndcg@5". Names of other tools are understood and come back as ours.
+
+    Returns
+    -------
+    One row per metric: `name`, `formula`, `nan_when`, `kind`, `better`, `range`, `also` (its name
+    in other tools), `default` (part of `metrics="all"`), `version`.
+
+    Raises
+    ------
+    DataError
+        An unknown metric; the nearest are named.
+    """
+    if label is None:
+        return pd.DataFrame([{name: getattr(one, name) for name in SHOWN} for one in TABLE.values()])
+    parsed = TABLE.parse(label)
+    return Card(parsed.metric.card(parsed.text))
+
 
 __all__ = [
-    "ADDED",
-    "BY_NAME",
-    "CRITERIA",
-    "HEADLINE",
-    "OF_NUGGETS",
-    "OTHER_NAMES",
-    "RANKING",
-    "TABLE",
-    "DECLARED",
-    "DEFAULT",
-    "DEFAULT_METRICS",
-    "LABELS",
-    "NOTHING_DECLARED",
-    "ROUNDING",
-    "WHOLE_LIST",
-    "Asked",
-    "Bounds",
-    "Card",
-    "Declarations",
-    "Label",
-    "Metric",
-    "asked_for",
-    "declared_by",
-    "default_metrics",
-    "headline_of",
-    "is_better",
-    "is_label",
-    "is_own",
-    "judges_irrelevant",
-    "metric",
-    "metrics",
-    "parse_label",
-    "ranking_columns",
-    "score_hits",
-    "table_kind",
-    "spelling",
-]
+    "Card", "metrics","DEFAULT_KS", "CRITERIA", "TABLE", "Label", "Metric", "MetricTable", "is_better", "own_column"]

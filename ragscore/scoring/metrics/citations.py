@@ -1,74 +1,414 @@
-"""Metrics of citations: passages cited, hits retrieved, targets expected.
+"""Metrics of citations: what an answer cites, beside its hits and the targets of its query."""
 
-A formula gets the facts of all responses; `facts.cited` counts what each of them cites, once for
-all of these metrics.
-"""
-
+import re
 from typing import Any
 
-from ragscore.frames.typing import Values
-from ragscore.scoring.metrics.family import Family
-from ragscore.scoring.metrics.needs import (
-    ANSWERS,
-    CITATIONS,
-    NOT_GROUNDED,
-    NOTHING_CITED,
-    RELEVANT,
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.config import parsed
+from ragscore.frames.typing import Flags, Values
+from ragscore.scoring.metrics.declaration import Family, as_values
+from ragscore.scoring.metrics.needs import ANCHORS, CONFLICT_RULE, FOLDERS, RELEVANT
+from ragscore.scoring.rules import RULES, by_anchor
+from ragscore.scoring.targets import LEVELS, targets_at
+
+metric = Family("citations", reads="citations", where="given")
+DTYPES = dict.fromkeys(("chunk_id", "doc_id", "path", "heading", "span_unit"), "str") | {
+    "start": "Int64",
+    "end": "Int64",
+}
+LOCATORS = list(DTYPES)
+CARRIED = {"chunk": "chunk_id", "span": "start", "anchor": "path", "doc": "doc_id"}
+
+FILLED = (
+    ("chunk_id", LOCATORS[1:]),
+    ("span", ["chunk_id", "doc_id", "heading"]),
+    ("path", ["doc_id"]),
+    ("doc_id", ["path"]),
 )
 
-metric = Family("citations", needs=(ANSWERS, CITATIONS), where="given", ends_at_refusal=True)
-passages = ("hits.chunk_id", "citations.chunk_id")
-grounded = {"kind": "binary", "where": "grounded", "gaps": (NOT_GROUNDED,)}
-uncarried = "citations don't carry what targets are matched by"
+
+def around(cited: pd.DataFrame, known: pd.DataFrame, scope: list[str]) -> pd.DataFrame:
+    """Return the first known chunk around the span of each citation that has a path and a span."""
+    some = cited[cited["start"].notna() & cited["path"].notna()].rename_axis("at").reset_index()
+    keys = [*scope, "path", "span_unit"]
+    pairs = some[["at", *keys, "start", "end"]].merge(
+        known.dropna(subset=["start"]), on=keys, suffixes=("_cited", "")
+    )
+    inside = (pairs["start_cited"] >= pairs["start"]) & (pairs["end_cited"] <= pairs["end"])
+    return pairs[inside.fillna(False).to_numpy(bool)].drop_duplicates("at").set_index("at")
+
+
+class Cited:
+    """What answers cite: `rows` has a line per citation, `passages` one per passage."""
+
+    def __init__(self, rows: Any) -> None:
+        citations, self.of = rows.results.citations, rows
+        cited = citations.reindex(
+            columns=list(dict.fromkeys([*citations, *LOCATORS, "marker"]))
+        ).astype(DTYPES | {"marker": "str"})
+        cited = (
+            cited.assign(row=rows.of(citations))
+            .query("row >= 0")
+            .sort_values(["row", "position"], kind="stable")
+        )
+        located = cited[LOCATORS].notna().any(axis=1)
+        cited["name"] = (
+            cited["marker"]
+            .where(~located)
+            .fillna("")
+            .where(located | cited["marker"].notna(), cited["position"].astype("str") + "?")
+        )
+        hits = rows.results.hits.assign(row=rows.row_of_hit)
+        self.hits = (
+            hits[np.isin(rows.row_of_hit, cited["row"].unique())]
+            .reindex(columns=["row", *LOCATORS, "rank"])
+            .astype(DTYPES)
+        )
+        chunks = rows.results.chunks
+        self.chunks = None
+        if chunks is not None:
+            run = chunks.get("run_id", pd.Series(pd.NA, chunks.index)).astype("str")
+            own = chunks.reindex(columns=LOCATORS).astype(DTYPES).assign(run_id=run)
+            shared = [own[run.isna()].assign(run_id=name) for name in rows.runs.astype("str")]
+            self.chunks = pd.concat([own[run.notna()], *shared])
+        cited = cited.reset_index(drop=True).assign(run_id=cited["run_id"].astype("str").to_numpy())
+        cited["retrieved"] = self.resolves(cited, self.hits, ["row"])
+        cited["resolved"] = cited["retrieved"]
+        if self.chunks is not None:
+            cited["resolved"] |= self.resolves(cited, self.chunks, ["run_id"])
+        self.rows = cited
+        self.passages = self.located(
+            cited.drop_duplicates(["row", "name", *LOCATORS]).reset_index(drop=True)
+        )
+
+    def resolves(self, cited: pd.DataFrame, known: pd.DataFrame, scope: list[str]) -> Flags:
+        """Flag citations of a known chunk: by id; else by path and span, path, or document."""
+        has_chunk, has_span, has_path = (
+            cited[name].notna() for name in ("chunk_id", "start", "path")
+        )
+
+        def among(key: str) -> pd.Series:
+            pairs = known[[*scope, key]].dropna().drop_duplicates()
+            return (
+                cited[[*scope, key]]
+                .merge(pairs.assign(is_known=True), how="left")["is_known"]
+                .eq(True)
+            )
+
+        found = (has_chunk & among("chunk_id")) | (~has_chunk & ~has_path & among("doc_id"))
+        found |= ~has_chunk & ~has_span & has_path & among("path")
+        found |= ~has_chunk & cited.index.isin(around(cited, known, scope).index)
+        return found.to_numpy(dtype=bool)
+
+    def located(self, passages: pd.DataFrame) -> pd.DataFrame:
+        """Return passages with the locators of the hit, or chunk, that they point at."""
+        sources: list[tuple[Any, list[str]]] = [(self.hits, ["row"]), (self.chunks, ["run_id"])]
+        for known, scope in sources:
+            for key, names in FILLED if known is not None else ():
+                if key == "span":
+                    found = around(passages, known, scope).reindex(passages.index)
+                else:
+                    first = known.dropna(subset=[key]).drop_duplicates([*scope, key])
+                    found = (
+                        passages[[*scope, key]]
+                        .merge(first, on=[*scope, key], how="left")
+                        .set_axis(passages.index)
+                    )
+                filled: dict[str, Any] = {
+                    one: passages[one].fillna(found.astype(DTYPES)[one]) for one in names
+                }
+                passages = passages.assign(**filled)
+        return passages
+
+    def count(self, frame: pd.DataFrame, flags: Any = 1.0) -> Values:
+        """Count the lines of each row that have this flag."""
+        weights = np.broadcast_to(np.asarray(flags, float), len(frame))
+        return as_values(np.bincount(frame["row"], weights, self.of.n))
+
+    def matched(self) -> tuple[Values, Values, Values]:
+        """Count for each row relevant passages, targets that they meet, and all targets.
+
+        At the scoring's level, or the next coarser one that citations carry.
+        """
+        rows, golden = self.of, self.of.golden
+        usable = [
+            one
+            for one, name in CARRIED.items()
+            if not len(self.passages) or self.passages[name].notna().any()
+        ]
+        usable = [one for one in usable if len(targets_at(golden, one).targets)]
+        name = rows.level.name
+        at = -1 if name == "per_query" else LEVELS.index(name)
+        coarser = [
+            one
+            for one in usable
+            if (one in rows.level.joinable if at < 0 else LEVELS.index(one) >= at)
+        ]
+        n_relevant, n_met, n_targets = (np.zeros(rows.n) for _ in range(3))
+        for level in reversed(coarser if at < 0 else coarser[:1]):
+            targets = targets_at(golden, level).targets
+            targets = targets[targets["grade"] > 0]
+            hit, target = RULES[level](self.passages, targets)
+            place = self.passages["row"].to_numpy()[hit]
+            pairs = pd.DataFrame(
+                {"row": place, "hit": hit, "target_id": targets["target_id"].to_numpy()[target]}
+            )
+            of_query = targets.groupby("query_id")["target_id"].nunique()
+            expected = rows.query_ids.map(of_query).fillna(0.0).to_numpy("float64", copy=True)
+            expected[~rows.asked] = 0.0
+            for found, keys in ((n_relevant, ["row", "hit"]), (n_met, ["row", "target_id"])):
+                counts = self.count(pairs.drop_duplicates(keys))
+                found[expected > 0] = counts[expected > 0]
+            n_targets[expected > 0] = expected[expected > 0]
+        return n_relevant, n_met, n_targets
 
 
 @metric("citation_present", "1 if the answer has at least one citation", kind="binary")
-def present(facts: Any) -> Values:
-    return facts.cited.n_citations > 0
+def present(rows: Any) -> Values:
+    return rows.cited.count(rows.cited.rows) > 0
 
 
 @metric(
     "citation_coverage",
-    "1 if there is a citation and each one resolves: its chunk id, or its path and span inside a"
-    " chunk, is among the query's hits or the run's chunk catalogue",
-    fields=("responses.grounded", "chunks", *passages), **grounded,
-)  # fmt: skip
-def coverage(facts: Any) -> Values:
-    return (facts.cited.n_citations > 0) & (facts.cited.n_unresolved == 0)
+    "1 if there is a citation and each one resolves: its chunk id, or its path and span"
+    " inside a chunk, is among the query's hits or the run's chunk catalogue",
+    kind="binary",
+    where="grounded",
+)
+def resolving(rows: Any) -> Values:
+    cited = rows.cited
+    return (cited.count(cited.rows) > 0) & (cited.count(cited.rows, ~cited.rows["resolved"]) == 0)
 
 
 @metric(
-    "citation_coverage_weak", "1 if there is a citation and each one has a path",
-    also="kebab citation_coverage", default=False, fields=("responses.grounded",), **grounded,
-)  # fmt: skip
-def coverage_weak(facts: Any) -> Values:
-    return (facts.cited.n_citations > 0) & (facts.cited.n_pathless == 0)
+    "citation_coverage_weak",
+    "1 if there is a citation and each one has a path",
+    kind="binary",
+    where="grounded",
+    default=False,
+    also="kebab citation_coverage",
+    reads="responses.answer",
+)
+def weak(rows: Any) -> Values:
+    cited = rows.cited.rows
+    return (rows.cited.count(cited) > 0) & (
+        rows.cited.count(cited, cited["path"].fillna("").eq("")) == 0
+    )
 
 
 @metric(
     "citation_precision",
-    "cited passages that meet a target of grade ≥ 1 / passages cited, each once; at the match"
-    " level, or the next coarser one that citations carry",
-    needs=(RELEVANT, ANSWERS, CITATIONS), gaps=(NOTHING_CITED,), otherwise=uncarried,
-    also="ALCE citation precision (by labels, not NLI)", fields=("citations.chunk_id",),
-)  # fmt: skip
-def precision(facts: Any) -> Values:
-    return facts.cited.only_if_expected(facts.cited.n_relevant / facts.cited.n_passages)
+    "cited passages that meet a target of grade ≥ 1 / passages cited, each once; at the"
+    " match level, or the next coarser one that citations carry",
+    also="ALCE citation precision (by labels, not NLI)",
+    needs=(RELEVANT,),
+)
+def precision(rows: Any) -> Values:
+    n_relevant, _, n_targets = rows.cited_matches
+    return np.where(n_targets > 0, n_relevant / rows.cited.count(rows.cited.passages), np.nan)
 
 
 @metric(
     "citation_recall",
     "targets (grade ≥ 1) that a cited passage meets / all of them; level as for citation_precision",
-    needs=(RELEVANT, ANSWERS, CITATIONS), otherwise=uncarried, fields=("citations.chunk_id",),
-)  # fmt: skip
-def recall(facts: Any) -> Values:
-    return facts.cited.n_met / facts.cited.n_targets
+    needs=(RELEVANT,),
+)
+def recall(rows: Any) -> Values:
+    _, n_met, n_targets = rows.cited_matches
+    return n_met / n_targets
 
 
 @metric(
     "citation_fabricated",
     "cited passages that are not among the query's hits / passages cited, each once",
-    gaps=(NOTHING_CITED,), better="lower", fields=passages,
-)  # fmt: skip
-def fabricated(facts: Any) -> Values:
-    return facts.cited.n_fabricated / facts.cited.n_passages
+    better="lower",
+)
+def fabricated(rows: Any) -> Values:
+    passages = rows.cited.passages
+    return rows.cited.count(passages, ~passages["retrieved"]) / rows.cited.count(passages)
+
+
+# What an answer names in its text, and where the system looked
+
+_QUOTE = "[\"'“”`]?"
+_FILE = rf"{_QUOTE}\s*{{path}}\s*{_QUOTE}\s*,\s*Section:\s*{_QUOTE}\s*"
+_FORMS = (  # inside [ ], inside ( ), bare; a path never holds a comma
+    r"\[\s*(?:File:\s*"
+    + _FILE.format(path=r"[^\[\],\n\"“”]+?")
+    + "|"
+    + _FILE.format(path=r"[^\[\],\n\"“”:]+?\.\w+")
+    + rf")[^\[\]\n]*?\s*{_QUOTE}\s*\]",
+    r"\(\s*File:\s*" + _FILE.format(path=r"[^\(\),\n\"“”]+?") + rf"[^\(\)\n]*?\s*{_QUOTE}\s*\)",
+    r"File:\s*" + _FILE.format(path=r"[^\[\]\(\),\n\"“”]+?\.\w+") + r"[^\[\]\n;\"“”]*",
+)
+_CITATION = re.compile("(" + "|".join(_FORMS) + ")", re.IGNORECASE)
+_PARTS = re.compile(
+    rf"(?:File:\s*)?{_QUOTE}\s*(?P<path>[^,]+?)\s*{_QUOTE}\s*,\s*Section:\s*{_QUOTE}\s*(?P<heading>.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_BLOCK = re.compile(r"^\W*citations?\W*:", re.IGNORECASE | re.MULTILINE)
+_CLOSING = "\"'“”`"
+
+
+def citations_in(text: str) -> list[tuple[str, str]]:
+    """Return the paths and headings cited in a text, those of a `Citations:` block first."""
+    begin = found.start() if (found := _BLOCK.search(text)) else len(text)
+    cited = []
+    for whole in (*_CITATION.findall(text[begin:]), *_CITATION.findall(text[:begin])):
+        inside = re.sub(r"^[\[(]\s*|\s*[\])]$", "", whole[0] if isinstance(whole, tuple) else whole)
+        parts = _PARTS.match(inside)
+        assert parts is not None  # what _CITATION finds has both
+        heading = parts["heading"]
+        if not whole.startswith(("[", "(")):  # a bare citation ends with its sentence
+            heading = re.sub(r"(?s)(\.\s.*|[\s.)]*)$", "", heading, count=1)
+        cited.append(
+            (parts["path"].strip(_CLOSING).strip(), heading.strip().strip(_CLOSING).strip())
+        )
+    return list(dict.fromkeys(cited))
+
+
+named = Family("answers", kind="binary", where="answered", reads="responses.answer")
+
+
+def met_anchors(rows: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the supports of each query, and which of them each answer names (row, target)."""
+    anchors = targets_at(rows.golden, "anchor").targets
+    anchors = (
+        anchors[anchors["grade"] > 0]
+        .drop_duplicates(["query_id", "target_id"])
+        .reset_index(drop=True)
+    )
+    at = np.flatnonzero(rows.answered & rows.query_ids.isin(anchors["query_id"]).to_numpy())
+    written = [(row, *one) for row in at.tolist() for one in citations_in(rows.answers.iloc[row])]
+    cited = pd.DataFrame(written, columns=["row", "path", "heading"])
+    references = rows.results.citations.reindex(columns=["path", "heading"]).assign(
+        row=rows.of(rows.results.citations)
+    )
+    cited = pd.concat([cited, references[references["row"].isin(at)]], ignore_index=True)
+    cited = cited.assign(query_id=rows.query_ids.to_numpy()[cited["row"].to_numpy(int)]).astype(
+        {"path": "str", "heading": "str"}
+    )
+    hit, target = by_anchor(snippets=False)(cited, anchors)
+    return anchors, pd.DataFrame(
+        {"row": cited["row"].to_numpy(int)[hit], "target": target}
+    ).drop_duplicates()
+
+
+@named(
+    "attribution_hit",
+    "1 if a reference of the answer, or a citation in its text, names the file and heading"
+    " of an anchor (snippets left out)",
+    needs=(ANCHORS,),
+    also="the chatbot harness's attribution_hit",
+)
+def attribution_hit(rows: Any) -> Values:
+    return as_values(np.isin(np.arange(rows.n), met_anchors(rows)[1]["row"]))
+
+
+@named(
+    "recency_ok",
+    "1 if the answer cites the supports that the query's rule for supports that disagree wants: the"
+    " newest (cite_newer), every one (cite_both, acknowledge_both)",
+    needs=(CONFLICT_RULE,),
+)
+def recency_ok(rows: Any) -> Values:
+    anchors, met = met_anchors(rows)
+    rules = rows.golden.checks[rows.golden.checks["kind"].eq("recency_rule")].drop_duplicates(
+        "query_id"
+    )
+    rule = rows.query_ids.map(rules.set_index("query_id")["text"])
+    date = pd.to_datetime(
+        anchors.get("date", pd.Series(pd.NaT, anchors.index)), utc=True, format="ISO8601"
+    )
+    is_dated = date.notna().groupby(anchors["query_id"]).transform("all")
+    ordered = (
+        anchors[["query_id"]]
+        .assign(date=date.where(is_dated), at=anchors.index)
+        .sort_values(["query_id", "date", "at"])
+    )
+    newest = ordered.drop_duplicates("query_id", keep="last").index
+    cites_newest = np.isin(np.arange(rows.n), met.loc[met["target"].isin(newest), "row"])
+    n_targets = rows.query_ids.map(anchors.groupby("query_id").size()).to_numpy(
+        "float64", na_value=np.nan
+    )
+    cites_all = np.bincount(met["row"], minlength=rows.n) == n_targets
+    wants = [rule.eq("cite_newer").fillna(False), rule.isin(["acknowledge_both", "cite_both"])]
+    return np.select(wants, [cites_newest, cites_all], np.nan)
+
+
+scope = Family("scope", kind="binary", better="lower", where="finished")
+
+
+def with_slash(folder: str) -> str:
+    return f"{folder.strip('/')}/" if folder.strip("/") else ""
+
+
+def chosen_folders(scope: str) -> list[str] | None:
+    """Return the folders a scope names; the root for all of them, None if it records nothing."""
+    read = parsed(scope)
+    folders = read.get("folders") if isinstance(read, dict) else read
+    if isinstance(read, dict) and read.get("fallback") is True:
+        return [""]
+    return (
+        [with_slash(one) for one in folders if isinstance(one, str)] or [""]
+        if isinstance(folders, list)
+        else None
+    )
+
+
+@scope(
+    "scope_miss",
+    "1 if none of the folders that the system chose to search holds, or lies in, a folder of the"
+    " query (else a file of its anchors)",
+    needs=(FOLDERS,),
+    reads="responses.scope",
+)
+def scope_miss(rows: Any) -> Values:
+    golden = rows.golden
+    tags = golden.tags[
+        golden.tags["kind"].eq("folder") & ~golden.tags["query_id"].isin(golden.refusals)
+    ]
+    gold = (
+        tags.groupby("query_id")["value"]
+        .agg(lambda ones: [(with_slash(one), False) for one in ones])
+        .to_dict()
+    )
+    anchors = targets_at(golden, "anchor").targets.reindex(columns=["query_id", "path"]).dropna()
+    for query, paths in anchors.groupby("query_id")["path"]:
+        gold.setdefault(query, [(path, True) for path in paths.unique()])
+    miss = np.full(rows.n, np.nan)
+    for row, (query, stated) in enumerate(zip(rows.query_ids, rows.column("scope"), strict=True)):
+        chosen = chosen_folders(stated) if isinstance(stated, str) and query in gold else None
+        if chosen is not None:
+            pairs = [(own, *of) for own in chosen for of in gold[query]]
+            holds = any(
+                of.startswith(own) or (not is_file and own.startswith(of))
+                for own, of, is_file in pairs
+            )
+            miss[row] = float(not holds)
+    return miss
+
+
+@scope(
+    "scope_miss_proxy",
+    "1 if no hit at all meets an anchor, in a folder mode that chooses folders: a weak"
+    " stand-in for scope_miss",
+    needs=(ANCHORS,),
+    default=False,
+    also="the chatbot harness's scope_miss",
+)
+def scope_miss_proxy(rows: Any) -> Values:
+    anchors = targets_at(rows.golden, "anchor").targets
+    configs = rows.results.runs.set_index("run_id").get("config", pd.Series(dtype="str"))
+    own = rows.column("x_config.json")
+    of_run = pd.Series(rows.runs.astype("str")[rows.run]).map(configs.astype("str").rename(str))
+    modes = own.fillna(of_run.set_axis(own.index)).map(
+        lambda text: (parsed(text) or {}).get("folder_mode"), na_action="ignore"
+    )
+    met = np.isin(
+        np.arange(rows.n),
+        rows.row_of_hit[by_anchor(cut_text=rows.reading.cut_text)(rows.hits, anchors)[0]],
+    )
+    return np.where(modes.isin(["on", "on_with_fallback"]), ~met, np.nan)

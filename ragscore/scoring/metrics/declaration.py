@@ -1,25 +1,28 @@
-"""The declaration of a metric: everything that is known of it, in one place.
+"""The declaration of a metric, and its label: everything that is known of it, in one place.
 
-Applicability, reasons for a missing value, `supported_metrics`, policies and primaries read these
-fields; none of them knows a metric by its name.
+A table of metrics takes labels apart. The metrics of an evaluation are such a table: ours, and
+beside them columns and metrics of your own.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.escaping import visible
 from ragscore.frames.typing import Values
-from ragscore.scoring.metrics.needs import Gap, Need, RunNeed
+from ragscore.scoring.metrics.needs import Need
+from ragscore.scoring.targets import LEVELS
 
-TOOLS = ("trec_eval", "ir_measures", "ranx")
+DEFAULT_KS = (1, 3, 5, 10)
 Bounds = tuple[float, float]
-NO_BOUNDS = (-np.inf, np.inf)
+ANY: Bounds = (-np.inf, np.inf)
 ROUNDING = 1e-9  # of a scale of 1: values that differ by less are equal, or within a bound
+Parameter = tuple[float | None, Callable[[float], bool], str]  # default, which are allowed, words
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,45 +32,23 @@ class Metric:
     Attributes
     ----------
     name
-        Holds a `k` where the label takes a cut-off, and an `r` where it takes a recall level.
+        Ends in `@k` where the label takes a cut-off, and in `@r` where it takes a recall level.
     formula
         What it measures, in words.
     compute
-        Ranking metrics: (credit, label) -> a value per row. Metrics of responses: facts of the
-        responses -> a value per response. NaN for rows without what it needs is set for it.
-    needs
-        Of the golden set and the run. Requirements, applicability and reasons follow.
-    where
-        Which responses it is measured over: asked, finished, answered, due, given, grounded, ...
-    on_failure
-        Of a failed query: "lost" (its value is missing), "left_out" or "measured".
-    ends_at_refusal
-        True if a refusal leaves nothing to measure.
-    excuses
-        True if it doesn't apply to queries that should be refused.
-    gaps, otherwise
-        Why a row that has everything has no value; why none other is known.
-    vacuous
-        Its value where nothing is relevant and policies want one; None: it stays NaN.
-    aspect, priority
-        What it stands for among primary metrics; the first that has values does.
-    bounds, unit
-        Its least and largest value, infinite where nothing bounds it. Text for readers is made of
-        them (`range`), never the other way round.
-    partly
-        What some rows alone are read from.
-    fields
-        Fields of results without which it is measured otherwise.
-    version
-        Counts the meanings that its formula has had: stored values of different versions are not
-        compared. It is written by hand: a hash of the source would change with every rename and
-        comment, but not with the functions that the formula calls. A test holds every metric's
-        values on a fixed example, and fails if they change and the version doesn't.
-    of_calls
-        What it is of all calls of a query together: a "set" metric, a "share" of the places within
-        k of each call, or none ("": it goes by an order, which they don't have).
+        Ranking metrics: (matched hits, label) -> a value per row of `Rows`; others: rows -> values.
+        Rows outside of `where`, and of queries that lack one of `needs`, are NaN afterwards.
+    kind
+        binary, bounded, time, cost or other.
     reads
-        Columns that its formula reads from lists: see `scoring.metrics.lists`.
+        The column of results without which nothing is known.
+    where
+        The rows it is measured over: a name of flags of `Rows`.
+    parameter
+        Default of its parameter, which values are allowed, and that in words.
+    version
+        Counts the meanings that its formula has had: values of different versions aren't compared.
+        It is written by hand; a test of values on a fixed example fails if it is forgotten.
     source
         Of one of your own: a hash of its function, which is its version.
     """
@@ -76,35 +57,21 @@ class Metric:
 
     name: str
     formula: str
-    nan_when: str = ""
-    kind: str = "bounded"  # binary, bounded, time, cost, other
-    better: str = "higher"
-    bounds: Bounds = (0.0, 1.0)
-    unit: str = ""  # of its values
-    also: str = ""  # its name in other tools
-    default: bool = True
+    family: str = "own"
+    compute: Callable[..., Any] | None = field(default=None, compare=False)
+    kind: str = "other"
+    better: str = "not declared"
+    bounds: Bounds = ANY
+    unit: str = ""
+    also: str = ""  # its names in other tools
+    default: bool = False  # part of `metrics="all"`
     version: int = 1
-    compute: Callable[..., Values] | None = field(default=None, compare=False)
-    family: str = ""
-    needs: tuple[Need | RunNeed, ...] = ()
+    needs: tuple[Need, ...] = ()
+    reads: str = ""
     where: str = "asked"
-    on_failure: str = "lost"
-    ends_at_refusal: bool = False
-    excuses: bool = True
-    gaps: tuple[Gap, ...] = ()
-    otherwise: str = ""
-    nothing: str = ""  # what a judge of it may find none of
-    reads_matches: bool = False
-    vacuous: float | None = 1.0
-    of_calls: str = ""
-    aspect: str = ""
-    priority: int = 0
-    spelled: tuple[str, ...] = ()
-    parameter: tuple[float | None, Callable[[float], bool], str] | None = None
-    fields: tuple[str, ...] = ()  # without which it is measured otherwise
-    partly: tuple[RunNeed, ...] = ()
+    parameter: Parameter | None = None
+    aspect: str = ""  # of your own: what it stands for among primary metrics
     source: str = ""
-    reads: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return visible(self.card(self.name))
@@ -117,27 +84,10 @@ class Metric:
         ]  # fmt: skip
         return "\n".join([name, *(f"  {key:<10}{text}" for key, text in rows if text)])
 
-    def label(self, k: int | None = None, level: str | None = None) -> "Label":
-        """Return its label at a cut-off and a match level."""
-        text = self.label_at(k) if k is not None else self.name
-        return Label(text + (f":{level}" if level else ""), self.base, k, level, None, self)
-
-    def refuse_outside(self, values: Any, name: str) -> None:
-        """Refuse values outside of its bounds, infinite ones, and others than 0 and 1 if binary."""
-        known = np.asarray(values, dtype="float64")
-        known = known[~np.isnan(known)]
-        low, high = self.bounds
-        is_fit = np.isfinite(known) & (known >= low) & (known <= high)
-        if self.kind == "binary":
-            is_fit &= np.isin(known, (0, 1))
-        if not is_fit.all():
-            raise DataError(
-                f"{name} ranges from {known.min():g} to {known.max():g}",
-                field="range",
-                allowed="0 or 1, or another kind"
-                if self.kind == "binary"
-                else f"values of the range {self.range}, or another range",
-            )
+    @property
+    def base(self) -> str:
+        """Its name without a cut-off."""
+        return re.sub("@[kr]$", "", self.name)
 
     @property
     def range(self) -> str:
@@ -151,15 +101,15 @@ class Metric:
 
     @property
     def width(self) -> float:
-        """The distance of its bounds; infinite without one, or where no float holds it."""
+        """The distance of its bounds; infinite without one."""
         return self.bounds[1] - self.bounds[0]
 
     @property
     def scale(self) -> float:
         """The power of two at or below its width; 1 without bounds.
 
-        What is computed is divided by it, which loses no bit: tests and tolerances are then those
-        of a scale of about 1, whether a range ends at 1e-5 or at 1e6.
+        Values are divided by it before they are tested, which loses no bit: tolerances are then
+        those of a scale of about 1.
         """
         return float(np.exp2(np.floor(np.log2(self.width)))) if np.isfinite(self.width) else 1.0
 
@@ -179,73 +129,74 @@ class Metric:
         return self.bounds == (0.0, 1.0)
 
     @property
-    def base(self) -> str:
-        """Its name without a cut-off."""
-        return re.sub("@[kr]$", "", self.name)
+    def nan_when(self) -> str:
+        """When it is NaN, in words: from what it needs."""
+        if self.family == "own" and self.compute is None:
+            return "as you computed it"
+        parts = [f"no {need.lacking}" for need in self.needs]
+        parts += [f"the run records no {recorded_words(self.reads)}"] if self.reads else []
+        parts += ["the query failed"] if self.where not in ("asked", "rows") else []
+        parts += ["the system refused"] if self.where in ("given", "grounded") else []
+        return "; ".join(parts) or "never, for a query that was asked"
 
-    @property
-    def golden_needs(self) -> tuple[Need, ...]:
-        """What it needs of the golden set."""
-        return tuple(need for need in self.needs if isinstance(need, Need))
-
-    @property
-    def run_needs(self) -> tuple[RunNeed, ...]:
-        """What it needs of a run."""
-        return tuple(need for need in self.needs if not isinstance(need, Need))
-
-    @property
-    def recorded(self) -> RunNeed | None:
-        """What it is read from, of a response."""
-        found = (one for one in self.run_needs if one.here)
-        return next(found, None)
-
-    @property
-    def criterion(self) -> str | None:
-        """What a judge measures; "" for any; None if it isn't judged."""
-        return self.recorded.criterion if self.family == "judged" and self.recorded else None
-
-    def is_unlike_without(self, field: str) -> bool:
-        """Tell if it is measured otherwise where results lack this field."""
-        of_refusals = self.where in ("given", "grounded", "decided")
-        return field in self.fields or (field == "responses.refused" and of_refusals)
-
-    def other_names(self) -> dict[str, str]:
-        """Return the names of other tools, without cut-off and parameters."""
-        texts = [text.split(" ", 1) for text in self.also.split(", ") if " " in text]
-        named = [re.split(r"[@(]|_[kr]$", name)[0] for tool, name in texts if tool in TOOLS]
-        return dict.fromkeys([*named, *self.spelled], self.base)
-
-    def label_at(self, k: int) -> str:
-        """Return its label at a cut-off, if it takes one."""
-        return self.name.replace("@k", f"@{k}")
+    def refuse_outside(self, values: Any, name: str) -> None:
+        """Refuse values outside of its bounds, infinite ones, and others than 0 and 1 if binary."""
+        known = np.asarray(values, dtype="float64")
+        known = known[~np.isnan(known)]
+        is_fit = np.isfinite(known) & (known >= self.bounds[0]) & (known <= self.bounds[1])
+        is_fit &= np.isin(known, (0, 1)) | (self.kind != "binary")
+        if not is_fit.all():
+            raise DataError(
+                f"{name} ranges from {known.min():g} to {known.max():g}",
+                field="range",
+                allowed="0 or 1, or another kind"
+                if self.kind == "binary"
+                else f"values of the range {self.range}, or another range",
+            )
 
 
-OWN_COLUMN = Metric(
-    "",
-    "a column of your own",
-    "as you computed it",
-    kind="other",
-    better="not declared",
-    bounds=NO_BOUNDS,
-    family="own",
-    excuses=False,
-)
+def recorded_words(reads: str) -> str:
+    """Return in words what a column of results records."""
+    frame, _, column = reads.partition(".")
+    words = {"value": "judgment of it", "refused": "refusal", "elapsed_ms": "time"}
+    words |= {"cost_usd": "cost", "scope": "choice of folders"}
+    return words.get(column, column or frame)
+
+
+class Family(list[Metric]):
+    """The metrics of one file; calling it declares one, as a decorator of its formula."""
+
+    def __init__(self, family: str, **common: Any) -> None:
+        ours = {"kind": "bounded", "better": "higher", "bounds": (0.0, 1.0), "default": True}
+        self.common = {"family": family, **ours, **common}
+
+    def __call__(self, name: str, formula: str, **fields: Any) -> Callable[[Any], Any]:
+        """Declare a metric; `fields` go before what all of the family have in common."""
+
+        def declared(compute: Any) -> Any:
+            self.append(Metric(name, formula, **{**self.common, "compute": compute, **fields}))
+            return compute
+
+        return declared
 
 
 @dataclass(frozen=True)
 class Label:
-    """A metric label taken apart: `recall@5:doc` is recall, k = 5, at level doc.
+    """A metric with its cut-off, level and parameter: `recall@5:doc` is recall, k = 5, by document.
 
     `text` is the label as we write it, also where it was given under another tool's name.
-    `parameter` is p of `rbp(p)`, the highest grade of `err(grade)@k`, or r of `iprec@r`.
     """
 
     text: str
-    name: str
+    metric: Metric = field(compare=False, repr=False)
     k: int | None = None
     level: str | None = None
     parameter: float | None = None
-    metric: Metric = field(default=OWN_COLUMN, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the metric without its cut-off."""
+        return self.metric.base
 
     @property
     def is_ranking(self) -> bool:
@@ -253,18 +204,210 @@ class Label:
         return self.metric.family == "ranking"
 
 
-def nan_text(metric: Metric) -> str:
-    """Return in words when a metric is NaN, from what it needs."""
-    parts = [metric.nothing] * bool(metric.nothing) + [gap.text for gap in metric.gaps]
-    parts += [need.absent or f"no {need.lacking}" for need in metric.golden_needs]
-    if (needed := metric.recorded) is not None:
-        parts.append(needed.absent or f"no {needed.what}")
-    if metric.on_failure != "measured" and metric.family not in ("ranking", "success"):
-        parts.append("the query failed")
-    if metric.ends_at_refusal and metric.where in ("given", "grounded"):
-        parts.append("the system refused")
-    if metric.excuses and metric.golden_needs:
-        parts.append("the query should be refused")
-    if metric.otherwise:
-        parts.append(metric.otherwise)
-    return "; ".join(parts) or "never, for a query that was asked"
+_LABEL = re.compile(
+    r"(?P<name>.+?)(?:\((?P<given>[^()]*)\))?(?:[@_.](?P<at>\d+(?:\.\d+)?))?(?::(?P<level>[a-z]+))?"
+)
+_TOOLS = ("trec_eval", "ir_measures", "ranx")
+# How ir_measures writes the gain of its nDCG
+_GAINS = {"dcg='exp-log2'": "ndcg", "dcg='log2'": "ndcg_linear"}
+
+
+def spelling(name: str) -> str:
+    """Return a name without case and separators."""
+    return re.sub(r"[\s_.-]+", "", name.casefold())
+
+
+class MetricTable(dict[str, Metric]):
+    """Metrics by name, and the labels that stand for them.
+
+    `TABLE` holds ours. Columns and metrics of your own are added by `with_metrics`: a table belongs
+    to its evaluation, so two evaluations may mean different things by one name.
+    """
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        super().__init__({one.name: one for one in metrics})
+        ours = [one for one in self.values() if one.family != "own" and not one.source]
+        names = {spelling(one.base): one.base for one in ours}
+        # What differs from a name of ours in case or separators only is ours, whatever it means
+        # elsewhere: two people who write ndcg and nDCG must not get two numbers.
+        self.spelled = {
+            spelling(other): base for one in ours for other, base in _other_names(one)
+        } | names
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self))  # a table is never changed
+
+    def __reduce__(self) -> Any:
+        return MetricTable, (list(self.values()),)
+
+    @property
+    def own(self) -> list[Metric]:
+        """Metrics and columns of your own."""
+        return [one for one in self.values() if one.family == "own" or one.source]
+
+    def parse(self, text: str) -> Label:
+        """Take a label apart.
+
+        Names of trec_eval, ir_measures and ranx are understood where they mean the same: `P_10` is
+        `precision@10`. Letter case and separators don't matter.
+
+        Raises
+        ------
+        DataError
+            Not a known metric (near misses are named), a cut-off below 1, a parameter out of range,
+            or an unknown level.
+        """
+        if not isinstance(text, str):
+            raise DataError(
+                f"found {excerpt(text)}", field="metrics", allowed="labels, such as 'mrr@10'"
+            )
+        if text in self and self[text].family == "own" and not text.endswith("@k"):
+            return Label(text, self[text])
+        found = _LABEL.fullmatch(text)
+        parts: dict[str, str | None] = found.groupdict() if found else {"name": text}
+        written, given, at = parts["name"] or "", parts.get("given") or "", parts.get("at")
+        is_own = written in self or f"{written}@k" in self
+        name = written if is_own else self.spelled.get(spelling(written), written)
+        if name == "ndcg" and (gain := _GAINS.get(given.replace(" ", "").replace('"', "'"))):
+            name, given = gain, ""
+        line = f"{name}@r" if f"{name}@r" in self else f"{name}@k" if at is not None else name
+        metric = self.get(line)
+        if metric is None or "@" in name or (line.endswith("@r") and at is None):
+            raise self._unknown(text, name)
+        is_cut, level = line.endswith("@k"), parts.get("level")
+        if is_cut and (at is None or "." in at or int(at) < 1):
+            raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
+        if level is not None and (level not in LEVELS or metric.family != "ranking"):
+            raise DataError(
+                f"found {text!r}",
+                field="metrics",
+                allowed=f"a ranking metric followed by one of :{', :'.join(LEVELS)}",
+            )
+        parameter = _parameter(text, metric, given, at)
+        shown = name
+        if line.endswith("@r"):
+            shown += f"@{parameter:.12g}"
+        elif metric.parameter and parameter != metric.parameter[0]:
+            shown += f"({parameter:.12g})"
+        k = int(at or 0) if is_cut else None
+        shown += (f"@{k}" if is_cut else "") + (f":{level}" if level else "")
+        return Label(shown, metric, k, level, parameter)
+
+    def _unknown(self, text: str, name: str) -> DataError:
+        """Return the error of a label that names no metric."""
+        name = re.sub("@[kr]$", "", name)
+        allowed = nearest(text, [*self.labels(), *self, *self.spelled], "rs.metrics() has")
+        if f"{name}@r" in self:
+            allowed = f"a recall level, as in {name}@0.1"
+        elif f"{name}@k" in self:
+            allowed = f"a cut-off, as in {name}@10"
+        elif name in self:
+            allowed = f"{name} without a cut-off"
+        return DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=allowed)
+
+    def find(self, text: str) -> Label | None:
+        """Return the label of this very text; None if no metric is called so."""
+        try:
+            label = self.parse(text)
+        except DataError:
+            return None
+        return label if label.text == text else None
+
+    def label_of(self, column: str) -> Label:
+        """Return the label behind a column of scores; an undeclared one is a column of your own."""
+        return self.find(column) or Label(column, own_column(column))
+
+    def describe(self, column: str) -> Metric:
+        """Return the metric behind a column of scores."""
+        return self.label_of(column).metric
+
+    def is_own(self, column: str) -> bool:
+        """Return whether a column of scores is one of your own."""
+        metric = self.describe(column)
+        return metric.family == "own" and metric.compute is None
+
+    def with_metrics(self, metrics: Iterable[Metric]) -> "MetricTable":
+        """Return this table and more metrics.
+
+        Raises
+        ------
+        DataError
+            A name that is declared differently.
+        """
+        found = dict(self)
+        for one in metrics:
+            known = found.setdefault(one.name, one)
+            if known != one:
+                told = [f"{it.better} is better, {it.range}" for it in (known, one)]
+                told = [f"{text}, function {it.source}" if it.source else text
+                        for text, it in zip(told, (known, one), strict=True)]  # fmt: skip
+                raise DataError(
+                    f"{one.name} is declared as {told[0]!r} and as {told[1]!r}",
+                    field="better, range",
+                    allowed="one declaration of a column, or another name",
+                )
+            if known.compute is None:
+                found[one.name] = one
+        return MetricTable(found.values())
+
+    def labels(self, names: Collection[str] | None = None) -> list[str]:
+        """Return the labels of these metrics at the usual cut-offs; by default those of "all"."""
+        return [
+            one.name.replace("@k", f"@{k}")
+            for one in self.values()
+            if (one.default if names is None else one.name in names)
+            for k in (DEFAULT_KS if one.name.endswith("@k") and one.name != "mrr@k" else (10,))
+        ]
+
+
+def own_column(name: str, better: str | None = None, bounds: Bounds = ANY) -> Metric:
+    """Return the metric of a column of your own."""
+    kind = "bounded" if np.isfinite(bounds[1] - bounds[0]) else "other"
+    return Metric(
+        name, "a column of your own", kind=kind, better=better or "not declared", bounds=bounds
+    )
+
+
+def _other_names(metric: Metric) -> list[tuple[str, str]]:
+    """Return the names of other tools, without cut-off and parameters, and the name of ours."""
+    texts = [text.split(" ", 1) for text in metric.also.split(", ") if " " in text]
+    named = [re.split(r"[@(]|_[kr]$", name)[0] for tool, name in texts if tool in _TOOLS]
+    return [(name, metric.base) for name in named]
+
+
+def _parameter(text: str, metric: Metric, given: str, at: str | None) -> float | None:
+    """Return the parameter of a label, with the parts that ir_measures may write in parentheses."""
+    parts = [part.strip().rpartition("=") for part in given.split(",") if part.strip()]
+    stated = {key: value for key, _, value in parts}
+    for key, usual, allowed in (
+        ("rel", "1", "a golden set whose lower grades are 0"),
+        ("judged_only", "False", "results with judged hits alone"),
+    ):
+        if stated.pop(key, usual) != usual:
+            raise DataError(f"found {text!r}", field="metrics", allowed=allowed)
+    if metric.name.endswith("@r"):
+        stated["r"] = at or ""
+    default, is_allowed, allowed = metric.parameter or (
+        None, lambda number: False, f"no parameter of {metric.base}",
+    )  # fmt: skip
+    if not stated:
+        return default
+    try:
+        number = float(stated.popitem()[1])
+    except ValueError:
+        number = np.nan
+    if stated or not is_allowed(number):
+        raise DataError(f"found {text!r}", field="metrics", allowed=allowed)
+    return number
+
+
+def is_better(metric: Metric, delta: float) -> bool | None:
+    """Return whether a change is an improvement; None without a change or a direction."""
+    if not delta or np.isnan(delta) or metric.better not in ("higher", "lower"):
+        return None
+    return (delta > 0) == (metric.better == "higher")
+
+
+def as_values(found: Any) -> Values:
+    """Return what a formula gave as numbers."""
+    return np.asarray(found, dtype=np.float64)

@@ -3,96 +3,235 @@
 from functools import partial
 from typing import Any
 
-from ragscore.scoring.metrics.family import Family
-from ragscore.scoring.metrics.needs import KEY_FACTS, NUGGETS, RUBRIC, VITAL_NUGGETS, judged
+import numpy as np
+import pandas as pd
 
-metric = Family("judged", where="finished", ends_at_refusal=True, default=False)
+from ragscore.frames.kinds import IMPORTANCE
+from ragscore.frames.typing import Values
+from ragscore.scoring.metrics.declaration import Family
+from ragscore.scoring.metrics.needs import KEY_FACTS, NUGGETS, RUBRIC, VITAL
 
-
-PARTS: dict[str, str] = {}
-"""What of an answer gets verdicts that make its value, by criterion; others judge the whole."""
-
-
-def criterion(
-    name: str, formula: str, needs: tuple[Any, ...] = (), *, parts: str = "", **fields: Any
-) -> None:
-    """Declare what a judge measures, under the name of its criterion."""
-    declared = metric(name, formula, needs=(*needs, judged(name)), **fields)
-    declared(lambda facts: facts.judged[name])
-    if parts:
-        PARTS[name] = parts
-
-
-whole = "; a stored score of the whole answer goes first"
+metric = Family("judged", where="finished", default=False, reads="judgments.value")
+FAILED = "judge_failed"  # the metric, and the state of a judgment
+NOT_MEASURABLE = "not_measurable"  # the judge gave a verdict: there is nothing to measure
+NO_CLAIMS = "no_claims"  # the verdict on a text that claims nothing
+VERDICTS = {"supported": 1.0, "unsupported": 0.0}
+WORTH = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
+PARTS = {
+    "key_facts": "facts",
+    "faithfulness": "claims",
+    "context_precision": "chunks",
+    "context_recall": "claims",
+    "answer_relevance": "questions",
+    "claim_precision": "claims",
+    "claim_recall": "claims",
+}
+_PASS = ["criterion", "row", "judge", "repeat"]  # one judge going once over the parts of one answer
 points: dict[str, Any] = {"kind": "other", "bounds": (0.0, 5.0)}
+
+
+def verdicts(rows: Any) -> pd.DataFrame:
+    """Return the judgments: row, criterion, item, value, failed, judge, repeat."""
+    judged = rows.results.judgments
+    if judged is None:
+        judged = pd.DataFrame(columns=["run_id", "query_id", "criterion", "item", "value"])
+        judged = judged.astype({"value": "float64"})
+    wide = judged.reindex(
+        columns=["criterion", "item", "item_text", "value", "judge", "repeat", "verdict", "state"]
+    )
+    wide = wide.astype({"item_text": "str", "verdict": "str", "state": "str", "item": "str"})
+    value = wide["value"].fillna(wide["verdict"].map(VERDICTS | WORTH).astype("float64"))
+    row = rows.of(judged) if len(judged) else np.zeros(0, np.int64)
+    found = wide.assign(
+        value=value, row=row, failed=wide["state"].eq(FAILED).fillna(False).astype(bool)
+    )
+    return found[found["row"] >= 0].sort_values(
+        "value", kind="stable"
+    )  # sums by value, not by order
+
+
+def measured(rows: Any, name: str) -> Values:
+    """Return the values of a criterion: means over judges and repeats of whole scores, or of parts.
+
+    A pass over the parts of an answer in which a judgment failed has no value.
+    """
+    if rows.results.judgments is None:
+        return np.full(rows.n, np.nan)
+    judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
+    if not len(judged):
+        return np.full(rows.n, np.nan)
+    is_whole = judged["item"].eq("").to_numpy()
+    stored = judged[is_whole & ~judged["failed"]].groupby(_PASS, dropna=False)["value"].mean()
+    parts = judged[~is_whole] if name in PARTS else judged.iloc[:0]
+    if PARTS.get(name) == "claims" and not np.isnan(rows.reading.no_claims):
+        parts = parts.assign(
+            value=parts["value"].mask(parts["verdict"].eq(NO_CLAIMS), rows.reading.no_claims)
+        )
+    parts = (
+        parts[~parts.groupby(_PASS, dropna=False)["failed"].transform("any").astype(bool)]
+        if len(parts)
+        else parts
+    )
+    parts = parts.dropna(subset="value")
+    if PARTS.get(name) == "chunks":
+        parts = parts.assign(rank=ranks(rows, parts)).sort_values(["rank", "item", "value"])
+    of_pass = parts.groupby(_PASS, dropna=False)["value"]
+    computed = of_pass.agg(average_precision) if PARTS.get(name) == "chunks" else of_pass.mean()
+    values = pd.concat([stored, computed[~computed.index.isin(stored.index)]]).groupby("row").mean()
+    return values.reindex(range(rows.n)).to_numpy("float64")
+
+
+def average_precision(values: pd.Series) -> float:
+    """Return Σ precision at the ranks of relevant chunks / relevant chunks, 0 if none is."""
+    is_relevant = values.to_numpy() >= 0.5
+    precision = np.cumsum(is_relevant) / np.arange(1, len(values) + 1)
+    return float((precision * is_relevant).sum() / max(is_relevant.sum(), 1))
+
+
+def ranks(rows: Any, chunks: pd.DataFrame) -> Values:
+    """Return the rank of each judged chunk: of the hit that its item names, else its number."""
+    number = pd.to_numeric(chunks["item"], errors="coerce").to_numpy("float64", na_value=np.nan)
+    hits = rows.results.hits
+    if "chunk_id" in hits:
+        known = hits[["chunk_id", "rank"]].assign(row=rows.row_of_hit).dropna().sort_values("rank")
+        known = known.drop_duplicates(["row", "chunk_id"]).set_index(["row", "chunk_id"])["rank"]
+        found = known.reindex(pd.MultiIndex.from_arrays([chunks["row"], chunks["item"]])).to_numpy(
+            "float64", na_value=np.nan
+        )
+        number = np.where(np.isnan(found), number, found)
+    return np.where(np.isnan(number), np.inf, number)
+
+
+def judged_nuggets(rows: Any) -> pd.DataFrame:
+    """Return one row per row of a query with key facts, and key fact.
+
+    A verdict is about the key fact of its text, else of its number.
+
+    Returns
+    -------
+    Columns `row`, query_id, text, `nugget` (its number, from 1 within the query), importance,
+    weight; `value` and `strict`, the means over verdicts of what they count: 1, 0.5 and 0, or 1, 0
+    and 0. NaN: no usable verdict.
+    """
+    facts = rows.golden.checks[rows.golden.checks["kind"].eq("key_fact")]
+    names = ["query_id", "text", "nugget", "importance", "weight"]
+    facts = facts.assign(nugget=facts.groupby("query_id").cumcount() + 1).reindex(columns=names)
+    asked = pd.DataFrame({"row": np.arange(rows.n), "query_id": rows.query_ids})
+    asked = asked.merge(facts.astype({"importance": "str", "weight": "float64"}), on="query_id")
+    judged = rows.verdicts[rows.verdicts["criterion"].eq("nuggets") & ~rows.verdicts["failed"]]
+    strict = (judged["value"] >= 1).astype("float64").where(judged["value"].notna())
+    told = judged.assign(strict=strict, text=judged["item_text"])
+    told = told[["row", "item", "text", "value", "strict"]]
+    by_text = told.merge(asked[["row", "text", "nugget"]], on=["row", "text"], how="left")
+    number = by_text["nugget"].fillna(pd.to_numeric(by_text["item"], errors="coerce"))
+    known, keys = by_text.assign(nugget=number).dropna(subset=["nugget", "value"]), ["row", "nugget"]
+    means = known.groupby(keys)[["value", "strict"]].mean().reset_index()
+    return asked.merge(means.astype({"nugget": "int64"}), on=keys, how="left")
+
+
+def nugget_share(nuggets: pd.DataFrame, n: int, weight: str, support: str) -> Values:
+    """Return Σ weight · support / Σ weights above 0 of n rows; NaN where a nugget has no verdict.
+
+    `nuggets` is from `judged_nuggets`; `support` is its column value or strict.
+    """
+    weights = {
+        "all": pd.Series(1.0, nuggets.index),
+        "vital": nuggets["importance"].eq("vital").fillna(False).astype(float),
+        "weighted": nuggets["importance"].map(IMPORTANCE).astype(float),
+        "rubric": nuggets["weight"],
+    }[weight]
+    known, row = weights.fillna(0.0).to_numpy(), nuggets["row"]
+    earned = np.where(known != 0, known * nuggets[support].to_numpy(), 0.0)
+    total, possible = np.bincount(row, earned, n), np.bincount(row, np.maximum(known, 0.0), n)
+    lacks = np.bincount(row, weights.isna(), n) > 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(lacks | (possible <= 0), np.nan, np.clip(total / possible, 0.0, 1.0))
+
+
+def _nuggets(rows: Any, weight: str, support: str) -> Values:
+    if rows.results.judgments is None:
+        return np.full(rows.n, np.nan)
+    return nugget_share(judged_nuggets(rows), rows.n, weight, support)
+
+
+CRITERIA: list[str] = []
+
+
+def criterion(name: str, formula: str, **fields: Any) -> None:
+    """Declare what a judge measures, under the name of its criterion."""
+    CRITERIA.append(name)
+    metric(name, formula, **fields)(partial(measured, name=name))
+
+
 criterion(
-    "key_facts", f"expected key facts that a judge found in the answer / all of them{whole}",
-    (KEY_FACTS,), aspect="answers", priority=3, parts="facts",
-)  # fmt: skip
+    "key_facts",
+    "expected key facts that a judge found in the answer / all of them; a stored score of"
+    " the whole answer goes first",
+)
 _SOURCE = " (Pradeep et al. 2025, arXiv:2504.15068)"
 for _name, _what, _need in (
-    ("nugget_all", "supported nuggets, half of those supported in part / all of them", KEY_FACTS),
-    ("nugget_vital", "the same over vital nuggets alone", VITAL_NUGGETS),
-    ("nugget_weighted", "the same with weights of 1 for vital and 0.5 for okay nuggets", NUGGETS),
-    ("nugget_rubric", "Σ weight · support / Σ of the weights above 0, from 0 to 1", RUBRIC),
+    ("all", "supported nuggets, half of those supported in part / all of them", KEY_FACTS),
+    ("vital", "the same over vital nuggets alone", VITAL),
+    ("weighted", "the same with weights of 1 for vital and 0.5 for okay nuggets", NUGGETS),
+    ("rubric", "Σ weight · support / Σ of the weights above 0, from 0 to 1", RUBRIC),
 ):
-    for _label, _text in (
-        (_name, _what),
-        (f"{_name}_strict", f"{_what}; support in part counts 0"),
-    ):
-        metric(
-            _label, _text + _SOURCE, needs=(_need, judged("nuggets")),
-            **({"aspect": "answers", "priority": 3} if _label == "nugget_all" else {}),
-        )(partial(lambda label, facts: facts.nuggets[label], _label))  # fmt: skip
+    for _end, _text in (("", _what), ("_strict", f"{_what}; support in part counts 0")):
+        _compute = partial(_nuggets, weight=_name, support="strict" if _end else "value")
+        metric(f"nugget_{_name}{_end}", _text + _SOURCE, needs=(_need,))(_compute)
 criterion(
-    "faithfulness", f"claims of the answer that its context supports / all of them{whole}",
-    parts="claims", nothing="no claim", also="RAGAS faithfulness",
-)  # fmt: skip
+    "faithfulness",
+    "claims of the answer that its context supports / all of them; a stored score of the"
+    " whole answer goes first",
+    also="RAGAS faithfulness",
+)
 criterion(
     "context_precision",
-    "Σ over relevant chunks of (relevant chunks up to it / chunks up to it) / relevant chunks, 0 if"
-    " none is, chunks by rank; a stored score goes first",
-    parts="chunks", nothing="no chunk", also="RAGAS context_precision",
-)  # fmt: skip
+    "Σ over relevant chunks of (relevant chunks up to it / chunks up to it) / relevant"
+    " chunks, 0 if none is, chunks by rank; a stored score goes first",
+    also="RAGAS context_precision",
+)
 criterion(
     "context_recall",
-    "claims of the reference answer that the context supports / all of them; a stored score goes"
-    " first",
-    parts="claims", nothing="no claim", also="RAGAS context_recall",
-)  # fmt: skip
+    "claims of the reference answer that the context supports / all of them; a stored score"
+    " goes first",
+    also="RAGAS context_recall",
+)
 criterion(
     "answer_relevance",
-    "mean cosine between the question and questions generated from the answer; a stored score goes"
-    " first",
-    parts="questions", nothing="no generated question", kind="other", bounds=(-1.0, 1.0),
+    "mean cosine between the question and questions generated from the answer; a stored"
+    " score goes first",
+    kind="other",
+    bounds=(-1.0, 1.0),
     also="RAGAS answer_relevancy, but for non-committal answers, which RAGAS gives 0",
-)  # fmt: skip
+)
 criterion(
     "claim_precision",
-    "claims of the answer that the reference answer supports / all of them; a stored score goes"
-    " first",
-    parts="claims", nothing="no claim", also="RAGChecker precision",
-)  # fmt: skip
+    "claims of the answer that the reference answer supports / all of them; a stored score"
+    " goes first",
+    also="RAGChecker precision",
+)
 criterion(
     "claim_recall",
-    "claims of the reference answer that the answer supports / all of them; a stored score goes"
-    " first",
-    parts="claims", nothing="no claim", also="RAGChecker recall",
-)  # fmt: skip
+    "claims of the reference answer that the answer supports / all of them; a stored score"
+    " goes first",
+    also="RAGChecker recall",
+)
 criterion(
-    "judge_groundedness", "a judge's points for the support that the answer has in its context",
+    "judge_groundedness",
+    "a judge's points for the support that the answer has in its context",
     **points,
-)  # fmt: skip
-criterion(
-    "judge_correctness", "a judge's points for how right the answer is", aspect="answers",
-    priority=1, **points,
-)  # fmt: skip
+)
+criterion("judge_correctness", "a judge's points for how right the answer is", **points)
 criterion("judge_refused", "1 if a judge reads the answer as a refusal", kind="binary")
 
 
 @metric(
-    "judge_failed", "1 if a judgment of the answer failed", needs=(judged(""),), kind="binary",
-    better="lower", ends_at_refusal=False, excuses=False,
-)  # fmt: skip
-def judge_failed(facts: Any) -> Any:
-    return facts.judged["judge_failed"]
+    "judge_failed",
+    "1 if a judgment of the answer failed",
+    kind="binary",
+    better="lower",
+    where="finished",
+)
+def judge_failed(rows: Any) -> Values:
+    found = rows.verdicts.groupby("row")["failed"].any().astype(float)
+    return found.reindex(range(rows.n)).to_numpy()

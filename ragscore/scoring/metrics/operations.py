@@ -1,145 +1,206 @@
-"""Refusals, scope, failures, time and cost: what the system did, and `passed`."""
+"""Refusals, failures, time and cost; and success of any kind of query: `found` and `passed`."""
 
+import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from ragscore.frames.typing import Values
-from ragscore.scoring.metrics.family import Family
+from ragscore.frames.typing import Flags, Values
+from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import (
-    ANCHORS,
     ANSWERABLE,
-    ANSWERS,
-    COSTS,
-    DUE_REFUSALS,
     EXPECTATIONS,
     FINDINGS,
-    FOLDERS,
-    HITS,
-    REFUSALS,
-    RESPONSES,
-    SCOPES,
-    TEXT_ANSWERS,
-    TIMES,
     UNANSWERABLE,
+    texts_only,
+    with_check,
 )
 
-success = Family(
-    "success", excuses=False, reads_matches=True, kind="binary", partly=(DUE_REFUSALS,)
+TIMED_OUT = re.compile(r"time[ds]?[\s_-]*out|deadline exceeded", re.IGNORECASE)
+BAD_BELOW = 3.0  # points of judge_correctness below which an answer is wrong
+refusals = Family("refusals", kind="binary", where="decided", reads="responses.refused")
+
+
+@refusals(
+    "refusal_correct",
+    "1 if the system refused",
+    needs=(UNANSWERABLE,),
+    also="kebab refusal_correctness",
 )
-success(
+def refusal_correct(rows: Any) -> Values:
+    return rows.refused
+
+
+@refusals(
+    "answered_unanswerable",
+    "1 if the system answered what it should have refused",
+    needs=(UNANSWERABLE,),
+    better="lower",
+)
+def answered_unanswerable(rows: Any) -> Values:
+    return 1 - rows.refused
+
+
+@refusals(
+    "false_refusal",
+    "1 if the system refused an answerable query",
+    needs=(ANSWERABLE,),
+    better="lower",
+)
+def false_refusal(rows: Any) -> Values:
+    return rows.refused
+
+
+success = Family("success", kind="binary", where="rows")
+
+
+@success(
     "found",
     "1 if retrieval gave what the query asks for: a target hit within the run's k; no hit where"
     " expected_empty; no forbidden source; a refusal where one is due",
-    needs=(FINDINGS, RESPONSES), default=False, fields=("responses.refused", "hits.text"),
-)(None)  # fmt: skip
-success(
+    needs=(FINDINGS,),
+    default=False,
+)
+def found(rows: Any) -> Values:
+    refused = rows.values("refusal_correct")
+    expects_none, forbids = (
+        rows.of_query(with_check(rows.golden, kind))
+        for kind in ("expected_empty", "forbidden_source_key")
+    )
+    result = np.select(
+        [expects_none, forbids, ~np.isnan(refused)],
+        [rows.n_hits == 0, ~has_forbidden_source(rows), refused],
+        rows.hit_at_run_k,
+    )
+    return np.where(is_lost(rows) & (~np.isnan(result) | has_targets(rows)), 0.0, result)
+
+
+@success(
     "passed",
     "1 if found is 1 and the answer, where there is one, is neither a false refusal nor blank, has"
     " answer_checks 1 if it has any, and isn't judged bad (judge_correctness below 3); where only"
     " texts are expected of the answer, answer_checks alone counts in the place of found",
-    needs=(EXPECTATIONS, RESPONSES), partly=(DUE_REFUSALS, TEXT_ANSWERS), aspect="passed",
-    fields=("responses.refused", "hits.text", "responses.answer", "judgments.judge_correctness"),
+    needs=(EXPECTATIONS,),
     version=2,
-)(None)  # fmt: skip
-
-refusals = Family("refusals", kind="binary", where="decided", excuses=False, aspect="refusals")
-
-
-@refusals(
-    "refusal_correct", "1 if the system refused", needs=(UNANSWERABLE, REFUSALS), aspect="",
-    also="kebab refusal_correctness",
-)  # fmt: skip
-def refusal_correct(facts: Any) -> Values:
-    return facts.if_refusal_is_due(facts.refused)
-
-
-@refusals(
-    "answered_unanswerable", "1 if the system answered what it should have refused",
-    needs=(UNANSWERABLE, REFUSALS), better="lower",
-)  # fmt: skip
-def answered_unanswerable(facts: Any) -> Values:
-    return facts.if_refusal_is_due(1 - facts.refused)
+)
+def passed(rows: Any) -> Values:
+    by_text = rows.of_query(texts_only(rows.golden))
+    checks, refused = rows.values("answer_checks"), rows.values("false_refusal")
+    value = np.where(by_text, checks, rows.values("found"))
+    is_blank = (rows.values("empty_response") == 1) & (refused == 0)
+    wrong = (refused == 1) | is_blank | (checks == 0)
+    wrong |= (rows.values("judge_correctness") < BAD_BELOW) & ~rows.should_refuse
+    applies = by_text | ~np.isnan(rows.values("found")) | has_targets(rows)
+    return np.where((is_lost(rows) | wrong) & applies, 0.0, value)
 
 
-@refusals(
-    "false_refusal", "1 if the system refused an answerable query", needs=(ANSWERABLE, REFUSALS),
-    better="lower",
-)  # fmt: skip
-def false_refusal(facts: Any) -> Values:
-    return facts.if_answer_is_due(facts.refused)
+def is_lost(rows: Any) -> Flags:
+    """Flag failed and missing rows."""
+    return rows.failed | (rows.state == 2)
 
 
-scope = Family("scope", kind="binary", better="lower", where="finished", on_failure="left_out")
+def has_targets(rows: Any) -> Flags:
+    return rows.by_level(lambda hits: hits.n_judged) > 0
 
 
-@scope(
-    "scope_miss",
-    "1 if none of the folders that the system chose to search holds, or lies in, a folder of the"
-    " query (else a file of its anchors)",
-    needs=(FOLDERS, SCOPES),
-)  # fmt: skip
-def scope_miss(facts: Any) -> Values:
-    return facts.scope_miss
+def has_forbidden_source(rows: Any) -> Flags:
+    """Flag rows with a hit, within the run's k, whose source key holds a forbidden token."""
+    checks, hits = rows.golden.checks, rows.results.hits
+    tokens = checks.loc[checks["kind"].eq("forbidden_source_key"), ["query_id", "text"]]
+    if "source_key" not in hits or not len(tokens):
+        return np.zeros(rows.n, dtype=bool)
+    near = hits[["query_id", "source_key", "rank"]].assign(row=rows.row_of_hit).dropna()
+    near = near[near["rank"].to_numpy() <= rows.run_k[rows.run[near["row"]]]].merge(
+        tokens, on="query_id"
+    )
+    holds = [
+        token.lower() in key.lower()
+        for key, token in zip(near["source_key"], near["text"], strict=True)
+    ]
+    return np.isin(np.arange(rows.n), near.loc[holds, "row"])
 
 
-@scope(
-    "scope_miss_proxy",
-    "1 if no hit at all meets an anchor, in a folder mode that chooses folders: a weak stand-in for"
-    " scope_miss",
-    needs=(ANCHORS, HITS), reads_matches=True, fields=("hits.text",), default=False,
-    also="the chatbot harness's scope_miss", otherwise="the folder mode is off or unknown",
-)  # fmt: skip
-def scope_miss_proxy(facts: Any) -> Values:
-    return facts.scope_miss_proxy
-
-
-operation = Family(
-    "operations", kind="binary", better="lower", excuses=False, needs=(RESPONSES,),
-    where="finished", on_failure="left_out",
-)  # fmt: skip
-always = {"where": "asked", "on_failure": "measured"}
-time = {"kind": "time", "bounds": (0.0, np.inf), "unit": "ms", "needs": (TIMES,)}
+operation = Family("operations", kind="binary", better="lower", where="finished")
+always: dict[str, Any] = {"where": "asked"}
+time: dict[str, Any] = {
+    "kind": "time",
+    "bounds": (0.0, np.inf),
+    "unit": "ms",
+    "reads": "responses.elapsed_ms",
+}
 
 
 @operation(
-    "empty_response", "1 if the answer is blank and the system doesn't say that it refused",
-    needs=(ANSWERS,), where="answered", fields=("responses.refused",),
-)  # fmt: skip
-def empty_response(facts: Any) -> Values:
-    return facts.blank & (facts.stated_refusal != 1)
+    "empty_response",
+    "1 if the answer is blank and the system doesn't say that it refused",
+    where="answered",
+    reads="responses.answer",
+)
+def empty_response(rows: Any) -> Values:
+    return rows.blank & (rows.numbers("refused") != 1)
 
 
 @operation("timeout", "1 if the query ended in an error that says that time ran out", **always)
-def timeout(facts: Any) -> Values:
-    return facts.timed_out
+def timeout(rows: Any) -> Values:
+    return rows.column("error").fillna("").astype(object).str.contains(TIMED_OUT).to_numpy(bool)
 
 
 @operation(
-    "empty_all", "as empty, failed queries included", also="kebab empty_result_rate",
-    default=False, **always,
-)  # fmt: skip
+    "empty_all",
+    "as empty, failed queries included",
+    also="kebab empty_result_rate",
+    default=False,
+    **always,
+)
 @operation("empty", "1 if the query got no hit")
-def empty(facts: Any) -> Values:
-    return facts.n_hits == 0
+def empty(rows: Any) -> Values:
+    return rows.n_hits == 0
 
 
 @operation("failed", "1 if the query ended in an error", **always)
-def failed(facts: Any) -> Values:
-    return facts.failed
+def failed(rows: Any) -> Values:
+    return rows.failed
 
 
 @operation(
     "latency_ms_all", "as latency_ms, failed queries included", default=False, **time | always
 )
 @operation("latency_ms", "elapsed time of search and answer", **time)
-def latency_ms(facts: Any) -> Values:
-    return facts.numbers("elapsed_ms")
+def latency_ms(rows: Any) -> Values:
+    return rows.numbers("elapsed_ms")
 
 
 @operation(
-    "cost_usd", "money spent on the query", kind="cost", bounds=(0.0, np.inf), unit="US dollars",
-    needs=(COSTS,), default=False,
-)  # fmt: skip
-def cost_usd(facts: Any) -> Values:
-    return facts.numbers("cost_usd")
+    "cost_usd",
+    "money spent on the query",
+    kind="cost",
+    bounds=(0.0, np.inf),
+    unit="US dollars",
+    reads="responses.cost_usd",
+    default=False,
+)
+def cost_usd(rows: Any) -> Values:
+    return rows.numbers("cost_usd")
+
+
+counted: dict[str, Any] = {"kind": "other", "better": "not declared", "bounds": (0.0, np.inf)}
+
+
+@operation("n_calls", "searches made for the query", default=False, **counted, reads="hits.call")
+def n_calls(rows: Any) -> Values:
+    return rows.n_calls.astype(np.float64)
+
+
+@operation(
+    "n_documents",
+    "different documents among the hits; hits, where they name no document",
+    default=False,
+    **counted,
+)
+def n_documents(rows: Any) -> Values:
+    hits = rows.results.hits
+    if "doc_id" not in hits or not hits["doc_id"].notna().any():
+        return rows.n_hits
+    found = pd.DataFrame({"row": rows.row_of_hit, "doc": hits["doc_id"].to_numpy()})
+    return rows.count(found.drop_duplicates()["row"].to_numpy())

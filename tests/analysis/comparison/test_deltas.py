@@ -13,7 +13,7 @@ import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.scoring.intervals import query_clusters
-from ragscore.scoring.metrics import parse_label
+from ragscore.scoring.metrics import TABLE
 from ragscore.stats import tango_interval
 from ragscore.stats.bootstrap import median_difference_interval
 from tests.messages import refused
@@ -84,7 +84,7 @@ def test_times_that_no_query_has_in_both_runs_have_no_figures():
 
 
 def test_points_of_a_judge_are_bounded_by_their_own_range():
-    assert parse_label("judge_correctness").metric.bounds == (0, 5)
+    assert TABLE.parse("judge_correctness").metric.bounds == (0, 5)
     row = deltas_of("judge_correctness", [0.0] * 10, [5.0] * 10, ["judge_correctness"])
     assert (row["high"], row["verdict"]) == (5, "better")
     assert row["low"] < 5, "ten equal differences are no certainty"

@@ -5,8 +5,12 @@ import pandas as pd
 import pytest
 
 from ragscore.analysis.comparison.changes import flips
-from ragscore.scoring.limits import limits_of
-from ragscore.scoring.metrics import CRITERIA, NOTHING_DECLARED, Declarations
+from ragscore.scoring.primary import limits_of
+from ragscore.scoring.metrics import (
+    MetricTable,
+    TABLE,
+)
+from ragscore.scoring.metrics import CRITERIA
 from ragscore.scoring.metrics.judged import PARTS
 
 
@@ -23,7 +27,7 @@ def scores_of(metric, before, after):
     )
 
 
-def kinds(metric, before, after, declared=NOTHING_DECLARED):
+def kinds(metric, before, after, declared=TABLE):
     found = flips(scores_of(metric, before, after), "a", "b", declared)
     return dict(zip(found["query_id"], found["kind"], strict=True))
 
@@ -67,19 +71,19 @@ def test_both_values_stand_beside_the_kind_metric_by_metric():
 )  # fmt: skip
 def test_limits_fit_the_scale_of_a_judge_of_your_own(scale, bad, good):
     name = f"judge of {scale}"
-    declared = Declarations().with_own(name, "higher", scale)
+    declared = MetricTable().with_own(name, "higher", scale)
     assert limits_of(name, declared) == (bad, good)
     least, most = scale
     before, after = [good, bad - 0.1, bad, most], [bad - 0.1, good, good, bad]
     assert kinds(name, before, after, declared) == {"q0": "regression", "q1": "improvement"}
-    declared = Declarations().with_own("faults", "lower", scale)
+    declared = MetricTable().with_own("faults", "lower", scale)
     assert limits_of("faults", declared) == pytest.approx((least + most - bad, least + most - good))
 
 
 def test_one_point_more_or_less_never_turns_bad_into_good():
     for least in (0, 1):
         for most in range(least + 3, 11):
-            declared = Declarations().with_own("points", "higher", (least, most))
+            declared = MetricTable().with_own("points", "higher", (least, most))
             bad, good = limits_of("points", declared)
             points = np.arange(least, most + 1)
             assert points[points >= good].min() - points[points < bad].max() >= 2

@@ -14,9 +14,9 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, plural
-from ragscore.lean.level import Level
-from ragscore.lean.metrics.judged import measured
-from ragscore.lean.rows import Rows
+from ragscore.scoring.level import Level
+from ragscore.scoring.metrics.judged import measured
+from ragscore.scoring.rows import Rows
 
 READ_CHARS = 200  # a refusal comes at once: phrases are looked for in so many first characters
 SHOWN = 3  # examples of answers that read like refusals

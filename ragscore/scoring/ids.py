@@ -15,10 +15,10 @@ from ragscore.frames.codes import codes_of, is_among, is_present, lookup
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, name_list
 from ragscore.frames.typing import Codes
-from ragscore.lean.targets import numbered, targets_at
+from ragscore.scoring.targets import numbered, targets_at
 
 if TYPE_CHECKING:
-    from ragscore.lean.rows import Rows
+    from ragscore.scoring.rows import Rows
 
 COLUMN = {"chunk": "chunk_id", "span": "doc_id", "anchor": "path", "doc": "doc_id",
           "predicate": "source_key"}  # fmt: skip

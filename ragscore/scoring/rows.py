@@ -14,16 +14,16 @@ import pandas as pd
 from ragscore.frames.codes import codes_of, is_among, lookup, small_lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical
 from ragscore.frames.typing import Codes, Flags, Values
-from ragscore.lean.level import Level
-from ragscore.lean.metrics import TABLE
-from ragscore.lean.metrics.citations import Cited
-from ragscore.lean.metrics.declaration import Label, Metric, as_values
-from ragscore.lean.metrics.judged import verdicts
-from ragscore.lean.metrics.matched import MatchedHits, matched_hits
-from ragscore.lean.metrics.needs import IRRELEVANT, TARGETS, Need, with_target
-from ragscore.lean.readings import OURS, Reading
-from ragscore.lean.rules import Rule, matched_pairs, rule_of
-from ragscore.lean.targets import LEVELS, targets_at
+from ragscore.scoring.level import Level
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.metrics.citations import Cited
+from ragscore.scoring.metrics.declaration import Label, Metric, as_values
+from ragscore.scoring.metrics.judged import verdicts
+from ragscore.scoring.metrics.matched import MatchedHits, matched_hits
+from ragscore.scoring.metrics.needs import IRRELEVANT, TARGETS, Need, with_target
+from ragscore.scoring.readings import OURS, Reading
+from ragscore.scoring.rules import Rule, matched_pairs, rule_of
+from ragscore.scoring.targets import LEVELS, targets_at
 
 STATES = ("scored", "failed", "missing", "extra")
 LONGEST_ERROR = 60  # characters of an error in a reason
@@ -370,3 +370,48 @@ class Rows:
             return np.full(len(self.golden.queries), is_known)
         golden = self.of_hits if need == TARGETS else self.golden
         return np.any([need.of_queries(golden, one) for one in levels], axis=0)
+
+
+def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> Codes:
+    """Return the position in `responses` of the run and query of each row, -1 for none."""
+    runs = responses["run_id"].cat.categories
+    queries = pd.Index(responses["query_id"].unique())
+    known = np.full((len(runs) + 1, len(queries) + 1), -1)
+    known[codes_of(responses["run_id"]), lookup(responses["query_id"], queries)] = np.arange(
+        len(responses)
+    )
+    return known[lookup(rows["run_id"], runs), lookup(rows["query_id"], queries)]
+
+
+def found_targets(rows: Rows) -> pd.DataFrame:
+    """Return one row per relevant target that a run found, at the level of its query.
+
+    Columns run_id, query_id, target_id, grade, the first `rank`, and `level`.
+    """
+    parts = []
+    for level in rows.level.used:
+        row, rank, target = rows.matched_at(level).met
+        targets = targets_at(rows.of_hits, level).targets
+        grade = targets["grade"].to_numpy()[target]
+        keep = (grade > 0) & (rows.used[row] == LEVELS.index(level))
+        row = row[keep]
+        parts.append(pd.DataFrame({
+            "run_id": rows.runs.astype("str")[rows.run[row]],
+            "query_id": rows.query_ids.astype("str").to_numpy()[row],
+            "target_id": targets["target_id"].astype("str").to_numpy()[target[keep]],
+            "grade": grade[keep], "rank": rank[keep], "level": level,
+        }))  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
+def expected_targets(rows: Rows) -> pd.DataFrame:
+    """Return query_id, target_id, level and grade of relevant targets at their query's level."""
+    used = rows.used[: len(rows.golden.queries)]
+    parts = []
+    for level in rows.level.used:
+        is_used = rows.golden.queries["query_id"][used == LEVELS.index(level)]
+        targets = targets_at(rows.of_hits, level).targets
+        keep = is_among(targets["query_id"], is_used) & (targets["grade"].to_numpy() > 0)
+        found = targets.loc[keep, ["query_id", "target_id", "grade"]].astype({"query_id": "str"})
+        parts.append(found.assign(level=level))
+    return pd.concat(parts, ignore_index=True).drop_duplicates(["query_id", "target_id"])

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
-from ragscore.lean.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
-from ragscore.lean.score import scored
+from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
+from ragscore.scoring.score import scored
 
 
 def aggregate(

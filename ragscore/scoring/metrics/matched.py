@@ -11,11 +11,11 @@ import pandas as pd
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.typing import Codes, Values
-from ragscore.lean.metrics.declaration import Label
-from ragscore.lean.targets import best_grades, numbered
+from ragscore.scoring.metrics.declaration import Label
+from ragscore.scoring.targets import best_grades, numbered
 
 if TYPE_CHECKING:
-    from ragscore.lean.rows import Rows
+    from ragscore.scoring.rows import Rows
 
 WHOLE_LIST = 2**31 - 1  # a k beyond all ranks
 Gain = Callable[[Codes], Values]

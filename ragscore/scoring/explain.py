@@ -11,10 +11,10 @@ import pandas as pd
 
 from ragscore.frames.data import categorical
 from ragscore.frames.typing import Codes, Flags
-from ragscore.lean.metrics.declaration import Label, recorded_words
-from ragscore.lean.metrics.judged import FAILED
-from ragscore.lean.metrics.needs import TARGETS
-from ragscore.lean.rows import Rows
+from ragscore.scoring.metrics.declaration import Label, recorded_words
+from ragscore.scoring.metrics.judged import FAILED
+from ragscore.scoring.metrics.needs import TARGETS
+from ragscore.scoring.rows import Rows
 
 STATES = (
     "scored", "not_applicable", "refused", "system_error", "judge_failed", "undecided", "missing",
@@ -24,20 +24,36 @@ ELSEWHERE = "the query has targets, but none at this match level; match='per_que
 Cause = tuple[Flags, int, Any]  # flags, state, and the reason as one text or one per row
 
 
-def explain(rows: Rows, labels: Iterable[Label], scores: pd.DataFrame) -> pd.DataFrame:
-    """Return run_id, query_id, metric, value, state and reason of every cell of these columns."""
-    parts = []
+def explain(rows: Rows | None, labels: Iterable[Label], scores: pd.DataFrame) -> pd.DataFrame:
+    """Return run_id, query_id, metric, value, state and reason of every cell of these columns.
+
+    Without rows, as of averages of repeats, it is only known which cells have a value.
+    """
+    held = scores.reset_index() if "query_id" not in scores else scores
+    place, parts = None if rows is None else rows.places(held), []
     for label in labels:
-        values = scores[label.text].to_numpy("float64")
-        codes, reasons = states_of(rows, label, np.isnan(values))
+        values = held[label.text].to_numpy("float64")
+        is_nan = np.isnan(values)
+        if rows is None or place is None:
+            codes, reasons = np.where(is_nan, NOT_APPLICABLE, SCORED), np.where(is_nan, "no value", "")
+        else:
+            codes, reasons = (one[place] for one in states_of(rows, label, in_rows(rows, place, is_nan)))
         part = {
-            "run_id": scores["run_id"].array, "query_id": scores.index, "metric": label.text,
-            "value": values, "state": categorical(codes, STATES), "reason": reasons,
+            "run_id": held["run_id"].array, "query_id": held["query_id"].array,
+            "metric": label.text, "value": values, "state": categorical(codes, STATES),
+            "reason": pd.array(reasons, dtype="str"),
         }  # fmt: skip
         parts.append(pd.DataFrame(part))
     if not parts:
         return pd.DataFrame(columns=["run_id", "query_id", "metric", "value", "state", "reason"])
     return pd.concat(parts, ignore_index=True)
+
+
+def in_rows(rows: Rows, place: Codes, is_nan: Flags) -> Flags:
+    """Return flags of rows from those of a frame of scores; rows that it lacks have no value."""
+    found = np.ones(rows.n, dtype=bool)
+    found[place] = is_nan
+    return found
 
 
 def is_expected(rows: Rows, label: Label, is_nan: Flags) -> Flags:
@@ -49,7 +65,7 @@ def is_expected(rows: Rows, label: Label, is_nan: Flags) -> Flags:
     return ~is_nan | (states != NOT_APPLICABLE)
 
 
-def states_of(rows: Rows, label: Label, is_nan: Flags) -> tuple[Codes, pd.Series]:
+def states_of(rows: Rows, label: Label, is_nan: Flags) -> tuple[Codes, Any]:
     """Return the state of every row, a place in STATES, and its reason in words."""
     causes = list(_causes(rows, label, is_nan))
     holds = [is_nan & flags for flags, _, _ in causes]
@@ -62,7 +78,7 @@ def states_of(rows: Rows, label: Label, is_nan: Flags) -> tuple[Codes, pd.Series
     for at, (_, _, reason) in enumerate(causes):
         if not isinstance(reason, str):
             reasons[first == at] = reason[first == at]
-    return codes, pd.Series(reasons, dtype="str")
+    return codes, reasons
 
 
 def _causes(rows: Rows, label: Label, is_nan: Flags) -> Iterator[Cause]:

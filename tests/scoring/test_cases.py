@@ -8,16 +8,16 @@ import pandas as pd
 import pytest
 
 from ragscore.frames.data import Golden, Results
-from ragscore.lean.explain import explain
-from ragscore.lean.level import choose_level
-from ragscore.lean.match import by_predicate, judged_only
-from ragscore.lean.metrics import TABLE
-from ragscore.lean.own import from_plain, metric, to_plain
-from ragscore.lean.policies import with_min_grade
-from ragscore.lean.readings import READINGS
-from ragscore.lean.refusals import with_refusals_in_words
-from ragscore.lean.score import score, scored
-from ragscore.lean.summary import summarize
+from ragscore.scoring.explain import explain
+from ragscore.scoring.level import choose_level
+from ragscore.scoring.match import by_predicate, judged_only
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.own import from_plain, metric, to_plain
+from ragscore.scoring.policies import with_min_grade
+from ragscore.scoring.readings import READINGS
+from ragscore.scoring.refusals import with_refusals_in_words
+from ragscore.scoring.score import score, scored
+from ragscore.scoring.summary import summarize
 from tests.messages import refused
 from tests.same_numbers.worlds import written
 

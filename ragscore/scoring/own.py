@@ -16,11 +16,11 @@ import pandas as pd
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_choice, excerpt
 from ragscore.frames.typing import Values
-from ragscore.lean.metrics import TABLE, Label, Metric, own_column
-from ragscore.lean.metrics.declaration import ANY, Bounds, spelling
-from ragscore.lean.metrics.matched import MatchedHits
-from ragscore.lean.metrics.needs import TARGETS
-from ragscore.lean.rows import Rows
+from ragscore.scoring.metrics import TABLE, Label, Metric, own_column
+from ragscore.scoring.metrics.declaration import ANY, Bounds, spelling
+from ragscore.scoring.metrics.matched import MatchedHits
+from ragscore.scoring.metrics.needs import TARGETS
+from ragscore.scoring.rows import Rows
 
 FRAMES = ("hits", "responses", "citations", "judgments")
 RESERVED = ("run_id", "query_id", "state", "level", "created_at", "system", "default", "all")

@@ -1,3 +1,0 @@
-from . import match
-
-__all__ = ["match"]
