@@ -1094,6 +1094,7 @@ class Evaluation(Display):
                 slices=slices, baseline=whole.baseline, title=title, gate=gate, rule=rule,
                 history=history, reported=self.reported, primary=self.primary,
                 explore=lambda run: self.explore(runs=[run]), declared=self.declared,
+                rows=self._rows,
                 order=whole._in_order,
             )  # fmt: skip
         if path is not None:

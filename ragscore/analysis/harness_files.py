@@ -16,8 +16,7 @@ from ragscore.frames.data import DataError, Golden, Results
 from ragscore.io.output import check_one_run, write_json
 from ragscore.scoring.harness import aggregate_rows, rows_by_run
 from ragscore.scoring.readings import k_of_runs
-from ragscore.scoring.profiles import METRICS_JSON
-from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.summary import NO_VALUE, slices
 
 NOT_HASHED = "eval_set_commit_hash"
@@ -28,7 +27,7 @@ def write_metrics_json(
     golden: Golden,
     path: str | Path,
     *,
-    profile: str | Reading = METRICS_JSON,
+    profile: str | Reading = "chatbot",
     reliability: dict[str, float] | None = None,
 ) -> Path:
     """Write one run's scores as `metrics.json` in the layout of a chatbot's harness.
@@ -46,7 +45,7 @@ def write_metrics_json(
     path
         A file that ends in .json, or a folder.
     profile
-        The harness whose means are written; see `ragscore.scoring.profiles`. With
+        The harness whose means are written; see `ragscore.scoring.readings`. With
         `dataclasses.replace(PROFILES["chatbot"], over_all_rows=(), policies={"match": "anchor"})`
         they are taken over the queries to which a metric applies.
     reliability
@@ -63,7 +62,7 @@ def write_metrics_json(
     """
     check_one_run(results)
     chosen = find_reading(profile)
-    if chosen is None:
+    if chosen.name not in HARNESSES:
         raise DataError(
             "no profile given", field="profile", allowed="the name of a profile, or a Reading"
         )
@@ -94,9 +93,9 @@ def config_hash(config: dict[str, Any]) -> str:
 
 def _aggregates(results: Results, golden: Golden, profile: Reading) -> dict[str, Any]:
     """Return `aggregate_metrics`, and what stands beside it (`BESIDE` of the format)."""
-    run_id, k = next(iter(k_of_runs(results, profile).items()))
+    run_id, k = next(iter(k_of_runs(results.runs, HARNESSES[profile.name].default_k).items()))
     rows = rows_by_run(results, golden, profile)[run_id]
-    means = aggregate_rows(rows, profile, k)
+    means = aggregate_rows(rows, HARNESSES[profile.name], k)
     if results.chunks is not None and results.documents is not None:
         by_type = indexing(results).dropna(subset=["coverage"])
         by_type = by_type[by_type["doc_type"] != ALL_TYPES]
@@ -132,7 +131,7 @@ def _by_slice(
     for name, members in sliced[sliced[by] != NO_VALUE].groupby(by):
         part = rows[rows.index.isin(members["query_id"])]
         if len(part):
-            means = aggregate_rows(part, profile, k)
+            means = aggregate_rows(part, HARNESSES[profile.name], k)
             content[str(name)] = {"total_tests": len(part)} | {
                 key: value for key, value in means.items() if not isinstance(value, dict)
             }

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.repeats import average_names
+from ragscore.analysis.comparison.profile_report import COMPARISONS
 from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Golden, Results, categorical, runs_without_hits
 from ragscore.frames.errors import name_list, nearest
@@ -24,9 +25,8 @@ from ragscore.scoring.metrics import CRITERIA
 from ragscore.scoring.primary import headline_of
 from ragscore.scoring.metrics.declaration import spelling
 from ragscore.scoring.policies import Policies
+from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.harness import aggregate, round_half_away
-from ragscore.scoring.readings import k_of_runs
-from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.score import score
@@ -247,10 +247,10 @@ def check_reported(
 ) -> pd.DataFrame:
     """Compare reported values with recomputed ones; see `Evaluation.check_reported`."""
     rows = _reported(results, reported).rename(columns={"value": "reported"})
-    chosen = find_reading(profile)
+    chosen = find_reading(profile) if profile else None
     with_rows, without = split_reported(results)
     of_format = rows["label"].notna() if "label" in rows else pd.Series(False, rows.index)
-    rows = rows.assign(label=_labels(rows, k_of_runs(results, chosen), chosen))
+    rows = rows.assign(label=_labels(rows, k_of_runs(results.runs, HARNESSES[chosen.name].default_k if chosen else 5), chosen))
     labels = rows["label"].dropna().unique().tolist()
     has_rows = bool(len(with_rows.runs))
     if labels and has_rows:
@@ -274,7 +274,7 @@ def check_reported(
         is_of_run = rows["query_id"].eq("") & rows["metric"].isin(means.index.unique("metric"))
         is_of_run &= rows["statistic"].eq("mean") | of_format  # n beside a mean is no aggregate
         recomputed = np.where(is_of_run, of_run.to_numpy("float64"), recomputed)
-        rounded = [round_half_away(value, chosen.decimals) for value in stated.tolist()]
+        rounded = [round_half_away(value, HARNESSES[chosen.name].decimals) for value in stated.tolist()]
         stated = np.where(is_of_run, rounded, stated)
     rows = rows.assign(recomputed=recomputed, difference=recomputed - stated)
     is_rank = rows["query_id"].ne("") & rows["metric"].eq(FIRST_RANK)
@@ -340,7 +340,8 @@ def _first_ranks(
         runs = results.runs[results.runs["run_id"].isin(rows["run_id"])]
         versions = runs.get("chunker_version", pd.Series(dtype="str"))
         is_one = versions.nunique(dropna=False) <= 1
-        levels = profile.levels if is_one else profile.fallback_levels
+        harness = COMPARISONS[profile.name]
+        levels = harness.levels if is_one else harness.fallback_levels
         labels = [f"mrr:{level}" for level in levels]
     scores = score(results, golden, labels, profile=profile, **fields)
     keys = ["run_id", "query_id"]
@@ -410,11 +411,12 @@ def _profile_label(profile: Reading | None, metric: str, k: int | None) -> str |
     """
     if profile is None:
         return None
-    expressions = profile.aggregate
+    harness = HARNESSES[profile.name]
+    expressions = harness.keys
     names = [name for name in (metric, f"{metric}_avg", f"{metric}_rate") if name in expressions]
     if not names or "{k}" in expressions[names[0]] or "(" in expressions[names[0]]:
         return None
-    return profile.at(expressions[names[0]], k)
+    return harness.at(expressions[names[0]], k)
 
 
 def _reported(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:

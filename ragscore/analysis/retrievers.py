@@ -120,22 +120,16 @@ def retrievers(
     k: int | None = None,
     hits: str = "any",
     *,
-    source_keys: str = "any",
-    metadata: str = "all",
     substrings: str = "any",
-    unknown: str = "exclude",
 ) -> RetrieverReport:
     """Judge every query of every retriever; see `Evaluation.retrievers`."""
     _refuse_summaries(results)
     cut = _cut(results, k)
-    rule = by_predicate(
-        cut, golden, source_keys=source_keys, metadata=metadata, substrings=substrings, hits=hits
-    )
+    rule = by_predicate(cut, golden, substrings=substrings, hits=hits)
     # the rows themselves show both: missing queries, and that no hit below k is searched
-    with unsaid("golden queries without a row|cut-offs above the run's own k"):
-        scores = score(
-            cut, golden, ["mrr", "found"], match="predicate", rule=rule, unknown=unknown
-        ).rename(columns={"found": "passed"})
+    with unsaid("golden queries without a row"):
+        scores = score(cut, golden, ["mrr", "found"], match="predicate", rule=rule)
+        scores = scores.rename(columns={"found": "passed"})
     rows = scores[scores["state"] != "extra"].reset_index().astype({"run_id": "str"})
     keys = ["run_id", "query_id"]
     responses = cut.responses.astype({"run_id": "str"}).set_index(keys)

@@ -15,11 +15,12 @@ from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.frames.errors import plural
 from ragscore.frames.ranking import tied
 from ragscore.frames.typing import Codes, Flags
-from ragscore.scoring.rules import READS_TEXT
-from ragscore.scoring.grading import count_undecidable, grade_hits, level_rule
-from ragscore.scoring.id_overlap import count_ids
-from ragscore.scoring.metrics import score_hits
 from ragscore.scoring.rows import response_of
+from ragscore.scoring.ids import COLUMN
+from ragscore.scoring.level import Level
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.rows import Rows
+from ragscore.scoring.rules import pairs_with_equal
 from ragscore.scoring.targets import targets_at
 
 JUDGED_K = 10
@@ -42,7 +43,7 @@ class Coverage(FramesResult):
         order (`n_rank_order`) or with tied scores (`n_ties`); `k`, the hits per query that the run
         says it kept (NA: unknown; metrics with a higher cut-off see no more hits); `judged@10`, the
         judged share of the first ten hits by document (by anchor or chunk where no documents are
-        expected), 0 to 1, NaN without any hit; `n_undecidable`, hits that the anchor or predicate
+        expected), 0 to 1, NaN without any hit; `n_cut`, hits that the anchor or predicate
         rule can't judge because their text is cut.
     ids
         One row per run and match level at which the golden set expects ids: `run_id`, `level`;
@@ -105,12 +106,10 @@ def coverage(results: Results, golden: Golden) -> Coverage:
             else pd.Series(pd.NA, index=counts.index, dtype="Int64")
         ),
         f"judged@{JUDGED_K}": _judged(results, golden),
-        "n_undecidable": sum(
-            count_undecidable(results, golden, level).to_numpy() for level in READS_TEXT
-        ),
+        "n_cut": _n_cut(results),
     }
     runs = pd.DataFrame(columns, index=counts.index).rename_axis("run_id")
-    return Coverage(runs, count_ids(results, golden), rows)
+    return Coverage(runs, _ids(results, golden), rows)
 
 
 def answer_counts(results: Results, golden: Golden) -> pd.DataFrame:
@@ -191,9 +190,40 @@ def _judged(results: Results, golden: Golden) -> pd.Series:
     """Return the mean judged@10 of each run over the queries that have hits."""
     levels = set(golden.targets["level"].unique())
     level = "doc" if "doc" in levels else "anchor" if "anchor" in levels else "chunk"
-    selected = targets_at(golden, level)
-    graded, found = grade_hits(results.hits, selected.targets, level_rule(level, results, golden))
-    by_list = results.hits.groupby(["run_id", "query_id"], observed=True)
-    cells = by_list.size().rename("n_hits").reset_index()
-    judged = score_hits(graded, found, selected, cells, [f"judged@{JUDGED_K}"])
-    return judged.groupby(cells["run_id"], observed=False)[f"judged@{JUDGED_K}"].mean()
+    chosen = Level(level, "", (level,))
+    rows = Rows(results, golden, chosen)
+    judged = pd.Series(rows.score(TABLE.parse(f"judged@{JUDGED_K}")))
+    return judged.groupby(rows.runs[rows.run]).mean().reindex(rows.runs)
+    
+
+def _n_cut(results: Results) -> np.ndarray:
+    """Count the hits of each run whose text is cut."""
+    n = len(results.runs)
+    if "text_cut" not in results.hits:
+        return np.zeros(n, dtype=np.int64)
+    is_cut = results.hits["text_cut"].fillna(False).to_numpy(dtype=bool)
+    return np.bincount(codes_of(results.hits["run_id"])[is_cut], minlength=n)
+
+
+def _ids(results: Results, golden: Golden) -> pd.DataFrame:
+    """Count the ids of hits, the expected ids, and those that both have, by run and level."""
+    rows, hits = [], results.hits
+    for level, column in COLUMN.items():
+        targets = targets_at(golden, level).targets
+        if column not in targets or not targets[column].notna().any():
+            continue
+        wanted = pd.Series(targets[column].dropna().astype("str").unique())
+        ids = hits[column] if column in hits else pd.Series(pd.NA, hits.index, dtype="str")
+        is_joined = np.zeros(len(hits), dtype=bool)
+        is_joined[pairs_with_equal(hits, targets, column)[0]] = True
+        run = codes_of(hits["run_id"])
+        for place, run_id in enumerate(results.runs["run_id"].astype("str")):
+            own = ids[run == place]
+            known = pd.Series(own.dropna().astype("str").unique(), dtype="str")
+            rows.append([
+                run_id, level, len(own), int(own.notna().sum()), len(known), len(wanted),
+                int(is_among(wanted, known).sum()), int(is_joined[run == place].sum()),
+            ])  # fmt: skip
+    names = ["n_hits", "n_with_id", "n_ids", "n_expected_ids", "n_joined_ids", "n_joined_hits"]
+    found = pd.DataFrame(rows, columns=["run_id", "level", *names])
+    return found.astype({"run_id": "str", "level": "str"} | dict.fromkeys(names, "int64"))

@@ -17,9 +17,9 @@ from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_cod
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import check_known
 from ragscore.golden.duplicates import SIMILARITY, near_duplicates
-from ragscore.scoring.grading import grade_hits, level_rule
+from ragscore.scoring.rows import Rows, found_targets
 from ragscore.scoring.intervals import query_clusters, shared_only
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import Metric, MetricTable, TABLE
 from ragscore.scoring.targets import targets_at
 from ragscore.scoring.summary import metric_columns, summarize
@@ -189,7 +189,7 @@ def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
 
 def _unreturned_at(level: str, results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     selected = targets_at(golden, level)
-    _, found = grade_hits(results.hits, selected.targets, level_rule(level, results, golden))
+    found = found_targets(Rows(results, golden, Level(level, "", (level,))))
     rows = selected.targets[(selected.targets["grade"] > 0).to_numpy()]
     asked = pd.Index(results.responses["query_id"].unique())
     n_asked = np.bincount(lookup(results.responses["query_id"], asked), minlength=len(asked))

@@ -12,7 +12,7 @@ from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import unsaid
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.metrics import Metric, TABLE
-from ragscore.scoring.metrics.needs import Need, RunNeed
+from ragscore.scoring.metrics.needs import Need
 from ragscore.scoring.targets import LEVELS, targets_at
 
 
@@ -50,7 +50,7 @@ def supported_metrics(
         raise DataError("found none", field="sources", allowed="golden files, runs, or both")
     goldens: list[Golden] = []
     results: list[Results] = []
-    metrics = [*TABLE, *(one for one in sources if isinstance(one, Metric))]
+    metrics = [*TABLE.values(), *(one for one in sources if isinstance(one, Metric))]
     for source in (one for one in sources if not isinstance(one, Metric)):
         found = parts_of(source, {"format": format, "columns": columns, "strict": strict})
         goldens += found[0]
@@ -60,19 +60,24 @@ def supported_metrics(
     ]
 
     @cache
-    def count(need: Need | RunNeed) -> int:
-        return need.count(goldens) if isinstance(need, Need) else need.count(results)
+    def count(need: Need | str) -> int:
+        if isinstance(need, Need):
+            return sum(int(need.anywhere(one).sum()) for one in goldens)
+        return _n_recorded(need, results)
 
-    rows = [
-        {
+    rows = []
+    for metric in metrics:
+        needs: list[Need | str] = [*metric.needs, *_recorded(metric)]
+        rows.append({
             "metric": metric.name,
-            "supported": all(map(count, metric.needs)),
-            "missing": "; ".join(need.text for need in metric.needs if not count(need)),
-            "n": min(map(count, metric.needs)),
+            "supported": all(map(count, needs)),
+            "missing": "; ".join(
+                one.asked if isinstance(one, Need) else _WORDS.get(one, one)
+                for one in needs if not count(one)
+            ),
+            "n": min(map(count, needs)),
             "levels": ", ".join(with_targets) if metric.family == "ranking" else "",
-        }
-        for metric in metrics
-    ]
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -108,3 +113,44 @@ def _unreadable(as_golden: DataError, as_results: DataError) -> DataError:
     if as_golden.found == as_results.found:
         return as_results
     return DataError(f"neither golden set ({as_golden}) nor results ({as_results})")
+
+
+_WORDS = {
+    "hits": "hits of a run", "responses": "responses of a run",
+    "responses.answer": "answers in the responses",
+    "responses.refused": "whether the system refused", "citations": "citations of the answers",
+    "responses.elapsed_ms": "times of the responses", "responses.cost_usd": "costs of the responses",
+    "responses.scope": "the folders that were searched (scope)",
+    "hits.call": "the call that found each hit",
+}  # fmt: skip
+
+
+def _recorded(metric: Metric) -> list[str]:
+    """Return what a run must record for a metric: a frame, or a column or criterion of it."""
+    if metric.reads == "judgments.value":
+        of_nuggets = metric.name.startswith("nugget_")
+        return [f"judgments of {'nuggets' if of_nuggets else metric.name}"]
+    if metric.reads == "citations":
+        return ["responses.answer", "citations"]
+    return [metric.reads or ("hits" if metric.family == "ranking" else "responses")]
+
+
+def _n_recorded(read: str, results: list[Results]) -> int:
+    """Count the rows that record something, over all runs."""
+    name, _, column = read.partition(".")
+    criterion = read.removeprefix("judgments of ") if read.startswith("judgments of ") else ""
+    found = 0
+    for one in results:
+        frame = one.judgments if criterion else getattr(one, name)
+        if frame is None:
+            continue
+        if criterion:
+            is_of = frame["criterion"].eq(criterion) | (criterion == "judge_failed")
+            found += int((is_of & frame["value"].notna()).sum())
+        elif not column:
+            found += len(frame)
+        else:
+            columns = [column, "answer"] if column == "refused" else [column]
+            held = frame[frame.columns.intersection(columns)]
+            found += int(held.notna().any(axis=1).sum())
+    return found

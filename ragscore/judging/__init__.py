@@ -8,7 +8,6 @@ from ragscore.judging.judges import Judge, available_judges, get_judge
 from ragscore.judging.relevance import label_agreement
 from ragscore.judging.reliability import JudgeAgreement, agreement
 from ragscore.judging.run import Judged, load_ledger
-from ragscore.scoring.provenance import same_judges
 
 __all__ = [
     "Endpoint",
@@ -20,7 +19,6 @@ __all__ = [
     "get_judge",
     "label_agreement",
     "load_ledger",
-    "same_judges",
 ]
 
 

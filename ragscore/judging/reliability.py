@@ -24,13 +24,9 @@ from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
-from ragscore.scoring.judgments import score_judgments
-from ragscore.scoring.limits import (
-    Limits,
-    POINTS_FROM,
-    check_limits,
-    good_from,
-)
+from ragscore.scoring.metrics.judged import measured
+from ragscore.scoring.primary import limits_of
+from ragscore.scoring.refusals import response_rows
 from ragscore.scoring.metrics import (
     TABLE,
 )
@@ -38,6 +34,8 @@ from ragscore.scoring.metrics import CRITERIA
 from ragscore.scoring.rows import response_of
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
+POINTS_FROM = 3.0  # width from which a scale is one of points
+Limits = tuple[float, float]  # a value worse than the first is bad, from the second on it is good
 FAR = 0.2  # of a scale's width: values further apart disagree, such as 2 of 5 points
 WARN_FROM = 0.2  # a higher rate of disagreement gives a warning
 RELIABILITY_FILE = "agreement.json"
@@ -165,7 +163,7 @@ def agreement(
             field="a, b",
             allowed="two judgings of the same runs",
         )
-    judged, limits = set(pairs["criterion"]), check_limits(thresholds, TABLE)
+    judged, limits = set(pairs["criterion"]), check_limits(thresholds)
     known = [one.golden for one in (a, b) if isinstance(one, Judged) and one.golden is not None]
     golden = known[0] if known else None
     rows = [
@@ -319,10 +317,10 @@ def values_of(judged: JudgedValues, other: JudgedValues) -> pd.DataFrame:
         return _annotated_values(judged, other)
     results = judged.results if isinstance(judged, Judged) else judged
     responses = results.responses
-    rows = results.judgments if results.judgments is not None else responses.iloc[:0]
-    columns = score_judgments(results, response_of(rows, responses), len(responses))
+    rows = response_rows(results)  # one per response, in their order
     wide = responses[["query_id"]].assign(
-        run_id=responses["run_id"].astype("str"), **{name: columns[name] for name in CRITERIA}
+        run_id=responses["run_id"].astype("str"),
+        **{name: measured(rows, name) for name in CRITERIA},
     )
     return (
         wide.melt(["run_id", "query_id"], list(CRITERIA), var_name="criterion")
@@ -393,3 +391,34 @@ def n_clusters(n: int, groups: Groups | None) -> int:
 
 
 takes(judge)(spot_check)
+
+
+def good_from(name: str, thresholds: Mapping[str, Limits] | None = None) -> float:
+    """Return the lowest good value of what judges measure; half of verdicts of yes and no."""
+    if thresholds and name in thresholds:
+        return float(thresholds[name][1])
+    metric, found = TABLE[name], limits_of(name)
+    assert found is not None  # every criterion has a range
+    return sum(metric.bounds) / 2 if metric.kind == "binary" else found[1]
+
+
+def check_limits(thresholds: Mapping[str, Limits] | None) -> dict[str, Limits]:
+    """Return limits as they were given, by criterion; anything but (bad, good) is refused."""
+    found = {}
+    for name, given in (thresholds or {}).items():
+        try:
+            bad, good = (float(one) for one in given)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"found {excerpt(given)} for {name}",
+                field="thresholds",
+                allowed="{metric: (bad, good)}, such as {'judge_correctness': (2, 3)}",
+            ) from None
+        if not (good <= bad if TABLE.describe(name).better == "lower" else bad <= good):
+            raise DataError(
+                f"found {bad:g}, {good:g} for {name}",
+                field="thresholds",
+                allowed="(bad, good): worse than the first is bad, from the second on good",
+            )
+        found[name] = (bad, good)
+    return found

@@ -175,7 +175,7 @@ def sliced(
     check_type(table, pd.DataFrame, "table", "ev.summary(metric, by=...), or ev.scores")
     if "metric" not in table:
         check_columns(table, {"run_id", "state"}, "table", "ev.summary(metric, by=...)")
-        table = summarize(table, golden, by=by, metrics=metric, declared=declared)
+        table = summarize(table, golden, by=by, metrics=metric, table=declared)
     between = [str(name) for name in table.columns[1 : list(table.columns).index("metric")]]
     names = between if by is None else list(slice_names(by))
     if not names or not set(names) <= set(between):

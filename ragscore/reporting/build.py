@@ -41,6 +41,7 @@ from ragscore.reporting.reading import worst_changes, worst_queries
 from ragscore.reporting.sections import RESULTS
 from ragscore.scoring.metrics import MetricTable
 from ragscore.scoring.primary import headline_of
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import (
     Slicing,
     slice_names,
@@ -287,7 +288,7 @@ def report_runs(
     baseline: str | None, slices: Sequence[Slicing] | None, title: str | None,
     gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
     reported: Results | None = None, primary: Sequence[str] = (), declared: MetricTable,
-    explore: Callable[[str], Explorer], order: Sequence[str] = (),
+    explore: Callable[[str], Explorer], order: Sequence[str] = (), rows: Rows | None = None,
 ) -> Report:  # fmt: skip
     """Build a page about runs; see `Evaluation.report`.
 
@@ -311,7 +312,7 @@ def report_runs(
     names = [name for name in RESULTS if name in headline] or headline[:3]
     parts = [
         _sliced(
-            summarize(scores, golden, by=one, metrics=names, results=results, declared=declared),
+            summarize(scores, golden, by=one, metrics=names, rows=rows, table=declared),
             slice_names(one),
         )
         for one in chosen
@@ -353,7 +354,7 @@ def report_runs(
     return Report(
         title=title or f"{plural(n_all, 'run')} on {len(golden.queries)} golden queries",
         runs=_runs(results, golden, reported), config=_config(results, run_ids),
-        summary=_plain(summarize(scores, golden, results=results, declared=declared)),
+        summary=_plain(summarize(scores, golden, rows=rows, table=declared)),
         reported=pd.DataFrame() if reported is None else reported_summary(reported),
         slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),
         comparisons=compared, primary=tuple(primary),

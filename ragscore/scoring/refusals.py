@@ -102,8 +102,8 @@ def unstated_text(results: Results) -> str:
     )
 
 
-def _rows(results: Results) -> Rows:
-    """Return the rows of the responses alone."""
+def response_rows(results: Results) -> Rows:
+    """Return the rows of the responses alone, in their order."""
     queries = pd.DataFrame({"query_id": pd.Series(dtype="str"), "query": pd.Series(dtype="str")})
     return Rows(results, Golden(queries), Level("doc", "", ("doc",)))
 
@@ -124,7 +124,7 @@ def with_judged_refusals(results: Results, override: bool = False) -> Results:
     """
     check_type(results, Results, "results")
     responses = results.responses
-    judged = measured(_rows(results), "judge_refused")  # a row per response, in their order
+    judged = measured(response_rows(results), "judge_refused")  # a row per response, in their order
     verdict = pd.Series(judged > 0.5, index=responses.index, dtype="boolean").mask(np.isnan(judged))
     known = responses.get("refused", pd.Series(pd.NA, responses.index, dtype="boolean"))
     first, second = (verdict, known) if override else (known, verdict)

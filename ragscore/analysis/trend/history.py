@@ -22,9 +22,9 @@ from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.metrics import (
     MetricTable,
     TABLE,
-    declared_by,
 )
 from ragscore.scoring.metrics import CRITERIA
+from ragscore.scoring.own import from_plain
 from ragscore.scoring.provenance import content_of, judges_by_criterion, settings_text
 from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.summary import metric_columns
@@ -153,7 +153,13 @@ def read_history(
             else (pd.DataFrame({name: [] for name in (*SCORE_KEYS, metric)}), {})
         )
         scorings |= of_reported
-        declared = declared_by(scorings, [metric])
+        own = [
+            one
+            for scoring in scorings.values()
+            for one in from_plain(scoring.get("declared", {}))
+            if one.base == metric.partition("@")[0]
+        ]
+        declared = TABLE.with_metrics(own)
         load: Callable[[list[str]], Results] | None = source.load
     else:
         table, scores, scorings = _runs_of_scores(source, results), source, {}

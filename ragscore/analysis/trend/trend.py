@@ -249,7 +249,7 @@ def trend(
     )
     table = _with_band(table, history, segments, means, goldens, names, baseline)
     columns = dict.fromkeys([*BEFORE_SLICES, *names, *COLUMNS])
-    found = Trend(metric, names, table[list(columns)], history.declared.of([metric]))
+    found = Trend(metric, names, table[list(columns)], history.declared)
     if isinstance(source, RunStore):  # systems look as before when an earlier run is saved later
         object.__setattr__(found, "_in_order", source._by_saving("system"))
     return found
@@ -351,7 +351,7 @@ def _means(
         golden = goldens[0] if by else own
         tables.append(
             summarize(
-                rows, golden, by=by or None, metrics=[history.metric], declared=history.declared
+                rows, golden, by=by or None, metrics=[history.metric], table=history.declared
             )
         )
     table = pd.concat(tables, ignore_index=True).astype({"run_id": "str"})

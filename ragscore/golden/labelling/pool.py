@@ -12,10 +12,9 @@ import pandas as pd
 
 from ragscore.frames.data import Results, run_names
 from ragscore.scoring.rules import ELLIPSES, by_anchor
-from ragscore.scoring.grading import decidable
 from ragscore.scoring.rules import (
     Rule,
-    apply_rule,
+    matched_pairs,
     by_chunk,
     by_doc,
 )
@@ -157,10 +156,10 @@ def labels_of(pool: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for level, rule in RULES.items():
         here = targets[(targets["level"] == level).to_numpy()].reset_index(drop=True)
-        pairs = decidable(apply_rule(rule, pool, here))
-        met = here.iloc[pairs["target"].to_numpy()]
+        hit, target = matched_pairs(rule, pool, here)
+        met = here.iloc[target]
         columns = {
-            "row": pairs["hit"].to_numpy(),
+            "row": hit,
             "level": level,
             "target_id": met["target_id"].to_numpy(),
             "grade": met["grade"].to_numpy(),

@@ -24,8 +24,7 @@ from ragscore.io.golden_read import Tables, read_row
 from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.targets import targets_of
 from ragscore.scoring.rules import by_anchor
-from ragscore.scoring.grading import decidable
-from ragscore.scoring.rules import apply_rule
+from ragscore.scoring.rules import matched_pairs
 
 
 class Sheet:
@@ -212,8 +211,8 @@ class Sheet:
         names = [name for name in ("query_id", "path", "heading", "text") if name in hit]
         passage = pd.DataFrame([hit])[[*names, *({"text_cut"} & hit.keys())]]
         passage = passage.astype(dict.fromkeys(names, "str"))
-        pairs = decidable(apply_rule(by_anchor(), passage, targets))
-        return sorted({int(name) for name in targets["target_id"].iloc[pairs["target"]]})
+        _, target = matched_pairs(by_anchor(cut_text="miss"), passage, targets)
+        return sorted({int(name) for name in targets["target_id"].iloc[target]})
 
     def share_hits(self, query_id: str, origin: str) -> None:
         """Give a new query the hits of another one."""

@@ -37,7 +37,8 @@ from ragscore.reporting.explorer.data import content, outcomes_in
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.order import Runs, changes_of, listed_of, read_first, values_of
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.policies import Policies, read_refusals, resolve_policies
+from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.readings import find_reading
 from ragscore.scoring.summary import Slicing
 
 LARGEST = 20  # rows of the plain table
@@ -196,8 +197,8 @@ def explore_comparison(
         )
     runs = Runs(
         cmp.golden, cmp.results, cmp.scores, [cmp.baseline, cmp.candidate], (cmp,), cmp.primary,
-        cmp.level, resolve_policies(cmp.profile, Policies(**cmp.policies)), cmp.rule,
-        bool(cmp.profile and cmp.profile.score_refusals), cmp.declared,
+        cmp.level, policies_of(None, cmp.policies, find_reading(cmp.profile).policies), cmp.rule,
+        bool(cmp.profile and cmp.profile.scores_refusals), cmp.declared,
     )  # fmt: skip
     title = f"{cmp.candidate} against {cmp.baseline}"
     # another harness has no word, and may look at whole lists
@@ -230,16 +231,16 @@ def explore_runs(
                       profile=ev.profile, allow_different=True)
         for one in names[1:]
     )  # fmt: skip
-    golden = read_refusals(ev.golden, ev.profile)
+    golden = find_reading(ev.profile).golden(ev.golden)[0]
     if compared:
         level, k = compared[0].level, max(one.k for one in compared)
     else:
         level, k = choose_level(ev.results.select(names), golden, ev._level), None
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
-        golden, ev._with_calls(), scores, names, compared, ev.primary, level,
-        resolve_policies(ev.profile, ev.policies), ev.rule,
-        bool(ev.profile and ev.profile.score_refusals), ev.declared,
+        golden, ev.results, scores, names, compared, ev.primary, level,
+        ev.policies, ev.rule,
+        bool(ev.profile and ev.profile.scores_refusals), ev.declared,
     )  # fmt: skip
     title = names[0] if len(names) == 1 else f"{names[1]} against {names[0]}"
     if len(names) > 2:

@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.calls import repeats, search_rows
+from ragscore.analysis.calls import call_of_hits, of_rank, repeats, search_rows
 from ragscore.analysis.query_view import first_known
 from ragscore.frames.codes import is_among, lookup, pair_numbers
 from ragscore.frames.data import Results, narrowed
 from ragscore.frames.typing import Codes
 from ragscore.reporting.explorer.order import Runs
-from ragscore.scoring.calls import call_of_hits, of_rank, with_each_kept
-from ragscore.scoring.grading import decidable, level_rule
-from ragscore.scoring.policies import in_order, with_hits_kept
-from ragscore.scoring.rules import apply_rule
+from ragscore.scoring.rules import matched_pairs, rule_of
 from ragscore.scoring.targets import targets_at
 
 ALTERNATIVES = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
@@ -87,15 +84,16 @@ class Lists:
 
         Each query is matched at one level only, the finest that it has.
         """
-        golden, taken = self.runs.golden, pd.Index([])
+        golden, taken = self.runs.of_hits, pd.Index([])
         listed, pairs = list[pd.DataFrame](), list[pd.DataFrame]()
         for level in self.runs.level.used:
-            targets = targets_at(golden, level, self.runs.scores_refusals).targets
+            targets = targets_at(golden, level).targets
             is_new = (self.query_of(targets) >= 0) & ~is_among(targets["query_id"], taken)
             targets = targets[is_new].reset_index(drop=True)
             taken = taken.append(pd.Index(targets["query_id"].unique()))
-            rule = self.runs.rule or level_rule(level, self.results, golden)
-            found = decidable(apply_rule(rule, self._hits, targets))[["hit", "target"]]
+            rule = self.runs.rule or rule_of(level, self.results, golden)
+            hit, target = matched_pairs(rule, self._hits, targets)
+            found = pd.DataFrame({"hit": hit, "target": target})
             pairs.append(found.assign(target=found["target"] + sum(map(len, listed))))
             listed.append(targets)
         named, met = pd.concat(listed, ignore_index=True), pd.concat(pairs, ignore_index=True)
@@ -163,10 +161,7 @@ class Lists:
 
 def _as_scored(results: Results, runs: Runs) -> Results:
     """Return the hits, whole lists, in the order in which they are scored."""
-    policies = runs.policies
-    if (policies.ties, policies.collapse) == ("file", "none"):
-        return results
-    return with_each_kept(results, lambda one: with_hits_kept(in_order(one, policies), policies))
+    return runs.policies.lists(results)
 
 
 def _texts(hits: pd.DataFrame, results: Results, texts: pd.DataFrame | None) -> pd.Series:

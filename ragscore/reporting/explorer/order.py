@@ -21,6 +21,7 @@ from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import MetricTable, TABLE
 from ragscore.scoring.primary import headline_of
 from ragscore.scoring.policies import Policies
+from ragscore.scoring.readings import Reading
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import chosen_columns
 
@@ -48,6 +49,11 @@ class Runs:
     rule: Rule | None = None
     scores_refusals: bool = False
     declared: MetricTable = TABLE
+
+    @property
+    def of_hits(self) -> Golden:
+        """The golden set that hits are judged by."""
+        return Reading(scores_refusals=self.scores_refusals).golden(self.golden)[1]
 
 
 def values_of(runs: Runs, ids: pd.Index) -> list[pd.DataFrame]:
