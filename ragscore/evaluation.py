@@ -6,7 +6,6 @@ what the functions behind them need, so that nothing is passed twice and nothing
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -36,7 +35,7 @@ from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.explain import explain
 from ragscore.scoring.intervals import BY_QUANTILES, clusters_text, query_clusters
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable
 from ragscore.scoring.own import with_own
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.primary import REFUSALS, primary_of
@@ -44,7 +43,7 @@ from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import Asked, scored
+from ragscore.scoring.score import Asked, asked_labels, scored
 from ragscore.scoring.stored import (
     averaged,
     deciding_of,
@@ -160,7 +159,14 @@ def evaluate(
         golden, labelled = golden if isinstance(golden, Golden) else load_golden(golden), []
         results = results if isinstance(results, Results) else load_results(results)
     return _evaluated(
-        results, golden, labelled, metrics, rule, profile, primary, policies_of(policies, fields, find_reading(profile).policies)
+        results,
+        golden,
+        labelled,
+        metrics,
+        rule,
+        profile,
+        primary,
+        policies_of(policies, fields, find_reading(profile).policies),
     )._against(baseline)
 
 
@@ -241,7 +247,8 @@ def compare(
     names = {item.name for item in fields(Policies)}
     given = policies_of(policies, {name: how.pop(name) for name in names & how.keys()})
     if primary is None and metrics is not None:
-        named = names_of(asked_for(metrics)[0], "metrics")
+        given_names = [metrics] if isinstance(metrics, (str, Metric, Label)) else metrics
+        named = [text for one in given_names for text in asked_labels(one)]
         primary = [one for one in named if one not in ("default", "all")] or None
     ev = evaluate_pair(baseline, candidate, golden, metrics, primary, given)
     return ev.compare(*ev.run_ids, **how)
@@ -1486,8 +1493,6 @@ class Evaluation(Display):
         k: int | None = None,
         hits: str = "any",
         *,
-        source_keys: str = "any",
-        metadata: str = "all",
         substrings: str = "any",
     ) -> RetrieverReport:
         """Judge every query of every retriever by the query's predicate.
@@ -1499,7 +1504,7 @@ class Evaluation(Display):
         hits
             "any": one hit that satisfies the predicate is enough. "all": besides, every hit within
             k must satisfy it.
-        source_keys, metadata, substrings
+        substrings
             As for `rs.match.by_predicate`.
 
         Returns
@@ -1919,7 +1924,9 @@ class Evaluation(Display):
             from ragscore.analysis.reported import aggregates
 
             told = aggregates(self.reported)["metric"]
-            others = {name for name in told if not (self.run_ids and (TABLE.find(name) is not None))}
+            others = {
+                name for name in told if not (self.run_ids and (TABLE.find(name) is not None))
+            }
         names = [name if name in others else self._named(name) for name in given]
         known = {*self.scores, *others}
         lacking = [name for name in dict.fromkeys(names) if name not in known]

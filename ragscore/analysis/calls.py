@@ -166,7 +166,9 @@ def calls(
     rows = Rows(replace(results, hits=hits[results.hits.columns]), golden, level, rule=rule)
     relevant, found = expected_targets(rows), found_targets(rows)
     places = hits[[*CELL, "rank", "call", "rank_in_call"]]
-    found = found.merge(places.astype({"run_id": "str", "query_id": "str"}), on=[*CELL, "rank"], how="left")
+    found = found.merge(
+        places.astype({"run_id": "str", "query_id": "str"}), on=[*CELL, "rank"], how="left"
+    )
     responses = results.responses[CELL].assign(n_calls=counts)
     own = relevant[["query_id", "target_id"]].drop_duplicates()
     known = found[[*CELL, "target_id", "call", "rank_in_call"]]

@@ -12,7 +12,7 @@ from ragscore.analysis.comparison.align import align
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_known, names_of
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.stats.moments import moments
 
 Config = dict[str, Any]

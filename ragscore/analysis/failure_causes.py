@@ -24,7 +24,7 @@ from ragscore.analysis.result_forms import FramesResult, shares_by_run
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.frames.errors import check_known, plural
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import metric_columns
 
 DEFAULT_K = 5
@@ -200,10 +200,7 @@ def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) ->
         own = "" if pd.isna(k) else f"hit@{k}"
         hit = own if own in rows else f"hit@{DEFAULT_K}"
     check_known(hit, metric_columns(rows), "hit", "column", "scores has")
-    if (
-        TABLE.describe(hit).kind != "binary"
-        and not rows[hit].dropna().isin([0, 1]).all()
-    ):
+    if TABLE.describe(hit).kind != "binary" and not rows[hit].dropna().isin([0, 1]).all():
         raise DataError(
             f"{hit} is not 0 or 1",
             field="hit",

@@ -15,8 +15,7 @@ from ragscore.analysis.operations import ALL_TYPES, errors, indexing
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.io.output import check_one_run, write_json
 from ragscore.scoring.harness import aggregate_rows, rows_by_run
-from ragscore.scoring.readings import k_of_runs
-from ragscore.scoring.readings import HARNESSES, Reading, find_reading
+from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.summary import NO_VALUE, slices
 
 NOT_HASHED = "eval_set_commit_hash"

@@ -30,9 +30,10 @@ from ragscore.scoring.intervals import (
     query_clusters,
     shared_only,
 )
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.primary import headline_of
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
+from ragscore.scoring.rows import Rows
 from ragscore.stats.multiple import ALPHA
 from ragscore.stats.verdicts import UNSURE
 
@@ -174,7 +175,7 @@ def leaderboard(
     primary: Sequence[str] | None = None,
     runs: list[str] | None = None,
     golden: Golden | None = None,
-    results: Results | None = None,
+    rows: Rows | None = None,
     reported: Results | None = None,
     cluster: str | None = "group",
     declared: MetricTable = TABLE,
@@ -204,8 +205,8 @@ def leaderboard(
         wanted = headline_of(told["metric"].unique().tolist())
     scored = wanted and [one for one in wanted if one in scores or one not in known]
     aligned = align(scores, scored if has_rows else [], with_rows, declared)
-    if results is not None:
-        judges = judges_by_criterion(results)
+    if rows is not None:
+        judges = judges_by_criterion(rows.results)
         parts = {name: {"judge_fingerprint": judges.get(name, {})} for name in aligned.run_ids}
         check_provenance(parts, aligned.metrics, True)  # warns of different judges
     if not (aligned.run_ids and aligned.metrics) and not len(told):
@@ -217,7 +218,7 @@ def leaderboard(
     groups = query_clusters(golden, aligned.query_ids, cluster)
     asked = tuple(one for one in aligned.metrics if primary is None or one in primary)
     level = level_of_all(aligned.only(asked), base, groups)
-    expected = expected_in(aligned, scores, golden, results).sum(axis=0)  # runs × metrics
+    expected = expected_in(aligned, scores, rows).sum(axis=0)  # runs × metrics
     parts, pairs = [told], [pd.DataFrame(columns=PAIRS)]
     for place, name in enumerate(aligned.metrics):
         rows, quality = _rows_of(aligned, name, groups)

@@ -26,8 +26,8 @@ from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.tables import Display, Table
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import CRITERIA
-from ragscore.scoring.targets import LEVELS, targets_at
 from ragscore.scoring.rules import rule_of
+from ragscore.scoring.targets import LEVELS, targets_at
 
 MAX_CHARS = 600  # of a text that is shown
 
@@ -208,7 +208,8 @@ def _level_name(query_id: str, level: Level, golden: Golden) -> str:
     finest = (
         name
         for name in LEVELS
-        if name in level.joinable and (targets_at(golden, name).targets["query_id"] == query_id).any()
+        if name in level.joinable
+        and (targets_at(golden, name).targets["query_id"] == query_id).any()
     )
     return next(finest, "doc")
 

@@ -19,7 +19,7 @@ from ragscore.frames.data import DataError, Golden, categorical, check_type
 from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.typing import Flags, Values
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.metrics import Metric, MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import wilson_interval
 from ragscore.stats.intervals import interval_from_moments

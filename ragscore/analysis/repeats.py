@@ -15,7 +15,7 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_known, name_list, names_of, nearest, warn
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats.intervals import interval_from_moments
 

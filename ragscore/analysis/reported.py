@@ -11,27 +11,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.repeats import average_names
 from ragscore.analysis.comparison.profile_report import COMPARISONS
+from ragscore.analysis.repeats import average_names
 from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Golden, Results, categorical, runs_without_hits
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
+from ragscore.scoring.harness import aggregate, round_half_away
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import (
+    CRITERIA,
     TABLE,
 )
-from ragscore.scoring.metrics import CRITERIA
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.metrics.declaration import spelling
 from ragscore.scoring.policies import Policies
-from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
-from ragscore.scoring.harness import aggregate, round_half_away
+from ragscore.scoring.primary import headline_of
 from ragscore.scoring.provenance import judge_fingerprint
-from ragscore.scoring.targets import LEVELS
+from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score
 from ragscore.scoring.stored import stored_values
 from ragscore.scoring.summary import STATISTICS, summarize
+from ragscore.scoring.targets import LEVELS
 
 REPORTED_NAMES = {
     "recall": "recall", "hit": "hit", "hits": "hit", "hit_rate": "hit", "success": "hit",
@@ -250,7 +250,11 @@ def check_reported(
     chosen = find_reading(profile) if profile else None
     with_rows, without = split_reported(results)
     of_format = rows["label"].notna() if "label" in rows else pd.Series(False, rows.index)
-    rows = rows.assign(label=_labels(rows, k_of_runs(results.runs, HARNESSES[chosen.name].default_k if chosen else 5), chosen))
+    rows = rows.assign(
+        label=_labels(
+            rows, k_of_runs(results.runs, HARNESSES[chosen.name].default_k if chosen else 5), chosen
+        )
+    )
     labels = rows["label"].dropna().unique().tolist()
     has_rows = bool(len(with_rows.runs))
     if labels and has_rows:
@@ -274,7 +278,9 @@ def check_reported(
         is_of_run = rows["query_id"].eq("") & rows["metric"].isin(means.index.unique("metric"))
         is_of_run &= rows["statistic"].eq("mean") | of_format  # n beside a mean is no aggregate
         recomputed = np.where(is_of_run, of_run.to_numpy("float64"), recomputed)
-        rounded = [round_half_away(value, HARNESSES[chosen.name].decimals) for value in stated.tolist()]
+        rounded = [
+            round_half_away(value, HARNESSES[chosen.name].decimals) for value in stated.tolist()
+        ]
         stated = np.where(is_of_run, rounded, stated)
     rows = rows.assign(recomputed=recomputed, difference=recomputed - stated)
     is_rank = rows["query_id"].ne("") & rows["metric"].eq(FIRST_RANK)
@@ -365,9 +371,7 @@ def _notes(rows: pd.DataFrame) -> pd.Series:
         for label in rows["label"].dropna().unique()
     }
     by_metric = {
-        metric: f"no cut-off given, as in {name}@5"
-        if f"{name}@k" in TABLE
-        else "no metric of ours"
+        metric: f"no cut-off given, as in {name}@5" if f"{name}@k" in TABLE else "no metric of ours"
         for metric in rows["metric"].unique()
         for name in [REPORTED_NAMES.get(metric, metric)]
     }

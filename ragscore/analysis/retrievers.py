@@ -17,8 +17,8 @@ from ragscore.frames.errors import plural, unsaid
 from ragscore.frames.escaping import markdown_code, markdown_line
 from ragscore.frames.tables import Table
 from ragscore.scoring.rules import by_predicate
-from ragscore.scoring.targets import RANKLESS, targets_at
 from ragscore.scoring.score import score
+from ragscore.scoring.targets import RANKLESS, targets_at
 
 KINDS = ("expected_empty", "must_not_contain", "positive", "other")
 PASSED, FAILED, NOT_ASKED = "✅", "❌", "?"

@@ -27,7 +27,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import check_choice, plural, warn
 from ragscore.frames.typing import Flags, Values
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.rows import response_of
 from ragscore.stats import wilson_interval
 

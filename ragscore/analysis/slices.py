@@ -29,7 +29,8 @@ from ragscore.scoring.intervals import (
     scales_of,
     shared_only,
 )
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import (
     Slicing,
     naturally,
@@ -58,13 +59,14 @@ def slice_means(
     metrics: list[str] | str | None = None,
     *,
     runs: list[str] | None = None,
-    results: Results | None = None,
+    rows: Rows | None = None,
     cluster: str | None = "group",
     min_n: int = MIN_N,
     declared: MetricTable = TABLE,
 ) -> pd.DataFrame:
     """Return means by slice beside the rest of the run; see `Evaluation.slices`."""
     aligned, groups = _prepared(scores, golden, by, metrics, runs, cluster, declared)
+    results = None if rows is None else rows.results
     described = aligned.described()
     parts = []
     for run in aligned.run_ids:
@@ -77,7 +79,7 @@ def slice_means(
             scale = scales_of(described)
             parts_of = np.where(are_timed(described), np.nan, values / scale)
             delta, *ends, p = welch(parts_of, inside, groups=groups)
-            rows = pd.DataFrame(
+            table = pd.DataFrame(
                 {
                     "run_id": run, "metric": aligned.metrics, "n": n.astype(int), "mean": mean,
                     "low": low, "high": high, "n_rest": n_rest.astype(int), "mean_rest": mean_rest,
@@ -85,7 +87,7 @@ def slice_means(
                     "delta_high": ends[1] * scale, "p": p, "is_small": n < min_n,
                 }
             )  # fmt: skip
-            parts.append(rows.assign(**labels))
+            parts.append(table.assign(**labels))
     return pd.concat(parts, ignore_index=True)[["run_id", *slice_names(by), *MEANS]]
 
 
@@ -177,7 +179,7 @@ def compare_slices(
     if len(aligned.run_ids) < 2:
         text = f"{aligned.run_ids[0]!r} is both baseline and candidate"
         raise DataError(text, field="candidate", allowed="two different runs")
-    expected = expected_in(aligned, scores, golden)
+    expected = expected_in(aligned, scores)
     everything = np.ones(len(aligned.query_ids), dtype=bool)
 
     def deltas(inside: Flags) -> pd.DataFrame:
@@ -190,7 +192,10 @@ def compare_slices(
             is_small=table["n"] < min_n,
         )  # fmt: skip
 
-    parts = [deltas(inside).assign(**labels) for labels, inside in _members(aligned, golden, by, results, aligned.run_ids)]
+    parts = [
+        deltas(inside).assign(**labels)
+        for labels, inside in _members(aligned, golden, by, results, aligned.run_ids)
+    ]
     columns = slice_names(by)
     table = pd.concat(parts, ignore_index=True)[[*columns, *DELTAS]]
     return SliceComparison(

@@ -18,8 +18,8 @@ from ragscore.io.load import load_golden, load_results
 from ragscore.io.registry import format_names
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.policies import POLICIES, Policies
-from ragscore.scoring.readings import READINGS
 from ragscore.scoring.provenance import COMPONENTS
+from ragscore.scoring.readings import READINGS
 from ragscore.store.store import RunStore
 
 POLICY_HELP = {
@@ -28,14 +28,8 @@ POLICY_HELP = {
     "missing": "a golden query without a row: exclude, it is in no mean (default); zero, it scores"
     " 0",
     "collapse": "several hits of a document: none, every hit counts (default); doc, only the first",
-    "unknown": "hits that can't be judged, as only a cut text is stored: exclude, queries that hang"
-    " on them are in no mean (default); miss, they are misses",
     "ties": "the order of hits: "
     + "; ".join(f"{name}, {rule.goes_by}" for name, rule in TIES.items()),
-    "calls": "several searches for a query: union, all that they found, k of each (default); first,"
-    " last, one of them; each, their mean; best, each metric's best one",
-    "refusals": "what tells a refusal: stated, what a run states (default); phrases, also the words"
-    " of answers of which nothing is stated",
 }
 RUN_HELP = (
     "per_query.jsonl, another file of results, a folder, a pattern, a name in --store, or where it"
@@ -224,7 +218,7 @@ def flag(name: str) -> str:
 
 
 _VALUES = {name: "|".join(POLICIES.get(name, "N")) for name in POLICY_HELP}
-_VALUES |= {"match": "LEVEL", "refusals": "stated|phrases"}
+_VALUES |= {"match": "LEVEL"}
 # no default, to tell what was given
 _POLICIES = [
     option(flag(name), text, _VALUES[name], default=None) for name, text in POLICY_HELP.items()
@@ -327,7 +321,8 @@ def losses(texts: Sequence[str], field: str) -> dict[str, float]:
     """Return label -> value of options such as mrr@10=0.02."""
     found = named_values(texts, field, "a metric and a loss, such as mrr@10=0.02", float)
     return {
-        label if TABLE.is_own(label) else TABLE.parse(label).text: loss for label, loss in found.items()
+        label if TABLE.is_own(label) else TABLE.parse(label).text: loss
+        for label, loss in found.items()
     }
 
 

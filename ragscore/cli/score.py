@@ -23,9 +23,9 @@ from ragscore.cli.options import (
 )
 from ragscore.frames.data import records_of
 from ragscore.frames.render import shown_number
-from ragscore.scoring.metrics import MetricTable, TABLE
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.harness import aggregate
+from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.primary import headline_of
 from ragscore.scoring.summary import metric_columns
 
 
@@ -61,9 +61,7 @@ def score_command(args: argparse.Namespace) -> None:
     say(as_json(records_of(table)) if args.json else readable(table, args.by or [], ev.declared))
 
 
-def readable(
-    table: pd.DataFrame, by: Sequence[str], declared: MetricTable = TABLE
-) -> str:
+def readable(table: pd.DataFrame, by: Sequence[str], declared: MetricTable = TABLE) -> str:
     """Return the summary as text, times apart; metrics without any value are named below it."""
     measured = table[table["n"] > 0]
     kinds = measured["metric"].map(lambda name: declared.describe(name).kind)

@@ -15,11 +15,10 @@ from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.frames.errors import plural
 from ragscore.frames.ranking import tied
 from ragscore.frames.typing import Codes, Flags
-from ragscore.scoring.rows import response_of
 from ragscore.scoring.ids import COLUMN
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.rows import Rows
+from ragscore.scoring.rows import Rows, response_of
 from ragscore.scoring.rules import pairs_with_equal
 from ragscore.scoring.targets import targets_at
 
@@ -194,7 +193,7 @@ def _judged(results: Results, golden: Golden) -> pd.Series:
     rows = Rows(results, golden, chosen)
     judged = pd.Series(rows.score(TABLE.parse(f"judged@{JUDGED_K}")))
     return judged.groupby(rows.runs[rows.run]).mean().reindex(rows.runs)
-    
+
 
 def _n_cut(results: Results) -> np.ndarray:
     """Count the hits of each run whose text is cut."""

@@ -17,12 +17,12 @@ from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_cod
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import check_known
 from ragscore.golden.duplicates import SIMILARITY, near_duplicates
-from ragscore.scoring.rows import Rows, found_targets
 from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.metrics import Metric, MetricTable, TABLE
-from ragscore.scoring.targets import targets_at
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable
+from ragscore.scoring.rows import Rows, found_targets
 from ragscore.scoring.summary import metric_columns, summarize
+from ragscore.scoring.targets import targets_at
 from ragscore.stats import minimum_detectable, queries_needed
 from ragscore.stats.moments import design_effect, moments
 from ragscore.stats.paired import alike_units, paired_error

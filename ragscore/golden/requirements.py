@@ -11,7 +11,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import unsaid
 from ragscore.io.load import load_golden, load_results
-from ragscore.scoring.metrics import Metric, TABLE
+from ragscore.scoring.metrics import TABLE, Metric
 from ragscore.scoring.metrics.needs import Need
 from ragscore.scoring.targets import LEVELS, targets_at
 

@@ -37,7 +37,7 @@ from ragscore.judging.judges import (
     parse_claims,
     read_reply,
 )
-from ragscore.scoring.metrics.judged import FAILED, NOT_MEASURABLE, NO_CLAIMS
+from ragscore.scoring.metrics.judged import FAILED, NO_CLAIMS, NOT_MEASURABLE
 from ragscore.stats.similarity import cosine
 
 _TEXTS = ("item", "verdict", "reason", "item_text", "state")

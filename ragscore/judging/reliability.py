@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, records_of
-from ragscore.frames.errors import check_choice, warn
+from ragscore.frames.errors import excerpt, check_choice, warn
 from ragscore.frames.escaping import json_text
 from ragscore.frames.render import shown_interval
 from ragscore.frames.signatures import takes
@@ -24,14 +24,13 @@ from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
+from ragscore.scoring.metrics import (
+    CRITERIA,
+    TABLE,
+)
 from ragscore.scoring.metrics.judged import measured
 from ragscore.scoring.primary import limits_of
 from ragscore.scoring.refusals import response_rows
-from ragscore.scoring.metrics import (
-    TABLE,
-)
-from ragscore.scoring.metrics import CRITERIA
-from ragscore.scoring.rows import response_of
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
 POINTS_FROM = 3.0  # width from which a scale is one of points

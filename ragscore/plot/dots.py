@@ -29,7 +29,7 @@ from ragscore.plot.style import (
     run_styles,
     runs_text,
 )
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.primary import headline_of
 from ragscore.scoring.summary import (
     Slicing,

@@ -33,7 +33,7 @@ from ragscore.plot.style import (
     run_styles,
     runs_text,
 )
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import Slicing
 
 FEW = 10  # queries below which a slice says little

@@ -44,11 +44,11 @@ from ragscore.scoring.primary import headline_of
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import (
     Slicing,
+    metric_columns,
     slice_names,
     slice_texts,
     summarize,
 )
-from ragscore.scoring.summary import metric_columns
 from ragscore.store.store import RunStore
 
 EXPLORER = "Query by query"

@@ -7,7 +7,7 @@ import pandas as pd
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.leaderboard import Leaderboard
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import Section, by_verdict, each
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.primary import HEADLINE
 from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.primary import HEADLINE
 
 ELSEWHERE = "More pictures: cmp.plot(), cmp.plot.outcomes(), cmp.plot.ranks()."
 LISTED = 10  # changed queries in a table of the page: the explorer has all

@@ -35,9 +35,14 @@ def explain(rows: Rows | None, labels: Iterable[Label], scores: pd.DataFrame) ->
         values = held[label.text].to_numpy("float64")
         is_nan = np.isnan(values)
         if rows is None or place is None:
-            codes, reasons = np.where(is_nan, NOT_APPLICABLE, SCORED), np.where(is_nan, "no value", "")
+            codes, reasons = (
+                np.where(is_nan, NOT_APPLICABLE, SCORED),
+                np.where(is_nan, "no value", ""),
+            )
         else:
-            codes, reasons = (one[place] for one in states_of(rows, label, in_rows(rows, place, is_nan)))
+            codes, reasons = (
+                one[place] for one in states_of(rows, label, in_rows(rows, place, is_nan))
+            )
         part = {
             "run_id": held["run_id"].array, "query_id": held["query_id"].array,
             "metric": label.text, "value": values, "state": categorical(codes, STATES),

@@ -25,6 +25,7 @@ from ragscore.scoring.rows import Rows
 FRAMES = ("hits", "responses", "citations", "judgments")
 RESERVED = ("run_id", "query_id", "state", "level", "created_at", "system", "default", "all")
 KEYS = ["run_id", "query_id"]
+DECLARED = "declared"  # the field of run.json that holds metrics and columns of your own
 
 
 def metric(

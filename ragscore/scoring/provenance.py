@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.metrics.judged import FAILED
-from ragscore.scoring.rules import READS_TEXT, rule_name
+from ragscore.scoring.policies import Policies
+from ragscore.scoring.rules import READS_TEXT, Rule, rule_name
 from ragscore.scoring.score import Scored
 
 Parts = dict[str, Any]
@@ -52,16 +53,25 @@ SAME_TEMPERATURE = 0.001 + 1e-12  # temperatures up to this far apart are the sa
 
 def provenance_of(found: Scored, columns: Iterable[str]) -> dict[str, Parts]:
     """Return the provenance of each run of a scoring: a dict of `COMPONENTS`, as JSON holds it."""
-    results, golden, level = found.rows.results, found.rows.golden, found.level.name
+    rows, level = found.rows, found.level.name
+    measured = measured_by(
+        rows.golden, level, rows.rule, found.policies, found.reading.name, columns, found.table
+    )
+    return {run: measured | parts for run, parts in recorded_parts(rows.results, level).items()}
+
+
+def measured_by(
+    golden: Golden, level: str, rule: Rule | None, policies: Policies, profile: str,
+    columns: Iterable[str], table: MetricTable = TABLE,
+) -> Parts:  # fmt: skip
+    """Return the components that are the same for all runs of a scoring."""
     content = golden._once("digest", lambda: golden_digest(query_parts(golden)))
-    profile = {"profile": found.reading.name} if found.reading.name else {}
-    measured = {
+    return {
         "golden": f"{len(golden.queries)} queries, content {content}",
-        "rule": f"{level}: {rule_name(found.rows.rule, level)}",
-        "policies": asdict(found.policies) | profile,
-        "metric_versions": metric_versions(columns, found.table),
+        "rule": f"{level}: {rule_name(rule, level)}",
+        "policies": asdict(policies) | ({"profile": profile} if profile else {}),
+        "metric_versions": metric_versions(columns, table),
     }
-    return {run_id: measured | parts for run_id, parts in recorded_parts(results, level).items()}
 
 
 def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
@@ -135,7 +145,9 @@ def provenance_frame(
     return pd.DataFrame(rows, columns=["run_id", "component", "hash", "content"], dtype="str")
 
 
-def content_of(parts: Parts, component: str, columns: Iterable[str], table: MetricTable = TABLE) -> Any:
+def content_of(
+    parts: Parts, component: str, columns: Iterable[str], table: MetricTable = TABLE
+) -> Any:
     """Return the content of a component, as far as these metric columns depend on it."""
     content = parts.get(component)
     if not isinstance(content, dict):

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
+from ragscore.frames.codes import codes_of, is_among
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_inputs
 from ragscore.frames.errors import warn
 from ragscore.frames.schema import MADE_ID
@@ -15,7 +16,7 @@ from ragscore.frames.signatures import takes
 from ragscore.frames.typing import Values
 from ragscore.scoring.ids import best_reading, join_notes
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.metrics import DEFAULT_KS, TABLE, Label, Metric, MetricTable
+from ragscore.scoring.metrics import CRITERIA, DEFAULT_KS, TABLE, Label, Metric, MetricTable
 from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
@@ -24,7 +25,7 @@ from ragscore.scoring.rules import READS_TEXT, Rule, rule_name
 from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.turns import with_turns
 
-Asked = Sequence[str | Metric] | str | Metric | None
+Asked = Sequence[str | Metric | Label] | str | Metric | Label | None
 LABELS = "labels, such as 'mrr@10'"
 DEFAULT, ALL = "default", "all"  # in the place of labels: what the data supports; every metric
 STATE_DTYPE, LEVEL_DTYPE = pd.CategoricalDtype([*STATES]), pd.CategoricalDtype([*LEVELS])
@@ -58,18 +59,25 @@ class Scored:
     @property
     def settings(self) -> pd.DataFrame:
         """One row per run: what its values were made by."""
-        runs, golden = self.rows.results.runs, self.rows.golden
-        return pd.DataFrame({
-            "run_id": runs["run_id"].to_numpy(), "level": self.level.name,
-            "left_out": self.level.left_out,
-            "chunker_version_match": self.level.chunker_version_match,
-            "rule": rule_name(self.rows.rule, self.level.name),
-            "policies": json.dumps(asdict(self.policies), sort_keys=True),
-            "profile": pd.Series([self.reading.name or None] * len(runs), dtype="str"),
-            "golden_hash": golden.golden_hash,
-            "k": runs["k"].to_numpy() if "k" in runs else pd.NA,
-            "n_expected": len(golden.queries),
-        })  # fmt: skip
+        rows, rule = self.rows, self.rows.rule
+        return settings_of(
+            rows.results.runs, rows.golden, self.level, rule, self.reading, self.policies
+        )
+
+
+def settings_of(
+    runs: pd.DataFrame, golden: Golden, level: Level, rule: Rule | None, reading: Reading,
+    policies: Policies,
+) -> pd.DataFrame:  # fmt: skip
+    """Return one row per run: what its values were made by."""
+    return pd.DataFrame({
+        "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out,
+        "chunker_version_match": level.chunker_version_match, "rule": rule_name(rule, level.name),
+        "policies": json.dumps(asdict(policies), sort_keys=True),
+        "profile": pd.Series([reading.name or None] * len(runs), dtype="str"),
+        "golden_hash": golden.golden_hash,
+        "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(golden.queries),
+    })  # fmt: skip
 
 
 @takes(Policies)
@@ -142,13 +150,14 @@ def scored(
     """Return the scores, and all that is known of them; arguments as for `score`.
 
     Each query is scored by itself. So a run may be scored in parts, each with some of its queries
-    and the `level` of the whole run.
+    and the `level` of the whole run; notes are then on its hits alone.
     """
     reading = find_reading(profile)
     held = policies_of(policies, fields, reading.policies)
     golden, of_hits = (one._coded for one in reading.golden(golden))
     table = table_of(metrics)
     labels, lists = labels_of(results, golden, metrics, reading, table), held.lists(results)
+    is_part = level is not None
     level = level or choose_level(lists, of_hits, held.match)
     rows = Rows(lists, golden, level, of_hits, rule, reading)
     columns = {label.text: rows.score(label) for label in labels}
@@ -156,13 +165,17 @@ def scored(
     for label in labels:
         if label.metric.source:
             label.metric.refuse_outside(scores[label.text], label.text)
-    notes = tuple(_notes(rows, labels, held, metrics))
-    return Scored(scores, rows, tuple(labels), table, level, reading, held, notes)
+    notes = [*notes_on_hits(rows, labels)]
+    if not is_part:
+        notes += notes_on_queries(scores, golden, labels, level, reading, held, metrics)
+    return Scored(scores, rows, tuple(labels), table, level, reading, held, tuple(notes))
 
 
 def table_of(metrics: Asked) -> MetricTable:
     """Return our metrics and those of your own that were asked for."""
-    given = [metrics] if isinstance(metrics, Metric) or callable(metrics) else metrics or ()
+    given = (
+        [metrics] if isinstance(metrics, (Metric, Label)) or callable(metrics) else metrics or ()
+    )
     for one in given:
         if callable(one):
             raise DataError(
@@ -170,33 +183,41 @@ def table_of(metrics: Asked) -> MetricTable:
                 field="metrics",
                 allowed="a metric, which @rs.metric(name, formula) above a function makes of it",
             )
-    own = [one for one in given if isinstance(one, Metric)]
+    own = [
+        one.metric if isinstance(one, Label) else one for one in given if not isinstance(one, str)
+    ]
+    own = [one for one in own if one.source]
     return TABLE.with_metrics(own) if own else TABLE
+
+
+def asked_labels(one: str | Metric | Label) -> list[str]:
+    """Return the labels that one thing asked for stands for."""
+    if isinstance(one, Metric):
+        ks = DEFAULT_KS if one.name.endswith("@k") else (10,)
+        return [one.name.replace("@k", f"@{k}") for k in ks]
+    return [one.text if isinstance(one, Label) else one]
 
 
 def labels_of(
     results: Results, golden: Golden, metrics: Asked, reading: Reading, table: MetricTable = TABLE
 ) -> list[Label]:
     """Return the metrics asked for; by default those of the profile, or that the data supports."""
-    given = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics or [DEFAULT])
-    found: list[str] = []
+    given = [metrics] if isinstance(metrics, (str, Metric, Label)) else list(metrics or [DEFAULT])
+    found: list[str | Label] = []
     for one in given:
         if isinstance(one, Metric):
-            ks = DEFAULT_KS if one.name.endswith("@k") else (10,)
-            found += [one.name.replace("@k", f"@{k}") for k in ks]
+            found += asked_labels(one)
         elif one == DEFAULT and reading.name in HARNESSES:
-            found += HARNESSES[reading.name].labels(
-                dict.fromkeys(k for k in k_of_runs(results.runs, None).values() if k)
-            )
+            ks = dict.fromkeys(k for k in k_of_runs(results.runs, None).values() if k)
+            found += HARNESSES[reading.name].labels(ks)
         elif one == DEFAULT:
             found += default_labels(results, golden)
         elif one == ALL:
-            found += table.labels(
-                [*(name for name in table if table[name].default), *_judged(results)]
-            )
+            names = {name for name in table if table[name].default}
+            found += table.labels(names | judged_metrics(results.judgments))
         else:
             found.append(one)
-    labels = [table.parse(text) for text in found]
+    labels = [one if isinstance(one, Label) else table.parse(one) for one in found]
     for label in labels:
         if label.metric.compute is None:
             raise DataError(
@@ -207,15 +228,14 @@ def labels_of(
     return list({label.text: label for label in labels}.values())
 
 
-def _judged(results: Results) -> set[str]:
-    """Return the metrics that the judgments of these results measure."""
-    judged = results.judgments
-    if judged is None:
+def judged_metrics(judgments: pd.DataFrame | None) -> set[str]:
+    """Return the metrics that these judgments measure."""
+    if judgments is None:
         return set()
-    names = set(judged["criterion"]) - {"judge_refused"}
-    if "nuggets" in names:
+    names = set(judgments["criterion"].astype("str")) & {*CRITERIA} - {"judge_refused"}
+    if judgments["criterion"].eq("nuggets").any():
         names |= {one for one in TABLE if one.startswith("nugget_")}
-    has_failed = "state" in judged and judged["state"].eq(FAILED).any()
+    has_failed = "state" in judgments and judgments["state"].eq(FAILED).fillna(False).any()
     return names | ({FAILED} if has_failed else set())
 
 
@@ -246,7 +266,7 @@ def default_labels(results: Results, golden: Golden) -> list[str]:
         "cost_usd": _has(responses, "cost_usd"),
     }  # fmt: skip
     found = [name for names, is_there in kinds.items() if is_there for name in names.split()]
-    judged = _judged(results)
+    judged = judged_metrics(results.judgments)
     few = {name for name in judged if not name.startswith("nugget_")}
     few |= {"nugget_all", "nugget_vital"} & judged
     at = next(
@@ -290,9 +310,26 @@ def _with_policies(
     return pd.DataFrame(table, copy=False).set_axis(index)
 
 
-def _notes(rows: Rows, labels: list[Label], policies: Policies, asked: Asked) -> Iterator[str]:
-    """Say what a mean of these scores leaves out, or can't know."""
-    golden, level, hits = rows.golden, rows.level, rows.results.hits
+def notes_on_hits(rows: Rows, labels: Iterable[Label]) -> Iterator[str]:
+    """Say which hits can't be joined or judged."""
+    hits, level = rows.results.hits, rows.level
+    if any(one.is_ranking for one in labels) and len(rows.of_hits.targets) and rows.rule is None:
+        yield from join_notes(rows)
+    n_cut = int(hits["text_cut"].fillna(False).sum()) if "text_cut" in hits else 0
+    if n_cut and set(level.used) & set(READS_TEXT):
+        yield (
+            f"{n_cut} hits have cut text: an expected text is looked for in what is left of it, and"
+            " a snippet that isn't there leaves file and heading to decide"
+        )
+    if n := int((rows.row_of_hit < 0).sum()):
+        yield f"{n} hits belong to no response and don't count: responses lacks their query"
+
+
+def notes_on_queries(
+    scores: pd.DataFrame, golden: Golden, labels: Sequence[Label], level: Level, reading: Reading,
+    policies: Policies, asked: Asked = None,
+) -> Iterator[str]:  # fmt: skip
+    """Say what a mean of whole runs leaves out, or can't know."""
     is_ranked = any(label.is_ranking for label in labels)
     says_nothing = not len(golden.targets) and not len(golden.checks)
     says_nothing &= not golden.queries["answerable"].notna().any()
@@ -304,36 +341,32 @@ def _notes(rows: Rows, labels: list[Label], policies: Policies, asked: Asked) ->
     if level.warning and any(label.is_ranking and label.level is None for label in labels):
         yield level.warning
     if policies.missing == "exclude":
-        yield from _missing_notes(rows)
+        yield from _missing_notes(scores)
     if is_ranked and len(golden.targets):
-        yield from _judged_notes(rows)
-        yield from _gain_notes(rows, labels, asked)
-        if rows.rule is None:
-            yield from join_notes(rows)
-    n_cut = int(hits["text_cut"].fillna(False).sum()) if "text_cut" in hits else 0
-    if n_cut and set(level.used) & set(READS_TEXT):
-        yield (
-            f"{n_cut} hits have cut text: an expected text is looked for in what is left of it, and a"
-            " snippet that isn't there leaves file and heading to decide"
-        )
-    if n := int((rows.row_of_hit < 0).sum()):
-        yield f"{n} hits belong to no response and don't count: responses lacks their query"
+        yield from _judged_notes(golden, reading)
+        yield from _gain_notes(golden, reading, labels, asked)
 
 
-def _missing_notes(rows: Rows) -> Iterator[str]:
+def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
     """Say how many golden queries each run has no row for, and of which runs no query joins."""
-    run_ids, absent = rows.runs.astype("str").tolist(), rows.state == STATES.index("missing")
+    run, state = codes_of(scores["run_id"]), codes_of(scores["state"])
+    absent, extra = state == STATES.index("missing"), state == STATES.index("extra")
     if not absent.any():
         return
-    n_missing, n_asked = (np.bincount(rows.run[flags], minlength=len(run_ids)) for flags in (
-        absent, rows.state < 2))  # fmt: skip
-    for run in np.flatnonzero((n_asked == 0) & (n_missing > 0)):
-        of_run = rows.run == run
-        ids, wanted = (pd.Series(rows.query_ids[of_run & flags].unique(), dtype="str")
-                       for flags in (rows.state == STATES.index("extra"), absent))  # fmt: skip
+    run_ids = scores["run_id"].cat.categories.astype("str").tolist()
+    n_missing, n_asked = (
+        np.bincount(run[flags], minlength=len(run_ids)) for flags in (absent, ~absent & ~extra)
+    )
+    for at in np.flatnonzero((n_asked == 0) & (n_missing > 0)).tolist():
+        ids, wanted = (
+            pd.Series(scores.index[(run == at) & flags].unique(), dtype="str")
+            for flags in (extra, absent)
+        )
         if len(ids):
-            yield _unjoined(run_ids[run], ids, wanted)
-    listed = ", ".join(f"{run_ids[run]}: {n_missing[run]}" for run in np.flatnonzero(n_missing))
+            yield _unjoined(run_ids[at], ids, wanted)
+    listed = ", ".join(
+        f"{run_ids[at]}: {n_missing[at]}" for at in np.flatnonzero(n_missing).tolist()
+    )
     yield (
         f"golden queries without a row are left out of the means ({listed}), as never asked: runs"
         " that list hits alone, such as TREC's, don't tell these from queries without any hit;"
@@ -356,10 +389,11 @@ def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
     return text
 
 
-def _judged_notes(rows: Rows) -> Iterator[str]:
+def _judged_notes(golden: Golden, reading: Reading) -> Iterator[str]:
     """Say how many queries are judged and have no relevant target."""
-    targets = rows.of_hits.targets
-    if rows.reading.empty or not (targets["grade"] < 1).any():
+    targets = golden.targets
+    targets = targets[~is_among(targets["query_id"], golden.refusals)]
+    if reading.empty or not (targets["grade"] < 1).any():
         return
     best = targets.groupby("query_id", observed=True)["grade"].max()
     if n := int((best < 1).sum()):
@@ -369,12 +403,14 @@ def _judged_notes(rows: Rows) -> Iterator[str]:
         )
 
 
-def _gain_notes(rows: Rows, labels: list[Label], asked: Asked) -> Iterator[str]:
+def _gain_notes(
+    golden: Golden, reading: Reading, labels: Sequence[Label], asked: Asked
+) -> Iterator[str]:
     """Say which nDCG was asked for by name, where another tool's is another number."""
-    targets, names = rows.of_hits.targets, {label.name for label in labels}
+    targets, names = golden.targets, {label.name for label in labels}
     given = [asked] if isinstance(asked, (str, Metric)) else asked or ()
     texts = [one for one in given if isinstance(one, str)]
-    own = HARNESSES[rows.reading.name].labels() if rows.reading.name in HARNESSES else []
+    own = HARNESSES[reading.name].labels() if reading.name in HARNESSES else []
     knows = "ndcg_linear" in names or any(
         one in (DEFAULT, ALL) or "dcg=" in one for one in texts
     ) or any(one.startswith("ndcg@") for one in own)  # fmt: skip

@@ -17,11 +17,11 @@ from typing import Any
 from ragscore.frames.errors import DataError
 from ragscore.io.file_content import is_too_long
 from ragscore.io.source import describe
-from ragscore.scoring.metrics import DECLARED, MetricTable
+from ragscore.scoring.own import DECLARED, from_plain
 from ragscore.scoring.policies import policies_of
 from ragscore.scoring.readings import find_reading
-from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.summary import STATISTICS
+from ragscore.scoring.targets import LEVELS
 from ragscore.store.places import Place
 
 FILE_NAME = re.compile(r"[a-z_]+-[0-9a-f]{12}\.(parquet|json)")
@@ -110,7 +110,7 @@ POLICIES = One(
 PROFILE = One("the name of a profile, or null", lambda value: _passes(find_reading, value))
 DECLARATIONS = One(
     "direction and range of columns by name, as ev.with_columns takes them",
-    lambda value: _passes(MetricTable.from_plain, value),
+    lambda value: _passes(from_plain, value),
 )
 FILES = Fields({
     "files": Each(Fields({
@@ -143,7 +143,6 @@ SCORING = Fields(
         "golden_hash": TEXT,
         "rule": TEXT,
         "n_expected?": COUNT,
-        "n_undecidable?": COUNT,
         "left_out?": _or_null(TEXT),
         "chunker_version_match?": _or_null(TEXT),
         "match": TEXT,

@@ -16,15 +16,9 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among, is_present
 from ragscore.frames.data import Results, empty, from_records, narrowed
-from ragscore.scoring.citations import citation_levels, cited_passages, levels_with_targets
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.policies import with_hits_kept
-from ragscore.scoring.targets import LEVELS
-from ragscore.scoring.rows import response_of
-from ragscore.scoring.score import keeps_refusals
 from ragscore.store.part_scoring import Batch, ScoringJob, read_batch, run_each
-from ragscore.store.parts import READ, Part, head_of, statistics_of
-from ragscore.store.runs import StoredRun
+from ragscore.store.parts import Part, head_of, statistics_of
 
 # A run of at most so many responses is read whole: its first ones alone would save nothing.
 SMALL_RUN = 512
@@ -39,13 +33,10 @@ class LevelEvidence:
     ----------
     results
         A sample of the hits, from which the level follows as from all of them.
-    citation_levels
-        The levels at which citations can be compared; None without any citation.
     """
 
     number: int
     results: Results
-    citation_levels: set[str] | None
 
 
 def find_level(groups: list[list[Batch]], job: ScoringJob, client: Any) -> ScoringJob:
@@ -53,7 +44,7 @@ def find_level(groups: list[list[Batch]], job: ScoringJob, client: Any) -> Scori
     # Small runs are told together: what is made of each batch takes longer than to look at it.
     from_files = _from_file_statistics([part for group in groups for part in group[0]], job)
     if from_files is not None:
-        return _with_level([LevelEvidence(0, from_files, None)], job)
+        return _with_level([LevelEvidence(0, from_files)], job)
     with closing(run_each(find_evidence, groups, job, client)) as evidence:
         return _with_level(evidence, job)
 
@@ -65,9 +56,8 @@ def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvid
     """
     from_files = _from_file_statistics(list(group[0]), job)
     if from_files is not None:
-        return LevelEvidence(number, from_files, None)
+        return LevelEvidence(number, from_files)
     runs, expected = [part.run for part in group[0]], _expected_chunks(job)
-    has_citations = _has_citations(runs, job)
     # The first responses of a large run mostly hold all that its other parts could show.
     is_small = len(runs) > 1 or group[-1][0].last <= SMALL_RUN
     batches = group if is_small else [(head_of(group[0][0]),), *group]
@@ -77,22 +67,13 @@ def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvid
         statistics = group[0][0].hit_columns
         missing = {name for name in columns if statistics.get(name, False) is not False}
         missing -= set(job.without)
-    missing_levels = (
-        set(levels_with_targets(job.golden, set(LEVELS))) if has_citations else set[str]()
-    )
-    kinds = [
-        kind for kind in READ
-        if kind != "calls" and (has_citations or kind not in ("citations", "judgments", "matches"))
-    ]  # fmt: skip
+    kinds = ("hits", "hit_meta", "chunks")
     samples: list[Results] = []
-    cited_at: set[str] | None = None
     for batch in batches:
-        results, _ = read_batch(batch, job, tuple(kinds))
-        samples.append(_sample_hits(with_hits_kept(results, job.policies), expected))
+        results, _ = read_batch(batch, job, kinds)
+        samples.append(_sample_hits(job.policies.lists(results), expected))
         missing -= _settled_columns(samples[-1], expected)
-        if has_citations and (levels := _citation_levels(results)) is not None:
-            cited_at = levels | (cited_at or set())
-        if not missing and not missing_levels - (cited_at or set()):
+        if not missing:
             break
     hits = pd.concat([sample.hits for sample in samples], ignore_index=True)
     hits = hits.assign(rank=np.arange(1, len(hits) + 1, dtype=np.int32))
@@ -104,7 +85,7 @@ def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvid
         chunks=chunks[0] if chunks else None,
         hit_meta=meta[0] if meta else None,
     )
-    return LevelEvidence(number, joined, cited_at)
+    return LevelEvidence(number, joined)
 
 
 def _expected_chunks(job: ScoringJob) -> pd.Series:
@@ -112,13 +93,6 @@ def _expected_chunks(job: ScoringJob) -> pd.Series:
     if "chunk_id" not in targets:
         return pd.Series(dtype="str")
     return targets.loc[targets["level"] == "chunk", "chunk_id"]
-
-
-def _has_citations(runs: list[StoredRun], job: ScoringJob) -> bool:
-    """Tell if citations may have to be compared."""
-    return any(not label.is_ranking for label in job.labels) and any(
-        "citations" in run.entries for run in runs
-    )
 
 
 def _with_level(evidence: Iterable[LevelEvidence], job: ScoringJob) -> ScoringJob:
@@ -129,11 +103,8 @@ def _with_level(evidence: Iterable[LevelEvidence], job: ScoringJob) -> ScoringJo
         if len(ordered) == 1
         else Results.concat([one.results for one in ordered])
     )
-    level = choose_level(results, job.golden, job.policies.match, keeps_refusals(job.profile))
-    cited_at = [one.citation_levels for one in ordered if one.citation_levels is not None]
-    comparable = set[str]().union(*cited_at) if cited_at else set(LEVELS)
-    cited = tuple(levels_with_targets(job.golden, comparable))
-    return replace(job, level=replace(level, citation_levels=cited))
+    of_hits = job.reading.golden(job.golden)[1]
+    return replace(job, level=choose_level(results, of_hits._coded, job.policies.match))
 
 
 def _from_file_statistics(parts: list[Part], job: ScoringJob) -> Results | None:
@@ -142,8 +113,7 @@ def _from_file_statistics(parts: list[Part], job: ScoringJob) -> Results | None:
     `parts` are the first of each run. None where statistics don't suffice: they may be missing,
     and they tell no ids, nor which hits remain when hits are collapsed.
     """
-    has_citations = _has_citations([part.run for part in parts], job)
-    if job.policies.collapse != "none" or has_citations or len(_expected_chunks(job)):
+    if job.policies.collapse != "none" or len(_expected_chunks(job)):
         return None
     hits, meta = [], []
     for part in parts:
@@ -204,7 +174,7 @@ def _sample_hits(results: Results, expected: pd.Series) -> Results:
         hits=sample,
         chunks=chunks,
         hit_meta=meta.head(1) if meta is not None and len(meta) else None,
-        **dict.fromkeys(("judgments", "reported", "matches", "calls", "documents")),
+        **dict.fromkeys(("judgments", "reported", "calls", "documents")),
     )
 
 
@@ -220,16 +190,3 @@ def _settled_columns(sample: Results, expected: pd.Series) -> set[str]:
     if "chunker_version" in runs and runs["chunker_version"].notna().all():
         settled.add("chunker_version")
     return settled
-
-
-def _citation_levels(results: Results) -> set[str] | None:
-    """Return the levels at which citations can be compared; None without any citation."""
-    responses = results.responses.reset_index(drop=True)
-    citations = results.citations.reset_index(drop=True)
-    place = response_of(citations, responses)
-    has_response = place >= 0
-    if not has_response.any():
-        return None
-    own = citations[has_response].reset_index(drop=True)
-    hits = response_of(results.hits, responses)
-    return citation_levels(cited_passages(results, own, place[has_response], hits))

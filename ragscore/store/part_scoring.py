@@ -6,8 +6,8 @@ all parts, above all the match level, is fixed before (`level_search`).
 In: batches of parts and a `ScoringJob`. Out: the frame of `rs.score`.
 """
 
+import re
 import warnings
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
@@ -21,31 +21,21 @@ import pyarrow as pa
 
 from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import Golden, Results, categorical, narrowed, rows_where
-from ragscore.frames.errors import packages_of
-from ragscore.scoring.rules import READS_TEXT
-from ragscore.scoring.id_overlap import JoinEvidence, add_up
+from ragscore.frames.errors import packages_of, warn
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import Label
-from ragscore.scoring.rows import STATES
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import Reading
+from ragscore.scoring.rows import STATES
+from ragscore.scoring.rules import READS_TEXT, Rule
+from ragscore.scoring.score import Scored, scored
 from ragscore.scoring.targets import LEVELS
-from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import (
-    Notes,
-    Scored,
-    expected_by,
-    scores_at,
-    warn_of_hits,
-)
 from ragscore.store.parts import (
-    CODED,
     PART_HITS,
     PART_HITS_WITH_TEXT,
     READ,
     Part,
     read_part,
-    statistics_of,
 )
 from ragscore.store.tables import read_runs
 
@@ -62,34 +52,24 @@ Batch = tuple[Part, ...]  # a part of one run, or several small runs, each whole
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """Everything that all parts are scored by.
-
-    The golden set has its refusals as the profile reads them.
-    """
+    """Everything that all parts are scored by."""
 
     golden: Golden
     labels: list[Label]
     rule: Rule | None
-    profile: Reading | None
+    reading: Reading
     policies: Policies
     level: Level | None = None
 
     @cached_property
     def without(self) -> tuple[str, ...]:
         """Columns of hits that nothing reads; text is most of what a hit weighs."""
-        if self.rule is not None:
+        if self.has_own_code:
             return ()
         text = () if reads_text(self.golden, self.rule) else ("text",)
         score = ("score",) if self.policies.ties == "file" else ()
         dropped = (*score, "score_lexical", "score_vector", "score_kind", *text)
-        own = {read.removeprefix("hits.") for read in self.reads}
-        kept = [f"+{name}" for name in sorted(own) if name.startswith("x_")]
-        return ("x_*", *kept, *(name for name in dropped if name not in own))
-
-    @cached_property
-    def reads(self) -> frozenset[str]:
-        """Columns that metrics of your own read, such as "hits.x_tokens"."""
-        return frozenset(read for label in self.labels for read in label.metric.reads)
+        return ("x_*", *dropped)
 
     @property
     def has_own_code(self) -> bool:
@@ -109,9 +89,9 @@ class ScoringJob:
     def scores_of(self, results: Results, golden: Golden) -> Scored:
         """Score these results; `golden` holds all or some of the job's queries."""
         assert self.level is not None
-        return scores_at(
-            results, golden, self.labels, self.level, self.rule, self.profile, self.policies,
-            self.golden,
+        return scored(
+            results, golden, self.labels, rule=self.rule, profile=self.reading,
+            policies=self.policies, level=self.level,
         )  # fmt: skip
 
     def golden_of(self, has_query: npt.NDArray[np.bool_]) -> Golden:
@@ -155,9 +135,7 @@ class BatchScores:
     state: npt.NDArray[np.int8]
     level: npt.NDArray[np.int8]
     values: npt.NDArray[np.float64]  # metrics by rows
-    counts: pd.DataFrame  # for `warn_of_no_value`
-    notes: Notes
-    evidence: JoinEvidence
+    notes: tuple[str, ...]
 
     def __sizeof__(self) -> int:
         # Dask asks: a worker must know what the scores it holds weigh.
@@ -189,28 +167,20 @@ def read_batch(
 ) -> tuple[Results, npt.NDArray[np.bool_]]:
     """Return the results of a batch, and which golden queries it is about."""
     query_ids = job.golden.queries["query_id"]
-    # Stored matches stand in for texts that were cut: where none is read, none is needed.
-    kinds = tuple(kind for kind in kinds if not (kind == "matches" and job.joins_ids))
     if len(batch) > 1:
         about = pd.concat([part.about for part in batch])
         results = read_runs([part.run for part in batch], about, kinds, job.without)
         return results, np.ones(len(query_ids), dtype=bool)
     coded_ids = job.joins_ids and "citations" not in batch[0].run.entries
-    coded_ids = coded_ids and job.reads.isdisjoint(f"hits.{name}" for name in CODED)
     results, queries = read_part(batch[0], job.without, kinds, coded_ids=coded_ids)
-    for read in job.reads:  # what the whole run never records no part of it has a column of
-        kind, _, name = read.partition(".")
-        frame = getattr(results, kind)
-        if frame is not None and statistics_of(batch[0].run, kind).get(name) is False:
-            results = replace(results, **{kind: frame.drop(columns=name, errors="ignore")})
     return results, queries.hold(query_ids)
 
 
 def score_batch(batch: Batch, number: int, job: ScoringJob) -> BatchScores:
     """Score one batch; runs on a worker."""
     results, has_query = read_batch(batch, job)
-    scored = job.scores_of(results, job.golden_of(has_query))
-    scores = scored.scores
+    found = job.scores_of(results, job.golden_of(has_query))
+    scores = found.scores
     values = [scores[label.text].to_numpy() for label in job.labels]
     n_golden = len(batch) * int(has_query.sum())
     return BatchScores(
@@ -221,9 +191,7 @@ def score_batch(batch: Batch, number: int, job: ScoringJob) -> BatchScores:
         state=codes_of(scores["state"]).astype(np.int8),
         level=codes_of(scores["level"]).astype(np.int8),
         values=np.array(values).reshape(len(job.labels), len(scores)),
-        counts=scored.valued(),
-        notes=scored.notes,
-        evidence=scored.evidence(expected_by(job.golden, job.profile)),
+        notes=found.notes,
     )
 
 
@@ -290,11 +258,8 @@ def _in_task(function: Callable[..., Any], item: Any, number: int, shared: JobOn
 
 def assemble(
     batches: list[Batch], results: Iterable[BatchScores], job: ScoringJob, run_ids: list[str]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the frame of `rs.score`, and what `warn_of_no_value` needs, of all batches.
-
-    Warns of what the batches noted, their numbers added up.
-    """
+) -> pd.DataFrame:
+    """Return the frame of `rs.score` of all batches; warn once of what they noted."""
     query_ids = job.golden.queries["query_id"]
     n, place = len(query_ids), {run_id: number for number, run_id in enumerate(run_ids)}
     # Written to as batches come: the values of all and their copy would not fit in memory. What
@@ -302,9 +267,7 @@ def assemble(
     values = np.empty((len(job.labels), len(run_ids) * n))
     state, level = (np.full(len(run_ids) * n, -1, dtype=np.int8) for _ in range(2))
     extras: dict[int, tuple[npt.NDArray[np.int64], BatchScores]] = {}
-    counts: list[pd.DataFrame] = []
-    notes: Counter[tuple[str, str]] = Counter()
-    evidence: list[JoinEvidence] = []
+    notes: dict[str, str] = {}
     for one in results:
         runs = np.array([place[part.run.run_id] for part in batches[one.number]])
         rows = _as_slice(np.add.outer(runs * n, one.query).ravel())
@@ -319,9 +282,8 @@ def assemble(
                 level=one.level[n_golden:],
             )
             extras[one.number] = runs[one.extra_run], rest
-        counts.append(one.counts)
-        notes.update(one.notes)
-        evidence.append(one.evidence)
+        for note in one.notes:  # parts of a run differ in numbers only
+            notes.setdefault(re.split(r"\(level|[0-9]+ of |have cut", note)[0], note)
     values[:, np.flatnonzero(state < 0)] = np.nan
     more = [extras[number] for number in sorted(extras)]
     run = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
@@ -339,13 +301,9 @@ def assemble(
         )
     ids = [*[query_ids] * len(run_ids), *(pd.Series(one.extra, dtype="str") for _, one in more)]
     index = pd.Index(pd.concat(ids, ignore_index=True), name="query_id")
-    if evidence:
-        expected = expected_by(job.golden, job.profile)
-        warn_of_hits(add_up(evidence, expected), expected, notes)
-    return (
-        pd.DataFrame(columns, copy=False).set_axis(index, axis=0),
-        pd.concat(counts).groupby(level=0, sort=False).sum(),
-    )
+    for note in notes.values():
+        warn(note)
+    return pd.DataFrame(columns, copy=False).set_axis(index, axis=0)
 
 
 def _as_slice(rows: npt.NDArray[np.int64]) -> slice | npt.NDArray[np.int64]:

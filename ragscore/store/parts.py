@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from ragscore.frames.codes import arrow_texts, is_among
 from ragscore.frames.data import Results, categorical, conform, empty, narrowed
 from ragscore.io.parquet_file import reading_parquet
-from ragscore.scoring.judgments import judged_metrics
+from ragscore.scoring.score import judged_metrics
 from ragscore.store.checked import AGAIN, StoredFile
 from ragscore.store.parquet import (
     RESPONSES_KEY,
@@ -38,7 +38,7 @@ PART_HITS = 2**21
 # Fewer where texts are read: they are most of what a hit weighs.
 PART_HITS_WITH_TEXT = 2**19
 # The tables that scoring looks at, beside responses.
-READ = ("hits", "citations", "hit_meta", "judgments", "chunks", "matches", "calls")
+READ = ("hits", "citations", "hit_meta", "judgments", "chunks", "calls")
 HEAD = 64  # responses that mostly tell what columns of a run hold
 CODED = ("query_id", "doc_id", "chunk_id")  # ids of hits that stay codes where only joins read them
 BATCH_ROWS = 2**13  # rows read at a time, few enough for texts of any length

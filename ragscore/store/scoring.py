@@ -1,57 +1,42 @@
-"""Make what a store keeps of a scoring: scores, the matches behind them, and what measured them.
+"""Make what a store keeps of a scoring: scores, means, and what measured them.
 
 In: results in memory, or a run whose tables are written, and a `ScoringRequest`. Out: for each run
 what `tables.write_scores` writes. Results in memory are one part, whatever runs they hold.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, conform, empty, golden_part
+from ragscore.frames.data import DataError, Golden, Results, empty
+from ragscore.frames.errors import warn
 from ragscore.frames.golden_versions import query_parts
-from ragscore.scoring.grading import (
-    count_undecidable,
-    level_rule,
-    level_rule_name,
-    matches_to_store,
-)
-from ragscore.scoring.rules import rule_name
-from ragscore.scoring.level import choose_level
-from ragscore.scoring.metrics import DECLARED, MetricTable, TABLE
-from ragscore.scoring.score import DEFAULT
-from ragscore.scoring.policies import (
-    Policies,
-    as_recorded,
-    policies_of,
-    read_refusals,
-    resolve_policies,
-    with_hits_kept,
-)
+from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.own import DECLARED, to_plain
+from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.provenance import measured_by, metric_versions, recorded_parts
 from ragscore.scoring.readings import Reading, find_reading
-from ragscore.scoring.provenance import fields_of, metric_versions, provenance_parts
-from ragscore.scoring.targets import LEVELS
-from ragscore.scoring.rules import Rule
+from ragscore.scoring.rows import Rows
+from ragscore.scoring.rules import Rule, rule_name
 from ragscore.scoring.score import (
-    expected_by,
-    keeps_refusals,
+    ALL,
+    DEFAULT,
+    Asked,
     labels_of,
+    notes_on_hits,
+    notes_on_queries,
     settings_of,
-    warn_of_choices,
-    warn_of_gaps,
-    warn_of_hits,
+    table_of,
 )
 from ragscore.scoring.summary import metric_columns, summarize, with_saved
 from ragscore.store.level_search import find_level
 from ragscore.store.parquet import read_each
 from ragscore.store.part_scoring import (
-    Batch,
     ScoringJob,
     assemble,
     batches_of,
@@ -59,9 +44,9 @@ from ragscore.store.part_scoring import (
     run_each,
     score_batch,
 )
-from ragscore.store.parts import judged_metrics_of, parts_of, read_part, statistics_of
+from ragscore.store.parts import judged_metrics_of, parts_of
 from ragscore.store.runs import StoredRun
-from ragscore.store.tables import rows_of_run
+from ragscore.store.tables import read_runs, rows_of_run
 
 PROFILE = "profile"
 
@@ -88,86 +73,78 @@ class ScoringRequest:
         return reads_text(self.golden, self.rule)
 
     @property
-    def profile(self) -> Reading | None:
-        """The profile, if one is named."""
+    def reading(self) -> Reading:
+        """The reading of the profile that is named, else ours."""
         return find_reading(self.choices.get(PROFILE))
 
     @property
     def policies(self) -> Policies:
         """Every policy, as the profile leaves them."""
         given = {name: value for name, value in self.choices.items() if name != PROFILE}
-        return resolve_policies(self.profile, policies_of(None, given))
+        return policies_of(None, given, self.reading.policies)
 
     def job_for(self, results: Results) -> ScoringJob:
         """The job that scores these runs, before its match level is known."""
-        profile = self.profile
-        labels = labels_of(results, None, profile)
-        golden = read_refusals(self.golden, profile)
-        return ScoringJob(golden, labels, self.rule, profile, self.policies)
+        labels = labels_of(results, self.golden, [ALL], self.reading)
+        return ScoringJob(self.golden, labels, self.rule, self.reading, self.policies)
 
 
 @dataclass(frozen=True)
-class PartFacts:
-    """Facts to store of one part, beside its scores.
+class StoredScores:
+    """The frame of `rs.score` of stored runs, and what it was made by."""
 
-    Attributes
-    ----------
-    matches
-        None where a rule of your own would need text that was cut before.
-    n_undecidable, fields
-        Hits that can't be judged on cut text, and which fields are recorded, by run.
-    """
-
-    matches: pd.DataFrame | None
-    n_undecidable: pd.Series
-    fields: pd.DataFrame
+    scores: pd.DataFrame
+    settings: pd.DataFrame
+    table: MetricTable
 
 
 def score_stored_runs(
     runs: list[StoredRun],
     about: pd.DataFrame,
     golden: Golden,
-    metrics: list[str] | str | None,
+    metrics: Asked,
     rule: Rule | None,
-    profile: Reading | None,
+    reading: Reading,
     policies: Policies,
     *,
     client: Any,
     part_hits: int | None,
-    declared: MetricTable = TABLE,
-) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
-    """Return the frame of `rs.score` of stored runs, and what tells their settings.
-
-    The latter hashes the golden set, which scoring alone doesn't need. `about` holds their rows of
-    the runs frame.
-    """
+) -> StoredScores:
+    """Score stored runs part by part. `about` holds their rows of the runs frame."""
+    judged = pd.DataFrame({"criterion": sorted(set().union(*map(judged_metrics_of, runs)))})
     known = Results(runs=about, responses=empty("responses"))
-    are_default = profile is None and (not metrics or DEFAULT in metrics)
-    judged = set().union(*map(judged_metrics_of, runs)) if are_default else None
-    labels = labels_of(known, metrics, profile, judged, declared)
-    resolved = resolve_policies(profile, policies)
-    job = ScoringJob(read_refusals(golden, profile), labels, rule, profile, resolved)
-    job, _, scores, counts = _score_parts(runs, about, job, part_hits or job.part_hits, client)
-    level, primary = job.level, [shown_primary(run) for run in runs]
-    assert level is not None
-    warn_of_choices(known, golden, metrics, labels, profile, resolved)
-    warn_of_gaps(scores, counts, job.golden, labels, level, resolved)
+    asked = [metrics] if isinstance(metrics, str) or not isinstance(metrics, Sequence) else metrics
+    if not metrics or DEFAULT in asked:
+        # what the data supports is known of whole runs alone: the first one stands for all
+        first = read_runs(runs[:1], about.iloc[:1])
+        asked = [*(one for one in asked if one is not None and one != DEFAULT),
+                 *labels_of(first, golden, [DEFAULT], reading)]  # fmt: skip
+    elif ALL in asked:
+        asked = [*asked, *(name for name in judged["criterion"] if name in TABLE)]
+    table = table_of(metrics)
+    labels = labels_of(known, golden, asked, reading, table)
+    job = ScoringJob(golden, labels, rule, reading, policies)
+    job, scores = _score_parts(runs, about, job, part_hits or job.part_hits, client)
+    assert job.level is not None
+    _warn(scores, job, metrics)
+    settings = settings_of(about, golden, job.level, rule, reading, policies)
+    primary = [shown_primary(run) for run in runs]
+    return StoredScores(scores, settings.assign(primary=primary), table)
 
-    def settings() -> pd.DataFrame:
-        return settings_of(about, golden, level, rule, profile, resolved).assign(primary=primary)
 
-    return scores, settings
+def _warn(scores: pd.DataFrame, job: ScoringJob, asked: Asked = None) -> None:
+    """Warn of what means of whole runs leave out."""
+    assert job.level is not None
+    for note in notes_on_queries(
+        scores, job.golden, job.labels, job.level, job.reading, job.policies, asked
+    ):
+        warn(note)
 
 
 def _score_parts(
     runs: list[StoredRun], about: pd.DataFrame, job: ScoringJob, part_hits: int, client: Any
-) -> tuple[ScoringJob, list[Batch], pd.DataFrame, pd.DataFrame]:
-    """Score runs part by part.
-
-    Returns
-    -------
-    The job with its match level, the batches, the scores, and what `warn_of_no_value` needs.
-    """
+) -> tuple[ScoringJob, pd.DataFrame]:
+    """Score runs part by part; return the job with its match level, and the scores."""
     parts = read_each(
         lambda at: parts_of(runs[at], about.iloc[at : at + 1], part_hits), range(len(runs))
     )
@@ -176,25 +153,23 @@ def _score_parts(
     batches = [batch for group in groups for batch in group]
     run_ids = [run.run_id for run in runs]
     with closing(run_each(score_batch, batches, job, client)) as scored:
-        scores, counts = assemble(batches, scored, job, run_ids)
-    return job, batches, scores, counts
+        return job, assemble(batches, scored, job, run_ids)
 
 
 def score_results(results: Results, request: ScoringRequest) -> dict[str, dict[str, Any]]:
     """Score runs in memory, at one match level for all. Return what a store keeps of each run.
 
-    Its `scores`, their `summary`, the `matches` behind them, the `scoring` that made them, with its
-    provenance, and the hashes of `golden`.
+    Its `scores`, their `summary`, the `scoring` that made them, with its provenance, and the hashes
+    of `golden`.
     """
     job = request.job_for(results)
-    ranked = with_hits_kept(results, job.policies)
-    level = choose_level(ranked, job.golden, job.policies.match, keeps_refusals(job.profile))
-    job = replace(job, level=level)
-    scored = job.scores_of(results, job.golden)
-    expected = expected_by(job.golden, job.profile)
-    warn_of_hits(scored.evidence(expected), expected, scored.notes)
-    facts = _facts_of(results, job, request.golden, job.golden)
-    return _per_run(results, request, job, scored.scores, scored.valued(), [facts])
+    of_hits = job.reading.golden(job.golden)[1]
+    lists = job.policies.lists(results)
+    job = replace(job, level=choose_level(lists, of_hits._coded, job.policies.match))
+    found = job.scores_of(results, job.golden)
+    for note in notes_on_hits(found.rows, job.labels):
+        warn(note)
+    return _per_run(results, request, job, found.scores, found.rows)
 
 
 def score_written_run(run: StoredRun, beside: Results, request: ScoringRequest) -> dict[str, Any]:
@@ -207,140 +182,69 @@ def score_written_run(run: StoredRun, beside: Results, request: ScoringRequest) 
     beside
         Its row of the runs frame, and its judgments.
     """
-    job = request.job_for(beside)
-    job, batches, scores, counts = _score_parts([run], beside.runs, job, job.part_hits, None)
-    facts = []
-    for (part,) in batches:
-        results, queries = read_part(part, job.without)
-        own, read = (
-            golden_part(golden, golden.queries[queries.hold(golden.queries["query_id"])])
-            for golden in (request.golden, job.golden)
-        )
-        facts.append(_facts_of(results, job, own, read))
-    is_per_query = job.level is not None and job.level.name == "per_query"
-    if is_per_query and statistics_of(run, "hits").get("text", False) is not False:
-        # The parts may have been read without texts; the file tells that there are some.
-        facts[0] = replace(facts[0], fields=facts[0].fields.assign(**{"hits.text": True}))
-    return _per_run(beside, request, job, scores, counts, facts)[run.run_id]
-
-
-def _facts_of(results: Results, job: ScoringJob, golden: Golden, read: Golden) -> PartFacts:
-    """Collect the facts of a part; `golden` holds its queries, `read` as the profile reads them."""
+    job, scores = _score_parts(
+        [run], beside.runs, request.job_for(beside), request.job_for(beside).part_hits, None
+    )
     assert job.level is not None
-    levels = job.level.used
-    rules = {level: job.rule or level_rule(level, results, golden) for level in levels}
-    matches = matches_to_store(results, golden, rules, has_own_rule=job.rule is not None)
-    n_undecidable = _sum(count_undecidable(results, read, level) for level in levels)
-    return PartFacts(matches, n_undecidable, fields_of(results, job.level.name))
-
-
-def _sum(counts: Iterable[pd.Series]) -> pd.Series:
-    """Add counts by run up."""
-    return reduce(pd.Series.add, counts)
+    kinds = ("responses", "citations", "chunks", "calls")
+    whole = replace(read_runs([run], beside.runs, kinds), judgments=beside.judgments)
+    golden, of_hits = (one._coded for one in job.reading.golden(job.golden))
+    rows = Rows(whole, golden, job.level, of_hits, job.rule, job.reading)
+    return _per_run(whole, request, job, scores, rows)[run.run_id]
 
 
 def _per_run(
-    runs: Results,
-    request: ScoringRequest,
-    job: ScoringJob,
-    scores: pd.DataFrame,
-    counts: pd.DataFrame,
-    facts: list[PartFacts],
+    results: Results, request: ScoringRequest, job: ScoringJob, scores: pd.DataFrame, rows: Rows
 ) -> dict[str, dict[str, Any]]:
-    """Join the facts of all parts, and split everything by run; warn of missing values.
-
-    Of `runs` only the runs frame and judgments are looked at.
-    """
+    """Split scores and what is known of them by run; warn of missing values."""
     level, golden = job.level, request.golden
     assert level is not None
-    is_alone = request.own is not None and not len(golden.targets)
-    warn_of_gaps(scores, counts, job.golden, job.labels, level, job.policies, is_alone)
-    scoring = {
-        "level": level.name,
-        "left_out": level.left_out,
-        "chunker_version_match": level.chunker_version_match,
-        "n_expected": len(job.golden.queries),
-        "n_undecidable": 0,
-        "golden_hash": golden.golden_hash,
-        "rule": rule_of_scoring(level.name, job.rule),
-        "match": job.policies.match,
-        "policies": as_recorded(job.policies),
-        PROFILE: job.profile.name if job.profile else None,
-    }
+    if request.own is None or len(golden.targets):
+        _warn(scores, job)
+    scoring = _described(level, job, golden)
     if request.primary:
         scoring["primary"] = list(request.primary)
     if request.own is not None:
         scores = with_saved(scores, request.own)
+        own = {one.base: one for one in request.declared.own}
         scoring[DECLARED] = {
-            name: next(iter(request.declared.of([name]).to_plain().values()), {})
+            name: next(iter(to_plain([own[base]]).values())) if base in own else {}
             for name in map(str, request.own.columns[2:])
+            for base in [name.partition("@")[0] if name not in own else name]
         }
-    n_undecidable = _sum(one.n_undecidable for one in facts)
-    fields = _joined_fields([one.fields for one in facts])
-    matches = _joined_matches([one.matches for one in facts])
-    run_ids = runs.runs["run_id"].astype("str").tolist()
-    made_by = scoring | {"policies": json.dumps(as_recorded(job.policies), sort_keys=True)}
-    about = pd.DataFrame([made_by | {"run_id": run_id} for run_id in run_ids])
-    judges = Results(runs=runs.runs, responses=empty("responses"), judgments=runs.judgments)
-    provenance = provenance_parts(judges, golden, metric_columns(scores), about, request.declared)
+    measured = measured_by(
+        golden, level.name, job.rule, job.policies, job.reading.name, metric_columns(scores),
+        request.declared,
+    )  # fmt: skip
+    recorded = recorded_parts(results, level.name)
     hashes = query_parts(golden).reset_index()
-    summary = summarize(scores, golden, declared=request.declared)
-    kept = {}
-    for run_id in run_ids:
-        kept[run_id] = {
+    summary = summarize(scores, golden, rows=rows, table=request.declared)
+    return {
+        run_id: {
             "scores": rows_of_run(scores, run_id),
-            "scoring": scoring
-            | {"n_undecidable": int(n_undecidable[run_id])}
-            | {"provenance": provenance[run_id] | {"fields": fields[run_id]}},
-            "matches": None if matches is None else rows_of_run(matches, run_id),
+            "scoring": scoring | {"provenance": measured | recorded[run_id]},
             "summary": summary[summary["run_id"] == run_id],
             "golden": hashes.assign(run_id=run_id),
         }
-    return kept
-
-
-def _joined_fields(parts: list[pd.DataFrame]) -> dict[str, dict[str, bool | None]]:
-    """Return for each run which fields it records: those that any part does.
-
-    None where no part has anything that could carry the field.
-    """
-    # None < False < True
-    codes = np.max([part.map({None: 0, False: 1, True: 2}.get) for part in parts], axis=0)
-    values = pd.DataFrame(codes, index=parts[0].index, columns=parts[0].columns)
-    return {
-        str(run_id): {str(name): (None, False, True)[code] for name, code in row.items()}
-        for run_id, row in values.to_dict("index").items()
+        for run_id in results.runs["run_id"].astype("str")
     }
 
 
-def _joined_matches(parts: list[pd.DataFrame | None]) -> pd.DataFrame | None:
-    """Return the matches of all parts, level by level; queries that met nothing come last there."""
-    frames = [part for part in parts if part is not None]
-    if len(frames) < len(parts):
-        return None
-    if len(frames) == 1:
-        return frames[0]
-    frames = [part.astype({"run_id": "str"}) for part in frames]
-    matches = pd.concat(frames, ignore_index=True)
-    level = matches["level"].astype("str").map(LEVELS.index).to_numpy()
-    is_match = matches["rank"].gt(0).to_numpy()
-    if "undecidable" in matches:
-        # A part without undecidable matches has no such column; the whole run has one.
-        is_open = matches["undecidable"].isna() & is_match
-        has_any = matches["undecidable"].notna().groupby(level).transform("any")
-        matches["undecidable"] = matches["undecidable"].mask(is_open & has_any, False)
-    return conform(matches.iloc[np.lexsort([~is_match, level])], "matches")
+def _described(level: Level, job: ScoringJob, golden: Golden) -> dict[str, Any]:
+    """Return what run.json holds of a scoring."""
+    return {
+        "level": level.name, "left_out": level.left_out,
+        "chunker_version_match": level.chunker_version_match,
+        "n_expected": len(golden.queries), "golden_hash": golden.golden_hash,
+        "rule": rule_name(job.rule, level.name), "match": job.policies.match,
+        "policies": asdict(job.policies), PROFILE: job.reading.name or None,
+    }  # fmt: skip
 
 
 def shown_primary(run: StoredRun) -> str:
     """Return the primary metrics that a run was saved with, joined by a comma."""
     primary = run.scoring.get("primary", [])
     return ", ".join(map(str, primary)) if isinstance(primary, list) else ""
-
-
-def rule_of_scoring(level: str, rule: Rule | None) -> str:
-    """Return the name of the rule that scores were made by: yours, or the level's own."""
-    return rule_name(rule) if rule is not None else level_rule_name(level)
 
 
 def same_scoring(
@@ -357,7 +261,7 @@ def same_scoring(
     by_hash = {golden.golden_hash: golden for golden in goldens}
     groups: dict[str, tuple[Golden, list[str]]] = {}
     for run_id, scoring in scorings.items():
-        if scoring.get("rule") != rule_of_scoring(str(scoring.get("level")), None):
+        if scoring.get("rule") != rule_name(None, str(scoring.get("level"))):
             raise DataError(
                 f"{run_id} has no scores of {label}, and was scored by the rule {scoring['rule']}",
                 field="metric",

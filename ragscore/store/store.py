@@ -4,6 +4,7 @@ The public face of the store: its methods check what they are given and hand it 
 lie on this machine or on object storage.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,27 +28,15 @@ from ragscore.io.load import load_results, record_file
 from ragscore.io.output import write_text
 from ragscore.io.per_query import begin_run
 from ragscore.io.source import naming
-from ragscore.scoring.metrics import (
-    DECLARED,
-    MetricTable,
-    TABLE,
-    asked_for,
-    declared_by,
-    default_metrics,
-)
-from ragscore.scoring.score import Asked
+from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.own import DECLARED, from_plain
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
-from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.provenance import provenance_frame
-from ragscore.scoring.rules import Rule
-from ragscore.scoring.summary import STATISTICS, own_columns
-from ragscore.scoring.turns import (
-    TOLD,
-    told_turns,
-    with_told_turns,
-    with_turns,
-)
-from ragscore.scoring.summary import metric_columns
+from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.rules import Rule, rule_name
+from ragscore.scoring.score import Asked
+from ragscore.scoring.summary import STATISTICS, metric_columns
+from ragscore.scoring.turns import TOLD, told_turns, with_told_turns, with_turns
 from ragscore.store.aggregates import aggregate_results, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.checked import GoneError
@@ -55,17 +44,17 @@ from ragscore.store.described import TEXTS
 from ragscore.store.disk import make_folder
 from ragscore.store.draft import Draft, writing
 from ragscore.store.ingest import write_file
-from ragscore.store.parquet import check_columns, open_parquet, read_frame, write_frame
+from ragscore.store.parquet import check_columns, open_parquet, write_frame
 from ragscore.store.places import place_of, stamps
 from ragscore.store.runs import change_run, check_distinct, is_taken, put_run, stored_runs
 from ragscore.store.scores import runs_without, scores_of, with_about
 from ragscore.store.scoring import (
     PROFILE,
     ScoringRequest,
+    StoredScores,
     check_choices,
     choices_of,
     is_made_otherwise,
-    rule_of_scoring,
     same_scoring,
     score_results,
     score_stored_runs,
@@ -84,7 +73,7 @@ NAMED_PROFILE = [_OPTIONAL("profile", annotation="str | None")]
 ADDED = [
     _OPTIONAL(name, annotation="pd.DataFrame | None")
     for name in FRAMES
-    if name not in ("responses", "hits", "matches", "problems")
+    if name not in ("responses", "hits", "problems")
 ]
 ATTEMPTS = 10  # at reading a run that others keep writing anew
 
@@ -160,7 +149,7 @@ class RunStore(RunStoreVerbs):
         results
             `Results`, or an `Evaluation`.
         golden
-            With it `matches.parquet`, `scores.parquet` and `metrics.json` are written too.
+            With it `scores.parquet` and `metrics.json` are written too.
         overwrite
             Replace runs of the same ids. Without it such a run is an error, and nothing is written.
         text
@@ -176,10 +165,10 @@ class RunStore(RunStoreVerbs):
         primary: tuple[str, ...] = ()
         own, declared = None, TABLE
         if isinstance(getattr(results, "golden", None), Golden):
-            ev, results = results, results._stated()
+            ev, results = results, results.results
             golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
             profile = ev.profile.name if ev.profile else None
-            own, declared = own_columns(ev.scores), ev.declared
+            own, declared = _own_columns(ev), ev.declared
         check_type(results, Results, "results", "Results, or an Evaluation")
         given = policies_of(policies, fields)
         if golden is not None:
@@ -341,18 +330,17 @@ class RunStore(RunStoreVerbs):
         UserWarning
             As `rs.score`, once for all parts.
         """
-        given = policies_of(policies, fields)
-        labels, declared = asked_for(metrics)
-        return self._score_and_settings(
-            golden, labels, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
-            policies=given, declared=declared,
-        )[0]  # fmt: skip
+        given = policies_of(policies, fields, find_reading(profile).policies)
+        return self._scored(
+            golden, metrics, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
+            policies=given,
+        ).scores  # fmt: skip
 
     @_of_one_state
-    def _score_and_settings(
+    def _scored(
         self,
         golden: Golden,
-        metrics: list[str] | str | None,
+        metrics: Asked,
         runs: list[str] | str | None,
         *,
         client: Any,
@@ -360,12 +348,8 @@ class RunStore(RunStoreVerbs):
         profile: str | Reading | None,
         part_hits: int | None,
         policies: Policies,
-        declared: MetricTable = TABLE,
-    ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
-        """Return the scores of stored runs, and what tells of each run what they were made by.
-
-        See `score` and `evaluate`.
-        """
+    ) -> StoredScores:
+        """Return the scores of stored runs, and what they were made by; see `score`."""
         check_type(golden, Golden, "golden")
         if part_hits is not None and (
             isinstance(part_hits, bool) or not isinstance(part_hits, int) or part_hits < 1
@@ -389,7 +373,6 @@ class RunStore(RunStoreVerbs):
             policies,
             client=client,
             part_hits=part_hits,
-            declared=declared,
         )
 
     @_of_one_state
@@ -443,7 +426,7 @@ class RunStore(RunStoreVerbs):
         if metrics is not None:
             return provenance_frame(parts, names_of(metrics, "metrics"))
         judged = {name for part in parts.values() for name in part.get("judge_fingerprint", {})}
-        return provenance_frame(parts, default_metrics(judged))
+        return provenance_frame(parts, [*TABLE.labels(), *sorted(judged & {*TABLE})])
 
     @_of_one_state
     def _measured(
@@ -509,6 +492,7 @@ class RunStore(RunStoreVerbs):
         self,
         runs: list[str] | str | None = None,
         declared: MetricTable = TABLE,
+        settings: pd.DataFrame | None = None,
         made_by: Mapping[str, Any] | None = None,
     ) -> tuple[pd.DataFrame | None, MetricTable]:
         """Return the columns of your own that runs were saved with, and what is declared of them.
@@ -522,10 +506,21 @@ class RunStore(RunStoreVerbs):
         DataError
             Two runs declare a column differently.
         """
+        if settings is not None and len(settings):
+            first = settings.iloc[0]
+            policies = json.loads(first["policies"])
+            made_by = {"golden_hash": first["golden_hash"], "level": first["level"],
+                       "policies": policies}  # fmt: skip
         catalogue = self._open()
         saved = {name: catalogue.stored[name].scoring for name in catalogue.names(runs)}
         told = {name: one[DECLARED] for name, one in saved.items() if one.get(DECLARED)}
-        gone = {one for own in told.values() for one in own if declared.replaces(one, own)}
+        gone = {
+            one
+            for own in told.values()
+            for one in own
+            if not declared.is_own(one)
+            and declared.describe(one).source != own[one].get("source", "")
+        }
         stale = {
             one
             for name, own in told.items()
@@ -546,7 +541,11 @@ class RunStore(RunStoreVerbs):
         ]
         every = {name for own in columns.values() for name in own}
         found = pd.concat([part.astype({"run_id": "str"}) for part in parts]) if parts else None
-        return found, declared.joined(declared_by(saved, every))
+        bases = every | {name.partition("@")[0] for name in every}
+        own_metrics = [
+            one for own in told.values() for one in from_plain(_by_metric(own)) if one.base in bases
+        ]
+        return found, declared.with_metrics(own_metrics)
 
     @_of_one_state
     def reported(
@@ -611,8 +610,7 @@ class RunStore(RunStoreVerbs):
         """Score stored runs anew, after labels or formulas have changed.
 
         Scores and `metrics.json` of all runs, or of those named, are rewritten. Each run keeps the
-        policies and the profile it was saved with, except for those given here. Hits whose text was
-        cut keep the matches found before the cut, as long as rule and query are unchanged.
+        policies and the profile it was saved with, except for those given here.
 
         Returns
         -------
@@ -629,7 +627,7 @@ class RunStore(RunStoreVerbs):
         names = catalogue.names(runs) if catalogue.stored else []
         for run in (catalogue.stored[name] for name in names):
             used = run.scoring.get("rule")
-            own = rule_of_scoring(str(run.scoring.get("level")), None)
+            own = rule_name(None, str(run.scoring.get("level")))
             if rule is None and run.scoring and used != own:
                 raise DataError(
                     f"{run.run_id} was scored by the rule {used}",
@@ -666,7 +664,7 @@ class RunStore(RunStoreVerbs):
         (name,) = catalogue.names(run_id)
         run, checked = catalogue.stored[name], dict[str, pd.DataFrame]()
         for kind, frame in frames.items():
-            if kind not in FRAMES or kind in ("responses", "hits", "matches", "problems"):
+            if kind not in FRAMES or kind in ("responses", "hits", "problems"):
                 raise DataError(
                     f"found {kind!r}",
                     field="frames",
@@ -745,17 +743,6 @@ class RunStore(RunStoreVerbs):
             held = source.read([name for name in source.schema_arrow.names if name in TOLD])
         return with_told_turns(golden, told_turns(held.to_pandas()))
 
-    def _queries_with_several(self, run_ids: list[str]) -> pd.Series:
-        """Return by run_id how many queries were searched for more than once."""
-        catalogue = self._open()
-        found = {}
-        for run_id in run_ids:
-            if (file := catalogue.stored[run_id].file("calls")) is not None:
-                calls = read_frame(file, "calls")
-                known = calls.get("n_hits", pd.Series(pd.NA, index=calls.index)).notna()
-                found[run_id] = calls.loc[known & (calls["call"] > 1), "query_id"].nunique()
-        return pd.Series(found, dtype="int64")
-
     def _check_free(self, run_ids: list[str], overwrite: bool) -> None:
         check_distinct(self.root, run_ids)
         taken = [] if overwrite else [run_id for run_id in run_ids if is_taken(self.root, run_id)]
@@ -813,3 +800,24 @@ def _choices(
 
 def _results_of(catalogue: Catalogue, names: list[str]) -> Results:
     return read_runs([catalogue.stored[name] for name in names], catalogue.about(names))
+
+
+def _own_columns(ev: Any) -> pd.DataFrame | None:
+    """Return run_id, query_id and the columns of your own; None without any."""
+    own = [one for one in metric_columns(ev.scores) if _is_yours(ev.declared, one)]
+    keyed = ev.scores.reset_index()[["run_id", "query_id", *own]]
+    return keyed.astype({"run_id": "str"}) if own else None
+
+
+def _is_yours(table: MetricTable, column: str) -> bool:
+    metric = table.describe(column)
+    return metric.family == "own" or bool(metric.source)
+
+
+def _by_metric(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is declared of columns by the name of their metric: mine@5 is of mine@k."""
+    return {
+        f"{name.partition('@')[0]}@k" if told.get("source") and "@" in name else name: told
+        for name, told in own.items()
+        if told
+    }

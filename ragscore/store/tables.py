@@ -43,7 +43,6 @@ FRAMES = (
     "judgments",
     "chunks",
     "reported",
-    "matches",
     "calls",
     "documents",
     "problems",
@@ -153,8 +152,6 @@ def write_scores(draft: Draft, described: dict[str, Any], scored: dict[str, Any]
     run_id = str(described["run_id"])
     write_parquet(draft, "scores", scored["scores"].reset_index())
     write_parquet(draft, "golden", scored["golden"])
-    if scored["matches"] is not None:
-        write_frame(draft, "matches", scored["matches"], run_id)
     summary = scored["summary"].drop(columns="run_id").set_index("metric")
     values = summary.astype(object).where(summary.notna(), None).to_dict("index")
     draft.write_json(

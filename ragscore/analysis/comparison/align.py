@@ -14,9 +14,9 @@ import pandas as pd
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, run_names
 from ragscore.frames.typing import Values
-from ragscore.scoring.metrics import Metric, MetricTable, TABLE
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.explain import in_rows, is_expected
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable
+from ragscore.scoring.primary import headline_of
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import chosen_columns, score_rows
 
@@ -122,9 +122,7 @@ def align(
     values = np.full((len(chosen), len(names), len(query_ids)), np.nan).transpose(2, 0, 1)
     for place, name in enumerate(names):
         values[query, run, place] = rows[name].to_numpy("float64", na_value=np.nan)
-    return AlignedScores(
-        pd.Index(query_ids, name="query_id"), chosen, names, values, declared
-    )
+    return AlignedScores(pd.Index(query_ids, name="query_id"), chosen, names, values, declared)
 
 
 def expected_in(

@@ -6,8 +6,8 @@ In: a frame of scores, and what is declared of its metrics. Out: one row per met
 import numpy as np
 import pandas as pd
 
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.primary import limits_of
-from ragscore.scoring.metrics import MetricTable, TABLE
 from ragscore.scoring.summary import metric_columns
 
 LARGEST = 3  # queries that are listed in each direction

@@ -19,7 +19,7 @@ from ragscore.scoring.intervals import (
     scales_of,
     shared_only,
 )
-from ragscore.scoring.metrics import Metric, MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.primary import aspects_of
 from ragscore.stats import level_of_each, minimum_detectable, paired_interval
 from ragscore.stats.bootstrap import median_difference_interval

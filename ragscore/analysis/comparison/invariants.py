@@ -13,7 +13,6 @@ from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.scoring.level import chunker_versions
-from ragscore.scoring.readings import Reading
 from ragscore.scoring.provenance import (
     check_ignored,
     check_provenance,
@@ -25,6 +24,7 @@ from ragscore.scoring.provenance import (
     same_temperature,
     unstated_judges,
 )
+from ragscore.scoring.readings import Reading
 
 
 def equal(a: Any, b: Any) -> bool:

@@ -28,11 +28,11 @@ from ragscore.frames.escaping import json_text, markdown_line, markdown_paragrap
 from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of, shown_number
 from ragscore.frames.tables import TINTS, Display, Notes, Table, with_sign
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
-from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import MetricTable, TABLE
-from ragscore.scoring.policies import Policies
 from ragscore.scoring.harness import get_nested, round_half_away, set_nested
+from ragscore.scoring.level import Level
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.own import from_plain, to_plain
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.rules import Rule
 from ragscore.stats.verdicts import overall_word

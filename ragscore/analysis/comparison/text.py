@@ -16,8 +16,8 @@ from ragscore.frames.render import decimals_within, shown_n, shown_number, shown
 from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.primary import headline_of
 
 EXPLORED = 8  # metrics that are shown beside those that decide
 NAMED = 3  # metrics in a line

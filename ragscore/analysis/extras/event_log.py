@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, records_of
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 
 VERSION = 1  # of the log's format
 REPORT, DIFF = "eval.retrieval_report", "eval.regression_diff"

@@ -15,7 +15,7 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import check_known, plural
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats.moments import moments
 from ragscore.stats.similarity import cosine_matrix

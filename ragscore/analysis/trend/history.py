@@ -18,16 +18,15 @@ from ragscore.frames.data import DataError, Golden, Results, check_type, run_nam
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.frames.kinds import KINDS, cast
 from ragscore.io.load import load_golden
-from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.metrics import (
-    MetricTable,
+    CRITERIA,
     TABLE,
+    MetricTable,
 )
-from ragscore.scoring.metrics import CRITERIA
+from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.own import from_plain
 from ragscore.scoring.provenance import content_of, judges_by_criterion, settings_text
-from ragscore.scoring.summary import STATISTICS
-from ragscore.scoring.summary import metric_columns
+from ragscore.scoring.summary import STATISTICS, metric_columns
 from ragscore.store.store import RunStore
 
 RUN_COLUMNS = ("system", "created_at", "repeat", "config", "chunker_version", "golden_hash", "note")

@@ -30,7 +30,7 @@ from ragscore.frames.render import shown_intervals, shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import MetricTable, TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import (
     Slicing,
     slice_names,
@@ -350,9 +350,7 @@ def _means(
         own = goldens[int(place)] if place >= 0 else None
         golden = goldens[0] if by else own
         tables.append(
-            summarize(
-                rows, golden, by=by or None, metrics=[history.metric], table=history.declared
-            )
+            summarize(rows, golden, by=by or None, metrics=[history.metric], table=history.declared)
         )
     table = pd.concat(tables, ignore_index=True).astype({"run_id": "str"})
     table = table.assign(slice=_joined(table, by))

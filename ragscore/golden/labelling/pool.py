@@ -11,12 +11,13 @@ from collections.abc import Iterable
 import pandas as pd
 
 from ragscore.frames.data import Results, run_names
-from ragscore.scoring.rules import ELLIPSES, by_anchor
 from ragscore.scoring.rules import (
+    ELLIPSES,
     Rule,
-    matched_pairs,
+    by_anchor,
     by_chunk,
     by_doc,
+    matched_pairs,
 )
 
 LABELS = ["grade", "own_grade", "labels"]

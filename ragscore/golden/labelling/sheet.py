@@ -23,8 +23,7 @@ from ragscore.golden.labelling.pool import (
 from ragscore.io.golden_read import Tables, read_row
 from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.targets import targets_of
-from ragscore.scoring.rules import by_anchor
-from ragscore.scoring.rules import matched_pairs
+from ragscore.scoring.rules import by_anchor, matched_pairs
 
 
 class Sheet:

@@ -18,9 +18,9 @@ from ragscore.frames.data import Golden, Results
 from ragscore.frames.typing import Codes
 from ragscore.reporting.reading import ANSWERED, newly_answered
 from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import MetricTable, TABLE
-from ragscore.scoring.primary import headline_of
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
+from ragscore.scoring.primary import headline_of
 from ragscore.scoring.readings import Reading
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import chosen_columns

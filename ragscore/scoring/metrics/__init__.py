@@ -58,10 +58,22 @@ def metrics(label: str | None = None) -> pd.DataFrame | Card:
         An unknown metric; the nearest are named.
     """
     if label is None:
-        return pd.DataFrame([{name: getattr(one, name) for name in SHOWN} for one in TABLE.values()])
+        return pd.DataFrame(
+            [{name: getattr(one, name) for name in SHOWN} for one in TABLE.values()]
+        )
     parsed = TABLE.parse(label)
     return Card(parsed.metric.card(parsed.text))
 
 
 __all__ = [
-    "Card", "metrics","DEFAULT_KS", "CRITERIA", "TABLE", "Label", "Metric", "MetricTable", "is_better", "own_column"]
+    "Card",
+    "metrics",
+    "DEFAULT_KS",
+    "CRITERIA",
+    "TABLE",
+    "Label",
+    "Metric",
+    "MetricTable",
+    "is_better",
+    "own_column",
+]

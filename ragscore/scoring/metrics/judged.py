@@ -124,7 +124,10 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     told = told[["row", "item", "text", "value", "strict"]]
     by_text = told.merge(asked[["row", "text", "nugget"]], on=["row", "text"], how="left")
     number = by_text["nugget"].fillna(pd.to_numeric(by_text["item"], errors="coerce"))
-    known, keys = by_text.assign(nugget=number).dropna(subset=["nugget", "value"]), ["row", "nugget"]
+    known, keys = (
+        by_text.assign(nugget=number).dropna(subset=["nugget", "value"]),
+        ["row", "nugget"],
+    )
     means = known.groupby(keys)[["value", "strict"]].mean().reset_index()
     return asked.merge(means.astype({"nugget": "int64"}), on=keys, how="left")
 
