@@ -337,14 +337,14 @@ def evaluate_stored(
         policies=given,
     )  # fmt: skip
     run_ids = found.settings["run_id"].astype("str").tolist()
-    own, table = store._saved_columns(run_ids, found.table, found.settings)
+    own, declared = store._saved_columns(run_ids, found.table, found.settings)
     scores = found.scores if own is None else with_saved(found.scores, own)
     golden = store._with_turns(golden, run_ids[0])
-    deciding = primary_of(scores, primary or _saved_primary(found.settings, scores), table)
+    deciding = primary_of(scores, primary or _saved_primary(found.settings, scores), declared)
     return Evaluation(
         unshared(golden), scores, found.settings.assign(primary=", ".join(deciding)), deciding,
         given, find_reading(profile) if profile else None, rule, partial(_loaded, store, run_ids),
-        reported, table, _among=tuple(store._by_saving()),
+        reported, declared, _among=tuple(store._by_saving()),
     )._against(baseline)  # fmt: skip
 
 
@@ -596,7 +596,9 @@ class Evaluation(Display):
             named = list(given) if isinstance(given, Mapping) else []
             check_known(named, chosen, kind, "added column", "columns that are added:")
         for name in chosen:
-            own = (one.get(name) if isinstance(one, Mapping) else one for one in (better, range))
+            own: list[Any] = [
+                one.get(name) if isinstance(one, Mapping) else one for one in (better, range)
+            ]
             declared = declared.with_metrics([with_own(name, *own)])
             declared.describe(name).refuse_outside(scores[name], name)
         found = replace(self, scores=scores, declared=declared)

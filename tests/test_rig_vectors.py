@@ -13,13 +13,16 @@ import pytest
 import ragscore as rs
 from ragscore.analysis.extras import score_diff, write_event_log
 from ragscore.scoring.harness import aggregate
-from ragscore.scoring.readings import READINGS
+from ragscore.scoring.readings import HARNESSES, READINGS
 from ragscore.scoring.summary import summarize
 from ragscore.stats.bootstrap import _splitmix64
 from tests.messages import refused
 
 # Its ndcg is ours, and its labels are graded.
 pytestmark = pytest.mark.filterwarnings("ignore:ndcg has the gain 2:UserWarning")
+
+# its code, unlike its pages, counts an empty gold set as hit at once
+ALL_MET = dict(READINGS["rig"].empty) | {"hit": 1.0, "mrr": 1.0}
 
 
 @pytest.fixture
@@ -87,7 +90,7 @@ def test_an_empty_gold_set_is_vacuously_met_except_for_precision(scored, ranking
         {"other": ["d1"], "q": ranking},
         {"q": {}, "other": {"d1": 1}},
         labels,
-        profile=replace(READINGS["rig"], zero_if_empty=()),
+        profile=replace(READINGS["rig"], empty=ALL_MET),
         missing="exclude" if ranking else "zero",
     )
     if ranking:
@@ -97,12 +100,13 @@ def test_an_empty_gold_set_is_vacuously_met_except_for_precision(scored, ranking
 
 
 @pytest.mark.filterwarnings("ignore:.*carry no expectation:UserWarning")
-@pytest.mark.parametrize(("zero_if_empty", "hit", "mrr"), [(("hit", "mrr"), 0, 0), ((), 1, 1)])
+@pytest.mark.parametrize(("empty", "hit", "mrr"), [(None, 0, 0), (ALL_MET, 1, 1)])
 def test_the_profile_counts_an_empty_gold_set_as_met_but_has_no_first_hit(
-    scored, zero_if_empty, hit, mrr
+    scored, empty, hit, mrr
 ):
-    profile = replace(READINGS["rig"], zero_if_empty=zero_if_empty)
-    assert READINGS["rig"].zero_if_empty == ("hit", "mrr")
+    own = READINGS["rig"]
+    assert (own.empty["hit"], own.empty["mrr"]) == (0, 0)
+    profile = own if empty is None else replace(own, empty=empty)
     found = scored(
         {"other": ["d1"], "q": ["d1"]}, {"q": {}, "other": {"d1": 1}}, None, profile=profile
     )
@@ -115,7 +119,7 @@ def test_questions_to_refuse_are_scored_where_the_profile_scores_refusals(write_
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": []}]))
     assert pd.isna(
         rs.score(
-            results, golden, ["mrr"], profile=replace(READINGS["rig"], score_refusals=False)
+            results, golden, ["mrr"], profile=replace(READINGS["rig"], scores_refusals=False)
         ).loc["q", "mrr"]
     )
     found = rs.score(results, golden, ["recall@5", "mrr"], profile="rig").loc["q"]
@@ -355,7 +359,8 @@ def profile_means(tmp_path):
         (found,) = aggregate(
             rs.load_results(tmp_path / "per_query.jsonl"),
             rs.load_golden(tmp_path / "qrels.jsonl"),
-            replace(READINGS["rig"], ks=ks, zero_if_empty=()),
+            replace(READINGS["rig"], empty=ALL_MET),
+            replace(HARNESSES["rig"], ks=ks),
         ).values()
         return found
 

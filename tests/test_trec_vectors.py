@@ -16,10 +16,10 @@ from trec_collections import ROBUST, as_dicts, needs
 import ragscore as rs
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.harness import aggregate
-from ragscore.scoring.readings import READINGS
+from ragscore.scoring.readings import HARNESSES
 from tests.messages import warned
 
-KS = READINGS["trec"].ks
+KS = HARNESSES["trec"].ks
 CUT = ",".join(map(str, KS))
 PLAIN = ("map", "Rprec", "bpref", "recip_rank", "ndcg")
 MEASURES = {

@@ -93,7 +93,7 @@ def config_hash(config: dict[str, Any]) -> str:
 def _aggregates(results: Results, golden: Golden, profile: Reading) -> dict[str, Any]:
     """Return `aggregate_metrics`, and what stands beside it (`BESIDE` of the format)."""
     run_id, k = next(iter(k_of_runs(results.runs, HARNESSES[profile.name].default_k).items()))
-    rows = rows_by_run(results, golden, profile)[run_id]
+    rows = rows_by_run(results, golden, profile, HARNESSES[profile.name])[run_id]
     means = aggregate_rows(rows, HARNESSES[profile.name], k)
     if results.chunks is not None and results.documents is not None:
         by_type = indexing(results).dropna(subset=["coverage"])

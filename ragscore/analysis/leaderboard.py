@@ -221,11 +221,11 @@ def leaderboard(
     expected = expected_in(aligned, scores, rows).sum(axis=0)  # runs × metrics
     parts, pairs = [told], [pd.DataFrame(columns=PAIRS)]
     for place, name in enumerate(aligned.metrics):
-        rows, quality = _rows_of(aligned, name, groups)
+        ranked, quality = _rows_of(aligned, name, groups)
         of_pairs = _pairs_of(aligned, name, base, groups, level if name in asked else None)
         if base is None and name in asked:
-            rows["mark"] = _marks(rows["run_id"], quality, of_pairs)
-        parts.append(rows.assign(n_expected=expected[:, place]))
+            ranked["mark"] = _marks(ranked["run_id"], quality, of_pairs)
+        parts.append(ranked.assign(n_expected=expected[:, place]))
         pairs.append(of_pairs)
     names = wanted or aligned.metrics
     table = pd.concat([one for one in parts[1:] + parts[:1] if len(one)], ignore_index=True)

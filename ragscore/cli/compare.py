@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from ragscore.analysis.comparison.gate import RULES, UNDECIDED, gate, scored_by
+from ragscore.analysis.comparison.profile_report import COMPARISONS
 from ragscore.cli.builds import about_baseline, is_elsewhere, write_files
 from ragscore.cli.options import (
     ALLOWANCES,
@@ -102,7 +103,11 @@ def compare_command(args: argparse.Namespace) -> None:
         strict_chunker_version=args.strict_chunker_version,
         **allowances(args),
     )
-    lists_all = args.all or args.json or (cmp.profile is not None and cmp.profile.markdown)
+    lists_all = (
+        args.all
+        or args.json
+        or (cmp.profile is not None and COMPARISONS[cmp.profile.name].markdown)
+    )
     left_out = 0 if lists_all else max(len(cmp.changed()) - LISTED, 0)
     say(
         cmp.to_json() if args.json else cmp.to_markdown(LISTED if left_out else None),

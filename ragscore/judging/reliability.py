@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, records_of
-from ragscore.frames.errors import excerpt, check_choice, warn
+from ragscore.frames.errors import check_choice, excerpt, warn
 from ragscore.frames.escaping import json_text
 from ragscore.frames.render import shown_interval
 from ragscore.frames.signatures import takes

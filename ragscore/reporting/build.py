@@ -91,6 +91,7 @@ class Measured:
 
 def measure(
     results: Results, golden: Golden, scores: pd.DataFrame, compared: tuple[Comparison, ...], *,
+    rows: Rows | None = None,
     baseline: str | None, max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
     reported: Results | None = None, primary: Sequence[str] = (), declared: MetricTable,
 ) -> Measured:  # fmt: skip
@@ -106,7 +107,7 @@ def measure(
             baseline=baseline,
             primary=tuple(primary),
             golden=golden,
-            results=results,
+            rows=rows,
             reported=reported,
             declared=declared,
         ),
@@ -329,6 +330,7 @@ def report_runs(
         reported=reported,
         primary=primary,
         declared=declared,
+        rows=rows,
     )
     parts_of_page: dict[str, Any] = {
         name: _plain(part) if isinstance(part, pd.DataFrame) else part

@@ -13,26 +13,30 @@ from ragscore.scoring.score import scored
 
 
 def aggregate(
-    results: Results, golden: Golden, profile: str | Reading
+    results: Results, golden: Golden, profile: str | Reading, harness: Harness | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Aggregate each run as a harness writes it: run_id -> a dict; see `Evaluation.to_profile`."""
+    """Aggregate each run as a harness writes it: run_id -> a dict; see `Evaluation.to_profile`.
+
+    `harness` is that of the profile by default.
+    """
     check_inputs(results, golden)
     reading = find_reading(profile)
-    if reading.name not in HARNESSES:
+    if harness is None and reading.name not in HARNESSES:
         raise DataError(
             "no profile given", field="profile", allowed=f"one of {', '.join(HARNESSES)}"
         )
-    harness = HARNESSES[reading.name]
+    harness = harness or HARNESSES[reading.name]
     ks = k_of_runs(results.runs, harness.default_k)
     return {
         run_id: aggregate_rows(rows, harness, ks[run_id])
-        for run_id, rows in rows_by_run(results, golden, reading).items()
+        for run_id, rows in rows_by_run(results, golden, reading, harness).items()
     }
 
 
-def rows_by_run(results: Results, golden: Golden, reading: Reading) -> dict[str, pd.DataFrame]:
+def rows_by_run(
+    results: Results, golden: Golden, reading: Reading, harness: Harness
+) -> dict[str, pd.DataFrame]:
     """Return the rows of scores per run that a harness counts, missing ones only if it does."""
-    harness = HARNESSES[reading.name]
     labels = harness.labels(dict.fromkeys(k_of_runs(results.runs, harness.default_k).values()))
     scores = scored(results, golden, [*labels, "failed"], profile=reading).scores
     scores = _with_outcomes(scores, results)

@@ -408,7 +408,7 @@ def _gain_notes(
 ) -> Iterator[str]:
     """Say which nDCG was asked for by name, where another tool's is another number."""
     targets, names = golden.targets, {label.name for label in labels}
-    given = [asked] if isinstance(asked, (str, Metric)) else asked or ()
+    given = [asked] if isinstance(asked, (str, Metric, Label)) else asked or ()
     texts = [one for one in given if isinstance(one, str)]
     own = HARNESSES[reading.name].labels() if reading.name in HARNESSES else []
     knows = "ndcg_linear" in names or any(

@@ -14,7 +14,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, name_list, plural, warn
 from ragscore.io.records import ABOUT_METRIC
-from ragscore.scoring.metrics import TABLE, Metric, MetricTable, own_column
+from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable, own_column
 from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.own import with_own
 from ragscore.scoring.score import DEFAULT, Asked, Scored, scored, table_of
@@ -120,7 +120,7 @@ def scored_and_stored(
     """
     values, own = stored_columns(results)
     names, table = [str(name) for name in values if name not in _CELL], table_of(metrics)
-    given = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics or [DEFAULT])
+    given = [metrics] if isinstance(metrics, (str, Metric, Label)) else list(metrics or [DEFAULT])
 
     def is_stored(name: Any) -> bool:
         return name in names and (is_alone or table.is_own(name))

@@ -101,7 +101,7 @@ def _expected(held: pd.DataFrame, chosen: list[str], table: MetricTable, rows: R
     place = None if rows is None else rows.places(held)
     for name in chosen:
         has_value = held[name].notna().to_numpy()
-        if rows is None:
+        if rows is None or place is None:
             yield has_value | held["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
         else:
             is_nan = in_rows(rows, place, ~has_value)

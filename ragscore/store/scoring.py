@@ -16,7 +16,7 @@ from ragscore.frames.data import DataError, Golden, Results, empty
 from ragscore.frames.errors import warn
 from ragscore.frames.golden_versions import query_parts
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable
 from ragscore.scoring.own import DECLARED, to_plain
 from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.provenance import measured_by, metric_versions, recorded_parts
@@ -113,11 +113,13 @@ def score_stored_runs(
     """Score stored runs part by part. `about` holds their rows of the runs frame."""
     judged = pd.DataFrame({"criterion": sorted(set().union(*map(judged_metrics_of, runs)))})
     known = Results(runs=about, responses=empty("responses"))
-    asked = [metrics] if isinstance(metrics, str) or not isinstance(metrics, Sequence) else metrics
+    asked: list[Any] = (
+        [metrics] if isinstance(metrics, (str, Metric, Label)) else [*(metrics or ())]
+    )
     if not metrics or DEFAULT in asked:
         # what the data supports is known of whole runs alone: the first one stands for all
         first = read_runs(runs[:1], about.iloc[:1])
-        asked = [*(one for one in asked if one is not None and one != DEFAULT),
+        asked = [*(one for one in asked if one != DEFAULT),
                  *labels_of(first, golden, [DEFAULT], reading)]  # fmt: skip
     elif ALL in asked:
         asked = [*asked, *(name for name in judged["criterion"] if name in TABLE)]

@@ -152,13 +152,13 @@ def read_history(
             else (pd.DataFrame({name: [] for name in (*SCORE_KEYS, metric)}), {})
         )
         scorings |= of_reported
-        own = [
+        saved = [
             one
             for scoring in scorings.values()
             for one in from_plain(scoring.get("declared", {}))
             if one.base == metric.partition("@")[0]
         ]
-        declared = TABLE.with_metrics(own)
+        declared = TABLE.with_metrics(saved)
         load: Callable[[list[str]], Results] | None = source.load
     else:
         table, scores, scorings = _runs_of_scores(source, results), source, {}

@@ -210,8 +210,8 @@ class Sheet:
         names = [name for name in ("query_id", "path", "heading", "text") if name in hit]
         passage = pd.DataFrame([hit])[[*names, *({"text_cut"} & hit.keys())]]
         passage = passage.astype(dict.fromkeys(names, "str"))
-        _, target = matched_pairs(by_anchor(cut_text="miss"), passage, targets)
-        return sorted({int(name) for name in targets["target_id"].iloc[target]})
+        _, met = matched_pairs(by_anchor(cut_text="miss"), passage, targets)
+        return sorted({int(name) for name in targets["target_id"].iloc[met]})
 
     def share_hits(self, query_id: str, origin: str) -> None:
         """Give a new query the hits of another one."""
