@@ -1657,7 +1657,7 @@ class Evaluation(Display):
         """
         from ragscore.analysis.reported import check_reported
 
-        chosen = find_reading(profile) or self.profile
+        chosen = find_reading(profile) if profile else self.profile
         policies = self.policies if chosen else replace(self.policies, match=self._level)
         parts = [self.results, *([] if self.reported is None else [self.reported])]
         results = parts[0] if len(parts) == 1 else Results.concat(parts)

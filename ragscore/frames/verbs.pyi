@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from ragscore.plot.accessor import Gallery, Plots
     from ragscore.reporting.build import report_comparison
     from ragscore.reporting.explorer.explorer import explore_comparison
-    from ragscore.scoring.judgments import judgment_counts, with_judged_refusals
+    from ragscore.scoring.refusals import with_judged_refusals, with_refusals_in_words
     from ragscore.scoring.level import resolve_spans
+    from ragscore.scoring.policies import with_min_grade
     from ragscore.scoring.summary import slices
 
 class GoldenVerbs:
@@ -61,7 +62,7 @@ class ResultsVerbs:
     reported_scores = reported_scores
     reported_summary = reported_summary
     trend = reported_trend
-    judgment_counts = judgment_counts
+    with_refusals_in_words = with_refusals_in_words
     with_judged_refusals = with_judged_refusals
 
 class RunStoreVerbs:

@@ -3,6 +3,7 @@
 Other folders import from here, and from no module inside.
 """
 
+from ragscore.scoring import match
 from ragscore.scoring.explain import explain
 from ragscore.scoring.harness import aggregate, aggregate_rows, rows_by_run
 from ragscore.scoring.intervals import (
@@ -31,7 +32,7 @@ __all__ = [
     "BY_QUANTILES", "HARNESSES", "TABLE", "Label", "Metric", "Policies", "Reading", "Rule",
     "Scored", "MetricTable", "add_columns", "aggregate", "aggregate_rows", "aspects_of",
     "check_provenance", "chunker_versions", "clusters_text", "explain", "find_reading",
-    "from_plain", "headline_of", "intervals", "judges_by_criterion", "kind_of", "limits_of",
+    "from_plain", "headline_of", "intervals", "judges_by_criterion", "kind_of", "limits_of", "match",
     "metric", "policies_of", "primary_of", "provenance_of", "quantile_intervals",
     "query_clusters", "resolve_spans", "rows_by_run", "score", "scored", "scored_and_stored",
     "shared_only", "slices", "stored_values", "summarize", "to_plain", "with_turns",

@@ -257,7 +257,7 @@ def default_labels(results: Results, golden: Golden) -> list[str]:
         "exact_match token_f1": has_answers and has_reference,
         "citation_coverage citation_precision citation_recall":
             has_answers and len(results.citations) > 0,
-        "answered_unanswerable": refuses and (has_answers or _has(responses, "refused")),
+        "refusal_correct answered_unanswerable": refuses and (has_answers or _has(responses, "refused")),
         "false_refusal": bool(queries["answerable"].eq(True).any())
             and (has_answers or _has(responses, "refused")),
         "failed": True,
@@ -272,7 +272,7 @@ def default_labels(results: Results, golden: Golden) -> list[str]:
     at = next(
         at
         for at, name in enumerate(found)
-        if name in ("answered_unanswerable", "false_refusal", "failed")
+        if name in ("refusal_correct", "false_refusal", "failed")
     )
     return [*found[:at], *TABLE.labels(few), *found[at:]]
 

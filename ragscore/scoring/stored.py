@@ -131,7 +131,7 @@ def scored_and_stored(
         judged = set(() if results.judgments is None else results.judgments["criterion"])
         wanted += [name for name in names if is_alone or (is_stored(name) and name in judged)]
     wanted = list(dict.fromkeys(wanted))
-    named = [one for one in more if one not in names]
+    named = [one for one in more if one not in names and not table.is_own(one)]
     found = scored(results, golden, [*ours, *named] or ["failed"], **how)
     scores = found.scores if ours or named else found.scores.drop(columns="failed")
     scores = scores.drop(columns=[name for name in wanted if name in scores])

@@ -146,7 +146,7 @@ def expected_in(
     for of_metric, name in zip(flags, aligned.metrics, strict=True):
         has_value = rows[name].notna().to_numpy()
         if facts is None or place is None:
-            has_value |= rows["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
+            has_value = has_value | rows["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
         else:
             is_nan = in_rows(facts, place, ~has_value)
             has_value = is_expected(facts, aligned.declared.label_of(name), is_nan)[place]
