@@ -44,6 +44,7 @@ class GoldenVerbs:
     near_duplicates = near_duplicates
     slices = slices
     with_spans_from = resolve_spans
+    with_min_grade = with_min_grade
     diff = golden_changes
     unchanged_since = unchanged_queries
     save = save_golden

@@ -219,8 +219,12 @@ def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
     resolved = targets.reindex(columns=list(dict.fromkeys([*targets, *names])))
     found = resolved[["chunk_id"]].merge(spans, on="chunk_id", how="left").set_axis(resolved.index)
     differs = np.any(
-        [(resolved[name] != found[name]).fillna(False).to_numpy(bool) for name in _LOCATORS], axis=0
-    )
+        [
+            resolved[name].notna() & found[name].notna() & (resolved[name] != found[name])
+            for name in _LOCATORS
+        ],
+        axis=0,
+    ).astype(bool)
     if other := sorted(resolved.loc[is_chunk & differs, "chunk_id"].unique()):
         raise DataError(
             f"{len(other)} expected chunks are in another document than the catalogue says:"

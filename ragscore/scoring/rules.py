@@ -379,7 +379,9 @@ def rule_name(rule: Rule | None, level: str) -> str:
     if level == "per_query":
         return "the rule of each query's level"
     named = "by_predicate(substrings='any', hits='any')"
-    return named if level == "predicate" else str(getattr(RULES[level], "__qualname__", level))
+    if level == "predicate" or level not in RULES:
+        return named if level == "predicate" else ""
+    return str(getattr(RULES[level], "__qualname__", level))
 
 
 def matched_pairs(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:

@@ -216,8 +216,8 @@ def test_ids_that_join_are_not_spoken_of_and_a_bad_run_neither():
 
 
 def test_ids_of_another_query_are_told_apart_from_ids_that_do_not_join():
-    golden = golden_of({f"q{n}": {f"d{n}x": 1} for n in range(9)})
-    shifted = results_of({f"q{n}": [f"d{(n + 1) % 9}x"] for n in range(9)})
+    golden = golden_of({f"q{n}": {f"d{n}x": 1} for n in range(29)})
+    shifted = results_of({f"q{n}": [f"d{(n + 1) % 29}x"] for n in range(29)})
     assert any(
         "join in other queries only" in one for one in scored(shifted, golden, ["mrr"]).notes
     )

@@ -41,6 +41,7 @@ def recall(hits: MatchedHits, label: Label) -> Values:
     "1 if every target of some support group is met at rank ≤ k; all targets are one group of a"
     " query that has no groups",
     kind="binary",
+    version=2,
 )
 def recall_all(hits: MatchedHits, label: Label) -> Values:
     complete = hits.group_rank()
