@@ -129,11 +129,16 @@ def _note(
     )
     sides = [(pd.factorize(ids), query) for ids, query in (
         (own, rows.row_of_hit[here] - run * n_queries), (expected, wanted[1][is_own]))]  # fmt: skip
-    joined = {words: _n_joined(sides, code) for words, code in {"": "", **READINGS}.items()}
-    words = max(joined, key=lambda one: joined[one])
-    n_more, (n_now, could) = joined[words] - joined[""], counts
-    is_noticeable = n_more >= min(LEAST, len(expected)) and n_more * step >= SHARE * could
-    if not is_few and not is_noticeable:
+    joined = {words: _is_joined(sides, code) for words, code in {"": "", **READINGS}.items()}
+    words = max(joined, key=lambda one: joined[one].sum())
+    (n_now, could), least = counts, max(min(LEAST, len(expected)), SHARE * counts[1] / step)
+    n_more = int(joined[words].sum() - joined[""].sum())
+    if not is_few and n_more < least:
+        return ""
+    of_run = hits[column][codes_of(hits["run_id"]) == run]
+    is_known = is_among(expected, of_run)  # as they are, if of another query
+    n_more = int((joined[words] & ~joined[""] & ~is_known).sum())
+    if not is_few and n_more < least:
         return ""
     shown = "; ".join(
         f"{name} {', '.join(map(excerpt, sorted(ids.unique())[:3]))}"
@@ -143,14 +148,13 @@ def _note(
         f"{'do not join' if is_few else 'join in part'} {at}: {n_now} of {could} expected {column}"
         f" are among the hits of their query. {shown}"
     )
-    if is_noticeable:
+    if n_more >= least:
         lines = "; ".join(
             f'{frame}["{column}"] = {frame}["{column}"]{READINGS[words]}'
             for frame in ("results.hits", "golden.targets")
         )
         return f"{text}. {'About ' if step > 1 else ''}{n_more * step} more would join {words}: {lines}"
-    of_run = hits[column][codes_of(hits["run_id"]) == run]
-    n_elsewhere = int(is_among(expected, of_run).sum())
+    n_elsewhere = int(is_known.sum())
     if n_elsewhere >= max(ELSEWHERE, len(expected) / 2):
         return (
             f"join in other queries only {at}: query_id has to mean the same query in run and"
@@ -164,13 +168,13 @@ def _note(
     )
 
 
-def _n_joined(sides: Any, code: str) -> int:
-    """Count the wanted ids that are among the hits of their query once both are read so."""
+def _is_joined(sides: Any, code: str) -> np.ndarray:
+    """Return which wanted ids are among the hits of their query once both are read so."""
     (own, own_query), (wanted, wanted_query) = sides
     read = [_read(pd.Series(ids, dtype="str"), code) for _, ids in (own, wanted)]
     known = pd.Index(read[1].unique())
     if len(known) < KEPT * len(wanted[1]):
-        return 0  # a reading that takes expected ids for others
+        return np.zeros(len(wanted[0]), dtype=bool)  # a reading that takes expected ids for others
     keys = [
         np.where(code < 0, -1, query * len(known) + code)
         for code, query in (
@@ -178,4 +182,5 @@ def _n_joined(sides: Any, code: str) -> int:
             (lookup(read[1], known)[wanted[0]], wanted_query),
         )
     ]
-    return int(np.isin(keys[1], keys[0]).sum())
+    is_joined: np.ndarray = np.isin(keys[1], keys[0])
+    return is_joined
