@@ -109,7 +109,7 @@ def public_names() -> int:
     import ragscore as rs
 
     objects = (rs.Evaluation, rs.Comparison, rs.Results, rs.Golden, rs.RunStore, rs.Leaderboard,
-               rs.Report, rs.Profile)  # fmt: skip
+               rs.Report, rs.Reading)  # fmt: skip
     own = sum(len(attributes(one)) for one in objects)
     return len(rs.__all__) + own + sum(len(getattr(rs, one).__all__) for one in NAMESPACES)
 

@@ -74,7 +74,7 @@ def test_hashes_of_the_demo_are_what_they_were(golden, results):
 
 def test_pickles_name_the_package_and_no_module_of_it(golden, results):
     error = rs.DataError("two", field="k", allowed="one")
-    for kept in (golden, results, error, rs.Profile("mine", {})):
+    for kept in (golden, results, error, rs.Reading("mine")):
         pickled = pickle.dumps(kept)
         assert modules_in(pickled) == {"ragscore"}, type(kept)
         assert type(pickle.loads(pickled)) is type(kept)

@@ -163,7 +163,7 @@ def loaded(write_golden, write_run):
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_targets_that_no_run_returned_are_named_and_whether_anybody_saw_them(loaded):
     golden, results = loaded
-    health = golden_health(rs.score(results, golden), golden, results)
+    health = golden_health(rs.score(results, golden, "all"), golden, results)
     # d2 came back for another question, d3 nowhere; d1 was returned by A.
     assert health.targets[
         ["query_id", "target_id", "n_runs", "seen_elsewhere"]

@@ -156,7 +156,7 @@ def test_failed_queries_and_refusals_are_not_judged_unless_asked_for(asked, serv
     assert ledger(insisted)["faithfulness", "q1"] == "scored"
 
 
-@pytest.mark.parametrize("profile", ["rig", rs.Profile("generous", {}, no_claims=1.0)])
+@pytest.mark.parametrize("profile", ["rig", rs.Reading("generous", no_claims=1.0)])
 def test_an_answer_without_claims_is_not_measurable_or_1_where_a_profile_says_so(
     asked, server, profile
 ):

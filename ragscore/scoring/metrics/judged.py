@@ -170,6 +170,7 @@ criterion(
     "key_facts",
     "expected key facts that a judge found in the answer / all of them; a stored score of"
     " the whole answer goes first",
+    needs=(KEY_FACTS,),
 )
 _SOURCE = " (Pradeep et al. 2025, arXiv:2504.15068)"
 for _name, _what, _need in (
