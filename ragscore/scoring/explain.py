@@ -93,6 +93,10 @@ def _causes(rows: Rows, label: Label, is_nan: Flags) -> Iterator[Cause]:
     if metric.family == "own" and metric.compute is None:
         yield rows.state == 2, MISSING, "no response"
         yield rows.failed, SYSTEM_ERROR, rows.error_words
+        judged = _judgments_of(rows, metric.name)
+        if len(judged):
+            yield from _judged_causes(rows, judged)
+            yield everywhere, MISSING, "no judgment recorded"
         return
     excused = rows.should_refuse & (metric.family not in ("success", "refusals", "operations"))
     yield excused, NOT_APPLICABLE, "the query should be refused"
@@ -112,13 +116,7 @@ def _causes(rows: Rows, label: Label, is_nan: Flags) -> Iterator[Cause]:
     if metric.family in ("answers", "citations", "judged") and metric.where != "answered":
         yield rows.refused == 1, REFUSED, "the system refused"
     if metric.reads == "judgments.value":
-        judged = _judgments_of(rows, metric.name)
-        row, has_failed = (judged[name].to_numpy() for name in ("row", "failed"))
-        n, n_failed = rows.count(row), rows.count(row[has_failed])
-        counts = zip(n_failed.tolist(), n.tolist(), strict=True)
-        texts = np.array([f"{failed} of {of} judgments failed" for failed, of in counts])
-        yield n_failed > 0, JUDGE_FAILED, texts
-        yield n > 0, NOT_APPLICABLE, "the judge found nothing to measure"
+        yield from _judged_causes(rows, _judgments_of(rows, metric.name))
     yield ~held, MISSING, f"no {words} recorded"
     if metric.where == "grounded":
         yield ~rows.grounded, NOT_APPLICABLE, "the answer is not grounded"
@@ -129,6 +127,16 @@ def _causes(rows: Rows, label: Label, is_nan: Flags) -> Iterator[Cause]:
         yield rows.n_hits == 0, NOT_APPLICABLE, "no hit"
     if metric.name == "scope_miss_proxy":
         yield everywhere, NOT_APPLICABLE, "the folder mode is off or unknown"
+
+
+def _judged_causes(rows: Rows, judged: pd.DataFrame) -> Iterator[Cause]:
+    """Give the causes that lie in the judgments of a criterion."""
+    row, has_failed = (judged[name].to_numpy() for name in ("row", "failed"))
+    n, n_failed = rows.count(row), rows.count(row[has_failed])
+    counts = zip(n_failed.tolist(), n.tolist(), strict=True)
+    texts = np.array([f"{failed} of {of} judgments failed" for failed, of in counts])
+    yield n_failed > 0, JUDGE_FAILED, texts
+    yield n > 0, NOT_APPLICABLE, "the judge found nothing to measure"
 
 
 def _recorded(rows: Rows, reads: str, name: str) -> Flags:

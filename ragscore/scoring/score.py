@@ -318,7 +318,7 @@ def notes_on_hits(rows: Rows, labels: Iterable[Label]) -> Iterator[str]:
     n_cut = int(hits["text_cut"].fillna(False).sum()) if "text_cut" in hits else 0
     if n_cut and set(level.used) & set(READS_TEXT):
         yield (
-            f"{n_cut} hits have cut text: an expected text is looked for in what is left of it, and"
+            f"cut text of {n_cut} hits: an expected text is looked for in what is left of it, and"
             " a snippet that isn't there leaves file and heading to decide"
         )
     if n := int((rows.row_of_hit < 0).sum()):

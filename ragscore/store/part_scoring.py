@@ -283,7 +283,7 @@ def assemble(
             )
             extras[one.number] = runs[one.extra_run], rest
         for note in one.notes:  # parts of a run differ in numbers only
-            notes.setdefault(re.split(r"\(level|[0-9]+ of |have cut", note)[0], note)
+            notes.setdefault(re.split(r"\(level|[0-9]+ of |of [0-9]+ hits", note)[0], note)
     values[:, np.flatnonzero(state < 0)] = np.nan
     more = [extras[number] for number in sorted(extras)]
     run = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])

@@ -127,4 +127,4 @@ def test_what_a_metric_does_not_apply_without_is_asked_for(write_golden, write_r
     table = told(write_golden(THREE_QUERIES), run)
     assert not table["supported"]["scope_miss"] and not table["supported"]["key_facts"]
     says(table["missing"]["scope_miss"], "folders", "anchors")
-    says(table["missing"]["key_facts"], "expected_key_facts")
+    says(table["missing"]["key_facts"], "judgments", "key_facts")

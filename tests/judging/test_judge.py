@@ -28,6 +28,7 @@ from ragscore.judging.judges import JUDGES, ReplyError, read_reply
 from ragscore.scoring.refusals import with_judged_refusals
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.explain import explain
+from ragscore.scoring.score import scored
 from tests.messages import refused, says
 
 PRICES = {"words": (1.0, 2.0), "embed": 0.5}
@@ -95,6 +96,11 @@ def ledger(judged):
 
 def scores(judged, golden, name, **policies):
     return rs.score(judged.results, golden, [name], **policies)[name].to_dict()
+
+
+def _explained(results, golden, found):
+    done = scored(results, golden, list(found)[3:])
+    return explain(done.rows, done.labels, found)
 
 
 def near(expected):
@@ -274,7 +280,7 @@ def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(one, tmp
     assert ledger(judged) == ledger(again) == {("groundedness", "q1"): "judge_failed"}
     found = rs.score(judged.results, one[1], ["judge_groundedness", "judge_failed"])
     assert found["judge_groundedness"].isna().all() and found["judge_failed"].tolist() == [1]
-    states = explain(found, golden=one[1], results=judged.results).set_index("metric")["state"]
+    states = _explained(judged.results, one[1], found).set_index("metric")["state"]
     assert states["judge_groundedness"] == "judge_failed"
 
 

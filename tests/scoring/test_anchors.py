@@ -9,7 +9,7 @@ import pytest
 import ragscore as rs
 from ragscore.golden.coverage import coverage
 from ragscore.scoring.rules import heading_parts
-from ragscore.scoring.score import scoring
+from ragscore.scoring.score import scored
 from tests.messages import refused, warned
 
 SUPPORTS = [
@@ -169,4 +169,4 @@ def test_undecided_hits_can_be_counted_as_misses(cut):
 
 def test_undecided_hits_are_counted_before_and_beside_the_scores(cut):
     assert coverage(*cut).runs["n_undecidable"].tolist() == [1]
-    assert scoring(*cut)["n_undecidable"].tolist() == [1]
+    assert scored(*cut, ["failed"]).settings["n_undecidable"].tolist() == [1]

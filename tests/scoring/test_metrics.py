@@ -123,7 +123,7 @@ def test_hand_worked_values():
     assert found.loc["g", "ndcg_linear@3"] == pytest.approx(0.525005, abs=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:ids of", "ignore:.*unlabelled")
+@pytest.mark.filterwarnings("ignore:ids of", "ignore:.*unlabelled", "ignore:.*grades of 0")
 def test_no_target_is_nan_and_no_hit_is_zero():
     found = ours(
         {"a": [], "b": ["x"]},
@@ -194,7 +194,7 @@ def test_the_metric_table_is_complete():
     table = rs.metrics()
     assert table["name"].is_unique and len(table) == len(TABLE)
     assert not (table[["name", "formula", "nan_when", "kind", "better", "range"]] == "").any().any()
-    assert set(table["better"]) == {"higher", "lower"} and set(table["kind"]) <= {
+    assert set(table["better"]) == {"higher", "lower", "not declared"} and set(table["kind"]) <= {
         "binary",
         "bounded",
         "time",
@@ -320,7 +320,7 @@ def test_a_grade_above_the_highest_of_err_is_refused_with_the_label_that_takes_i
         ours({"q": ["d1"]}, {"q": {"d1": 5}}, ["err@3"])
 
 
-@pytest.mark.filterwarnings("ignore:.*unlabelled")
+@pytest.mark.filterwarnings("ignore:.*unlabelled", "ignore:.*grades of 0")
 def test_bpref_of_a_query_without_a_judged_irrelevant_document_is_trec_evals():
     found = ours({"q": ["x", "d1"], "r": ["x"]}, {"q": {"d1": 1, "d2": 1}, "r": {"d1": 0}}, "bpref")
     assert found.loc["q", "bpref"] == 0.5 and np.isnan(found.loc["r", "bpref"])

@@ -14,9 +14,13 @@ import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.retrievers import retrievers
 from ragscore.golden.coverage import coverage
-from ragscore.scoring.score import scoring
+from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
 from tests.messages import refused, says, warned
+
+
+def _settings(*of, **how):
+    return scored(*of, ["failed"], **how).settings
 
 
 @pytest.fixture
@@ -248,7 +252,7 @@ def test_the_level_is_predicate_where_nothing_else_is_expected(load, write_golde
     results, golden = load(
         [{"query": "q", "expected_source_keys": ["a"]}], [said("q", [found(1, "a")])]
     )
-    about = scoring(results, golden).iloc[0]
+    about = _settings(results, golden).iloc[0]
     assert (about["level"], about["left_out"]) == ("predicate", "")
     assert set(rs.score(results, golden)["level"]) == {"predicate"}
     mixed = rs.load_golden(
@@ -259,7 +263,7 @@ def test_the_level_is_predicate_where_nothing_else_is_expected(load, write_golde
             ]
         )
     )
-    about = scoring(results, mixed, match="predicate").iloc[0]
+    about = _settings(results, mixed, match="predicate").iloc[0]
     # nothing about chunks, spans and anchors: there are none
     assert about["left_out"] == (
         "doc: hits of dense have no doc_id; predicate: 1 of 2 queries have no predicate targets"
@@ -395,7 +399,7 @@ def test_an_undecided_question_has_no_score_and_is_counted(cut):
     with warned(1, "unknown"):
         scores = rs.score(results, golden, ["passed", "mrr", "hit@1"])
     assert scores[["passed", "mrr", "hit@1"]].isna().all(axis=None)
-    assert scoring(results, golden)["n_undecidable"].tolist() == [1] and coverage(
+    assert _settings(results, golden)["n_undecidable"].tolist() == [1] and coverage(
         results, golden
     ).runs["n_undecidable"].tolist() == [1]
     with warned(1):

@@ -16,7 +16,7 @@ from stored import describe, described
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.trend.trend import trend
-from ragscore.scoring.metrics import TABLE, labels
+from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.policies import POLICIES
 from ragscore.scoring.provenance import COMPONENTS, provenance
 from ragscore.store.catalogue import open_catalogue

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.scoring.refusal_phrases import phrases_of, read_as_refusals
+from ragscore.scoring.refusals import in_words
 from tests.messages import refused, says
 
 SORRY = "Sorry, I cannot answer this based on the context."
@@ -183,7 +183,7 @@ ANSWERS = [
 def test_refusals_in_sixteen_languages_are_read_and_answers_are_not():
     texts = pd.Series([*REFUSALS.values(), *ANSWERS])
     expected = np.arange(len(texts)) < len(REFUSALS)
-    assert read_as_refusals(texts, phrases_of()).tolist() == expected.tolist()
+    assert in_words(texts).tolist() == expected.tolist()
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs scored answers beside the checkout")
@@ -191,6 +191,6 @@ def test_words_agree_with_the_judge_of_a_public_set_of_answers():
     rows = pd.read_json(SHARED / "submit_qwen2_5_32b_taskB.jsonl.gz", lines=True)
     answers = rows["predictions"].map(lambda given: given[0]["text"]).astype("str")
     judged = rows["metrics"].map(lambda given: given["idk_eval"][0])
-    found = read_as_refusals(answers, phrases_of())
+    found = in_words(answers)
     assert found[judged == 1].mean() > 0.85
     assert found[judged == 0].mean() < 0.01

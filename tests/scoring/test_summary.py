@@ -11,9 +11,13 @@ from conftest import MISSES, RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
 from ragscore.golden.coverage import coverage, coverage_rows
-from ragscore.scoring.score import scoring
+from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
 from tests.messages import names, refused, says, warned
+
+
+def _settings(*of, **how):
+    return scored(*of, ["failed"], **how).settings
 
 
 @pytest.fixture
@@ -162,10 +166,10 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
 def test_auto_takes_the_finest_level_that_covers_every_query(write_golden, write_run):
     rows = [*THREE_QUERIES[:2], {"id": "q3", "query": "?", "expected_doc_ids": ["d3"]}]
     results = rs.load_results(write_run("a", RUN_A))
-    made = scoring(results, rs.load_golden(write_golden(rows))).iloc[0]
+    made = _settings(results, rs.load_golden(write_golden(rows))).iloc[0]
     assert made["level"] == "doc"
     says(made["left_out"], "chunk", "1 of 3")
-    assert scoring(results, rs.load_golden(write_golden(THREE_QUERIES))).iloc[0]["level"] == "chunk"
+    assert _settings(results, rs.load_golden(write_golden(THREE_QUERIES))).iloc[0]["level"] == "chunk"
 
 
 def test_per_query_takes_each_querys_finest_level(write_golden, write_run):
@@ -268,7 +272,7 @@ def test_targets_of_questions_to_refuse_do_not_choose_the_level(write_golden, wr
             ]
         )
     )
-    assert scoring(rs.load_results(write_run("a", [*RUN_A[:1], record("no", [])])), golden)[
+    assert _settings(rs.load_results(write_run("a", [*RUN_A[:1], record("no", [])])), golden)[
         "level"
     ].tolist() == ["chunk"]
 
@@ -409,9 +413,9 @@ def test_a_catalogue_of_one_run_says_nothing_about_another(write_golden, write_r
     unknown = [record("q1", [hit("other", "d1", 1, chunker_version=None)])]
     results = rs.load_results([write_run("a", unknown), write_run("b", unknown)])
     chunks = pd.DataFrame({"chunk_id": ["c1", "x"], "run_id": ["a", "b"]})
-    assert scoring(replace(results, chunks=chunks), golden)["level"].tolist() == ["doc", "doc"]
+    assert _settings(replace(results, chunks=chunks), golden)["level"].tolist() == ["doc", "doc"]
     shared = chunks.assign(run_id=[None, "b"])
-    assert scoring(replace(results, chunks=shared), golden)["level"].tolist() == [
+    assert _settings(replace(results, chunks=shared), golden)["level"].tolist() == [
         "chunk",
         "chunk",
     ]

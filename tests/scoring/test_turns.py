@@ -103,23 +103,6 @@ def test_the_golden_sets_conversations_count_and_only_queries_without_one_get_th
     assert found["turn"].tolist() == ["1", "2", "3"]
 
 
-def test_sessions_called_otherwise_agree_and_others_are_told_by_three_examples(recwarn):
-    golden = rs.load_golden(
-        {f"{talk}_{turn}": {"d": 1} for talk in "abc" for turn in (1, 2)},
-        turns="(?P<conversation>[a-c])_(?P<turn>[0-9])",
-    )
-    run = [
-        {"query_id": f"{talk}_{turn}", "session_id": f"uuid-{talk}", "turn": turn, "retrieved": "d"}
-        for talk in "abc" for turn in (1, 2)
-    ]  # fmt: skip
-    ev = rs.evaluate(rs.load_results(run), golden)
-    assert not [one for one in recwarn if "conversation" in str(one.message)]
-    assert ev.golden.queries["conversation"].tolist() == list("aabbcc")
-    run[1]["turn"], run[2]["session_id"] = 7, "uuid-a"  # a_2, and b_1
-    with warned(4, 6, "a_2", "a/2", "uuid-a/7", "b_1", "a_1"):
-        assert len(rs.evaluate(rs.load_results(run), golden).scores) == 6
-
-
 def test_two_responses_of_one_place_are_joined_by_their_ids_alone():
     golden = rs.load_golden([row | {"id": f"g{n}"} for n, row in enumerate(rows("relevant"))])
     twice = [

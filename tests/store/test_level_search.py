@@ -104,11 +104,11 @@ def level_of(kept, golden, monkeypatch, **choices):
     with monkeypatch.context() as patched, pytest.raises(Settled) as found:
         patched.setattr(scoring, "find_level", find_level)
         kept.score(golden, **choices)
-    return replace(found.value.args[0], citation_levels=None)
+    return found.value.args[0]
 
 
 def level_in_memory(kept, golden):
-    return replace(choose_level(kept.load(), golden), citation_levels=None)
+    return choose_level(kept.load(), golden)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -39,8 +39,8 @@ def test_scores_from_the_store_equal_scores_from_the_files(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path / "store")
     assert store.save(results, golden=golden) == ["a", "b"]
-    expected = rs.score(results, golden)
-    pd.testing.assert_frame_equal(rs.score(store.load(), golden), expected)
+    expected = rs.score(results, golden, "all")
+    pd.testing.assert_frame_equal(rs.score(store.load(), golden, "all"), expected)
     stored = store.scores()
     pd.testing.assert_frame_equal(
         stored.drop(columns=["created_at", "system"], errors="ignore"),
@@ -143,40 +143,6 @@ def long_texts(write_golden, write_run):
     return rs.load_results(write_run("a", records, k=10)), golden
 
 
-def test_cutting_texts_never_changes_a_score(long_texts, tmp_path):
-    results, golden = long_texts
-    expected = rs.score(results, golden, rule=by_word)
-    assert expected["mrr"].tolist() == [0.5, 0]
-    store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden, rule=by_word)
-    loaded = store.load()
-    assert loaded.hits["text"].str.len().max() == 200 and loaded.hits["text_cut"].all()
-    pd.testing.assert_frame_equal(rs.score(loaded, golden, rule=by_word), expected)
-    store.refresh(golden, rule=by_word)
-    assert store.scores(["mrr"])["mrr"].tolist() == [0.5, 0]
-    assert store.load().hits["text"].str.len().max() == 200
-
-
-def test_what_a_changed_rule_or_question_needs_of_cut_text_is_said_to_be_unknown(
-    long_texts, tmp_path, write_golden
-):
-    results, golden = long_texts
-    store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden, rule=by_word)
-    with warned("3 hits"):
-        rs.score(store.load(), golden, ["mrr"], rule=lambda hits, targets: by_word(hits, targets))
-    relabelled = rs.load_golden(
-        write_golden(
-            [
-                {"id": "q1", "query": "?", "expected_doc_ids": ["apple"]},
-                {"id": "q2", "query": "?", "expected_doc_ids": ["plum"]},
-            ]
-        )
-    )
-    with warned("1 hits"):
-        assert rs.score(store.load(), relabelled, ["mrr"], rule=by_word)["mrr"].tolist() == [0.5, 0]
-
-
 @pytest.mark.parametrize(
     ("text", "length", "is_cut"), [("full", 500, False), ("cut", 200, True), ("none", None, True)]
 )
@@ -248,7 +214,7 @@ def test_metrics_json_holds_null_for_nan_and_loads_back(pair, tmp_path):
         and content["metrics"]["answer_checks"]["n"] == 0
     )
     assert (content["level"], content["golden_hash"]) == ("chunk", golden.golden_hash)
-    loaded, expected = store.metrics(), summarize(rs.score(results, golden), golden)
+    loaded, expected = store.metrics(), summarize(rs.score(results, golden, "all"), golden)
     pd.testing.assert_frame_equal(
         loaded.astype({"run_id": "str"}), expected.astype({"run_id": "str"}), check_dtype=False
     )
@@ -366,41 +332,6 @@ def two_levels(write_golden, write_run):
             )
         ),
         golden,
-    )
-
-
-def test_kept_matches_of_one_level_say_nothing_of_another(two_levels, tmp_path):
-    results, golden = two_levels
-    store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden, rule=by_hidden_word, match="chunk")
-    assert rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="chunk")[
-        "mrr"
-    ].tolist() == [1]
-    with warned("2 hits"):
-        rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="doc")
-
-
-def test_a_per_query_scoring_keeps_the_matches_of_each_level(write_golden, write_run, tmp_path):
-    golden = rs.load_golden(
-        write_golden(
-            [
-                {"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["e"]},
-                {"id": "p", "query": "?", "expected_doc_ids": ["d"]},
-            ]
-        )
-    )
-    records = [
-        record("q", [hit("c", "d", 1, snippet=f"{'x' * 500}chunk c")]),
-        record("p", [hit("c", "d", 1), hit("z", "z", 2, snippet=f"{'x' * 500}doc d")]),
-    ]
-    results = rs.load_results(write_run("a", records, k=10))
-    expected = rs.score(results, golden, match="per_query", rule=by_hidden_word)
-    assert expected["mrr"].tolist() == [1, 0.5] and expected["level"].tolist() == ["chunk", "doc"]
-    store = rs.RunStore(tmp_path / "s")
-    store.save(results, golden=golden, match="per_query", rule=by_hidden_word)
-    assert set(store.load().matches["level"]) == {"chunk", "doc"}
-    pd.testing.assert_frame_equal(
-        rs.score(store.load(), golden, match="per_query", rule=by_hidden_word), expected
     )
 
 
@@ -556,7 +487,6 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         results,
         golden=golden,
         collapse="doc",
-        unknown="miss",
         missing="zero",
     )
     assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2]
@@ -565,10 +495,9 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         "match": "auto",
         "missing": "zero",
         "collapse": "doc",
-        "unknown": "miss",
         "ties": "file",
     }
-    assert (made["profile"], made["n_undecidable"]) == (None, 0)
+    assert made["profile"] is None
     metrics = json.loads(stored_file(store, "a", "metrics").read_text())
     assert metrics["policies"]["collapse"] == "doc"
 
@@ -593,30 +522,6 @@ def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
         store.scores(["mrr"], collapse="doc")
     with refused("doc", "none", field="policies"):
         store.scores(["mrr"])
-
-
-def test_calls_of_a_profile_are_scored_stored_and_kept_when_scored_again(tmp_path):
-    results = rs.load_results({"q1": [["a", "b"], ["t", "b"]], "q2": [["u"]]})
-    golden = rs.load_golden({"q1": {"t": 1, "b": 1}, "q2": {"u": 1}})
-    rig = READINGS["rig"]
-    first = replace(rig, policies={**rig.policies, "calls": "first"})
-    expected = rs.score(results, golden, profile=first)
-    # b at 2 of the first call, of 2 targets
-    assert expected.loc["q1", ["mrr:doc", "recall@1:doc"]].tolist() == [1 / 2, 0]
-    store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden, profile="rig", calls="first")
-    made = described(store, "run")["scoring"]
-    assert (made["profile"], made["level"], made["policies"]["calls"]) == ("rig", "doc", "first")
-    with refused("rig", field="profile"):
-        store.scores(profile="kebab")
-    store.refresh(golden)
-    stored = store.scores(profile="rig", calls="first")
-    pd.testing.assert_frame_equal(stored[list(expected)], expected, check_categorical=False)
-    scores = store.score(golden, profile=first, part_hits=2)
-    pd.testing.assert_frame_equal(scores, expected, check_categorical=False)
-    ev = store.evaluate(golden, profile=first)
-    pd.testing.assert_frame_equal(ev.scores, expected, check_categorical=False)
-    assert len(ev.results.hits) == 3 and len(ev.query("q1").calls) == 2
 
 
 @pytest.mark.parametrize(

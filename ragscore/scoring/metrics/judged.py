@@ -60,13 +60,12 @@ def measured(rows: Any, name: str) -> Values:
     judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
     if not len(judged):
         return np.full(rows.n, np.nan)
+    if PARTS.get(name) == "claims" and not np.isnan(rows.reading.no_claims):
+        is_silent = judged["verdict"].eq(NO_CLAIMS)
+        judged = judged.assign(value=judged["value"].mask(is_silent, rows.reading.no_claims))
     is_whole = judged["item"].eq("").to_numpy()
     stored = judged[is_whole & ~judged["failed"]].groupby(_PASS, dropna=False)["value"].mean()
     parts = judged[~is_whole] if name in PARTS else judged.iloc[:0]
-    if PARTS.get(name) == "claims" and not np.isnan(rows.reading.no_claims):
-        parts = parts.assign(
-            value=parts["value"].mask(parts["verdict"].eq(NO_CLAIMS), rows.reading.no_claims)
-        )
     parts = (
         parts[~parts.groupby(_PASS, dropna=False)["failed"].transform("any").astype(bool)]
         if len(parts)
@@ -170,7 +169,6 @@ criterion(
     "key_facts",
     "expected key facts that a judge found in the answer / all of them; a stored score of"
     " the whole answer goes first",
-    needs=(KEY_FACTS,),
 )
 _SOURCE = " (Pradeep et al. 2025, arXiv:2504.15068)"
 for _name, _what, _need in (

@@ -220,5 +220,5 @@ def test_printing_an_evaluation_scores_nothing(monkeypatch):
         {"qid": "q2", "retrieved": ["a"]},
     ]
     ev = rs.evaluate(calls, {"q1": ["d"], "q2": ["a"]})
-    monkeypatch.setattr("ragscore.evaluation.score_and_settings", None)
+    monkeypatch.setattr("ragscore.evaluation.scored_and_stored", None)
     assert "Several calls" in repr(ev)
