@@ -13,7 +13,6 @@ from ragscore.frames.data import categorical
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.metrics.declaration import Label, recorded_words
 from ragscore.scoring.metrics.judged import FAILED
-from ragscore.scoring.metrics.needs import TARGETS
 from ragscore.scoring.rows import Rows
 
 STATES = (
@@ -96,18 +95,19 @@ def _causes(rows: Rows, label: Label, is_nan: Flags) -> Iterator[Cause]:
         judged = _judgments_of(rows, metric.name)
         if len(judged):
             yield from _judged_causes(rows, judged)
-            yield everywhere, MISSING, "no judgment recorded"
+            yield rows.count(rows.verdicts["row"].to_numpy()) == 0, MISSING, "no judgment recorded"
         return
     excused = rows.should_refuse & (metric.family not in ("success", "refusals", "operations"))
     yield excused, NOT_APPLICABLE, "the query should be refused"
     for need in metric.needs:
         lacks = ~rows.of_query(rows.meets(need, label.level or ""))
-        if need == TARGETS and label.level is None and lacks.any():
+        if label.level is None and lacks.any():
             is_elsewhere = rows.of_query(need.anywhere(rows.of_hits))
             yield lacks & is_elsewhere, UNDECIDED, ELSEWHERE
         yield lacks, NOT_APPLICABLE, f"the query has no {need.lacking}"
     held, words = _recorded(rows, metric.reads, metric.name), recorded_words(metric.reads)
     in_run = rows.records_citations if metric.reads == "citations" else rows.of_runs_with(held)
+    in_run |= ~rows.of_runs_with(rows.asked & ~rows.failed)  # nothing finished to record it of
     yield ~in_run, NOT_APPLICABLE, f"the run records no {words}"
     yield ~rows.asked, MISSING, "no response"
     if metric.family in ("operations", "scope"):

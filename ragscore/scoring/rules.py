@@ -140,7 +140,7 @@ def _has_spans(frame: pd.DataFrame, name: str) -> bool:
 def _coverage(hits: pd.DataFrame, targets: pd.DataFrame, share: str) -> Values:
     """Return the shared part of spans, row by row; NaN without a span or in another unit."""
     (start, end), (wanted_start, wanted_end) = (
-        (one[name].to_numpy("float64", na_value=np.nan) for name in ("start", "end"))
+        [one[name].to_numpy("float64", na_value=np.nan) for name in ("start", "end")]
         for one in (hits, targets)
     )
     whole = wanted_end - wanted_start

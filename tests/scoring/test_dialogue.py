@@ -179,7 +179,7 @@ def test_an_answer_attributes_by_its_references_or_by_what_its_text_cites(
         # upstream counts these as false
         (case(), row(mode="off"), np.nan),
         (REFUSE, row(), np.nan),
-        (case(), row(retrieved_chunks=[CUT]), np.nan),
+        (case(), row(retrieved_chunks=[CUT]), 0),
     ],
 )
 @pytest.mark.filterwarnings("ignore:cut text of")

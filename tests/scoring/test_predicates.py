@@ -217,25 +217,6 @@ def test_options_change_what_passes(load, options, expectation, hits, passed):
     assert passes(load, expectation, hits, **options) is passed
 
 
-def test_all_source_keys_rank_where_the_last_one_is_seen(load):
-    results, golden = load(
-        [{"query": "q", "expected_source_keys": ["a", "b"]}],
-        [said("q", [found(1, "a"), found(2, "c"), found(3, "b"), found(4, "a")])],
-    )
-    assert retrievers(results, golden).per_query["rank_first_match"].tolist() == [1]
-    assert retrievers(results, golden, source_keys="all").per_query[
-        "rank_first_match"
-    ].tolist() == [3]
-    scores = rs.score(
-        results,
-        golden,
-        ["recall@1", "recall@3", "precision@5"],
-        rule=rs.match.by_predicate(results, golden, source_keys="all"),
-    )
-    # ranks 3 and 4 count
-    assert scores[["recall@1", "recall@3", "precision@5"]].to_numpy().tolist() == [[0, 1, 0.4]]
-
-
 def test_our_golden_yaml_takes_the_same_expectations(load, write_golden):
     rows = [
         {"id": "q", "query": "?", "expected_substrings": ["s"], "filters": {"product": "p"}},
@@ -392,39 +373,6 @@ def cut(load):
 LATE = "....late"
 
 
-def test_an_undecided_question_has_no_score_and_is_counted(cut):
-    results, golden = cut(
-        {"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="none")
-    )
-    with warned(1, "unknown"):
-        scores = rs.score(results, golden, ["passed", "mrr", "hit@1"])
-    assert scores[["passed", "mrr", "hit@1"]].isna().all(axis=None)
-    assert _settings(results, golden)["n_undecidable"].tolist() == [1] and coverage(
-        results, golden
-    ).runs["n_undecidable"].tolist() == [1]
-    with warned(1):
-        assert rs.score(results, golden, ["passed", "mrr"], unknown="miss")[
-            ["passed", "mrr"]
-        ].to_numpy().tolist() == [[0, 0]]
-
-
-def test_a_question_passes_for_sure_where_another_hit_is_right(cut):
-    results, golden = cut(
-        {"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="late")
-    )
-    with warned(1, "unknown"):
-        scores = rs.score(results, golden, ["passed", "mrr", "hit@1"])
-    assert scores["passed"].tolist() == [1] and scores[["mrr", "hit@1"]].isna().all(axis=None)
-
-
-def test_a_failed_question_has_not_passed_even_where_its_hits_are_undecided(cut):
-    results, golden = cut(
-        {"expected_substrings": ["late"]}, found(1, document=LATE), error="timeout"
-    )
-    with warned(1, "unknown"):
-        assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0]
-
-
 def test_passed_looks_as_deep_as_each_run_went(load):
     hits = [found(1, "x"), found(2, "k")]
     results, golden = load(
@@ -476,52 +424,6 @@ def first_match(kinds, hits, meta_values, text_values):
     )
 
 
-@pytest.mark.parametrize(("every", "metadata", "substrings"), list(product(CHOICES, repeat=3)))
-def test_every_combination_passes_what_a_hit_by_hit_check_passes(load, every, metadata, substrings):
-    questions = [{"query": f"q{n}", **CONTENT} for n in range(len(LISTS))]
-    hits = [
-        [
-            found(rank, document=KINDS_OF_HIT[kind][1], **KINDS_OF_HIT[kind][0])
-            for rank, kind in enumerate(kinds, 1)
-        ]
-        for kinds in LISTS
-    ]
-    results, golden = load(questions, [said(f"q{n}", one) for n, one in enumerate(hits)])
-    expected = [first_match(kinds, every, metadata, substrings) for kinds in LISTS]
-    how = {"hits": every, "metadata": metadata, "substrings": substrings}
-    rule = rs.match.by_predicate(results, golden, **how)
-    scores = rs.score(results, golden, ["passed", "mrr"], rule=rule, match="predicate")
-    assert scores["passed"].tolist() == [float(rank is not None) for rank in expected]
-    assert scores["mrr"].tolist() == [1 / rank if rank else 0 for rank in expected]
-    assert retrievers(results, golden, **how).matrix["dense"].tolist() == [
-        f"✅ #{rank}" if rank else "❌" for rank in expected
-    ]
-    assert 0 < sum(rank is not None for rank in expected) < len(LISTS)
-
-
-@pytest.mark.filterwarnings("ignore:ids of")
-@pytest.mark.parametrize(
-    ("hits", "values", "keys", "rank"),
-    [
-        ("any", "any", "cab", 2), ("any", "any", "cc", None), ("any", "all", "cab", 3),
-        ("any", "all", "ca", None),
-        ("all", "any", "aba", 1), ("all", "any", "abc", None), ("all", "all", "aab", 3),
-        ("all", "all", "aa", None), ("all", "all", "abc", None),
-    ],
-)  # fmt: skip
-def test_source_keys_by_any_or_all_hits_and_keys(load, hits, values, keys, rank):
-    question = {"query": "q", "expected_source_keys": ["a", "b"]}
-    record = said("q", [found(rank, key) for rank, key in enumerate(keys, 1)])
-    results, golden = load([question], [record])
-    rule = rs.match.by_predicate(results, golden, hits=hits, source_keys=values)
-    scores = rs.score(results, golden, ["passed", "mrr"], rule=rule, match="predicate")
-    assert scores[["passed", "mrr"]].to_numpy().tolist() == [
-        [float(rank is not None), 1 / rank if rank else 0]
-    ]
-    (row,) = retrievers(results, golden, hits=hits, source_keys=values).per_query.to_dict("records")
-    assert row["passed"] == float(rank is not None)
-
-
 def test_only_hits_within_the_runs_k_must_satisfy(load):
     results, golden = load(
         [{"query": "q", "expected_metadata": {"x": 1}}],
@@ -547,15 +449,3 @@ def test_no_hit_is_not_every_hit(load):
     assert scores["passed"].tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    ("texts", "shown"),
-    [(("sss", "...."), "?"), (("sss", "....", "none"), "❌"), (("sss", "s..."), "✅ #1")],
-)
-def test_one_undecided_hit_leaves_every_hit_undecided(load, texts, shown):
-    question = {"query": "q", "expected_substrings": ["s"]}
-    hits = [found(rank, document=text) for rank, text in enumerate(texts, 1)]
-    results, golden = load([question], [said("q", hits)])
-    is_cut = results.hits["text"].str.contains(".", regex=False)
-    cut = rs.Results(results.runs, results.responses, results.hits.assign(text_cut=is_cut))
-    with warned(2) if shown == "?" else nullcontext():
-        assert retrievers(cut, golden, hits="all").matrix["dense"].tolist() == [shown]

@@ -20,24 +20,17 @@ from ragscore.scoring.targets import targets_at
 from tests.messages import refused, says, warned
 
 
-def scores_of(hits, targets, labels, rule=rs.match.by_doc):
-    rows = hits.groupby(["run_id", "query_id"], observed=True).size().rename("n_hits").reset_index()
-    return rs.match.score_hits(
-        *rs.match.grade_hits(hits, targets, rule), golden_of(targets), rows, labels
-    ).iloc[0]
+def scores_of(hits, targets, labels, rule=None, **golden):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = rs.score(
+            rs.load_results(hits), golden_of(targets, **golden), labels, match="doc", rule=rule
+        )
+    return found.iloc[0][labels]
 
 
 def test_a_document_returned_as_three_chunks_earns_once():
     hits = hits_of({"doc_id": "d"}, {"doc_id": "d"}, {"doc_id": "e"}, {"doc_id": "d"})
-    graded, found = rs.match.grade_hits(
-        hits, targets_of({"doc_id": "d", "grade": 2}), rs.match.by_doc
-    )
-    assert graded[["rank", "grade", "gain", "n_found"]].to_numpy().tolist() == [
-        [1, 2, 2, 1],
-        [2, 2, 0, 0],
-        [4, 2, 0, 0],
-    ]
-    assert found[["target_id", "grade", "rank"]].to_numpy().tolist() == [["d", 2, 1]]
     scores = scores_of(
         hits, targets_of({"doc_id": "d"}), ["recall@5", "map@5", "ndcg@5", "precision@5"]
     )
@@ -46,7 +39,7 @@ def test_a_document_returned_as_three_chunks_earns_once():
 
 
 def test_one_hit_that_meets_two_targets_earns_the_better_grade():
-    # ideal DCG (7 + 3 / log2 3), earned 7: nDCG .787, as the docstring of grade_hits says
+    # ideal DCG (7 + 3 / log2 3), earned 7: nDCG .787
     targets = targets_of(
         {"doc_id": "d", "target_id": "a", "grade": 3}, {"doc_id": "d", "target_id": "b", "grade": 2}
     )
@@ -87,7 +80,7 @@ def test_ids_of_another_query_do_not_match():
         [targets_of({"doc_id": "d1"}, query_id="q1"), targets_of({"doc_id": "d2"}, query_id="q2")],
         ignore_index=True,
     )
-    assert rs.match.grade_hits(hits, targets, rs.match.by_doc)[0]["query_id"].tolist() == ["q1"]
+    assert rs.match.by_doc(hits, targets)[0].tolist() == [0]
 
 
 SPAN = {"doc_id": "d", "span_unit": "line"}
@@ -109,7 +102,7 @@ def test_spans_match_by_their_share(found, expected, share, is_met):
         hits_of({**SPAN, "start": found[0], "end": found[1]}),
         targets_of({**SPAN, "start": expected[0], "end": expected[1]}),
     )
-    assert len(matches) == is_met
+    assert len(matches[0]) == is_met
 
 
 @pytest.mark.parametrize(
@@ -124,7 +117,7 @@ def test_spans_match_by_their_share(found, expected, share, is_met):
 def test_spans_match_in_one_unit_and_document(hit, target, is_met):
     span = {**SPAN, "start": 1, "end": 9}
     target = targets_of(span | {"target_id": "t"} | target)
-    assert len(rs.match.by_span()(hits_of(span | hit), target)) == is_met
+    assert len(rs.match.by_span()(hits_of(span | hit), target)[0]) == is_met
 
 
 def test_a_span_rule_needs_a_share_it_can_use():
@@ -253,9 +246,10 @@ def test_a_rule_that_pairs_two_queries_is_refused():
         ignore_index=True,
     )
     with refused(field="test_a_rule_that_pairs_two_queries_is_refused.<locals>.<lambda>"):
-        rs.match.grade_hits(
+        scores_of(
             hits,
             targets_of({"doc_id": "d"}, query_id="q1"),
+            ["mrr"],
             lambda hits, targets: pd.DataFrame({"hit": [1], "target": [0]}),
         )
 
@@ -271,12 +265,9 @@ def test_support_groups_need_all_their_targets():
             for n, group in enumerate(wanted)
             for one in group
         ]
-        golden = golden_of(targets, support_groups=from_records(members, "support_groups"))
-        rows = pd.DataFrame({"run_id": pd.Categorical(["r"]), "query_id": ["q"], "n_hits": [3]})
-        scores = rs.match.score_hits(
-            *rs.match.grade_hits(hits, targets), golden, rows, ["recall_all@1", "recall_all@3"]
-        )
-        found[name] = scores.to_numpy().tolist()[0]
+        groups_of_it = from_records(members, "support_groups")
+        labels = ["recall_all@1", "recall_all@3"]
+        found[name] = scores_of(hits, targets, labels, support_groups=groups_of_it).tolist()
     assert found == {"ab": [0, 1], "a or bc": [1, 1], "unknown": [0, 0]}
 
 
@@ -310,19 +301,16 @@ def test_the_order_of_rows_changes_nothing(rows, random):
         [targets_of({"doc_id": "x", "grade": 2}, {"doc_id": "y"}, query_id=q) for q in "abc"],
         ignore_index=True,
     )
-    cells = pd.DataFrame(
-        {"run_id": pd.Categorical(["r"] * 3), "query_id": list("abc"), "n_hits": 9}
-    )
     labels = ["hit@3", "recall@3", "precision@3", "map@9", "ndcg@9", "judged@5", "mrr"]
     order = random.sample(range(len(hits)), len(hits))
     expected, shuffled = (
-        rs.match.score_hits(*rs.match.grade_hits(of, to), golden_of(targets), cells, labels)
+        scores_of(of, to, labels)
         for of, to in (
             (hits, targets), (hits.iloc[order].reset_index(drop=True), targets.iloc[::-1])
         )
     )  # fmt: skip
-    pd.testing.assert_frame_equal(shuffled, expected, check_exact=True)
-    assert ((expected >= 0) & (expected <= 1)).all(axis=None)
+    pd.testing.assert_series_equal(shuffled, expected, check_exact=True)
+    assert ((expected >= 0) & (expected <= 1)).all()
 
 
 def results_of(hits):
@@ -359,12 +347,3 @@ def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targ
         assert set(scores["level"]) == {"chunk"}
 
 
-def test_a_run_without_any_value_is_warned_of_with_its_level_and_what_speaks_against_finer_ones():
-    targets = targets_of({"doc_id": None, "level": "anchor", "target_id": "a", "path": "x.md"})
-    results, golden = results_of(hits_of({"doc_id": "z"})), golden_of(targets)
-    with warned("r", "doc", "anchor", "path") as caught:
-        assert rs.score(results, golden, ["mrr", "recall@5", "failed"])["mrr"].isna().all()
-    assert len(caught) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        rs.score(results, golden, ["failed"])  # no ranking metric is asked for

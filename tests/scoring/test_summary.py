@@ -57,7 +57,7 @@ def test_a_query_with_several_tags_counts_in_each_and_one_without_in_none(tagged
 
 
 def test_a_metric_that_applies_to_no_query_has_n_0_and_nan(tagged):
-    row = summarize(rs.score(*tagged)).set_index("metric").loc["answer_checks"]
+    row = summarize(rs.score(*tagged, "all")).set_index("metric").loc["answer_checks"]
     assert row["n"] == 0 and row[["mean", "low", "high", "sum"]].isna().all()
 
 
@@ -66,8 +66,9 @@ def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
     golden = rs.load_golden(write_golden(rows))
     results = rs.load_results(write_run("a", [RUN_A[0], record("q2", [], error="late")]))
     with warned("a", 2, "missing"):
-        scores = rs.score(results, golden)
-    table = summarize(scores, golden).set_index("metric")
+        done = scored(results, golden, "all")
+        scores = done.scores
+    table = summarize(scores, golden, rows=done.rows).set_index("metric")
     # q3 and `no` are missing: hit@1 was expected of q3, refusal_correct of `no`; q2 failed and
     # counts as a miss
     assert table.loc["hit@1", ["n", "n_expected", "n_failed", "n_missing"]].tolist() == [2, 3, 1, 2]
@@ -146,7 +147,7 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
         "n_should_refuse": 1,
         "n_rank_order": 1,
         "n_ties": 1,
-        "n_undecidable": 0,
+        "n_cut": 0,
     }
     assert row.drop(["judged@10", "k"]).astype(int).to_dict() == expected
     assert pd.isna(row["k"])
@@ -277,30 +278,11 @@ def test_targets_of_questions_to_refuse_do_not_choose_the_level(write_golden, wr
     ].tolist() == ["chunk"]
 
 
-def test_a_cut_off_above_a_runs_own_k_is_warned_of_once_and_only_where_asked_for(
-    write_golden, write_run
-):
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
-    depths = {"five": {"k": 5}, "ten": {"k": 10}, "three": {"k": 3}, "unknown": {}}
-    results = rs.load_results([write_run(name, RUN_A, **k) for name, k in depths.items()])
-    with warned("five", "three") as told:
-        rs.score(results, golden, ["hit@5", "hit@10", "recall@10:doc", "mrr"])
-    (warning,) = told
-    assert warning.filename == __file__
-    says(warning.message, "five (k = 5): hit@10, recall@10:doc")
-    says(warning.message, "three (k = 3): hit@5, hit@10, recall@10:doc")
-    assert not names(str(warning.message), "ten") and not names(str(warning.message), "mrr")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        rs.score(results, golden)
-        rs.score(results.select(["ten", "unknown"]), golden, ["hit@10", "mrr"])
-
-
 def expected_of(results, golden, label, **policies):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        scores = rs.score(results, golden, [label], **policies)
-    return summarize(scores, golden).set_index("metric").loc[label, "n_expected"]
+        done = scored(results, golden, [label], **policies)
+    return summarize(done.scores, golden, rows=done.rows).set_index("metric").loc[label, "n_expected"]
 
 
 def test_what_was_expected_of_a_per_query_scoring_goes_by_each_querys_level(
@@ -319,34 +301,6 @@ def test_what_was_expected_of_a_per_query_scoring_goes_by_each_querys_level(
     # q1 by its chunk, the missing q2 by its document
     assert expected_of(results, golden, "hit@1", match="per_query") == 2
     assert expected_of(results, golden, "hit@1:chunk", match="per_query") == 1
-
-
-def test_recall_all_is_expected_of_queries_with_support_groups_only(write_golden, write_run):
-    rows = [
-        THREE_QUERIES[0],
-        {
-            "id": "q2",
-            "query": "?",
-            "expected_doc_ids": ["d2", "e2"],
-            "required_support_groups": [["d2", "e2"]],
-        },
-    ]
-    results = rs.load_results(
-        write_run("a", [record("q1", [], error="late"), record("q2", [], error="late")])
-    )
-    assert (
-        expected_of(results, rs.load_golden(write_golden(rows)), "recall_all@5", match="doc") == 1
-    )
-
-
-@pytest.mark.filterwarnings("ignore:.*unlabelled")
-def test_a_query_judged_irrelevant_only_is_expected_nowhere(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": {"d2": 0}}])
-    )
-    assert (
-        expected_of(rs.load_results(write_run("a", RUN_A[:1])), golden, "hit@1", match="doc") == 1
-    )
 
 
 @pytest.mark.filterwarnings("ignore:.*unlabelled")

@@ -242,7 +242,8 @@ def ingested_as_saved(file, golden, tmp_path, **choices):
         lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded
     )
     found = left_by(lambda store: store.ingest(file, golden=golden, **choices), ingested)
-    assert found[:2] == plain[:2] and set(found[2]) == set(plain[2])
+    said = [{one for one in left[2] if not one.startswith("ids of")} for left in (found, plain)]
+    assert found[:2] == plain[:2] and said[0] == said[1]  # a part doesn't know others' ids
     files_equal(ingested, loaded, *found[0])
     return ingested
 
