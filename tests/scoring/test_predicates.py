@@ -261,7 +261,8 @@ def test_a_summary_expects_the_questions_that_have_predicates(load):
     ]
     results, golden = load(questions, [said("a", [found(1, "k")])])
     with warned("dense", 2, "missing"):
-        summary = summarize(rs.score(results, golden, ["mrr", "passed"]), golden).set_index(
+        done = scored(results, golden, ["mrr", "passed"])
+        summary = summarize(done.scores, golden, rows=done.rows).set_index(
             "metric"
         )
     assert summary.loc["mrr", ["n", "n_expected"]].tolist() == [1, 1] and summary.loc[

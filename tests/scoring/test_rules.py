@@ -26,7 +26,7 @@ def scores_of(hits, targets, labels, rule=None, **golden):
         found = rs.score(
             rs.load_results(hits), golden_of(targets, **golden), labels, match="doc", rule=rule
         )
-    return found.iloc[0][labels]
+    return found.sort_index().iloc[0][labels]
 
 
 def test_a_document_returned_as_three_chunks_earns_once():
@@ -214,7 +214,7 @@ from ragscore.scoring.grading import rule_name
 def helper(one): return one
 def made(limit, near=helper):
     return lambda hits, targets: [near(x) for x in hits if x in {"a", "b", "c"} and limit]
-print(rule_name(made(1)), rule_name(made(2)))
+print(rule_name(made(1), "doc"), rule_name(made(2), "doc"))
 """
 
 
@@ -237,7 +237,7 @@ def test_rules_that_differ_in_a_name_or_inside_a_comprehension_have_other_names(
         lambda hits, targets: [one for one in hits if one > 1],
         lambda hits, targets: [one for one in hits if one > 2],
     ]
-    assert len({rule_name(one) for one in alike}) == 4
+    assert len({rule_name(one, "doc") for one in alike}) == 4
 
 
 def test_a_rule_that_pairs_two_queries_is_refused():

@@ -8,9 +8,9 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.scoring.success import VERDICT
 from tests.messages import says, warned
 
+VERDICT = "judge_correctness"
 HITS = [hit("c1", "d", 1)]
 MISSED = [hit("c2", "e", 1)]
 SOUGHT = {"id": "q", "query": "?", "expected_doc_ids": ["d"]}
