@@ -4,8 +4,6 @@ A metric is a function of a pandas frame that returns a number per run and query
 `ir_measures.define` has it.
 """
 
-import hashlib
-import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -21,6 +19,7 @@ from ragscore.scoring.metrics.declaration import ANY, Bounds, spelling
 from ragscore.scoring.metrics.matched import MatchedHits
 from ragscore.scoring.metrics.needs import TARGETS
 from ragscore.scoring.rows import Rows
+from ragscore.scoring.rules import source_hash
 
 FRAMES = ("hits", "responses", "citations", "judgments")
 RESERVED = ("run_id", "query_id", "state", "level", "created_at", "system", "default", "all")
@@ -139,18 +138,6 @@ def _by_row(rows: Rows, values: Any, name: str) -> Values:
     found = np.full(rows.n + 1, np.nan)
     found[rows.places(told)] = told["value"].to_numpy("float64", na_value=np.nan)
     return found[:-1]
-
-
-def source_hash(function: Any) -> str:
-    """Return a hash of what a function does: its source, what it closes over and its defaults."""
-    code, held = getattr(function, "__code__", None), getattr(function, "__closure__", None) or ()
-    try:
-        text = inspect.getsource(function)
-    except (OSError, TypeError):
-        text = repr(code and (code.co_code, code.co_consts, code.co_names))
-    more = [cell.cell_contents for cell in held], getattr(function, "__defaults__", None)
-    plain = re.sub(r" at 0x[0-9a-f]+", "", f"{text}{more!r}")
-    return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
 def with_own(name: str, better: str | None = None, range: Any = None) -> Metric:

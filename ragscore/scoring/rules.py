@@ -6,6 +6,8 @@ first: the same chunk id; a shared span; path, heading and snippet; a text that 
 same document; source key, or metadata and text.
 """
 
+import hashlib
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -372,10 +374,24 @@ def rule_of(level: str, results: Results, golden: Golden, cut_text: str = "unkno
     return by_predicate(results, golden) if level == "predicate" else RULES[level]
 
 
+def source_hash(function: Any) -> str:
+    """Return a hash of what a function does: its source, what it closes over and its defaults."""
+    code, held = getattr(function, "__code__", None), getattr(function, "__closure__", None) or ()
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        text = repr(code and (code.co_code, code.co_consts, code.co_names))
+    more = [cell.cell_contents for cell in held], getattr(function, "__defaults__", None)
+    plain = re.sub(r" at 0x[0-9a-f]+", "", f"{text}{more!r}")
+    return hashlib.sha256(plain.encode()).hexdigest()[:16]
+
+
 def rule_name(rule: Rule | None, level: str) -> str:
-    """Return the name of a rule of your own, or of the level's."""
+    """Return the name of the level's rule, or of your own, with a hash of what it does."""
     if rule is not None:
-        return str(getattr(rule, "__qualname__", type(rule).__name__))
+        name = str(getattr(rule, "__qualname__", type(rule).__name__))
+        is_ours = str(getattr(rule, "__module__", "")).startswith("ragscore.")
+        return name if is_ours else f"{name}#{source_hash(rule)[:8]}"
     if level == "per_query":
         return "the rule of each query's level"
     named = "by_predicate(substrings='any', hits='any')"

@@ -7,10 +7,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.golden.coverage import coverage
 from ragscore.scoring.rules import heading_parts
-from ragscore.scoring.score import scored
-from tests.messages import refused, warned
 
 SUPPORTS = [
     {"path": "a.md", "heading": "# O"},
@@ -144,5 +141,3 @@ def cut(write_golden):
         ("z.md", "O", "no...", True),
     )
     return results_of(hits), rs.load_golden(write_golden([row]))
-
-

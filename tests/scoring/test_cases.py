@@ -353,8 +353,6 @@ def test_random_rankings_have_the_values_of_other_tools():
              "P_5": "precision@5", "recall_10": "recall@10", "success_1": "hit@1", "11pt_avg": "11pt_avg",
              "ndcg_cut_10": "ndcg_linear@10", "map_cut_10": "map@10", "set_F": "set_f1", "set_P": "set_precision"}  # fmt: skip
     theirs = pytrec_eval.RelevanceEvaluator(grades, pytrec_eval.supported_measures).evaluate(run)
-    ours = quiet(
-        results_of(lists), golden_of(grades), [*names.values()]
-    )
+    ours = quiet(results_of(lists), golden_of(grades), [*names.values()])
     for name, label in names.items():
         assert [theirs[query][name] for query in lists] == pytest.approx(ours[label].tolist()), name

@@ -4,7 +4,6 @@ import pandas as pd
 
 import ragscore as rs
 from ragscore.scoring.provenance import judge_fingerprint
-from tests.messages import refused
 
 
 def judged(*rows, **columns):
@@ -52,5 +51,3 @@ def test_prompt_and_temperature_are_part_of_it():
 
 def test_runs_that_nobody_judged_have_an_empty_fingerprint(pair):
     assert judge_fingerprint(pair[0]).tolist() == ["", ""]
-
-

@@ -59,7 +59,9 @@ def test_scores_are_those_of_an_independent_port(tmp_path_factory, drawn):
     nuggets = [(f"fact {n}", *one) for n, one in enumerate(drawn)]
     file = tmp_path_factory.mktemp("nuggets") / "a.jsonl"
     file.write_text(json.dumps(assigned(nuggets)) + "\n")
-    scores = rs.evaluate(file, file, [name for name in TABLE if name.startswith("nugget_")]).scores.iloc[0]
+    scores = rs.evaluate(
+        file, file, [name for name in TABLE if name.startswith("nugget_")]
+    ).scores.iloc[0]
     for name, value in independent(nuggets).items():
         assert pd.isna(scores[name]) if value is None else scores[name] == pytest.approx(value)
 

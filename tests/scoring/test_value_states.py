@@ -11,11 +11,11 @@ import pytest
 from conftest import THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.scoring.summary import summarize
-from ragscore.scoring.explain import STATES, explain
+from ragscore.scoring.explain import explain
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.own import with_own
 from ragscore.scoring.score import scored
+from ragscore.scoring.summary import summarize
 from tests.messages import says
 
 GOLDEN = [
@@ -209,5 +209,3 @@ def test_the_ledger_and_the_summary_count_alike(write_golden, write_run):
     assert is_expected.groupby(ledger["metric"]).sum().to_dict() == table["n_expected"].to_dict()
     assert not ledger.loc[ledger["value"].notna(), "state"].isin(["not_applicable"]).any()
     assert (table["n"] <= table["n_expected"]).all()
-
-
