@@ -95,10 +95,6 @@ def test_noise_neither_passes_nor_fails_until_somebody_says_what_it_counts_as():
     cmp = ev.compare("dense", "hybrid")
     found = cmp.gate()
     assert (found.answer, found.passed, found.exit_status) == ("undecided", False, 2)
-    row = cmp.deltas.set_index("metric").loc["ndcg@10"]
-    expected = row["n"] * (row["mde"] / row["delta"]) ** 2
-    assert found.needed["ndcg@10"] == pytest.approx(expected, rel=0.05)
-    says("\n".join(found.notes()), f"{found.needed['ndcg@10']:,} for ndcg@10")
     assert cmp.gate(undecided="pass").exit_status == 0
     assert cmp.gate(undecided="fail").answer == "failed"
     assert Gate.from_json(found.to_json()).answer == "undecided"

@@ -132,9 +132,8 @@ LINES = [
     (f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1", 0, "# hybrid against dense"),
     (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
     (f"compare {PAIR} --profile kebab --json", 0, '{"run_a": "dense", "run_b": "hybrid"'),
-    (f"compare {PAIR} --tie-margin mrr=0.9 --metric mrr", 0, "1 / 0 / 2"),
-    (f"compare {PAIR} --primary mrr@10 --metric hit@1", 0, "retrieval (mrr@10): can't tell"),
-    (f"compare {PAIR} --margin mrr@10=0.1 --vary depth --allow-different all", 0, "depth"),
+    (f"compare {PAIR} --primary mrr@10 --metric hit@1", 0, "retrieval: can't tell"),
+    (f"compare {PAIR} --vary depth --allow-different all", 0, "depth"),
     (f"compare {PAIR} --strict-chunker-version --all --write-report", 0, "Queries that changed"),
     (
         f"compare {BOTH} --run hybrid --run dense --format trec --golden-format trec_qrels",
@@ -153,7 +152,7 @@ LINES = [
     (f"gate {PAIR} --primary mrr@10", 2, "Gate undecided"),
     (f"gate {PAIR} --primary mrr@10 --undecided fail --out built --link page.html", 1, "failed"),
     (f"gate hits.csv --golden gold.csv {ROLES} --max-drop hit@1=0", 1, "Gate failed"),
-    (f"gate {PAIR} --max-drop hit@1=0 --rule interval --margin mrr=0.1", 1, "Gate failed"),
+    (f"gate {PAIR} --max-drop hit@1=0 --rule interval", 1, "Gate failed"),
     (f"gate {PAIR} --max-drop key_facts=0 --require --json", 2, '"passed": false'),
     (
         f"gate {PAIR} --max-drop mrr=0 --markdown --vary depth --allow-different all",
@@ -181,7 +180,7 @@ LINES = [
         "dense against hybrid",
     ),
     (
-        f"report {PAIR} --max-drop mrr@10=0 --rule interval --margin mrr@10=0.1 --vary depth"
+        f"report {PAIR} --max-drop mrr@10=0 --rule interval --vary depth"
         " --allow-different all --history history",
         0,
         "Gate",
