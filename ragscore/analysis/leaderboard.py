@@ -19,7 +19,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, names_of, nearest
 from ragscore.frames.render import decimals_within, shown_interval, shown_intervals, shown_n
 from ragscore.frames.tables import SHOWN_ROWS, Table
-from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
     Groups,
@@ -348,14 +348,10 @@ def _told(reported: Results | None, runs: list[str] | None, declared: Declaratio
     return table.iloc[np.argsort(-quality.to_numpy("float64"), kind="stable")]
 
 
-def is_beaten(gains: Values) -> Flags:
-    """Flag the rows that another row beats: nowhere worse, and somewhere better."""
-    own = gains[:, None]  # each beside all
-    return np.asarray(np.any((own <= gains).all(axis=2) & (own < gains).any(axis=2), axis=1))
-
-
 def pareto_front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
     """Return the runs that no other run beats, from left to right; x and y are indexed by run."""
     signs = [-1 if better == "lower" else 1 for better in (better_x, better_y)]
-    beaten = is_beaten(np.column_stack([x, y]) * signs)
-    return x[~beaten].sort_values(kind="stable").index.tolist()
+    gains = np.column_stack([x, y]) * signs
+    own = gains[:, None]  # each run beside all
+    is_beaten = np.any((own <= gains).all(axis=2) & (own < gains).any(axis=2), axis=1)
+    return x[~is_beaten].sort_values(kind="stable").index.tolist()

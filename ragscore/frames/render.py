@@ -234,16 +234,6 @@ def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
     return f"{n} / {n_expected} (baseline), {other} (candidate)"
 
 
-def shown_detectable(verdict: str, p: float, mde: float, text: str) -> str:
-    """Return the minimum detectable difference for a table, beside a test that found none.
-
-    Blank beside any other verdict, and where nothing was tested.
-    """
-    if verdict != "can't tell" or math.isnan(p):
-        return ""
-    return "not at this n" if math.isnan(mde) else text
-
-
 def shown_quantile(low: float, high: float, decimals: int = 0) -> str:
     """Return an order-statistic interval for a table; "n too small" where a bound is missing."""
     first, last = f"{low:.{decimals}f}", f"{high:.{decimals}f}"

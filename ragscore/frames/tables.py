@@ -470,36 +470,6 @@ def shown(make: Callable[P, pd.DataFrame]) -> Callable[P, ShownFrame]:
     return made
 
 
-class Badges(str):
-    """Lines of a subject, its verdict and a remark each, made by `of`."""
-
-    rows: Sequence[tuple[str, str, str]]
-
-    @classmethod
-    def of(cls, rows: Sequence[tuple[str, str, str]]) -> "Badges":
-        """Return the lines with their subjects and verdicts below each other."""
-        first, second = (
-            max((wide(text) for text in texts), default=0)
-            for texts in ([row[0] for row in rows], [with_sign(row[1]) for row in rows])
-        )
-        found = cls(
-            "\n".join(
-                f"{name:{first}}  {with_sign(word):{second}}  {text}".rstrip()
-                for name, word, text in rows
-            )
-        )
-        found.rows = rows
-        return found
-
-    def to_html(self) -> str:
-        """Return each line with its verdict as a badge."""
-        return "".join(
-            f'<p>{html_text(name)} <b class="rs-badge rs-{TINTS.get(word, "open")}">'
-            f"{html_text(with_sign(word))}</b> {html_text(text)}</p>"
-            for name, word, text in self.rows
-        )
-
-
 class Notes(str):
     """Lines that are folded until they are asked for: by a click, or `.notes()`."""
 
@@ -560,8 +530,6 @@ class Display(ABC):
             if isinstance(part, Table):
                 text += _html_notes(notes) + part.to_html(alone=False)
                 notes, is_below = [], True
-            elif isinstance(part, Badges):
-                text += part.to_html()
             elif isinstance(part, Notes):
                 text += _html_notes(notes) + _folded(part.splitlines())
                 notes = []
@@ -759,7 +727,6 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 STYLE = """
 .rs-display p { margin: .4em 0 } .rs-display ul { margin: .4em 0; padding-left: 1.4em }
 .rs-display { max-width: 100%; overflow-wrap: anywhere } .rs-note { font-size: .92em; opacity: .8 }
-.rs-badge { border-radius: .3em; padding: .05em .5em; margin: 0 .3em; white-space: nowrap; background: color-mix(in srgb, currentColor 10%, transparent) } .rs-badge.rs-good { background: color-mix(in srgb, #009E73 22%, transparent) } .rs-badge.rs-poor { background: color-mix(in srgb, #E69F00 22%, transparent) } .rs-badge.rs-bad { background: color-mix(in srgb, #D55E00 24%, transparent) }
 .rs-display > details > summary { cursor: pointer; opacity: .8; margin: .4em 0 }
 .rs-display p.rs-good { border-left: .3em solid #009E73; padding-left: .5em } .rs-display p.rs-poor { border-left: .3em solid #E69F00; padding-left: .5em } .rs-display p.rs-bad { border-left: .3em solid #D55E00; padding-left: .5em }
 .rs-table { overflow-x: auto; max-width: 100%; margin: .5em 0 } .rs-tall { max-height: 36em; overflow-y: auto }

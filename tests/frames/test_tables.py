@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ragscore.frames.tables import Badges, Display, Notes, ShownFrame, Table, with_sign
+from ragscore.frames.tables import Display, Notes, ShownFrame, Table, with_sign
 
 FORMS = ("to_html", "to_markdown", "to_text")
 HOSTILE = "<script>alert(1)</script> \\input{x} | [a](http://b) \x1b[2J"
@@ -141,20 +141,15 @@ def test_a_frame_computes_with_all_its_columns_and_stays_one_of_ours():
 
 
 class Folded(Display):
-    """A verdict for each subject, a table, and notes that are folded."""
+    """A table, and notes that are folded."""
 
     def _parts(self):
-        told = Badges.of([("retrieval", "better", "+0.2 [0.1, 0.3]"), ("all", "can't tell", "")])
-        return ["Title", told, Table(pd.DataFrame({"a": [1]})), Notes("One.\nTwo <b>.")]
+        return ["Title", Table(pd.DataFrame({"a": [1]})), Notes("One.\nTwo <b>.")]
 
 
-def test_notes_fold_and_verdicts_are_badges():
-    assert repr(Folded()) == (
-        "Title\nretrieval  ▲ better      +0.2 [0.1, 0.3]\nall        ○ can't tell\n\n"
-        "a\n1\n\n2 notes: .notes()"
-    )
+def test_notes_fold():
+    assert repr(Folded()) == "Title\n\na\n1\n\n2 notes: .notes()"
     html = Folded()._repr_html_()
-    assert '<p>retrieval <b class="rs-badge rs-good">▲ better</b> +0.2 [0.1, 0.3]</p>' in html
     notes = "<ul><li>One.</li><li>Two &lt;b&gt;.</li></ul>"
     assert f"<details><summary>2 notes</summary>{notes}</details>" in html
     assert "- Two &lt;b>." in Folded().to_markdown()
