@@ -76,19 +76,19 @@ def sign_flip_p(
 
 
 def tango_interval(
-    wins: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95
-) -> tuple[Values, Values]:
+    wins: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95,
+    freedom: npt.ArrayLike = np.inf,
+) -> tuple[Values, Values]:  # fmt: skip
     """Return the score interval of the difference of two paired rates, (wins − losses) / n.
 
     Tango 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<891. It holds the values that McNemar's
-    score test would not reject, and has a width where nothing moved: ± z²/(n + z²).
+    score test would not reject, and has a width where nothing moved: ± z²/(n + z²). With t's
+    quantile for z where the variance has so many degrees of `freedom`.
     """
-    from scipy.special import ndtri
-
     won, lost, size = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in (wins, losses, n))
     )
-    z, ends = float(ndtri((1 + confidence) / 2)), []
+    z, ends = t_quantile(np.asarray(freedom, dtype=np.float64), confidence), []
     with np.errstate(invalid="ignore", divide="ignore"):
         for end in (-1.0, 1.0):
             inside, outside = (won - lost) / size, np.full(size.shape, end)
@@ -111,10 +111,27 @@ def _tango_variance(won: Values, lost: Values, n: Values, delta: Values) -> Valu
     return n * (2 * rate + delta * (1 - delta))
 
 
-def is_whole(columns: Values, kind: str, groups: npt.ArrayLike | None) -> bool:
-    """Return whether these are differences of single 0/1 values, each query standing alone."""
-    are_whole = np.isnan(columns) | np.isin(columns, (-1, 0, 1))
-    return kind == "binary" and groups is None and bool(are_whole.all())
+def is_whole(columns: Values, kind: str) -> bool:
+    """Return whether these are differences of single 0/1 values."""
+    return kind == "binary" and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all())
+
+
+def counted(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Values, Values, Values]:
+    """Return wins, losses and n of 0/1 metrics as if no two queries were alike, and t's freedom.
+
+    Groups are worth n / design effect queries (as Korn and Graubard 1998 have it for rates); where
+    all differences are equal, nothing shows that members differ, and each group is worth one.
+    """
+    (mean, std, n), (up, down) = moments(columns), count_moves(columns)
+    if groups is None:
+        return up, down, n, np.full(n.shape, np.inf)
+    units = standard_error(columns, groups)[1]
+    is_flat = is_constant(mean, std, n) | (units < 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        effect = (paired_error(columns, groups) / standard_error(columns)[0]) ** 2
+        effect = np.where(is_flat, n / units, effect)
+    freedom = np.where(is_flat, np.inf, alike_units(columns, groups) - 1)
+    return up / effect, down / effect, n / effect, freedom
 
 
 def alike_units(columns: Values, groups: npt.ArrayLike | None) -> Values:
@@ -161,13 +178,14 @@ def paired_interval(
     Tango's for 0/1 metrics, else t, with groups clustered; of groups of unlike sizes, t has fewer
     degrees of freedom. Metrics with bounds stay within their width. Equal differences are never
     certainty: the interval then leaves room for differing queries that weren't seen, z² / (n + z²)
-    of the width for n queries (or groups); without bounds there is none (NaN). Arguments as in
-    `interval_of_means`.
+    of the width for n queries (or groups), and z / √n of the difference, as n equal signs do;
+    without bounds there is none (NaN). Arguments as in `interval_of_means`.
     """
     columns = as_columns(differences)
     mean, std, n = moments(columns)
-    if is_whole(columns, kind, groups):
-        return tango_interval(*count_moves(columns), n, confidence)
+    if is_whole(columns, kind):
+        *counts, freedom = counted(columns, groups)
+        return tango_interval(*counts, confidence, freedom)
     half = t_quantile(alike_units(columns, groups) - 1, confidence) * paired_error(columns, groups)
     units = standard_error(columns, groups)[1]
     flat = is_constant(mean, std, n) | (units == 1)
@@ -175,7 +193,10 @@ def paired_interval(
         half = np.where(flat, np.nan, half)
         return mean - half, mean + half
     width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
-    half = np.where(flat, width * wilson_interval(np.zeros_like(n), units, confidence)[1], half)
+    unseen = width * wilson_interval(np.zeros_like(n), units, confidence)[1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_sign = np.abs(mean) * t_quantile(np.full(n.shape, np.inf), confidence) / np.sqrt(units)
+    half = np.where(flat, np.fmax(unseen, by_sign), half)
     return np.clip(mean - half, -width, width), np.clip(mean + half, -width, width)
 
 
@@ -195,15 +216,15 @@ def paired_p(
     columns = as_columns(differences)
     mean, std, n = moments(columns)
     with np.errstate(invalid="ignore", divide="ignore"):
-        if is_whole(columns, kind, groups):
-            up, down = count_moves(columns)
+        if is_whole(columns, kind):
+            up, down, n, freedom = counted(columns, groups)
             z = np.where(up + down > 0, np.abs(up - down) / np.sqrt(up + down), 0.0)
-            return np.where(n > 0, 2 * ndtr(-z), np.nan)
+            return np.where(n > 0, 2 * stdtr(freedom, -z), np.nan)
         units = standard_error(columns, groups)[1]
         t = np.abs(mean) / paired_error(columns, groups)
         p = 2 * stdtr(alike_units(columns, groups) - 1, -t)
         width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
-        z = np.sqrt(units * np.abs(mean) / np.maximum(width - np.abs(mean), 0.0))
+        z = np.sqrt(units * np.fmin(np.abs(mean) / np.fmax(width - np.abs(mean), 0.0), 1.0))
     flat = is_constant(mean, std, n) | (units == 1)
     return np.where(flat, 2 * ndtr(-z) if kind in ("binary", "bounded") else np.nan, p)
 

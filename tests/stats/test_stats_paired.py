@@ -269,6 +269,28 @@ def test_a_large_cluster_counts_for_what_the_mean_owes_to_it():
     assert alike_units(values, None).tolist() == [150]
 
 
+def test_0_1_metrics_in_pairs_of_copies_have_tangos_interval_of_half_as_many():
+    # Of 161 pairs of copies the variance of the mean is (2·161 − 1) / (161 − 1) times that of 322
+    # single queries; t has 160 degrees of freedom.
+    differences, groups = np.repeat([1.0, -1, 0], [12, 32, 278]), np.arange(322) // 2
+    expected = tango_interval(*np.array([12, 32, 322]) * 160 / 321, freedom=160)
+    assert np.ravel(paired_interval(differences, "binary", groups=groups)) == pytest.approx(
+        np.ravel(expected)
+    )
+    p = paired_p(differences, "binary", groups=groups)
+    assert p == pytest.approx(2 * stats.t.sf(20 / np.sqrt(44 * 321 / 160), 160))
+
+
+@pytest.mark.parametrize(("kind", "size"), [("binary", 5), ("bounded", 1), ("bounded", 5)])
+def test_three_equal_differences_are_no_evidence_and_four_are(kind, size):
+    # as of signs: 4 / √4 = 2 lies beyond 1.96, and 3 / √3 does not
+    for n in range(1, 8):
+        (low,), (high,) = paired_interval(
+            np.ones(n * size), kind, groups=np.arange(n * size) // size
+        )
+        assert (low > 0) == (n > 3) and high == 1
+
+
 def test_a_slice_is_compared_with_the_rest_as_welch_does():
     rng = np.random.default_rng(0)
     values, inside = rng.normal(0, 1, 50), np.arange(50) < 20
