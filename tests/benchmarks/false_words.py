@@ -1,58 +1,206 @@
-"""How often a comparison says anything of two runs that don't differ.
+"""How often words and marks are false, whether intervals hold together, and what is found.
 
-Records of two of the demo's runs are exchanged query by query at random, paraphrases together: any
-word but "can't tell" is then false. Metrics are per query, so exchanging rows of scores exchanges
-records.
+Each draw takes queries of the demo, whole groups of paraphrases or clusters of a given size, with
+replacement. Where nothing differs, the records of the demo's runs are exchanged at random, those of
+a group together: any word but "can't tell" is then false, and so is a run without a mark. Metrics
+are per query, so exchanging rows of scores exchanges records. As they are, the runs differ by what
+all queries say.
 """
 
-from collections import Counter
-from dataclasses import replace
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, repeat
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import ragscore as rs
+from ragscore.analysis.comparison.align import AlignedScores, align
+from ragscore.analysis.comparison.deltas import (
+    aspects,
+    figures,
+    level_together,
+    paired_deltas,
+)
+from ragscore.analysis.leaderboard import level_of_all
+from ragscore.scoring.intervals import query_clusters, shared_only
+from ragscore.stats import UNSURE, overall_word
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
-UNSURE = "can't tell"
-ALPHA = 0.05
+ALIKE = 0.5  # the chance that a query of a cluster is its cluster's first query once more
+ROUNDING = 1e-9
+CHANGED = 0.1  # the share of groups in which a variant of a run differs from it
+
+Layout = int | tuple[int, ...]
+"""A number of queries in the demo's own groups, or the sizes of clusters."""
+LAYOUTS: dict[str, Layout] = {
+    **{f"{n} queries": n for n in (20, 40, 80, 182)},
+    "30 clusters of 5": (5,) * 30,
+    "one of 100, ten of 5": (100, *(5,) * 10),
+    "8 clusters of 10": (10,) * 8,
+    "12 clusters of 10": (10,) * 12,
+}
+
+EXCHANGED, VARIANTS, AS_THEY_ARE = "nothing differs", "all but one are variants", "as they are"
+WORLDS = (
+    (2, EXCHANGED, 1), (4, EXCHANGED, 2), (10, EXCHANGED, 5), (20, EXCHANGED, 10),
+    (20, VARIANTS, 10), (2, AS_THEY_ARE, 1), (4, AS_THEY_ARE, 2),
+)  # fmt: skip
+"""Number of runs, how they differ, and the part of the draws that are made."""
 
 
-def exchanged(ev: rs.Evaluation, n: int, rng: np.random.Generator) -> rs.Evaluation:
-    """Return two runs on about `n` queries, of which half have their rows exchanged."""
-    queries = ev.golden.queries.set_index("query_id")
-    unit = queries["group"].fillna(queries.index.to_series())
-    order = unit.drop_duplicates().sample(frac=1, random_state=rng)
-    size = unit.value_counts().loc[order].cumsum()
-    chosen = unit[unit.isin(size.index[size <= n])]
-    few = ev.select(queries=chosen.index.tolist())
-    moved = chosen[chosen.isin(order[rng.random(len(order)) < 0.5])].index
-    run = few.scores["run_id"].astype("str")
-    first, second = few.run_ids
-    run = run.where(~run.index.isin(moved), run.map({first: second, second: first}))
-    return replace(few, scores=few.scores.assign(run_id=run.astype(few.scores["run_id"].dtype)))
+@dataclass(frozen=True)
+class Drawn:
+    """Values of queries × runs × metrics, the group of each query, and the true means."""
+
+    values: np.ndarray
+    groups: np.ndarray
+    means: np.ndarray
+
+    @property
+    def ids(self) -> pd.Index:
+        """Names of the queries: one that was drawn twice is two."""
+        return pd.Index([f"q{place:04}" for place in range(len(self.values))], name="query_id")
+
+    def aligned(self, runs: Sequence[int]) -> AlignedScores:
+        """Return the scores of these runs as leaderboards and comparisons have them."""
+        names = [f"r{run:02}" for run in runs]
+        return AlignedScores(self.ids, names, list(demo()[0].metrics), self.values[:, runs])
 
 
-def said(ev: rs.Evaluation) -> dict[str, bool]:
-    """Return what is claimed of the two runs, and whether any p alone would claim something."""
-    cmp = ev.compare(*ev.run_ids)
-    words = [*cmp.deltas["verdict"].dropna(), *cmp.aspects["verdict"]]
+@cache
+def demo() -> tuple[AlignedScores, np.ndarray]:
+    """Return the primary metrics of the demo's four runs, and the group of each query."""
+    ev = rs.evaluate(str(DEMO / "runs/*"), str(DEMO / "golden.yaml"))
+    aligned = align(ev.scores, list(ev.primary))
+    groups = query_clusters(ev.golden, aligned.query_ids, "group")
+    alone = groups < 0
+    return aligned, np.where(alone, groups.max() + np.cumsum(alone), groups)
+
+
+def drawn(layout: Layout, rng: np.random.Generator) -> Drawn:
+    """Return the demo's runs as they are, on queries drawn at random."""
+    aligned, own = demo()
+    if isinstance(layout, int):
+        units = [np.flatnonzero(own == one) for one in rng.integers(0, own.max() + 1, layout)]
+        rows = np.concatenate(units)[:layout]
+        groups = np.repeat(np.arange(layout), [len(unit) for unit in units])[:layout]
+    else:
+        groups = np.repeat(np.arange(len(layout)), layout)
+        rows = rng.integers(0, len(own), len(groups))
+        first = rows[np.searchsorted(groups, groups)]
+        rows = np.where(rng.random(len(rows)) < ALIKE, first, rows)
+    return Drawn(aligned.values[rows], groups, _means(aligned.values))
+
+
+def exchanged(
+    of: Drawn, n_runs: int, rng: np.random.Generator, *, are_variants: bool = False
+) -> Drawn:
+    """Return runs that don't differ: of each group every run has the records of some run.
+
+    Up to four runs share the records out, of more each takes any. With `are_variants` all but the
+    last are variants of one run.
+    """
+    size, n_real = of.groups[-1] + 1, of.values.shape[1]
+    if n_runs <= n_real:
+        taken = rng.permuted(np.tile(rng.permutation(n_real)[:n_runs], (size, 1)), axis=1)
+    else:
+        taken = rng.integers(0, n_real, (size, n_runs))
+    if are_variants:
+        is_kept = rng.random((size, n_runs - 1)) >= CHANGED
+        taken[:, :-1] = np.where(is_kept, rng.integers(0, n_real, (size, 1)), taken[:, :-1])
+    values = np.take_along_axis(of.values, taken[of.groups][:, :, None], axis=1)
+    return Drawn(values, of.groups, np.zeros((n_runs, values.shape[2])))
+
+
+def compared(
+    of: Drawn, runs: Sequence[int] = (0, 1), level: float | None = None
+) -> dict[str, bool]:
+    """Return what a comparison says of two runs, and whether its intervals hold what is true."""
+    aligned, groups = of.aligned(runs), shared_only(of.groups)
+    sides = [aligned.frame(run) for run in aligned.run_ids]
+    if level is None:
+        values = [side.to_numpy("float64") for side in sides]
+        level = level_together(*values, aligned.described(), groups)
+    table = paired_deltas(*sides, aligned.metrics, groups=groups, level=level)
+    truth = of.means[runs[1]] - of.means[runs[0]]
     return {
-        "overall word": cmp.overall != UNSURE,
-        "any word": any(word != UNSURE for word in words),
-        "any p alone": bool((cmp.deltas["p"] < ALPHA).any()),
+        "overall word": overall_word(aspects(table)["verdict"].tolist()) != UNSURE,
+        "any word": bool(table["verdict"].isin(("better", "worse")).any()),
+        "all hold": _all_hold(table, truth),
     }
 
 
-def main(draws: int = 1_000, sizes: tuple[int, ...] = (40, 182)) -> None:
-    """Print the shares of comparisons, over all six pairs of the demo's runs; the aim is 5 %."""
-    every = rs.evaluate(str(DEMO / "runs/*"), str(DEMO / "golden.yaml"))
-    pairs = [every.select(runs=list(pair)) for pair in combinations(every.run_ids, 2)]
-    for n in sizes:
-        rng, found = np.random.default_rng(n), Counter[str]()
-        for draw in range(draws):
-            found.update(said(exchanged(pairs[draw % len(pairs)], n, rng)))
-        print(f"{n} queries, {draws:,} comparisons of runs that don't differ")
-        for name, times in found.items():
-            print(f"{name:28}{times / draws:>8.1%}")
+def ranked(of: Drawn) -> dict[str, bool]:
+    """Return what a leaderboard says of all runs, and whether its intervals hold what is true."""
+    n_runs, n_metrics = of.values.shape[1:]
+    aligned, groups = of.aligned(range(n_runs)), shared_only(of.groups)
+    level = level_of_all(aligned, None, groups)
+    first, second = np.triu_indices(n_runs, 1)
+    sides = (of.values[:, side].reshape(len(of.values), -1) for side in (first, second))
+    metrics = aligned.described() * len(first)
+    pairs = figures(*sides, metrics, np.full(len(metrics), level), groups)
+    is_word = ((pairs["low"] > 0) | (pairs["high"] < 0)).reshape(len(first), n_metrics)
+    signs = [-1 if one.better == "lower" else 1 for one in aligned.described()]
+    best = np.argmax(signs * np.nan_to_num(_means(of.values)), axis=0)
+    is_of_best = (first[:, None] == best) | (second[:, None] == best)
+    return {
+        "no mark": bool((is_word & is_of_best).any()),
+        "any word": bool(is_word.any()),
+        "all hold": _all_hold(pairs, (of.means[second] - of.means[first]).ravel()),
+    }
+
+
+def _means(values: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return np.nansum(values, axis=0) / (~np.isnan(values)).sum(axis=0)
+
+
+def _all_hold(pairs: Mapping[str, np.ndarray] | pd.DataFrame, truth: np.ndarray) -> bool:
+    return not ((pairs["low"] > truth + ROUNDING) | (pairs["high"] < truth - ROUNDING)).any()
+
+
+def shares(layout: str, n_runs: int, world: str, draws: int) -> pd.Series:
+    """Return the share of draws in which each thing happens."""
+    rng, told = np.random.default_rng(0), []
+    for _ in range(draws):
+        of = drawn(LAYOUTS[layout], rng)
+        if world != AS_THEY_ARE:
+            of = exchanged(of, n_runs, rng, are_variants=world == VARIANTS)
+        told.append(compared(of) if n_runs == 2 else ranked(of))
+    return pd.DataFrame(told).mean()
+
+
+def found(draws: int) -> pd.DataFrame:
+    """Return one row per pair of the demo's runs: how often a word is said of as many queries.
+
+    Alone, and among all four; `in full`: whether all queries of the demo have one.
+    """
+    (aligned, own), rng = demo(), np.random.default_rng(0)
+    full = Drawn(aligned.values, own, _means(aligned.values))
+    parts = [full, *(drawn(len(own), rng) for _ in range(draws))]
+    levels = [level_of_all(one.aligned(range(4)), None, shared_only(one.groups)) for one in parts]
+    rows = []
+    for pair in combinations(range(4), 2):
+        alone, among = (
+            [compared(*one)["overall word"] for one in zip(parts, repeat(pair), of, strict=False)]
+            for of in (repeat(None), levels)
+        )
+        names = " → ".join(aligned.run_ids[run] for run in pair)
+        rows.append((names, alone[0], np.mean(alone[1:]), among[0], np.mean(among[1:])))
+    return pd.DataFrame(rows, columns=["pair", "in full", "alone", "among 4 in full", "among 4"])
+
+
+def main(draws: int = 1_000, layouts: Sequence[str] = tuple(LAYOUTS), found_in: int = 200) -> None:
+    """Print the shares of draws; the aims are 5 % of words where nothing differs, 93.5 % that hold.
+
+    Of more runs there are fewer draws, as each takes longer.
+    """
+    for n_runs, world, part in WORLDS:
+        print(f"{n_runs} runs, {world}: {draws // part:,} draws")
+        for layout in layouts:
+            told = shares(layout, n_runs, world, draws // part)
+            print(f"{layout:20}", *(f"{name:>14}{one:>7.1%}" for name, one in told.items()))
+    print(found(found_in).to_string(index=False, float_format="{:.0%}".format))

@@ -1,12 +1,24 @@
 """Whether the statistics keep what they claim: exact for 0/1 metrics, else drawn at random."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from benchmarks.false_words import DEMO, exchanged, said
+from benchmarks.false_words import (
+    AS_THEY_ARE,
+    DEMO,
+    EXCHANGED,
+    Drawn,
+    compared,
+    demo,
+    ranked,
+    shares,
+)
 from scipy.stats import binom
 
 import ragscore as rs
+from ragscore.analysis.leaderboard import leaderboard
 from ragscore.stats import (
+    UNSURE,
     interval_of_means,
     is_heavy_tailed,
     minimum_detectable,
@@ -195,11 +207,47 @@ def test_a_detectable_difference_of_means_is_found_four_times_in_five(n):
     assert 0.75 <= claimed(moved_reciprocal_ranks(rng, n, DRAWS) + shift).mean() <= 0.85
 
 
-@pytest.mark.slow
-def test_of_runs_that_do_not_differ_a_comparison_rarely_says_anything():
+@pytest.mark.parametrize("n_groups", [12, 30])
+def test_intervals_of_rare_one_way_moves_in_groups_hold_the_difference(n_groups):
+    """Of five queries in a group 5 % are lost, half of them copies of the group's first."""
+
+    def lost(rng, n, draws):
+        first = np.repeat(rng.random((n // 5, draws)), 5, axis=0)
+        chance = np.where(rng.random((n, draws)) < 0.5, first, rng.random((n, draws)))
+        return np.where(chance < 0.05, -1.0, 0.0)
+
+    held = coverage(
+        lost, -0.05, 5 * n_groups,
+        lambda values: paired_interval(values, "binary", groups=np.arange(5 * n_groups) // 5),
+    )  # fmt: skip
+    assert held >= 0.91
+
+
+@pytest.mark.parametrize(
+    ("layout", "n_runs", "draws"),
+    [
+        ("40 queries", 2, 100), ("40 queries", 4, 60), ("one of 100, ten of 5", 2, 60),
+        ("12 clusters of 10", 4, 40),
+    ],
+)  # fmt: skip
+def test_words_are_rarely_false_and_intervals_hold_together(layout, n_runs, draws):
+    false = shares(layout, n_runs, EXCHANGED, draws)["any word"] * draws
+    assert false <= binom.ppf(0.999, draws, 0.05)
+    held = shares(layout, n_runs, AS_THEY_ARE, draws)["all hold"] * draws
+    assert held >= binom.ppf(0.001, draws, 0.95)
+
+
+def test_what_is_simulated_is_what_comparisons_and_leaderboards_say():
+    aligned, groups = demo()
+    means = np.zeros(aligned.values.shape[1:])
+    for values in (aligned.values, aligned.values[:60]):
+        of = Drawn(values, groups[: len(values)], means)
+        golden = rs.Golden(pd.DataFrame({"query_id": of.ids, "group": of.groups.astype("U")}))
+        board = leaderboard(of.aligned(range(4)).rows(), aligned.metrics, golden=golden)
+        assert ranked(of)["no mark"] == board.table["mark"].isna().any()
+        assert ranked(of)["any word"] == board.pairs["verdict"].isin(("better", "worse")).any()
     ev = rs.evaluate(str(DEMO / "runs" / "*"), str(DEMO / "golden.yaml"))
-    rng, draws = np.random.default_rng(0), 40
-    pairs = [("bm25", "dense"), ("dense", "hybrid"), ("bm25", "hybrid_rerank")]
-    two = [ev.select(runs=list(pair)) for pair in pairs]
-    words = [said(exchanged(two[draw % 3], 40, rng))["any word"] for draw in range(draws)]
-    assert sum(words) <= binom.ppf(0.999, draws, 0.05)
+    full = Drawn(aligned.values, groups, means)
+    for pair in ((0, 1), (1, 2), (2, 3)):
+        overall = ev.compare(*(ev.run_ids[run] for run in pair)).overall
+        assert compared(full, pair)["overall word"] == (overall != UNSURE)
