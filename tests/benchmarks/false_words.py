@@ -129,11 +129,10 @@ def ranked(of: Drawn) -> dict[str, bool]:
     """Return what a leaderboard says of all runs, and whether its intervals hold what is true."""
     n_runs, n_metrics = of.values.shape[1:]
     aligned, groups = of.aligned(range(n_runs)), shared_only(of.groups)
-    level = level_of_all(aligned, None, groups)
     first, second = np.triu_indices(n_runs, 1)
     sides = (of.values[:, side].reshape(len(of.values), -1) for side in (first, second))
-    metrics = aligned.described() * len(first)
-    pairs = figures(*sides, metrics, np.full(len(metrics), level), groups)
+    levels = np.full(n_metrics * len(first), level_of_all(aligned, None, groups))
+    pairs = figures(*sides, aligned.described() * len(first), levels, groups)
     is_word = ((pairs["low"] > 0) | (pairs["high"] < 0)).reshape(len(first), n_metrics)
     signs = [-1 if one.better == "lower" else 1 for one in aligned.described()]
     best = np.argmax(signs * np.nan_to_num(_means(of.values)), axis=0)
