@@ -226,8 +226,8 @@ def test_intervals_of_rare_one_way_moves_in_groups_hold_the_difference(n_groups)
 @pytest.mark.parametrize(
     ("layout", "n_runs", "draws"),
     [
-        ("40 queries", 2, 100), ("40 queries", 4, 60), ("one of 100, ten of 5", 2, 60),
-        ("12 clusters of 10", 4, 40),
+        ("40 queries", 2, 60), ("40 queries", 4, 40), ("one of 100, ten of 5", 2, 40),
+        ("12 clusters of 10", 4, 30),
     ],
 )  # fmt: skip
 def test_words_are_rarely_false_and_intervals_hold_together(layout, n_runs, draws):
