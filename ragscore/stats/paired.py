@@ -184,8 +184,8 @@ def paired_interval(
     columns = as_columns(differences)
     mean, std, n = moments(columns)
     if is_whole(columns, kind):
-        *counts, freedom = counted(columns, groups)
-        return tango_interval(*counts, confidence, freedom)
+        up, down, n, freedom = counted(columns, groups)
+        return tango_interval(up, down, n, confidence, freedom)
     half = t_quantile(alike_units(columns, groups) - 1, confidence) * paired_error(columns, groups)
     units = standard_error(columns, groups)[1]
     flat = is_constant(mean, std, n) | (units == 1)
