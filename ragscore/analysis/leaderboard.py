@@ -17,9 +17,9 @@ from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import JsonResult, TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, names_of, nearest
-from ragscore.frames.render import decimals_within, shown_interval, shown_n
+from ragscore.frames.render import decimals_within, shown_interval, shown_intervals, shown_n
 from ragscore.frames.tables import SHOWN_ROWS, Table
-from ragscore.frames.typing import Flags, Values
+from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
     Groups,
@@ -111,14 +111,10 @@ class Leaderboard(JsonResult, TableResult):
             ]
             is_one = len(told := {*counts} - {""}) == 1
             ends = ["" if is_one or not n else f", n = {n}" for n in counts]
-            of_rows = zip(
-                rows[["value", "low", "high"]].to_numpy(), rows["mark"], ends, strict=True
-            )
+            texts, marks = shown_intervals(rows[["value", "low", "high"]]), rows["mark"].fillna("")
             cells = [
-                f"{shown_interval(*row)} {'' if pd.isna(mark) else mark}{end}".replace(
-                    " ,", ","
-                ).rstrip()
-                for row, mark, end in of_rows
+                f"{text} {mark}".rstrip() + end
+                for text, mark, end in zip(texts, marks, ends, strict=True)
             ]
             columns[in_words(metric) + (f", n = {told.pop()}" if is_one else "")] = cells
         return Table(pd.DataFrame(columns), "Leaderboard", limit=limit, way=".table")
@@ -132,11 +128,14 @@ class Leaderboard(JsonResult, TableResult):
         for metric in self.metrics:
             rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
             rows = rows.set_index("run_candidate").reindex(runs)
-            told = zip(rows["delta"], rows["low"], rows["high"], rows["verdict"], strict=True)
+            told = zip(rows["delta"], rows["low"], rows["high"], strict=True)
+            texts = [
+                shown_interval(delta, low, high, decimals_within(low, high), True)
+                for delta, low, high in told
+            ]
+            words = rows["verdict"].astype("object").fillna("")
             columns[in_words(metric)] = [
-                f"{shown_interval(*row, decimals_within(*row[1:]), True)}"
-                f" {'' if pd.isna(word) else word}".rstrip()
-                for *row, word in told
+                f"{text} {word}".rstrip() for text, word in zip(texts, words, strict=True)
             ]
         return pd.DataFrame(columns)
 
@@ -217,16 +216,16 @@ def leaderboard(
     asked = tuple(one for one in aligned.metrics if primary is None or one in primary)
     level = level_of_all(aligned.only(asked), base, groups)
     expected = expected_in(aligned, scores, golden, results).sum(axis=0)  # runs × metrics
-    parts, pairs = [told], [pd.DataFrame(columns=PAIRS)]
+    tables, pairs = list[pd.DataFrame](), [pd.DataFrame(columns=PAIRS)]
     for place, name in enumerate(aligned.metrics):
         rows, quality = _rows_of(aligned, name, groups)
         of_pairs = _pairs_of(aligned, name, base, groups, level if name in asked else None)
         if base is None and name in asked:
             rows["mark"] = _marks(rows["run_id"], quality, of_pairs)
-        parts.append(rows.assign(n_expected=expected[:, place]))
+        tables.append(rows.assign(n_expected=expected[:, place]))
         pairs.append(of_pairs)
     names = wanted or aligned.metrics
-    table = pd.concat([one for one in parts[1:] + parts[:1] if len(one)], ignore_index=True)
+    table = pd.concat([one for one in (*tables, told) if len(one)], ignore_index=True)
     table = table[table["metric"].isin(names).to_numpy()].reindex(columns=COLUMNS)
     table = table.astype({**dict.fromkeys(["rank", "n", "n_expected"], "Int64"), "mark": "str"})
     order = table.assign(place=table["metric"].map(names.index)).sort_values(
@@ -256,7 +255,7 @@ def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Groups | 
     return level_together(first, second, of_pairs, groups)
 
 
-def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Values, Values]:
+def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Codes, Codes]:
     """Return the places of both runs of each pair, in the order of names."""
     order = np.argsort(np.array(run_ids, dtype="U"), kind="stable")
     first, second = (order[side] for side in np.triu_indices(len(run_ids), 1))
@@ -350,14 +349,10 @@ def _told(reported: Results | None, runs: list[str] | None, declared: Declaratio
     return table.iloc[np.argsort(-quality.to_numpy("float64"), kind="stable")]
 
 
-def is_beaten(gains: Values) -> Flags:
-    """Flag the rows that another row beats: nowhere worse, and somewhere better."""
-    own = gains[:, None]  # each beside all
-    return np.asarray(np.any((own <= gains).all(axis=2) & (own < gains).any(axis=2), axis=1))
-
-
 def pareto_front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
     """Return the runs that no other run beats, from left to right; x and y are indexed by run."""
     signs = [-1 if better == "lower" else 1 for better in (better_x, better_y)]
-    beaten = is_beaten(np.column_stack([x, y]) * signs)
-    return x[~beaten].sort_values(kind="stable").index.tolist()
+    gains = np.column_stack([x, y]) * signs
+    own = gains[:, None]  # each run beside all
+    is_beaten = np.any((own <= gains).all(axis=2) & (own < gains).any(axis=2), axis=1)
+    return x[~is_beaten].sort_values(kind="stable").index.tolist()

@@ -204,8 +204,9 @@ def compare_slices(
     columns = slice_names(by)
     table = pd.concat(parts, ignore_index=True)[[*columns, *DELTAS]]
     return SliceComparison(
-        *aligned.run_ids, columns, min_n, table, deltas(everything)[list(DELTAS)], n_changed,
-        aligned.declared, clusters_text(golden, aligned.query_ids, cluster, talks=True),
+        aligned.run_ids[0], aligned.run_ids[1], columns, min_n, table,
+        deltas(everything)[list(DELTAS)], n_changed, aligned.declared,
+        clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip
 
 

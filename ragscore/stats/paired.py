@@ -243,8 +243,8 @@ def welch(
 
     columns, side = as_columns(values), np.asarray(inside, dtype=bool)
     codes = np.arange(len(columns)) if groups is None else own_groups(groups, len(columns))
-    delta, freedom, terms = 0.0, np.zeros(columns.shape[1]), np.zeros_like(columns)
-    flat = np.ones(columns.shape[1], dtype=bool)
+    delta, freedom = np.zeros((2, columns.shape[1]))
+    terms, flat = np.zeros_like(columns), np.ones(columns.shape[1], dtype=bool)
     for sign, rows in ((1.0, side), (-1.0, ~side)):
         mean, std, n = moments(columns[rows])
         flat &= is_constant(mean, std, n)

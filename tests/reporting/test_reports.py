@@ -318,16 +318,12 @@ def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, wri
     assert old[:3] == ["old", "of old", "—"]
     assert old[3].startswith("hit@5 0.00 (20 / 20); mrr@10 0.00 (20 / 20)")
     assert new[:3] == ["new", "of new", "depth: 10 → 20"] and new[4] == "old"
-    assert new[5].startswith("better (better: retrieval, passed")
+    assert new[5].startswith("better (better: retrieval")
 
 
-def test_gate_margins_and_what_may_differ_pass_through(pair):
-    ev, margins = rs.evaluate(*pair), {"mrr@10": 0.9}
-    made = ev.report(gate={"hit@7": 0.5}, rule="interval", margins=margins, vary="eval_k")
-    assert made.gates[0].rule == "interval" and made.gates[0].table["metric"].tolist() == ["hit@7"]
-    expected = compare_runs(*pair, "a", "b", margins=margins).deltas.set_index("metric")["verdict"]
-    verdicts = made.comparisons[0].deltas.set_index("metric")["verdict"]
-    assert verdicts["mrr@10"] == expected["mrr@10"]
+def test_a_gate_and_what_may_differ_pass_through(pair):
+    made = rs.evaluate(*pair).report(gate={"hit@7": 0.5}, rule="interval", vary="eval_k")
+    assert made.gates[0].rule == "interval" and made.gates[0].table["metric"][0] == "hit@7"
     assert "declared" in made.comparisons[0].config_diff
     alone = made.comparisons[0].report(gate={"hit@7": 1})
     says(alone.to_markdown(), "###", "Gate", "passed")

@@ -166,14 +166,16 @@ def compare_runs(
     if primary is None:  # what is named is asked about
         primary = primary_of(scores) if metrics is None else known
     deciding = tuple(name for name in primary if name in known) or tuple(known)
-    sides, table, states, groups, level = _deltas(
+    first, second, table, states, groups, level = _deltas(
         scores, whole, golden, (a, b), deciding, cluster, declared, level
     )
     per_query = per_query.join(states, on="query_id")
     wider = ""
     if among is not None:
-        own = [side[list(deciding)] for side in sides]
-        beside = paired_deltas(*own, deciding, declared=declared, groups=groups, level=among[1])
+        names = list(deciding)
+        beside = paired_deltas(
+            first[names], second[names], names, declared=declared, groups=groups, level=among[1]
+        )
         wider = overall_word(aspects(beside, declared)["verdict"].tolist())
     cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
     of_fields = field_invariants(pair, table["metric"].tolist(), matched.name, allow_different)
@@ -187,7 +189,7 @@ def compare_runs(
         changes.config_diff,
         flips=flips(scores, a, b, declared),
         aspects=aspects(table, declared),
-        tails=tails(*sides, declared),
+        tails=tails(first, second, declared),
         largest_changes=largest_changes(scores, a, b, declared),
         level=matched,
         k=k,
@@ -477,7 +479,7 @@ def _deltas(
     cluster: str | None,
     declared: Declarations,
     level: float | None,
-) -> tuple[list[pd.DataFrame], pd.DataFrame, pd.DataFrame, Groups | None, float]:
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, Groups | None, float]:
     """Return scores of both runs, `Comparison.deltas`, how each query ended, its group, the level.
 
     Scores are of the queries that both runs were asked. Values of the baseline are lost where the
@@ -498,11 +500,11 @@ def _deltas(
     lost = first[names].where(was_asked[:, None] & (is_missing[:, None] | without_value))
     clusters = query_clusters(golden, first.index, cluster)
     groups = None if clusters is None else clusters[in_both]
-    sides = [side[names][in_both] for side in (first, second)]
+    a, b = first[names][in_both], second[names][in_both]
     if level is None:
-        asked = [side[list(primary)].to_numpy("float64") for side in sides]
-        level = level_together(*asked, [declared.describe(name) for name in primary], groups)
-    table = paired_deltas(*sides, primary, declared=declared, groups=groups, level=level)
+        of_a, of_b = (side[list(primary)].to_numpy("float64") for side in (a, b))
+        level = level_together(of_a, of_b, list(map(declared.describe, primary)), groups)
+    table = paired_deltas(a, b, primary, declared=declared, groups=groups, level=level)
     aligned = align(scores, names, list(run_ids))
     of_baseline, of_candidate = expected_in(aligned, scores, golden, results).sum(axis=0)
     table = table.assign(
@@ -510,8 +512,9 @@ def _deltas(
         n_expected_baseline=of_baseline,
         n_expected_candidate=of_candidate,
     )
-    ended = pd.DataFrame({"state_baseline": states[0], "state_candidate": states[1]}, first.index)
-    return sides, _read_first(table), ended.astype("str"), groups, level
+    of_both = {"state_baseline": states[0], "state_candidate": states[1]}
+    both = pd.DataFrame(of_both, first.index).astype("str")
+    return a, b, _read_first(table), both, groups, level
 
 
 def _read_first(deltas: pd.DataFrame) -> pd.DataFrame:

@@ -54,15 +54,15 @@ def figures(
     with np.errstate(invalid="ignore"):
         for name, side in (("baseline", a), ("candidate", b), ("delta", apart)):
             found[name] = np.where(is_known, side, 0.0).sum(axis=0) / n
-    for place in np.flatnonzero(is_timed & (n > 0)):
-        sides = [side[is_known[:, place], place] for side in (a, b)]
-        found["baseline"][place], found["candidate"][place] = map(np.median, sides)
-        found["delta"][place] = found["candidate"][place] - found["baseline"][place]
+    for place in np.flatnonzero(is_timed & (n > 0)).tolist():
+        first, second = (side[is_known[:, place], place] for side in (a, b))
+        found["baseline"][place], found["candidate"][place] = np.median(first), np.median(second)
+        found["delta"][place] = np.median(second) - np.median(first)
         own = None if groups is None else groups[is_known[:, place]]
-        ends = median_difference_interval(*sides, 1 - level[place], own)
+        ends = median_difference_interval(first, second, 1 - level[place], own)
         found["low"][place], found["high"][place] = ends
     families: dict[tuple[str, tuple[float, float], float, bool], list[int]] = {}
-    for place in np.flatnonzero(~is_timed):
+    for place in np.flatnonzero(~is_timed).tolist():
         metric, own = metrics[place].scaled(), None
         if groups is not None:
             own = shared_only(groups[is_known[:, place]])
@@ -70,7 +70,7 @@ def figures(
         is_beyond = (np.abs(part) > width * (1 + 1e-9)).any()  # another tool's scale
         kind = "other" if is_beyond else kind_of(metric)
         family = kind, metric.bounds, float(level[place]), own is not None
-        families.setdefault(family, []).append(int(place))
+        families.setdefault(family, []).append(place)
     for (kind, bounds, own_level, is_grouped), places in families.items():
         part, codes = apart[:, places] / scales[places], groups if is_grouped else None
         low, high = paired_interval(
@@ -169,7 +169,7 @@ def verdicts(found: dict[str, Values], metrics: Sequence[Metric], is_asked: Valu
 
 def tails(first: pd.DataFrame, second: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
     """One row per time or cost: 95th percentiles of both runs on the queries that both have."""
-    timed = [name for name in first if declared.describe(name).kind in BY_QUANTILES]
+    timed = [name for name in map(str, first) if declared.describe(name).kind in BY_QUANTILES]
     is_known = first[timed].notna() & second[timed].notna()
     p95 = [
         side[timed].where(is_known).quantile(0.95).to_numpy("float64") for side in (first, second)
@@ -187,11 +187,12 @@ def aspects(deltas: pd.DataFrame, declared: Declarations = NOTHING_DECLARED) -> 
     found = []
     for aspect, names in aspects_of(rows.index).items():
         told = rows.loc[list(names)]
+        words_of = dict(zip(names, told["verdict"], strict=True))
         word, sentence = told["verdict"].iloc[0], ""
         if len(names) > 1:
             signs = [-1 if declared.describe(name).better == "lower" else 1 for name in names]
             gains = dict(zip(names, told["delta"] * signs, strict=True))
-            word, sentence = joint_word(told["verdict"].to_dict(), gains)
+            word, sentence = joint_word(words_of, gains)
         elif word == UNSURE and np.isnan(told["low"].iloc[0]):
             sentence = f"{told['n'].iloc[0]} queries are too few for an interval"
         else:

@@ -142,25 +142,21 @@ class Gate(JsonResult, Display):
     def _parts(self) -> list[str | Table]:
         sign = SIGNS[("pass", "fail", "undecided")[self.exit_status]]
         lost = Table(self.regressions.drop(columns="query"), "Largest regressions")
-        parts = [f"{sign} {self.headline()}", Table(self.shown()), lost]
-        return [*parts[: None if len(lost.frame) else 2], *self.notes()]
+        more = [lost] if len(lost.frame) else []
+        return [f"{sign} {self.headline()}", Table(self.shown()), *more, *self.notes()]
 
     def to_junit(self) -> str:
         """Return JUnit XML: a test case per metric, failed or skipped as the gate has it."""
         counts_as = {"pass": "", "fail": "failure"}.get(self.undecided, "skipped")
-        of = {"pass": "", "fail": "failure", "undecided": counts_as, "not evaluated": "skipped"}
-        kinds = [of[verdict] for verdict in self.table["verdict"]]
-        counts = {"failures": kinds.count("failure"), "skipped": kinds.count("skipped")}
-        attributes = {name: str(n) for name, n in {"tests": len(kinds), **counts}.items()}
-        root = Element("testsuite", attributes, name="ragscore gate")
-        rows = zip(
-            self.table["metric"], kinds, self.table["reason"], self.shown()["delta"], strict=True
-        )
-        for name, kind, reason, delta in rows:
-            about = f"{self.candidate} against {self.baseline}"
-            case = SubElement(root, "testcase", classname=about, name=name)
-            if kind:
-                SubElement(case, kind, message=visible(f"{reason} ({delta})"))
+        kinds = {"fail": "failure", "undecided": counts_as, "not evaluated": "skipped"}
+        root = Element("testsuite", name="ragscore gate", tests=str(len(self.table)))
+        about = f"{self.candidate} against {self.baseline}"
+        for row, delta in zip(self.table.to_dict("records"), self.shown()["delta"], strict=True):
+            case = SubElement(root, "testcase", classname=about, name=row["metric"])
+            if kind := kinds.get(row["verdict"]):
+                SubElement(case, kind, message=visible(f"{row['reason']} ({delta})"))
+        for name, kind in (("failures", "failure"), ("skipped", "skipped")):
+            root.set(name, str(len(root.findall(f"*/{kind}"))))
         return tostring(root, encoding="unicode") + "\n"
 
     def to_markdown(self) -> str:
@@ -264,7 +260,7 @@ def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
             )  # fmt: skip
 
 
-def _by_word(row: dict[str, Any], overall: str) -> dict[str, Any]:
+def _by_word(row: dict[Any, Any], overall: str) -> dict[Any, Any]:
     """Return the row of a primary metric, which fails if it is worse."""
     nothing = "not evaluated", "no query has both values, or nobody said what is better"
     verdict, reason = BY_WORD.get(row["verdict"], nothing)
@@ -275,8 +271,8 @@ def _by_word(row: dict[str, Any], overall: str) -> dict[str, Any]:
 
 
 def _by_loss(
-    cmp: Comparison, name: str, allowed: float, row: dict[str, Any] | None, rule: str
-) -> dict[str, Any]:
+    cmp: Comparison, name: str, allowed: float, row: dict[Any, Any] | None, rule: str
+) -> dict[Any, Any]:
     """Return the row of a metric that may lose so much."""
     told = {"metric": name, "max_drop": allowed}
     if row is None or not row["n"]:

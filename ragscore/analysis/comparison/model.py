@@ -230,7 +230,8 @@ class Comparison(ComparisonVerbs, Display):
         shown, note = self.shown()
         parts = [
             f"# {markdown_line(f'{self.candidate} against {self.baseline}')}",
-            *map(markdown_paragraph, [self._overall(), *self._aspect_lines()]),
+            *map(markdown_paragraph, [f"Overall: {self._overall()}"] * (not self.profile)),
+            *map(markdown_paragraph, self._aspect_lines()),
             markdown_paragraph(self._headline()),
             *([Table(shown).to_markdown()] if len(shown) else []),
             *map(markdown_paragraph, [*note.splitlines(), *lost_values(self.deltas)]),
