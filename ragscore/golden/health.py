@@ -67,8 +67,8 @@ class GoldenHealth(FramesResult):
         (candidate − baseline) and `sd` of the paired differences over `n` queries; `design_effect`
         of their paraphrase groups, at least 1; `mde`, the minimum detectable difference at 80 %
         power (infinite or NaN: none at this n); `n_needed` queries to find `difference` at 80 %
-        power and 5 % error: by McNemar's test for 0/1 metrics, else (t.975 + t.8)²·sd²/difference²
-        times the design effect; `n_more`, the queries to add. NaN and NA if no query differed.
+        power and 5 % error (`rs.stats.queries_needed`), times the design effect; `n_more`, the
+        queries to add. NaN and NA if no query differed.
     """
 
     metric: str

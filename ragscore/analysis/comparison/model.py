@@ -165,7 +165,7 @@ class Comparison(ComparisonVerbs, Display):
             queries that both runs answered in the same one; the others are counted.
         metrics
             Some of those compared; by default the primary ones.
-        cluster, min_n, seed
+        cluster, min_n
             As for `ev.slices`.
 
         Returns
