@@ -255,7 +255,9 @@ SECTIONS = (
     "Refusing as a decision", "Quality beside coverage", "What if a threshold refused",
     "Failure causes of wrong answers", "How failure causes changed", "The runs", "Configuration",
     "Largest regressions",
-    "Gate failed by mrr@10, 1 not evaluated", "Gate passed, 1 not evaluated",
+    # the candidate failed on q4 or another one, which the baseline answered
+    "Gate failed by mrr@10, failed queries, 1 not evaluated",
+    "Gate failed by failed queries, 1 not evaluated",
 )  # fmt: skip
 
 
@@ -321,13 +323,10 @@ def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, wri
     assert new[5].startswith("better (better: retrieval, passed")
 
 
-def test_gate_margins_and_what_may_differ_pass_through(pair):
-    ev, margins = rs.evaluate(*pair), {"mrr@10": 0.9}
-    made = ev.report(gate={"hit@7": 0.5}, rule="interval", margins=margins, vary="eval_k")
-    assert made.gates[0].rule == "interval" and made.gates[0].table["metric"].tolist() == ["hit@7"]
-    expected = compare_runs(*pair, "a", "b", margins=margins).deltas.set_index("metric")["verdict"]
-    verdicts = made.comparisons[0].deltas.set_index("metric")["verdict"]
-    assert verdicts["mrr@10"] == expected["mrr@10"]
+def test_a_gate_and_what_may_differ_pass_through(pair):
+    made = rs.evaluate(*pair).report(gate={"hit@7": 0.5}, rule="interval", vary="eval_k")
+    assert made.gates[0].rule == "interval"
+    assert made.gates[0].table["metric"].tolist() == ["hit@7", "failed queries"]
     assert "declared" in made.comparisons[0].config_diff
     alone = made.comparisons[0].report(gate={"hit@7": 1})
     says(alone.to_markdown(), "###", "Gate", "passed")
