@@ -1,4 +1,4 @@
-"""Bootstrap intervals: percentiles of a mean, studentised means, differences of medians."""
+"""Bootstrap intervals of means: percentiles, and studentised."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ragscore.frames.errors import DataError, check_choice
 from ragscore.frames.typing import Codes, Values
-from ragscore.stats.moments import as_columns, check_share, moments, own_groups
+from ragscore.stats.moments import as_columns, check_share, moments
 
 BLOCK = 2_000_000  # values held at a time
 AT_ONCE = 16_384  # draws made at a time: few enough to stay in the processor's cache
@@ -109,55 +109,8 @@ def _bootstrap_t(
     return mean - upper, mean - lower
 
 
-def median_difference_interval(
-    baseline: npt.ArrayLike,
-    candidate: npt.ArrayLike,
-    confidence: float = 0.95,
-    groups: npt.ArrayLike | None = None,
-    iterations: int = 2_000,
-    seed: int = 0,
-) -> tuple[float, float]:
-    """Return the interval of the difference of two runs' medians (candidate − baseline).
-
-    Percentiles of the difference over resamples of whole queries, or of whole groups of them
-    (-1: none). Queries without a value in both are left out. NaN where all may lie on one side of
-    a median by chance, 2^−n > (1 − confidence)/2: below six. Give the queries in the order of their
-    ids: resamples go by it.
-    """
-    sides = np.stack([np.asarray(one, dtype=np.float64).ravel() for one in (baseline, candidate)])
-    is_known = ~np.isnan(sides).any(axis=0)
-    sides, n = sides[:, is_known], int(is_known.sum())
-    codes = np.arange(n) if groups is None else own_groups(np.asarray(groups)[is_known], n)
-    n_groups = int(codes.max(initial=-1)) + 1
-    if 0.5**n_groups > _tails(confidence)[0]:
-        return np.nan, np.nan
-    orders, found = np.argsort(sides, axis=1), []
-    for times in _times(n_groups, iterations, seed):
-        medians = []
-        for values, order in zip(sides, orders, strict=True):
-            # resamples one behind the other, each with its values sorted
-            passed = np.cumsum(times[:, codes[order]])
-            ends = passed[n - 1 :: n]
-            middle = (ends + np.append(0, ends[:-1])) / 2
-            places = [np.searchsorted(passed, middle, side) % n for side in ("left", "right")]
-            medians.append(values[order][np.stack(places)].mean(axis=0))
-        found.append(medians[1] - medians[0])
-    low, high = np.quantile(np.concatenate(found), _tails(confidence))
-    return float(low), float(high)
-
-
 def _tails(confidence: float) -> list[float]:
     return [(1 - confidence) / 2, 1 - (1 - confidence) / 2]
-
-
-def same_rows(columns: Values) -> Iterator[tuple[Codes, Codes]]:
-    """Yield sets of columns that have values in the same rows: these rows, and the columns."""
-    is_there = ~np.isnan(columns)
-    keys: dict[bytes, list[int]] = {}
-    for place, column in enumerate(is_there.T):
-        keys.setdefault(np.packbits(column).tobytes(), []).append(place)
-    for places in keys.values():
-        yield np.flatnonzero(is_there[:, places[0]]), np.array(places)
 
 
 def _draws(n: int, iterations: int, seed: int, method: str = "numpy") -> Iterator[Codes]:

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.typing import Values
-from ragscore.stats.moments import as_columns, group_sums, is_constant, moments
-from ragscore.stats.paired import alike_units
+from ragscore.stats.moments import as_columns, group_sums, is_constant, moments, sample
 
 ALPHA = 0.05
 DRAWS = 20_000
@@ -44,7 +43,7 @@ def level_of_each(
     if len(moved) < 2:
         return alpha
     columns = columns[:, moved]
-    is_few = alike_units(columns, groups) < FEW
+    is_few = sample(columns, groups).alike < FEW
     if len(moved) > MOST or is_few.all():
         return alpha / len(moved)
     sums = group_sums(columns - mean[moved], groups)

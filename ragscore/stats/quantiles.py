@@ -1,6 +1,6 @@
-"""Order-statistic intervals of medians and percentiles.
+"""Order-statistic intervals of medians and percentiles, and of differences of medians.
 
-They hold for any distribution, and don't exist where there are too few values.
+Those of one run hold for any distribution, and don't exist where there are too few values.
 """
 
 import math
@@ -9,7 +9,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.stats.moments import check_share
+from ragscore.frames.typing import Values
+from ragscore.stats.intervals import t_quantile
+from ragscore.stats.moments import check_share, sample
 
 
 def quantile_interval(
@@ -49,3 +51,38 @@ def _positions(n: int, q: float, confidence: float) -> tuple[int, int]:
     lower = first + int((below <= tail).sum())
     upper = first + int((1 - below > tail).sum())
     return lower - 1, upper
+
+
+def median_difference_interval(
+    baseline: npt.ArrayLike, candidate: npt.ArrayLike, confidence: float = 0.95,
+    groups: npt.ArrayLike | None = None,
+) -> tuple[float, float]:  # fmt: skip
+    """Return the interval of the difference of two runs' medians (candidate − baseline).
+
+    It is that of the mean of what each query adds to the difference (`moves_of_median`), by t and
+    with groups (-1: none) as in `paired_interval`. Queries without a value in both are left out.
+    NaN where all may lie on one side of a median by chance, 2^−n > (1 − confidence)/2: below six.
+    """
+    sides = np.stack([np.asarray(one, dtype=np.float64).ravel() for one in (baseline, candidate)])
+    is_known = ~np.isnan(sides).any(axis=0)
+    sides = sides[:, is_known]
+    own = None if groups is None else np.asarray(groups)[is_known]
+    if not sides.size:
+        return math.nan, math.nan
+    of = sample(np.diff([moves_of_median(side) for side in sides], axis=0)[0], own)
+    if not 0.5 ** of.units[0] <= (1 - confidence) / 2:
+        return math.nan, math.nan
+    first, second = np.median(sides, axis=1).tolist()
+    half = float((t_quantile(of.alike - 1, confidence) * of.jackknifed)[0])
+    return second - first - half, second - first + half
+
+
+def moves_of_median(values: Values) -> Values:
+    """Return what each value adds to the median: ± 1 / (2 · density) for one above or below it.
+
+    The density at the median is 2/√n, two standard errors of its rank on either side, over the
+    width of the range that holds this share of the values (McKean and Schrader 1984).
+    """
+    share = min(max(len(values), 1) ** -0.5, 0.5)
+    low, median, high = np.quantile(values, [0.5 - share, 0.5, 0.5 + share])
+    return np.asarray(np.sign(values - median) * (high - low) / (4 * share), dtype=np.float64)
