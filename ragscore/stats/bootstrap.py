@@ -9,7 +9,6 @@ from ragscore.frames.errors import DataError, check_choice
 from ragscore.frames.typing import Codes, Values
 from ragscore.stats.moments import as_columns, check_share, moments
 
-BLOCK = 2_000_000  # values held at a time
 AT_ONCE = 16_384  # draws made at a time: few enough to stay in the processor's cache
 METHODS = ("numpy", "splitmix64")
 
@@ -77,36 +76,28 @@ def bootstrap_t_interval(
         One row per query, one column per metric, NaN where it doesn't apply. Columns with as many
         values share their resamples.
     """
-    columns = as_columns(values)
-    low, high = np.full((2, columns.shape[1]), np.nan)
-    counts = (~np.isnan(columns)).sum(axis=0)
-    for n in np.unique(counts[counts > 1]):
-        places = np.flatnonzero(counts == n)
-        for here in np.array_split(places, -(-len(places) // max(BLOCK // iterations, 1))):
-            known = np.stack([column[~np.isnan(column)] for column in columns[:, here].T], axis=1)
-            low[here], high[here] = _bootstrap_t(known, iterations, confidence, seed)
-    return low, high
-
-
-def _bootstrap_t(
-    values: Values, iterations: int, confidence: float, seed: int
-) -> tuple[Values, Values]:
     from scipy.special import stdtrit
 
-    mean, std, n = moments(values)
-    centred = values - mean
-    both = np.column_stack([centred, centred**2])
-    times = _times(len(values), iterations, seed)
-    means, squares = np.split(np.concatenate([one @ both for one in times]).T / len(values), 2)
-    variance = squares - means**2
-    variance[variance <= 1e-12 * squares] = 0.0  # rounding
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = means / np.sqrt(variance / (len(values) - 1))
-        ratios[np.isnan(ratios)] = 0.0
-        ends = np.quantile(ratios, _tails(confidence), axis=1)
-    plain = stdtrit(len(values) - 1, _tails(confidence))[:, None]
-    lower, upper = np.where(np.isfinite(ends).all(axis=0), ends, plain) * std / np.sqrt(n)
-    return mean - upper, mean - lower
+    columns = as_columns(values)
+    low, high = np.full((2, columns.shape[1]), np.nan)
+    counts, tails = (~np.isnan(columns)).sum(axis=0), _tails(confidence)
+    for n in np.unique(counts[counts > 1]):
+        known = columns.T[counts == n]
+        known = known[~np.isnan(known)].reshape(-1, n).T
+        mean, std, _ = moments(known)
+        both = np.column_stack([known - mean, (known - mean) ** 2])
+        sums = np.concatenate([times @ both for times in _times(n, iterations, seed)])
+        means, squares = np.split(sums.T / n, 2)
+        variance = squares - means**2
+        variance[variance <= 1e-12 * squares] = 0.0  # rounding
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios = means / np.sqrt(variance / (n - 1))
+            ratios[np.isnan(ratios)] = 0.0
+            ends = np.quantile(ratios, tails, axis=1)
+        students = stdtrit(n - 1, tails)[:, None]
+        lower, upper = np.where(np.isfinite(ends).all(axis=0), ends, students) * std / np.sqrt(n)
+        low[counts == n], high[counts == n] = mean - upper, mean - lower
+    return low, high
 
 
 def _tails(confidence: float) -> list[float]:

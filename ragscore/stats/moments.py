@@ -21,9 +21,6 @@ COCHRAN = 25.0
 # by t: resampling of more takes seconds to minutes and finds the same.
 NORMAL_FROM = 1_000
 
-# The part of all squared distances from the mean from which one value carries the mean.
-CARRIES = 0.5
-
 # A standard deviation below this share of the values' size is rounding: fifty times .7 has 1e-16.
 NO_SPREAD, EPSILON = 1e-12, float(np.finfo(np.float64).eps)
 
@@ -59,19 +56,6 @@ def is_constant(mean: Values, std: Values, n: Values) -> npt.NDArray[np.bool_]:
     """Flag columns without spread: one value, or values that are equal but for rounding."""
     # a sum of many may lose a bit each time
     return (std <= np.fmax(NO_SPREAD, n * EPSILON) * (1 + np.abs(mean))) | (n == 1)
-
-
-def is_carried(std: Values, n: Values, mean: Values, least: Values, most: Values) -> Flags:
-    """Flag means that one value carries: half of the spread around the mean is its own.
-
-    Its share is (x − x̄)² / Σ(xᵢ − x̄)², with x the value farthest from the mean. Intervals of such a
-    mean are worthless: whether the next sample has such a value is chance. NaN and two values or
-    fewer are no such means.
-    """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        farthest = np.maximum(most - mean, mean - least) ** 2
-        share = farthest / ((n - 1) * std**2)
-    return np.asarray((n > 2) & (share >= CARRIES), dtype=bool)
 
 
 def skewness(values: npt.ArrayLike) -> Values:

@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.typing import Flags, Values
-from ragscore.stats.bootstrap import BLOCK
 from ragscore.stats.intervals import t_quantile, wilson_interval
 from ragscore.stats.moments import (
     COCHRAN,
@@ -61,16 +60,15 @@ def sign_flip_p(
     for place, sums in enumerate(group_sums(columns, groups).T):
         sizes = np.sort(np.abs(sums))  # p depends on no order of queries
         sizes = sizes[sizes > ROUNDING * sizes.max(initial=0.0)]
-        least = abs(sums.sum()) - ROUNDING * sizes.sum()
-        if len(sizes) <= EXACT_UP_TO:
-            bits = (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes))) & 1
-            p[place] = (np.abs((1 - 2 * bits) @ sizes) >= least).mean()
-            continue
-        beyond, step, rng = 1, max(BLOCK // len(sizes), 1), np.random.default_rng(seed)
-        for start in range(0, iterations, step):
-            signs = rng.integers(0, 2, (min(step, iterations - start), len(sizes)))
-            beyond += int((np.abs((1.0 - 2.0 * signs) @ sizes) >= least).sum())
-        p[place] = beyond / (iterations + 1)
+        is_few, rng = len(sizes) <= EXACT_UP_TO, np.random.default_rng(seed)
+        totals = np.zeros(1 if is_few else iterations)
+        for size in sizes:
+            if is_few:
+                totals = np.append(totals + size, totals - size)
+            else:
+                totals += size * (1 - 2 * rng.integers(0, 2, iterations))
+        beyond = np.abs(totals) >= abs(sums.sum()) - ROUNDING * sizes.sum()
+        p[place] = beyond.mean() if is_few else (beyond.sum() + 1) / (iterations + 1)
     return np.where(np.isnan(columns).all(axis=0), np.nan, p)
 
 
