@@ -90,7 +90,8 @@ def summarize(
     metrics_of = [declared.describe(name) for name in chosen]
     clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
     codes = _in_order(keys, names)
-    groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
+    own = Grouping.by_codes(codes)
+    groups = keys[names].iloc[own.order[own.starts]]
     grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
     measured = _measured(rows, metrics_of, chosen, grouping, clusters)
     parts = measured | _counted(rows, chosen, grouping, states)

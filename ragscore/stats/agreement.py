@@ -17,8 +17,8 @@ import pandas as pd
 
 from ragscore.frames.errors import DataError, check_choice
 from ragscore.frames.typing import Codes, Flags, Values
-from ragscore.stats.intervals import t_quantile, wilson_interval
-from ragscore.stats.moments import check_share, group_sums, own_groups
+from ragscore.stats.intervals import wilson_interval
+from ragscore.stats.moments import check_share, group_sums, own_groups, t_quantile
 
 NO_CHANCE = 1e-12  # expected disagreement below this is rounding
 SCALES = ("nominal", "ordinal", "interval")
@@ -82,11 +82,13 @@ def weighted_kappa(
     of which nobody gave a 3 keeps its distances. It equals Lin's concordance correlation (1989)
     with variances over n. NaN, interval and errors as in `cohen_kappa`.
     """
-
-    def expected(rows: Values, cols: Values, points: Values) -> Values:
-        return rows @ points**2 - 2 * (rows @ points) * (cols @ points) + cols @ points**2
-
-    return _of_two(first, second, groups, confidence, expected, is_numeric=True)
+    return _of_two(
+        first, second, groups, confidence,
+        lambda rows, cols, points: (
+            rows @ points**2 - 2 * (rows @ points) * (cols @ points) + cols @ points**2
+        ),
+        is_numeric=True,
+    )  # fmt: skip
 
 
 def gwet_ac1(
@@ -201,7 +203,7 @@ def _of_two(
             allowed="two lists with one rating per item each",
         )
     codes, points = _codes(np.column_stack(sides), is_numeric=is_numeric)
-    is_rated, size = (codes >= 0).all(axis=1), len(points)
+    is_rated, size = np.all(codes >= 0, axis=1), len(points)
     one, two = codes[is_rated].T
     apart = (points[one] - points[two]) ** 2 if is_numeric else one != two
     return _beyond_chance(

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ragscore.frames.errors import DataError, check_choice
 from ragscore.frames.typing import Codes, Values
-from ragscore.stats.moments import as_columns, check_share, moments
+from ragscore.stats.moments import as_columns, check_share, moments, t_quantile
 
 AT_ONCE = 16_384  # draws made at a time: few enough to stay in the processor's cache
 METHODS = ("numpy", "splitmix64")
@@ -76,8 +76,6 @@ def bootstrap_t_interval(
         One row per query, one column per metric, NaN where it doesn't apply. Columns with as many
         values share their resamples.
     """
-    from scipy.special import stdtrit
-
     columns = as_columns(values)
     low, high = np.full((2, columns.shape[1]), np.nan)
     counts, tails = (~np.isnan(columns)).sum(axis=0), _tails(confidence)
@@ -86,15 +84,19 @@ def bootstrap_t_interval(
         known = known[~np.isnan(known)].reshape(-1, n).T
         mean, std, _ = moments(known)
         both = np.column_stack([known - mean, (known - mean) ** 2])
-        sums = np.concatenate([times @ both for times in _times(n, iterations, seed)])
-        means, squares = np.split(sums.T / n, 2)
+        sums = []
+        for drawn in _draws(n, iterations, seed):
+            cells = (drawn + n * np.arange(len(drawn))[:, None]).ravel()
+            times = np.bincount(cells, minlength=drawn.size).reshape(drawn.shape)
+            sums.append(times.astype(np.float64) @ both)
+        means, squares = np.split(np.concatenate(sums).T / n, 2)
         variance = squares - means**2
         variance[variance <= 1e-12 * squares] = 0.0  # rounding
         with np.errstate(invalid="ignore", divide="ignore"):
             ratios = means / np.sqrt(variance / (n - 1))
             ratios[np.isnan(ratios)] = 0.0
             ends = np.quantile(ratios, tails, axis=1)
-        students = stdtrit(n - 1, tails)[:, None]
+        students = np.array([[-1.0], [1.0]]) * t_quantile(n - 1, confidence)
         lower, upper = np.where(np.isfinite(ends).all(axis=0), ends, students) * std / np.sqrt(n)
         low[counts == n], high[counts == n] = mean - upper, mean - lower
     return low, high
@@ -114,13 +116,6 @@ def _draws(n: int, iterations: int, seed: int, method: str = "numpy") -> Iterato
         else:
             drawn = _splitmix64(seed, first * n, size[0] * n) % np.uint64(n)
             yield drawn.astype(np.int64).reshape(size)
-
-
-def _times(n: int, iterations: int, seed: int) -> Iterator[Values]:
-    """Yield how often resamples draw each row: a matrix of some resamples at a time."""
-    for drawn in _draws(n, iterations, seed):
-        drawn += n * np.arange(len(drawn))[:, None]
-        yield np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(float)
 
 
 def _splitmix64(seed: int, skip: int, n: int) -> npt.NDArray[np.uint64]:

@@ -48,10 +48,6 @@ class Grouping:
         """Return the rows of one group."""
         return self.order[self.starts[group] :][: self.sizes[group]]
 
-    def firsts(self) -> Codes:
-        """Return the first row of every group."""
-        return self.order[self.starts]
-
     def count(self, flags: Flags) -> Codes:
         """Return the number of flagged rows of every group."""
         return np.add.reduceat(flags[self.order], self.starts, dtype=np.int64)

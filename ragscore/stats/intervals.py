@@ -12,6 +12,7 @@ from ragscore.stats.moments import (
     is_constant,
     sample,
     skewness,
+    t_quantile,
 )
 
 BOOTSTRAP_FROM = 20  # values: below, resamples know too little of a long tail
@@ -134,12 +135,3 @@ def interval_from_moments(
         # 0 / 0 at the very end: the widest
         amount = np.where(is_flat, units, np.fmax(largest / square + 1, 1))
     return _score_interval(inside, amount, np.where(units > 1, t, z))
-
-
-def t_quantile(df: npt.ArrayLike, confidence: float) -> Values:
-    """Return the two-sided quantile of Student's t; NaN below one degree of freedom."""
-    from scipy.special import stdtrit
-
-    return np.asarray(
-        stdtrit(np.where(np.asarray(df) > 0, df, np.nan), (1 + confidence) / 2), dtype=np.float64
-    )

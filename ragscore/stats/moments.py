@@ -31,6 +31,15 @@ def check_share(value: float, field: str) -> None:
         raise DataError(f"found {value!r}", field=field, allowed="a share above 0 and below 1")
 
 
+def t_quantile(df: npt.ArrayLike, confidence: float) -> Values:
+    """Return the two-sided quantile of Student's t; NaN below one degree of freedom."""
+    from scipy.special import stdtrit
+
+    return np.asarray(
+        stdtrit(np.where(np.asarray(df) > 0, df, np.nan), (1 + confidence) / 2), dtype=np.float64
+    )
+
+
 def as_columns(values: npt.ArrayLike) -> Values:
     """Return values as a matrix, one column per metric; a plain array is one column."""
     found = np.asarray(values, dtype=np.float64)

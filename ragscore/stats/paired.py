@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.typing import Flags, Values
-from ragscore.stats.intervals import t_quantile, wilson_interval
+from ragscore.stats.intervals import wilson_interval
 from ragscore.stats.moments import (
     COCHRAN,
     Sample,
@@ -16,19 +16,13 @@ from ragscore.stats.moments import (
     own_groups,
     sample,
     skewness,
+    t_quantile,
 )
 
 EXACT_UP_TO = 16  # differences: 2^16 sign patterns are enumerated, more are drawn
 ROUNDING = 1e-12  # sums that differ by less than this share of their parts are equal
 RULE_OF_THREE = 3.0  # an event never seen in n queries may happen in 3/n of them (95 %)
 SKEWED = 2.0  # beyond this skewness of differences a test of their mean may be too eager
-
-
-def count_moves(differences: npt.ArrayLike) -> tuple[Values, Values]:
-    """Count queries that rose and that fell, per column, without NaN."""
-    columns = as_columns(differences)
-    up, down = (columns > 0).sum(axis=0), (columns < 0).sum(axis=0)
-    return up.astype(np.float64), down.astype(np.float64)
 
 
 def mcnemar_p(wins: npt.ArrayLike, losses: npt.ArrayLike, *, is_exact: bool = False) -> Values:
@@ -168,7 +162,7 @@ def _counted_test(columns: Values, of: Sample, confidence: float) -> tuple[Value
     with np.errstate(invalid="ignore", divide="ignore"):
         effect = np.where(of.is_flat, of.n / of.units, (of.jackknifed / of.alone) ** 2)
         is_normal = of.is_flat | (of.units == of.n)
-        won, lost = (part / effect for part in count_moves(columns))
+        won, lost = ((sign * columns > 0).sum(axis=0) / effect for sign in (1, -1))
         freedom = np.where(is_normal, np.inf, of.alike - 1)
         z = np.where(won + lost > 0, np.abs(won - lost) / np.sqrt(won + lost), 0.0)
         p = np.where(of.n > 0, 2 * stdtr(freedom, -z), np.nan)
@@ -218,7 +212,7 @@ def two_sides(
         (group_sums(terms[rows], codes[rows]) ** 2).sum(axis=0)
         for rows in (slice(None), inside, ~inside)
     ]
-    return *sides, variances
+    return sides[0], sides[1], variances
 
 
 def is_heavy_tailed(differences: npt.ArrayLike, width: npt.ArrayLike = 1.0) -> Flags:
@@ -237,8 +231,8 @@ def is_heavy_tailed(differences: npt.ArrayLike, width: npt.ArrayLike = 1.0) -> F
     largest, has_width = sizes.max(axis=0, initial=0.0), np.isfinite(width)
     possible = np.where(has_width, np.fmax(largest, width), largest)
     skew = np.nan_to_num(np.abs(skewness(columns)))
-    wins, losses = count_moves(columns)
-    is_unseen = ((wins == 0) != (losses == 0)) & (sizes.sum(axis=0) < RULE_OF_THREE * possible)
+    is_one_way = (columns > 0).any(axis=0) != (columns < 0).any(axis=0)
+    is_unseen = is_one_way & (sizes.sum(axis=0) < RULE_OF_THREE * possible)
     is_whole = (sizes == 0) | (np.abs(sizes - possible) <= ROUNDING * possible)
     is_skewed = (skew > SKEWED) & (n <= COCHRAN * skew**2)
     return np.asarray((is_skewed | is_unseen) & ~(is_whole.all(axis=0) & has_width), dtype=bool)

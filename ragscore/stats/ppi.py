@@ -1,14 +1,15 @@
 """Prediction-powered inference: correct a judge's mean with human labels of some items."""
 
 from dataclasses import dataclass, replace
+from math import nan
 
 import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
 from ragscore.frames.typing import Values
-from ragscore.stats.intervals import interval_from_moments, t_quantile, wilson_interval
-from ragscore.stats.moments import NO_SPREAD, own_groups
+from ragscore.stats.intervals import interval_from_moments, wilson_interval
+from ragscore.stats.moments import NO_SPREAD, own_groups, t_quantile
 from ragscore.stats.paired import two_sides
 
 # Below this number neither the correction nor its error is known well enough.
@@ -81,8 +82,10 @@ def ppi_mean(
     # A corrected mean may lie outside the scale: its interval is that of the nearest bound.
     inside = np.clip(np.array([(found.value - least) / width]), 0, 1)
     std = found.error / width * np.sqrt(units)
-    ends = interval_from_moments(inside, std, units, "bounded", confidence)
-    low, high = (least + width * float(end[0]) for end in ends)
+    low, high = (
+        least + width * float(end[0])
+        for end in interval_from_moments(inside, std, units, "bounded", confidence)
+    )
     return replace(found, low=low, high=high)
 
 
@@ -125,11 +128,10 @@ def ppi_difference(
     if width is None:
         return found
     low, high = found.low, found.high
-    if found.n and np.isnan(low):
+    if np.isnan(low):
         half = width * float(wilson_interval(np.zeros(1), units, confidence)[1][0])
         low, high = found.value - half, found.value + half
-    low, high = np.clip([low, high], -width, width).tolist()
-    return replace(found, low=low, high=high)
+    return replace(found, low=max(low, -width), high=min(high, width))
 
 
 def _estimate(
@@ -162,8 +164,8 @@ def _estimate(
             allowed=f"{bounds[0]:g} to {bounds[1]:g}",
         )
     if not n:
-        return Corrected(*[np.nan] * 5, 0, int(n_others), np.nan), np.zeros(1)
-    tuned = 0.0
+        return Corrected(nan, nan, nan, nan, nan, 0, int(n_others), nan), np.zeros(1)
+    tuned, half = 0.0, nan
     if n > 1 and n_others > 1:
         variance, covariance = float(f.var(ddof=1)), float(np.cov(own, judged)[0, 1])
         best = covariance / ((1 + n / n_others) * variance) if variance > 0 else 0.0
@@ -180,9 +182,8 @@ def _estimate(
     more = more if weight is None else 0.0
     parts[0] += more
     error = float(np.sqrt(np.maximum(total[0] + more, parts.sum())))
-    spread = float(own.var(ddof=1)) if n > 1 else np.nan
-    effective = spread / error**2 if error > 0 and spread > 0 else np.nan
-    half = np.nan
+    spread = float(own.var(ddof=1)) if n > 1 else nan
+    effective = spread / error**2 if error > 0 and spread > 0 else nan
     if error > NO_SPREAD * (1 + abs(value)):
         share = parts / parts.sum()
         df = 1 / (share**2 / (units - 1))[share > 0].sum()

@@ -106,4 +106,3 @@ def test_a_row_may_be_in_several_groups():
     grouping = Grouping.by_codes(np.array([1, 0, 1, -1, 1]), rows=np.array([0, 0, 1, 1, 2]))
     assert statistics([np.array([1.0, 10.0, 100.0])], grouping)["sum"].tolist() == [[1], [111]]
     assert grouping.count(np.array([True, False, True])).tolist() == [1, 2]
-    assert grouping.firsts().tolist() == [0, 0]

@@ -11,7 +11,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from ragscore.stats import mcnemar_p, paired_interval, sign_flip_p, tango_interval
 from ragscore.stats.moments import as_columns, sample
-from ragscore.stats.paired import count_moves, paired_test, welch
+from ragscore.stats.paired import paired_test, welch
 
 DIFFERENCES = st.lists(st.integers(-4, 4).map(lambda value: value / 4), min_size=1, max_size=24)
 LONG_DIFFERENCES = st.lists(
@@ -300,8 +300,3 @@ def test_a_slice_is_compared_with_the_rest_as_welch_does():
     assert [low[0], high[0]] == pytest.approx([ends.low, ends.high])
     assert np.isnan(welch(np.ones(50), inside)[3]).all()
     assert np.isnan(welch(values, np.arange(50) < 1)[3]).all()
-
-
-def test_moves_are_counted_by_column():
-    counts = count_moves(np.array([[0.2, np.nan], [-0.1, 1], [0, 0], [-0.3, -1]]))
-    assert [count.tolist() for count in counts] == [[1, 1], [2, 1]]

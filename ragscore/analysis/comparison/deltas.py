@@ -59,7 +59,7 @@ def figures(
         found["baseline"][place], found["candidate"][place] = map(np.median, sides)
         found["delta"][place] = found["candidate"][place] - found["baseline"][place]
         own = None if groups is None else groups[is_known[:, place]]
-        ends = median_difference_interval(*sides, 1 - level[place], own)
+        ends = median_difference_interval(sides[0], sides[1], 1 - level[place], own)
         found["low"][place], found["high"][place] = ends
     families: dict[tuple[str, tuple[float, float], float, bool], list[int]] = {}
     for place in np.flatnonzero(~is_timed):

@@ -15,7 +15,7 @@ from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.trend.history import Goldens, History, goldens_of, read_history
 from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.typing import Values
-from ragscore.stats.intervals import t_quantile
+from ragscore.stats.moments import t_quantile
 from ragscore.store.store import RunStore
 
 SLACK = 1e-12  # a mean beyond a limit by rounding alone is within it
