@@ -78,7 +78,7 @@ class Leaderboard(JsonResult, TableResult):
     baseline: str | None
     table: pd.DataFrame
     pairs: pd.DataFrame
-    primary: tuple[str, ...]
+    primary: list[str]
     confidence: float
     declared: Declarations = NOTHING_DECLARED
     aligned: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -213,7 +213,7 @@ def leaderboard(
         allowed = nearest(base, aligned.run_ids)
         raise DataError(f"{base!r} is not among the runs", field="baseline", allowed=allowed)
     groups = query_clusters(golden, aligned.query_ids, cluster)
-    asked = tuple(one for one in aligned.metrics if primary is None or one in primary)
+    asked = [one for one in aligned.metrics if primary is None or one in primary]
     level = level_of_all(aligned.only(asked), base, groups)
     expected = expected_in(aligned, scores, golden, results).sum(axis=0)  # runs × metrics
     tables, pairs = list[pd.DataFrame](), [pd.DataFrame(columns=PAIRS)]

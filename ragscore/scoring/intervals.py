@@ -193,7 +193,7 @@ def intervals_by_group(
     for group in range(len(grouping.sizes)):
         members = grouping.members(group)
         shared = None if groups is None else shared_only(groups[members])
-        read = needs_values[group] if shared is None else found.n[group] > 0
+        read = needs_values[group] if shared is None else found["n"][group] > 0
         places = np.flatnonzero(read).tolist()
         if shared is not None and places:
             values = np.column_stack([columns[place][members] for place in places])
@@ -222,8 +222,8 @@ def _from_moments(
 
     Values are needed where a bootstrap may be used: below `NORMAL_FROM` values.
     """
-    low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
-    is_free = np.ones(found.n.shape, dtype=bool)  # not between the two ends of a range
+    low, high = np.full(found["n"].shape, np.nan), np.full(found["n"].shape, np.nan)
+    is_free = np.ones(found["n"].shape, dtype=bool)  # not between the two ends of a range
     families: dict[tuple[str, Bounds], list[int]] = {}
     for place, metric in enumerate(metrics):
         if (kind := kind_of(metric)) in ("binary", "bounded"):
@@ -232,20 +232,24 @@ def _from_moments(
         least, most = bounds if kind == "bounded" else (0.0, 1.0)
         width, off = most - least, ROUNDING * (bounds[1] - bounds[0])
         unit_low, unit_high = interval_from_moments(
-            (found.mean[:, places] - least) / width,
-            found.std[:, places] / width,
-            found.n[:, places].astype(np.float64),
+            (found["mean"][:, places] - least) / width,
+            found["std"][:, places] / width,
+            found["n"][:, places].astype(np.float64),
             kind,
             confidence,
         )
         low[:, places], high[:, places] = least + width * unit_low, least + width * unit_high
-        is_free[:, places] = (found.min[:, places] < bounds[0] - off) | (
-            found.max[:, places] > bounds[1] + off
+        is_free[:, places] = (found["min"][:, places] < bounds[0] - off) | (
+            found["max"][:, places] > bounds[1] + off
         )
-    is_free &= found.n > 0
-    by_t = is_free & (found.n >= NORMAL_FROM)
+    is_free &= found["n"] > 0
+    by_t = is_free & (found["n"] >= NORMAL_FROM)
     low[by_t], high[by_t] = interval_from_moments(
-        found.mean[by_t], found.std[by_t], found.n[by_t].astype(np.float64), "other", confidence
+        found["mean"][by_t],
+        found["std"][by_t],
+        found["n"][by_t].astype(np.float64),
+        "other",
+        confidence,
     )
     return low, high, is_free & ~by_t
 
@@ -259,9 +263,9 @@ def quantile_intervals_by_group(
     confidence: float = 0.95,
 ) -> tuple[Values, Values]:
     """Return `quantile_intervals` of every group: one row per group, one column per metric."""
-    low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
+    low, high = np.full(found["n"].shape, np.nan), np.full(found["n"].shape, np.nan)
     is_timed = are_timed(metrics)
-    for group, place in np.argwhere((found.n > 0) & is_timed).tolist():
+    for group, place in np.argwhere((found["n"] > 0) & is_timed).tolist():
         low[group, place], high[group, place] = quantile_interval(
             columns[place][grouping.members(group)], q, confidence
         )

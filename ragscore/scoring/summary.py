@@ -6,7 +6,6 @@ be added to the scores as columns, and are then summarised, compared and gated l
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -91,7 +90,8 @@ def summarize(
     metrics_of = [declared.describe(name) for name in chosen]
     clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
     codes = _in_order(keys, names)
-    groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
+    own = Grouping.by_codes(codes)
+    groups = keys[names].iloc[own.order[own.starts]]
     grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
     measured = _measured(rows, metrics_of, chosen, grouping, clusters)
     parts = measured | _counted(rows, chosen, grouping, states)
@@ -112,8 +112,7 @@ def _measured(
     """Return statistics and their intervals, each with a row per group and a column per metric."""
     columns = [rows[name].to_numpy() for name in chosen]
     found = statistics(columns, grouping)
-    parts = {field.name: getattr(found, field.name) for field in fields(found)}
-    by_id = grouping
+    parts, by_id = dict(found), grouping
     if clusters is not None:
         by_id = grouping.ordered(pd.factorize(rows["query_id"], sort=True)[0])
     parts["low"], parts["high"] = intervals_by_group(found, columns, by_id, metrics, clusters)

@@ -20,7 +20,7 @@ from ragscore.scoring.summary import summarize
 from ragscore.stats import mean_interval, wilson_interval
 from ragscore.stats.bootstrap import bootstrap_t_interval
 from ragscore.stats.grouped import Grouping, statistics
-from ragscore.stats.moments import NORMAL_FROM, standard_error
+from ragscore.stats.moments import NORMAL_FROM, sample
 from tests.messages import refused
 
 
@@ -97,7 +97,7 @@ def test_skewed_times_get_the_bootstrap_t_up_to_a_size_and_t_from_there_on():
         == bootstrap_t_interval(np.sort(times, axis=0))[1][0]
     )
     many = np.random.default_rng(1).lognormal(0, 3, (NORMAL_FROM, 1))
-    half = t.ppf(0.975, len(many) - 1) * standard_error(many)[0][0]
+    half = t.ppf(0.975, len(many) - 1) * sample(many).error[0]
     assert intervals(many, metrics_of("latency_ms"))[1][0] == pytest.approx(
         many.mean() + half, rel=1e-12
     )

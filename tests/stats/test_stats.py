@@ -13,7 +13,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from ragscore.stats import mean_interval, quantile_interval, wilson_interval
 from ragscore.stats.intervals import interval_from_moments
-from ragscore.stats.moments import design_effect, moments, skewness, standard_error
+from ragscore.stats.moments import moments, sample, skewness
 from tests.messages import refused
 
 
@@ -55,7 +55,7 @@ def test_the_grouped_standard_error_is_statsmodels_of_a_constant(n_groups):
     values, groups = rng.random(40), rng.permutation(np.arange(40) % n_groups)
     expected = OLS(values, np.ones(40)).fit(cov_type="cluster", cov_kwds={"groups": groups}).bse[0]
     # of two groups that happen to balance out, that of single queries
-    found = standard_error(values[:, None], groups)[0][0]
+    found = sample(values, groups).error[0]
     assert found == pytest.approx(max(expected, values.std(ddof=1) / 40**0.5), abs=1e-9)
 
 
@@ -176,8 +176,8 @@ def test_a_value_outside_the_bounds_is_refused():
 
 def test_the_grouped_standard_error_by_hand():
     # Mean 4; groups (2, 4), (6, 4), (4): sums of deviations -2, 2, 0. √(3/2 · 8)/5 = √12/5.
-    error, units = standard_error(np.array([[2.0], [4], [6], [4], [4]]), [0, 0, 1, 1, 2])
-    assert error[0] == pytest.approx(12**0.5 / 5, abs=1e-12) and units[0] == 3
+    of = sample([2.0, 4, 6, 4, 4], [0, 0, 1, 1, 2])
+    assert of.error[0] == pytest.approx(12**0.5 / 5, abs=1e-12) and of.units[0] == 3
 
 
 @pytest.mark.parametrize("kind", ["binary", "bounded", "time"])
@@ -196,7 +196,8 @@ def test_groups_of_one_change_nothing(kind):
 def test_copies_of_a_query_add_nothing():
     # Every query three times: a design effect of 3 (but for n/(n−1)).
     values, groups = np.random.default_rng(0).random(40), np.repeat(np.arange(40), 3)
-    assert design_effect(np.repeat(values, 3), groups)[0] == pytest.approx(3 * 40 / 39 * 119 / 120)
+    of = sample(np.repeat(values, 3), groups)
+    assert of.design_effect[0] == pytest.approx(3 * 40 / 39 * 119 / 120)
 
 
 def test_groups_that_agree_widen_wilson_and_never_narrow_it():

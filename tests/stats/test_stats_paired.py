@@ -10,7 +10,8 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
 from ragscore.stats import mcnemar_p, paired_interval, sign_flip_p, tango_interval
-from ragscore.stats.paired import alike_units, count_moves, paired_p, welch
+from ragscore.stats.moments import as_columns, sample
+from ragscore.stats.paired import paired_test, welch
 
 DIFFERENCES = st.lists(st.integers(-4, 4).map(lambda value: value / 4), min_size=1, max_size=24)
 LONG_DIFFERENCES = st.lists(
@@ -18,6 +19,11 @@ LONG_DIFFERENCES = st.lists(
     min_size=17,
     max_size=24,
 )
+
+
+def paired_p(differences, kind, groups=None):
+    columns = as_columns(differences)
+    return paired_test(columns, sample(columns, groups), kind, (0, 1), 0.95)[2]
 
 
 def by_enumeration(differences, groups=None):
@@ -256,9 +262,9 @@ def test_a_large_cluster_counts_for_what_the_mean_owes_to_it():
     # of 100 and ten of 5 queries: (150)² / (100² + 10 · 5²) = 2.2 clusters of one size
     groups = np.append(np.zeros(100, dtype=int), 1 + np.arange(50) // 5)
     values = np.ones((150, 1))
-    assert alike_units(values, groups) == pytest.approx([150**2 / (100**2 + 250)])
-    assert alike_units(values, np.arange(150) // 5).tolist() == [30]
-    assert alike_units(values, None).tolist() == [150]
+    assert sample(values, groups).alike == pytest.approx([150**2 / (100**2 + 250)])
+    assert sample(values, np.arange(150) // 5).alike.tolist() == [30]
+    assert sample(values).alike.tolist() == [150]
 
 
 def test_0_1_metrics_in_pairs_of_copies_have_tangos_interval_of_half_as_many():
@@ -294,8 +300,3 @@ def test_a_slice_is_compared_with_the_rest_as_welch_does():
     assert [low[0], high[0]] == pytest.approx([ends.low, ends.high])
     assert np.isnan(welch(np.ones(50), inside)[3]).all()
     assert np.isnan(welch(values, np.arange(50) < 1)[3]).all()
-
-
-def test_moves_are_counted_by_column():
-    counts = count_moves(np.array([[0.2, np.nan], [-0.1, 1], [0, 0], [-0.3, -1]]))
-    assert [count.tolist() for count in counts] == [[1, 1], [2, 1]]

@@ -21,11 +21,11 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.primary import aspects_of
-from ragscore.stats import level_of_each, minimum_detectable, paired_interval
-from ragscore.stats.bootstrap import median_difference_interval
-from ragscore.stats.moments import skewness
+from ragscore.stats import level_of_each, minimum_detectable
+from ragscore.stats.moments import sample, skewness
 from ragscore.stats.multiple import ALPHA
-from ragscore.stats.paired import alike_units, is_heavy_tailed, paired_error, paired_p
+from ragscore.stats.paired import is_heavy_tailed, paired_test
+from ragscore.stats.quantiles import median_difference_interval, moves_of_median
 from ragscore.stats.verdicts import UNSURE, joint_word, words
 
 FIGURES = ("baseline", "candidate", "delta", "low", "high")
@@ -73,13 +73,10 @@ def figures(
         families.setdefault(family, []).append(place)
     for (kind, bounds, own_level, is_grouped), places in families.items():
         part, codes = apart[:, places] / scales[places], groups if is_grouped else None
-        low, high = paired_interval(
-            part, kind, bounds=bounds, groups=codes, confidence=1 - own_level
-        )
-        units, width = alike_units(part, codes), bounds[1] - bounds[0]
-        detectable = minimum_detectable(paired_error(part, codes), units, own_level)
+        of, width = sample(part, codes), bounds[1] - bounds[0]
+        low, high, found["p"][places] = paired_test(part, of, kind, bounds, 1 - own_level)
         found["low"][places], found["high"][places] = low * scales[places], high * scales[places]
-        found["p"][places] = paired_p(part, kind, bounds=bounds, groups=codes)
+        detectable = minimum_detectable(of.jackknifed, of.alike, own_level)
         detectable = np.where(detectable <= width, detectable, np.nan)
         found["detectable"][places] = detectable * scales[places]
     return found
@@ -90,9 +87,9 @@ def level_together(a: Values, b: Values, metrics: Sequence[Metric], groups: Grou
     moves = (b - a) / scales_of(metrics)
     is_known = ~np.isnan(moves)
     for place in np.flatnonzero(are_timed(metrics) & is_known.any(axis=0)):
-        known = is_known[:, place]  # what a query adds to each median
-        ways = [np.sign(side[known, place] - np.median(side[known, place])) for side in (a, b)]
-        moves[known, place] = ways[1] - ways[0]
+        known = is_known[:, place]
+        own = [moves_of_median(side[known, place]) for side in (a, b)]
+        moves[known, place] = own[1] - own[0]
     return level_of_each(moves, groups)
 
 
