@@ -123,9 +123,11 @@ class Sample:
         degrees of freedom + 1 for groups whose sums vary as their sizes do. At least 2 of 2.
     alone
         Standard error of the mean if no query depends on another, s/√n.
-    error
+    clustered
         The same where they come in groups: the sandwich of Liang and Zeger 1986
         (doi:10.1093/biomet/73.1.13), √[G/(G−1) · Σ_g(Σ_{i∈g}(x_i − x̄))²] / n. NaN below two units.
+    error
+        The larger of the two.
     jackknifed
         The larger of that and the jackknife over groups (CR3 of Bell and McCaffrey 2002), in which
         a large group counts for what the mean owes to it.
@@ -139,6 +141,7 @@ class Sample:
     units: Values
     alike: Values
     alone: Values
+    clustered: Values
     error: Values
     jackknifed: Values
 
@@ -164,11 +167,13 @@ def sample(values: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Sample
     with np.errstate(invalid="ignore", divide="ignore"):
         alone = std / np.sqrt(n)
         if groups is None:
-            return Sample(mean, std, n, n, n, alone, alone, alone)
-        sizes = group_sums((~np.isnan(columns)).astype(np.float64), groups)
+            return Sample(mean, std, n, n, n, alone, alone, alone, alone)
+        both = np.hstack([~np.isnan(columns), columns - mean])
+        sizes, sums = np.hsplit(group_sums(both, groups), 2)
         units = (sizes > 0).sum(axis=0).astype(np.float64)
         alike = np.where(units > 1, np.clip(n**2 / (sizes**2).sum(axis=0), 2, units), units)
-        sums, few = group_sums(columns - mean, groups), np.where(units > 1, 1 - 1 / units, np.nan)
-        error = np.maximum(np.sqrt((sums**2).sum(axis=0) / few) / n, alone)
+        few = np.where(units > 1, 1 - 1 / units, np.nan)
+        clustered = np.sqrt((sums**2).sum(axis=0) / few) / n
+        error = np.maximum(clustered, alone)
         left_out = np.sqrt(((sums / (1 - sizes / n)) ** 2).sum(axis=0) * few) / n
-    return Sample(mean, std, n, units, alike, alone, error, np.fmax(error, left_out))
+    return Sample(mean, std, n, units, alike, alone, clustered, error, np.fmax(error, left_out))

@@ -48,7 +48,8 @@ def level_of_each(
     size = np.sqrt(np.einsum("ij,ij->j", sums, sums))
     units, rng = sums / np.where(size > 0, size, 1.0), np.random.default_rng(seed)
     correlations = np.round(units.T @ units, 9) + SAME * np.eye(len(moved))
-    normal = rng.standard_normal((DRAWS, len(moved))) @ np.linalg.cholesky(correlations).T
+    root = np.linalg.cholesky(correlations).T.astype(np.float32)
+    normal = rng.standard_normal((DRAWS, len(moved)), dtype=np.float32) @ root
     normal[:, is_few] = rng.standard_normal((DRAWS, is_few.sum()))
     # in place: so many draws are the largest array of a comparison
     largest = np.abs(normal, out=normal).max(axis=1)

@@ -180,12 +180,10 @@ def welch(
     """
     from scipy.special import stdtr
 
-    of, rest, (total, *parts) = two_sides(
-        as_columns(values), np.asarray(inside, dtype=bool), groups
-    )
+    of, rest, total = two_sides(as_columns(values), np.asarray(inside, dtype=bool), groups)
     delta, is_flat = of.mean - rest.mean, of.is_flat & rest.is_flat
     with np.errstate(invalid="ignore", divide="ignore"):
-        freedom = parts[0] ** 2 / (of.units - 1) + parts[1] ** 2 / (rest.units - 1)
+        freedom = sum(side.clustered**4 / (side.units - 1) for side in (of, rest))
         df, error = np.where(is_flat, np.nan, total**2 / freedom), np.sqrt(total)
         half = t_quantile(df, confidence) * error
         return delta, delta - half, delta + half, 2 * stdtr(df, -np.abs(delta) / error)
@@ -193,11 +191,10 @@ def welch(
 
 def two_sides(
     columns: Values, inside: Flags, groups: npt.ArrayLike | None
-) -> tuple[Sample, Sample, list[Values]]:
-    """Return the samples of a slice and of the rest, and variances.
+) -> tuple[Sample, Sample, Values]:
+    """Return the samples of a slice and of the rest, and the variance of their means' difference.
 
-    These are of the difference of their means, and what either side adds to it. What a query adds
-    to the difference is (x − its side's mean) / (its side's n), negative in the rest;
+    What a query adds to that is (x − its side's mean) / (its side's n), negative in the rest;
     members of a group are added up first, on whichever side they are.
     """
     codes = np.arange(len(columns)) if groups is None else own_groups(groups, len(columns))
@@ -208,11 +205,7 @@ def two_sides(
             few = np.sqrt(of.units / (of.units - 1))
             terms[rows] = sign * (columns[rows] - of.mean) / of.n * few
         sides.append(of)
-    variances = [
-        (group_sums(terms[rows], codes[rows]) ** 2).sum(axis=0)
-        for rows in (slice(None), inside, ~inside)
-    ]
-    return sides[0], sides[1], variances
+    return sides[0], sides[1], (group_sums(terms, codes) ** 2).sum(axis=0)
 
 
 def is_heavy_tailed(differences: npt.ArrayLike, width: npt.ArrayLike = 1.0) -> Flags:

@@ -172,7 +172,7 @@ def _estimate(
         tuned = float(np.clip(best, 0, 1)) if weight is None else float(weight)
     # θ̂ is the difference of two means: y − λf of those with a label, −λf of the others
     left = np.where(has_label, y, 0.0) - tuned * f
-    of, rest, (total, *_) = two_sides(left[:, None], has_label, codes)
+    of, rest, total = two_sides(left[:, None], has_label, codes)
     value, parts, units = of.mean[0], of.error**2, of.units
     if tuned:
         value, parts = value - rest.mean[0], np.append(parts, rest.error**2)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
@@ -75,19 +74,6 @@ def assert_as_pandas(codes, columns):
 @given(grouped_columns())
 def test_every_statistic_is_the_one_that_pandas_finds(case):
     assert_as_pandas(*case)
-
-
-@pytest.mark.parametrize("n_groups", [1, 900])
-def test_many_rows_have_the_statistics_that_pandas_finds(n_groups):
-    rng = np.random.default_rng(n_groups)
-    codes = np.sort(rng.integers(0, n_groups, 20_000))
-    columns = [
-        rng.random(20_000),
-        np.where(rng.random(20_000) < 0.4, np.nan, rng.lognormal(5, 1, 20_000)),
-        rng.integers(0, 2, 20_000) * 1.0,
-    ]
-    assert_as_pandas(codes, columns)
-    assert_as_pandas(rng.permutation(codes), columns)
 
 
 def test_columns_are_left_as_they_were():
