@@ -84,6 +84,7 @@ if TYPE_CHECKING:
 
 # The metrics that tell answers from refusals, and right answers from wrong ones.
 DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
+OF_WORDS = ("exact_match", "token_f1", "rouge_l")  # a weak sign beside what a judge says
 SHOWN_RUNS = 20  # runs in the printed table
 MOST_RUNS = 100  # of more, no pairs are compared to print an evaluation
 MEDIANS = ("latency_ms", "cost_usd")  # beside the metrics that decide
@@ -196,6 +197,9 @@ def _evaluated(
     deciding = primary_of(
         scores, primary, declared, are_united=given.calls == "union" and bool(several.any())
     )
+    if primary is None and set(deciding) <= set(OF_WORDS) and results.judgments is not None:
+        judged = [one for one in results.judgments["criterion"].unique() if one in scores]
+        deciding = (*deciding_of(scores, judged, declared), *deciding)  # what is stored leads
     settings = _described(settings_of_runs(), deciding, several)
     # Frames of theirs that are changed later are for the next evaluation.
     return Evaluation(

@@ -41,6 +41,7 @@ COLUMNS = [
 ]  # fmt: skip
 PAIRS = ["metric", "run_baseline", "run_candidate", *FIGURES, "detectable", "n", "verdict"]
 BEST, TIED = "★", "≈"
+NARROW = "\u00a0"  # a heading breaks elsewhere
 BLANK = "\u2007"  # as wide as a mark, about
 CELLS = 2_000_000  # values of differences held at a time
 
@@ -115,11 +116,13 @@ class Leaderboard(JsonResult, TableResult):
             if place:
                 cells = [text.partition(" ")[0] for text in cells]
             elif rows["low"].notna().any():
-                name += " [95\u00a0%]"
+                name += f" [95{NARROW}%]"
             if len(counts := rows[["n", "n_expected"]].dropna()):
                 ends = counts.agg(["min", "max"]).T.itertuples(index=False)
                 n, of = (f"{few}" if few == most else f"{few} to {most}" for few, most in ends)
-                name += f", n = {n}" if n == of else f", n = {n} / {of}"
+                name += (
+                    f", n\u00a0=\u00a0{n}" if n == of else f", n\u00a0=\u00a0{n}\u00a0/\u00a0{of}"
+                )
             signs = self._signs(metric)
             # a cell without a mark has its room, so that numbers stand one below another
             columns[name] = [

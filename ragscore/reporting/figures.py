@@ -26,6 +26,7 @@ FONT = "text{font-family:'DejaVu Sans',Verdana,sans-serif}"
 def figure(title: str, draw: Callable[[], Axes]) -> str:
     """Return a figure as HTML; where the data can't be drawn, the reason."""
     import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     plt.draw_if_interactive()  # type: ignore[no-untyped-call]
     out = io.StringIO()
@@ -33,7 +34,8 @@ def figure(title: str, draw: Callable[[], Axes]) -> str:
         with plt.style.context(["default", STYLE]), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             drawn = cast("Figure", draw().figure)
-            drawn.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+            # `savefig` would draw twice
+            FigureCanvasSVG(drawn).print_svg(out, metadata={"Date": None, "Creator": None})
             plt.close(drawn)
     except DataError as error:
         return f'<p class="rs-note">No picture: {html_text(error)}</p>'

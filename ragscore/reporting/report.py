@@ -75,8 +75,9 @@ class Part(Display):
             else html_of([replace(one, is_wide=True) if isinstance(one, Table) else one])
             for one in self._parts()[1:]
         ]
-        drawn = figure(self.title, self.draw) if self.draw else ""
-        return _section(self.title, f"{''.join(blocks)}{drawn}", self.is_open)
+        if self.draw:  # below the table, above what is said of it
+            blocks.insert(1, figure(self.title, self.draw))
+        return _section(self.title, "".join(blocks), self.is_open)
 
 
 @dataclass(frozen=True, repr=False)
@@ -212,11 +213,15 @@ class _Page:
 
     def lost(self, cmp: Comparison) -> None:
         """List queries whose first hit is gone or further down, in the order of reading."""
-        changed = cmp.changed()
+        changed = cmp.changed().replace({"rank_candidate": {"—": "none"}})
         rows = changed[changed["outcome"].isin(LOST).to_numpy()].reset_index(drop=True)
         n_gone = int((rows["outcome"] == LOST[0]).sum())
         frame = rows[["query_id", "outcome"]].assign(
-            rank=rows["rank_baseline"] + " → " + rows["rank_candidate"], query=rows["query"]
+            rank="rank "
+            + rows["rank_baseline"]
+            + " → "
+            + rows["rank_candidate"].replace("—", "none"),
+            query=rows["query"],
         )
         told = f"{n_gone} with no hit any more, {len(rows) - n_gone} with a later first hit"
         self.put(
@@ -253,10 +258,18 @@ def report_runs(
         page.put("Lowest queries", Table(rows, limit=LISTED), rows, is_open=True, is_listed=True)
     for cmp in compared:
         page.compared(cmp, gate, rule)
-    for by in _slicings(ev, slices):
-        _sliced(page, ev, by)
+    for place, by in enumerate(_slicings(ev, slices)):
+        _sliced(page, ev, by, is_drawn=not place)
     _analyses(page, ev, history)
-    page.put("The runs", Table(runs := _described(ev), is_wide=True), runs)
+    runs = _described(ev)
+    is_same = runs.iloc[:, 1:].nunique(axis="columns").eq(1)
+    page.put(
+        "The runs",
+        Table(
+            runs.where(~is_same, runs.iloc[:, :2].reindex(columns=runs.columns, fill_value="same"))
+        ),
+        runs,
+    )
     n_all = len(ev.run_ids) + (0 if ev.reported is None else len(ev.reported.runs))
     name = f"{plural(n_all, 'run')} on {len(ev.golden.queries)} golden queries"
     return page.report(title or name, explorer, "cmp" if compared else "ev")
@@ -332,7 +345,7 @@ def _slicings(ev: Evaluation, slices: Sequence[Slicing] | None) -> list[Slicing]
     return [one for one in USUAL_SLICES if one in queries and queries[one].notna().any()]
 
 
-def _sliced(page: _Page, ev: Evaluation, by: Slicing) -> None:
+def _sliced(page: _Page, ev: Evaluation, by: Slicing, is_drawn: bool) -> None:
     """Put means of the first primary metric, one row per slice, one column per run."""
     names = slice_names(by)
     name = f"By {' × '.join(names)}"
@@ -349,7 +362,7 @@ def _sliced(page: _Page, ev: Evaluation, by: Slicing) -> None:
     wide.insert(0, "n", n.to_numpy())
     shown = Table(wide.rename_axis(columns=None).reset_index())
     page.put(name, shown, rows, title=f"{metric} {name[0].lower()}{name[1:]}",
-             draw=partial(ev.plot.slices, metric, by))  # fmt: skip
+             draw=partial(ev.plot.slices, metric, by) if is_drawn else None)  # fmt: skip
 
 
 def _analyses(page: _Page, ev: Evaluation, history: RunStore | None) -> None:
@@ -372,7 +385,7 @@ def _analyses(page: _Page, ev: Evaluation, history: RunStore | None) -> None:
     }.items():  # fmt: skip
         if (found := page.attempt(name, make)) is not None:
             frame = getattr(found, found.FRAMES[0])
-            draw = None if make == ev.failures else found.plot
+            draw = found.plot if make == ev.risk_coverage else None
             page.put(name, Table(found._shown()), frame, title=found._heading(), draw=draw)
 
 
@@ -390,10 +403,21 @@ def _described(ev: Evaluation) -> pd.DataFrame:
     runs = [ev.results.runs] if ev.run_ids else []
     runs += [ev.reported.runs] if ev.reported is not None else []
     facts = pd.concat(runs, ignore_index=True).astype({"run_id": "str"}).set_index("run_id")
+    for name in facts.select_dtypes("datetimetz"):
+        facts[name] = facts[name].dt.strftime("%Y-%m-%d %H:%M")
     facts = facts.drop(columns="config", errors="ignore").T.astype("object")
     config = pd.DataFrame(flat_configs(ev.results, ev.run_ids), dtype="object")
     told = pd.concat([facts, config]).dropna(how="all")
-    told = told.map(lambda one: "—" if pd.isna(one) else str(one))
+    told = told[~told.index.duplicated()]
+    told = told.map(
+        lambda one: (
+            "—"
+            if pd.isna(one)
+            else f"{one:%Y-%m-%d %H:%M}"
+            if isinstance(one, pd.Timestamp)
+            else str(one)
+        )
+    )
     order = told.nunique(axis="columns").eq(1).to_numpy().argsort(kind="stable")
     return told.iloc[order].rename_axis(index="fact", columns=None).reset_index()
 
@@ -416,7 +440,7 @@ def _listed(table: Table, has_links: bool) -> str:
         what = html_text(", ".join(filter(None, map(with_sign, row.values()))))
         items.append(f'<li>{shown} {what}<p class="rs-note">{html_text(text)}</p></li>')
     more = len(table.frame) - len(rows)
-    below = f'<p class="rs-note">{plural(more, "more")}: {table.way}.</p>' if more else ""
+    below = f'<p class="rs-note">{more} more: {table.way}.</p>' if more else ""
     return f"<ol>{''.join(items)}</ol>{below}"
 
 
