@@ -1129,7 +1129,8 @@ class Evaluation(Display):
         from ragscore.analysis.comparison.gate import scored_by
         from ragscore.reporting.report import report_runs
 
-        scores, _ = self._scored([*metric_columns(self.scores), *map(scored_by, gate or {})])
+        names = [*metric_columns(self.scores), *map(scored_by, gate or {})]
+        scores = self._scored(names or None)[0]
         # what this evaluation has tested holds, where no metric was added
         whole = (self if scores is self.scores else replace(self, scores=scores))._against(baseline)
         made = report_runs(

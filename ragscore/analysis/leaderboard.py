@@ -150,7 +150,7 @@ class Leaderboard(JsonResult, TableResult):
         key, name = ("run_id", "mark") if self.baseline is None else ("run_candidate", "verdict")
         rows = self.table if self.baseline is None else self.pairs
         own = rows[(rows["metric"] == metric).to_numpy()].set_index(key)[name].dropna()
-        return [str(SIGNS.get(one, one)) for one in own.reindex(self.run_ids).fillna("")]
+        return [str(SIGNS.get(own.get(run), own.get(run, ""))) for run in self.run_ids]
 
     def _against(self) -> pd.DataFrame:
         """Return candidates × metrics as text: difference, interval, word."""

@@ -32,11 +32,13 @@ def figure(title: str, draw: Callable[[], Axes]) -> str:
     out = io.StringIO()
     try:
         with plt.style.context(["default", STYLE]), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+            for known in ("Glyph .* missing from", "constrained_layout not applied"):
+                warnings.filterwarnings("ignore", known, UserWarning)
             drawn = cast("Figure", draw().figure)
-            # `savefig` would draw twice
-            FigureCanvasSVG(drawn).print_svg(out, metadata={"Date": None, "Creator": None})
-            plt.close(drawn)
+            try:  # `savefig` would draw twice
+                FigureCanvasSVG(drawn).print_svg(out, metadata={"Date": None, "Creator": None})
+            finally:
+                plt.close(drawn)
     except DataError as error:
         return f'<p class="rs-note">No picture: {html_text(error)}</p>'
     svg = re.sub(NOT_XML, "\ufffd", out.getvalue())

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 USUAL_SLICES = ("difficulty", "category", "lang")
 LISTED = 10  # lost queries on the page: the explorer has all
-LOST = ("regression", "loss")
+LOST, UNRANKED = ("regression", "loss"), {"no_target", "only_baseline", "only_candidate"}
+REFUSALS = ("refusal_correct", "false_refusal")
 QUERIES = "Query by query"
 PLAIN = "<p>A script shows single queries here.</p>"  # where none runs
 
@@ -64,7 +65,7 @@ class Part(Display):
 
     def _parts(self) -> list[str | Table]:
         if isinstance(self.shown, Table):
-            return [self.title, self.shown]
+            return [self.title, *([self.shown] if len(self.shown.frame) else [])]
         return [self.title, *self.shown._parts()[1:]]
 
     def on_page(self, has_links: bool) -> str:
@@ -215,18 +216,20 @@ class _Page:
         """List queries whose first hit is gone or further down, in the order of reading."""
         changed = cmp.changed().replace({"rank_candidate": {"—": "none"}})
         rows = changed[changed["outcome"].isin(LOST).to_numpy()].reset_index(drop=True)
+        if {*cmp.counts} <= UNRANKED:
+            self.left_out.append(("Lost queries", "no query has an expected document"))
+            return
         n_gone = int((rows["outcome"] == LOST[0]).sum())
         frame = rows[["query_id", "outcome"]].assign(
-            rank="rank "
-            + rows["rank_baseline"]
-            + " → "
-            + rows["rank_candidate"].replace("—", "none"),
+            rank="rank " + rows["rank_baseline"] + " → " + rows["rank_candidate"],
             query=rows["query"],
         )
         told = f"{n_gone} with no hit any more, {len(rows) - n_gone} with a later first hit"
+        title = f"{cmp.candidate} lost {plural(len(rows), 'query')} of {cmp.baseline}: {told}"
+        if not len(rows):
+            title = f"{cmp.candidate} lost no query of {cmp.baseline}"
         self.put(
-            "Lost queries", Table(frame, limit=LISTED, way=f"see {QUERIES}"), frame,
-            title=f"{cmp.candidate} lost {plural(len(rows), 'query')} of {cmp.baseline}: {told}",
+            "Lost queries", Table(frame, limit=LISTED, way=f"see {QUERIES}"), frame, title=title,
             is_open=True, is_listed=True,
         )  # fmt: skip
 
@@ -258,6 +261,8 @@ def report_runs(
         page.put("Lowest queries", Table(rows, limit=LISTED), rows, is_open=True, is_listed=True)
     for cmp in compared:
         page.compared(cmp, gate, rule)
+    if gate and not compared:
+        page.left_out.append(("Gate", "one run, and none to compare it with"))
     for place, by in enumerate(_slicings(ev, slices)):
         _sliced(page, ev, by, is_drawn=not place)
     _analyses(page, ev, history)
@@ -380,10 +385,13 @@ def _analyses(page: _Page, ev: Evaluation, history: RunStore | None) -> None:
         page.left_out.append(("Trend", reason))
     elif (found := page.attempt("Trend", trend)) is not None:
         page.put("Trend", found, found.table, title=str(found._parts()[0]), draw=found.plot)
+    is_decided = ev.scores.reindex(columns=REFUSALS).notna().any(axis=None)
     for name, make in {
         "Refusals": ev.refusals, "Refusal threshold": ev.risk_coverage, "Failures": ev.failures,
     }.items():  # fmt: skip
-        if (found := page.attempt(name, make)) is not None:
+        if name == "Refusals" and not is_decided:
+            page.left_out.append((name, "nothing says which queries should be refused, or were"))
+        elif (found := page.attempt(name, make)) is not None:
             frame = getattr(found, found.FRAMES[0])
             draw = found.plot if make == ev.risk_coverage else None
             page.put(name, Table(found._shown()), frame, title=found._heading(), draw=draw)
