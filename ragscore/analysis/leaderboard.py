@@ -252,11 +252,12 @@ def leaderboard(
     parts, pairs = [told], [pd.DataFrame(columns=PAIRS)]
     for place, name in enumerate(aligned.metrics):
         rows, quality = _rows_of(aligned, name, groups)
-        of_pairs = _pairs_of(aligned, name, base, groups, level if name in asked else None)
-        if base is None and name in asked:
-            rows["mark"] = _marks(rows["run_id"], quality, of_pairs)
+        if name in asked:
+            of_pairs = _pairs_of(aligned, name, base, groups, level)
+            if base is None:
+                rows["mark"] = _marks(rows["run_id"], quality, of_pairs)
+            pairs.append(of_pairs)
         parts.append(rows.assign(n_expected=expected[:, place]))
-        pairs.append(of_pairs)
     names = wanted or aligned.metrics
     table = pd.concat([one for one in parts[1:] + parts[:1] if len(one)], ignore_index=True)
     table = table[table["metric"].isin(names).to_numpy()].reindex(columns=COLUMNS)
@@ -350,10 +351,9 @@ def _rows_of(
 
 
 def _pairs_of(
-    aligned: AlignedScores, metric: str, baseline: str | None, groups: Groups | None,
-    level: float | None,
-) -> pd.DataFrame:  # fmt: skip
-    """Return the pairs of one metric; `level` None: nothing is asked of it."""
+    aligned: AlignedScores, metric: str, baseline: str | None, groups: Groups | None, level: float
+) -> pd.DataFrame:
+    """Return the pairs of one metric, with intervals of this level."""
     described, shared = aligned.declared.describe(metric), aligned.shared(metric)
     values, runs = aligned.of(metric)[shared], np.array(aligned.run_ids, dtype=object)
     own = shared_only(None if groups is None else groups[shared])
@@ -362,9 +362,8 @@ def _pairs_of(
     for start in range(0, len(first), step):
         a, b = first[start : start + step], second[start : start + step]
         of_pairs = [described] * len(a)
-        levels = np.full(len(a), ALPHA if level is None else level)
+        levels, is_asked = np.full(len(a), level), np.full(len(a), len(values) > 0)
         found = figures(values[:, a], values[:, b], of_pairs, levels, own)
-        is_asked = np.full(len(a), level is not None and len(values) > 0)
         found.pop("p")
         parts.append(
             pd.DataFrame(
