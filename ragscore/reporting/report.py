@@ -38,7 +38,6 @@ from ragscore.store.store import RunStore
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ragscore.evaluation import Evaluation
     from ragscore.reporting.explorer.explorer import Explorer
 
 USUAL_SLICES = ("difficulty", "category", "lang")
@@ -242,7 +241,7 @@ class _Page:
 
 
 def report_runs(
-    ev: Evaluation, *, slices: Sequence[Slicing] | None = None, title: str | None = None,
+    ev: Any, *, slices: Sequence[Slicing] | None = None, title: str | None = None,
     gate: Mapping[str, float] | None = None, rule: str = "threshold",
     history: RunStore | None = None, **how: Any,
 ) -> Report:  # fmt: skip
@@ -313,7 +312,7 @@ def report_comparison(
     return made
 
 
-def _pairs(ev: Evaluation, has_gate: bool) -> list[tuple[str, str]]:
+def _pairs(ev: Any, has_gate: bool) -> list[tuple[str, str]]:
     """Return what is compared, newest first.
 
     All with the baseline; else the newest run with the one before it, and with a gate each.
@@ -326,11 +325,11 @@ def _pairs(ev: Evaluation, has_gate: bool) -> list[tuple[str, str]]:
     return list(pairwise(names))[::-1][: None if has_gate else 1]
 
 
-def _alone(ev: Evaluation) -> Explorer:
+def _alone(ev: Any) -> Explorer:
     return ev.explore(runs=ev.run_ids[-1:])
 
 
-def _standings(page: _Page, ev: Evaluation) -> None:
+def _standings(page: _Page, ev: Any) -> None:
     """Put what an evaluation shows, and a picture of its first primary metric."""
     if not (ev.run_ids and ev.primary):
         alone = pd.DataFrame() if ev.reported is None else reported_summary(ev.reported)
@@ -342,7 +341,7 @@ def _standings(page: _Page, ev: Evaluation) -> None:
              draw=partial(board.plot, metric))  # fmt: skip
 
 
-def _slicings(ev: Evaluation, slices: Sequence[Slicing] | None) -> list[Slicing]:
+def _slicings(ev: Any, slices: Sequence[Slicing] | None) -> list[Slicing]:
     if slices is not None:
         chosen = [slices] if isinstance(slices, str) else slices
         return list(dict.fromkeys(one if isinstance(one, str) else tuple(one) for one in chosen))
@@ -350,7 +349,7 @@ def _slicings(ev: Evaluation, slices: Sequence[Slicing] | None) -> list[Slicing]
     return [one for one in USUAL_SLICES if one in queries and queries[one].notna().any()]
 
 
-def _sliced(page: _Page, ev: Evaluation, by: Slicing, is_drawn: bool) -> None:
+def _sliced(page: _Page, ev: Any, by: Slicing, is_drawn: bool) -> None:
     """Put means of the first primary metric, one row per slice, one column per run."""
     names = slice_names(by)
     name = f"By {' × '.join(names)}"
@@ -370,7 +369,7 @@ def _sliced(page: _Page, ev: Evaluation, by: Slicing, is_drawn: bool) -> None:
              draw=partial(ev.plot.slices, metric, by) if is_drawn else None)  # fmt: skip
 
 
-def _analyses(page: _Page, ev: Evaluation, history: RunStore | None) -> None:
+def _analyses(page: _Page, ev: Any, history: RunStore | None) -> None:
     """Put the trend, refusals, a threshold on the score, and why answers are wrong."""
     known = [*ev.primary]
     if not known and ev.reported is not None:
@@ -397,7 +396,7 @@ def _analyses(page: _Page, ev: Evaluation, history: RunStore | None) -> None:
             page.put(name, Table(found._shown()), frame, title=found._heading(), draw=draw)
 
 
-def _no_trend(ev: Evaluation) -> str:
+def _no_trend(ev: Any) -> str:
     runs = pd.concat([ev._runs, *([] if ev.reported is None else [ev.reported.runs])])
     if "created_at" not in runs or runs["created_at"].isna().any():
         return "not every run says when it was made (created_at)"
@@ -406,7 +405,7 @@ def _no_trend(ev: Evaluation) -> str:
     return "" if several else "no system has runs of two times"
 
 
-def _described(ev: Evaluation) -> pd.DataFrame:
+def _described(ev: Any) -> pd.DataFrame:
     """One row per fact and config key, one column per run; what differs comes first."""
     runs = [ev.results.runs] if ev.run_ids else []
     runs += [ev.reported.runs] if ev.reported is not None else []
