@@ -260,7 +260,7 @@ def leaderboard(
             if base is None:
                 rows["mark"] = _marks(rows["run_id"], quality, of_pairs)
             pairs.append(of_pairs)
-        parts.append(rows.assign(n_expected=expected[:, place]))
+        tables.append(rows.assign(n_expected=expected[:, place]))
     names = wanted or aligned.metrics
     table = pd.concat([one for one in (*tables, told) if len(one)], ignore_index=True)
     table = table[table["metric"].isin(names).to_numpy()].reindex(columns=COLUMNS)
@@ -296,7 +296,7 @@ def bare_leaderboard(
     is_up = declared.describe(metrics[0]).better == "lower"
     order = first.sort_values("value", ascending=is_up, kind="stable")["run_id"].tolist()
     return Leaderboard(
-        metrics, order, None, table, pd.DataFrame(columns=PAIRS), (), 1 - ALPHA, declared
+        metrics, order, None, table, pd.DataFrame(columns=PAIRS), [], 1 - ALPHA, declared
     )
 
 
