@@ -5,7 +5,7 @@ and those that show no sure difference from it, or each run against a baseline.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,9 @@ from ragscore.analysis.comparison.text import few_names, in_words
 from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import JsonResult, TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import excerpt, names_of, nearest
-from ragscore.frames.render import decimals_within, shown_interval, shown_intervals, shown_n
-from ragscore.frames.tables import SHOWN_ROWS, Table
+from ragscore.frames.errors import excerpt, names_of, nearest, plural
+from ragscore.frames.render import decimals_within, shown_interval
+from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Table
 from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
@@ -41,6 +41,8 @@ COLUMNS = [
 ]  # fmt: skip
 PAIRS = ["metric", "run_baseline", "run_candidate", *FIGURES, "detectable", "n", "verdict"]
 BEST, TIED = "★", "≈"
+NARROW = "\u00a0"  # a heading breaks elsewhere
+BLANK = "\u2007"  # as wide as a mark, about
 CELLS = 2_000_000  # values of differences held at a time
 
 
@@ -93,37 +95,68 @@ class Leaderboard(JsonResult, TableResult):
         return values[[run_id for run_id in self.run_ids if run_id in values]]
 
     @property
-    def reported_ids(self) -> list[str]:
+    def _reported_ids(self) -> list[str]:
         """The runs without rows, of which only reported means are known."""
         is_reported = self.table["is_reported"].to_numpy(dtype=bool)
         return self.table.loc[is_reported, "run_id"].unique().tolist()
 
-    def shown(self, limit: int = SHOWN_ROWS) -> Table:
-        """Return runs × metrics as text: value, interval and mark."""
-        names = [f"{one} (reported)" if one in self.reported_ids else one for one in self.run_ids]
+    def _standings(self, limit: int = SHOWN_ROWS) -> Table:
+        """Return runs × metrics as text, with marks: the first with its interval, others without.
+
+        So every metric fits a line. Marks are ★ and ≈, or signs of the words with a baseline.
+        """
+        alone = self._reported_ids
+        names = [f"{one} (reported)" if one in alone else one for one in self.run_ids]
         columns: dict[str, list[str]] = {"run": names}
-        for metric in self.metrics:
+        for place, metric in enumerate(self.metrics):
             rows = self.table[(self.table["metric"] == metric).to_numpy()]
             rows = rows.set_index("run_id").reindex(self.run_ids)
-            counts = [
-                "" if pd.isna(n) else shown_n(n, of)
-                for n, of in zip(rows["n"], rows["n_expected"], strict=True)
+            cells = [shown_interval(*row) for row in rows[["value", "low", "high"]].to_numpy()]
+            name = in_words(metric)
+            if place:
+                cells = [text.partition(" ")[0] for text in cells]
+            elif rows["low"].notna().any():
+                name += f" [95{NARROW}%]"
+            if len(counts := rows[["n", "n_expected"]].dropna()):
+                ends = counts.agg(["min", "max"]).T.itertuples(index=False)
+                n, of = (f"{few}" if few == most else f"{few} to {most}" for few, most in ends)
+                name += (
+                    f", n\u00a0=\u00a0{n}" if n == of else f", n\u00a0=\u00a0{n}\u00a0/\u00a0{of}"
+                )
+            signs = self._signs(metric)
+            # a cell without a mark has its room, so that numbers stand one below another
+            columns[name] = [
+                f"{cell} {sign or BLANK}" if any(signs) else cell
+                for cell, sign in zip(cells, signs, strict=True)
             ]
-            is_one = len(told := {*counts} - {""}) == 1
-            ends = ["" if is_one or not n else f", n = {n}" for n in counts]
-            texts, marks = shown_intervals(rows[["value", "low", "high"]]), rows["mark"].fillna("")
-            cells = [
-                f"{text} {mark}".rstrip() + end
-                for text, mark, end in zip(texts, marks, ends, strict=True)
-            ]
-            columns[in_words(metric) + (f", n = {told.pop()}" if is_one else "")] = cells
-        return Table(pd.DataFrame(columns), "Leaderboard", limit=limit, way=".table")
+        return Table(pd.DataFrame(columns), limit=limit, way=".table")
 
-    def against_baseline(self) -> pd.DataFrame:
+    def _headline(self) -> str:
+        """Return in a sentence which run is best by the first metric, and if that is sure."""
+        metric, first = in_words(self.metrics[0]), self._signs(self.metrics[0])
+        of = {sign: [run for run, one in zip(self.run_ids, first, strict=True) if one == sign]
+              for sign in first}  # fmt: skip
+        if self.baseline is not None:
+            told = [f"{few_names(of[SIGNS[word]])} {word}" for word in ("better", "worse", UNSURE)
+                    if SIGNS[word] in of]  # fmt: skip
+            return f"Against {self.baseline} by {metric}: {'; '.join(told)}"
+        if BEST not in of:
+            return f"{plural(len(self.run_ids), 'run')} by {metric}"
+        tied = f", but not surely better than {few_names(of[TIED])}" if TIED in of else ", surely"
+        return f"{of[BEST][0]} is best by {metric}{tied}"
+
+    def _signs(self, metric: str) -> list[str]:
+        """Return the mark of each run in a metric; with a baseline the sign of its word."""
+        key, name = ("run_id", "mark") if self.baseline is None else ("run_candidate", "verdict")
+        rows = self.table if self.baseline is None else self.pairs
+        own = rows[(rows["metric"] == metric).to_numpy()].set_index(key)[name].dropna()
+        return [str(SIGNS.get(own.get(run), own.get(run, ""))) for run in self.run_ids]
+
+    def _against(self) -> pd.DataFrame:
         """Return candidates × metrics as text: difference, interval, word."""
         if not self.baseline:
             return pd.DataFrame()
-        runs = [one for one in self.run_ids if one not in (self.baseline, *self.reported_ids)]
+        runs = [one for one in self.run_ids if one not in (self.baseline, *self._reported_ids)]
         columns: dict[str, list[str]] = {"run": runs}
         for metric in self.metrics:
             rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
@@ -141,14 +174,16 @@ class Leaderboard(JsonResult, TableResult):
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the tables."""
-        notes, is_marked = [], self.table["mark"].eq(TIED).any()
-        if is_marked:
-            notes.append(f"{BEST} best, {TIED} no sure difference from it.")
-        if self.baseline and self.pairs["verdict"].notna().any():
-            notes.append("Better or worse: the interval leaves out 0; all hold in 95 % of cases.")
-        if self.reported_ids:
+        notes, n_asked = [], int(self.pairs["verdict"].notna().sum())
+        level = f"all {n_asked} differences together, 95 %" if n_asked > 1 else "95 %"
+        if self.baseline and n_asked:
+            signs = ", ".join(f"{SIGNS[word]} {word}" for word in ("better", "worse", UNSURE))
+            notes.append(f"Against {self.baseline}: {signs} ({level}).")
+        elif self.table["mark"].eq(BEST).any():
+            notes.append(f"{BEST} best; {TIED} no sure difference from it ({level}).")
+        if self._reported_ids:
             notes.append(
-                f"Reported, not scored here (no rows): {', '.join(self.reported_ids)}. Their means"
+                f"Reported, not scored here (no rows): {', '.join(self._reported_ids)}. Their means"
                 " may be over other queries and by other labels: no rank, no mark."
             )
         n = self.table.groupby("metric", sort=False)["n_left_out"].max()
@@ -157,7 +192,8 @@ class Leaderboard(JsonResult, TableResult):
         return [*notes, *filter(None, [self.clusters])]
 
     def _tables(self) -> list[Table]:
-        tables, against = [self.shown()], self.against_baseline()
+        against = self._against()
+        tables = [replace(self._standings(), heading="Leaderboard")]
         if len(against):
             heading = f"Against {self.baseline}"
             tables.append(Table(against, heading, against.columns.tolist(), SHOWN_ROWS, ".pairs"))
@@ -219,11 +255,12 @@ def leaderboard(
     tables, pairs = list[pd.DataFrame](), [pd.DataFrame(columns=PAIRS)]
     for place, name in enumerate(aligned.metrics):
         rows, quality = _rows_of(aligned, name, groups)
-        of_pairs = _pairs_of(aligned, name, base, groups, level if name in asked else None)
-        if base is None and name in asked:
-            rows["mark"] = _marks(rows["run_id"], quality, of_pairs)
+        if name in asked:
+            of_pairs = _pairs_of(aligned, name, base, groups, level)
+            if base is None:
+                rows["mark"] = _marks(rows["run_id"], quality, of_pairs)
+            pairs.append(of_pairs)
         tables.append(rows.assign(n_expected=expected[:, place]))
-        pairs.append(of_pairs)
     names = wanted or aligned.metrics
     table = pd.concat([one for one in (*tables, told) if len(one)], ignore_index=True)
     table = table[table["metric"].isin(names).to_numpy()].reindex(columns=COLUMNS)
@@ -239,6 +276,28 @@ def leaderboard(
         aligned.declared, aligned.rows(),
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip
+
+
+def bare_leaderboard(
+    summary: pd.DataFrame, metrics: list[str], declared: Declarations = NOTHING_DECLARED
+) -> Leaderboard:
+    """Return runs by their own means of `ev.summary()`: no pairs, no words, no marks."""
+    is_timed = are_timed(map(declared.describe, summary["metric"]))
+    parts = {"value": ("p50", "mean"), "low": ("p50_low", "low"), "high": ("p50_high", "high")}
+    values = {
+        name: summary[timed].where(is_timed, summary[other])
+        for name, (timed, other) in parts.items()
+    }
+    table = summary[["metric", "run_id", "n", "n_expected"]].assign(
+        **values, is_reported=False, n_left_out=0
+    )
+    table = table.astype({"run_id": "str"}).reindex(columns=COLUMNS)
+    first = table[table["metric"].eq(metrics[0]).to_numpy()]
+    is_up = declared.describe(metrics[0]).better == "lower"
+    order = first.sort_values("value", ascending=is_up, kind="stable")["run_id"].tolist()
+    return Leaderboard(
+        metrics, order, None, table, pd.DataFrame(columns=PAIRS), [], 1 - ALPHA, declared
+    )
 
 
 def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Groups | None) -> float:
@@ -295,10 +354,9 @@ def _rows_of(
 
 
 def _pairs_of(
-    aligned: AlignedScores, metric: str, baseline: str | None, groups: Groups | None,
-    level: float | None,
-) -> pd.DataFrame:  # fmt: skip
-    """Return the pairs of one metric; `level` None: nothing is asked of it."""
+    aligned: AlignedScores, metric: str, baseline: str | None, groups: Groups | None, level: float
+) -> pd.DataFrame:
+    """Return the pairs of one metric, with intervals of this level."""
     described, shared = aligned.declared.describe(metric), aligned.shared(metric)
     values, runs = aligned.of(metric)[shared], np.array(aligned.run_ids, dtype=object)
     own = shared_only(None if groups is None else groups[shared])
@@ -307,9 +365,8 @@ def _pairs_of(
     for start in range(0, len(first), step):
         a, b = first[start : start + step], second[start : start + step]
         of_pairs = [described] * len(a)
-        levels = np.full(len(a), ALPHA if level is None else level)
+        levels, is_asked = np.full(len(a), level), np.full(len(a), len(values) > 0)
         found = figures(values[:, a], values[:, b], of_pairs, levels, own)
-        is_asked = np.full(len(a), level is not None and len(values) > 0)
         found.pop("p")
         parts.append(
             pd.DataFrame(

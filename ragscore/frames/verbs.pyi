@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     )
     from ragscore.judging.reliability import spot_check
     from ragscore.plot.accessor import Gallery, Plots
-    from ragscore.reporting.build import report_comparison
     from ragscore.reporting.explorer.explorer import explore_comparison
+    from ragscore.reporting.report import report_comparison
     from ragscore.scoring.judgments import judgment_counts, with_judged_refusals
     from ragscore.scoring.level import resolve_spans
     from ragscore.scoring.summary import slices
