@@ -22,6 +22,7 @@ from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
+    BY_QUANTILES,
     Groups,
     are_timed,
     clusters_text,
@@ -30,7 +31,7 @@ from ragscore.scoring.intervals import (
     query_clusters,
     shared_only,
 )
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
 from ragscore.stats.multiple import ALPHA
 from ragscore.stats.verdicts import UNSURE
@@ -41,7 +42,7 @@ COLUMNS = [
 ]  # fmt: skip
 PAIRS = ["metric", "run_baseline", "run_candidate", *FIGURES, "detectable", "n", "verdict"]
 BEST, TIED = "★", "≈"
-CELLS = 2_000_000  # values of differences held at a time
+DTYPES = dict.fromkeys(["metric", "run_baseline", "run_candidate"], "str")
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
@@ -214,45 +215,41 @@ def leaderboard(
         raise DataError(f"{base!r} is not among the runs", field="baseline", allowed=allowed)
     groups = query_clusters(golden, aligned.query_ids, cluster)
     asked = tuple(one for one in aligned.metrics if primary is None or one in primary)
-    level = level_of_all(aligned.only(asked), base, groups)
-    expected = expected_in(aligned, scores, golden, results).sum(axis=0)  # runs × metrics
-    tables, pairs = list[pd.DataFrame](), [pd.DataFrame(columns=PAIRS)]
-    for place, name in enumerate(aligned.metrics):
-        rows, quality = _rows_of(aligned, name, groups)
-        of_pairs = _pairs_of(aligned, name, base, groups, level if name in asked else None)
-        if base is None and name in asked:
-            rows["mark"] = _marks(rows["run_id"], quality, of_pairs)
-        tables.append(rows.assign(n_expected=expected[:, place]))
-        pairs.append(of_pairs)
+    table = _rows_of(aligned, groups)
+    # metrics × runs, as the rows are
+    expected = expected_in(aligned, scores, golden, results).sum(axis=0).T.ravel()
+    pairs, level = _pairs_of(aligned, asked, base, groups)
+    marks = _marks(table, pairs) if base is None else None
+    table = table.assign(n_expected=expected, mark=marks)
     names = wanted or aligned.metrics
-    table = pd.concat([one for one in (*tables, told) if len(one)], ignore_index=True)
+    table = pd.concat([one for one in (table, told) if len(one)], ignore_index=True)
     table = table[table["metric"].isin(names).to_numpy()].reindex(columns=COLUMNS)
     table = table.astype({**dict.fromkeys(["rank", "n", "n_expected"], "Int64"), "mark": "str"})
-    order = table.assign(place=table["metric"].map(names.index)).sort_values(
-        ["place", "is_reported"], kind="stable", ignore_index=True
-    )
-    first = order[order["metric"].eq(names[0]).to_numpy()]
-    runs_in_order = first.sort_values(["is_reported", "rank"], kind="stable")["run_id"].tolist()
+    place = table["metric"].map(names.index)
+    order = np.lexsort((table["is_reported"].astype(bool), place))
+    first = table[place.eq(0).to_numpy()].sort_values(["is_reported", "rank"], kind="stable")
     return Leaderboard(
-        list(names), runs_in_order, base, order.drop(columns="place"),
-        pd.concat([one for one in pairs if len(one)] or pairs, ignore_index=True), asked, 1 - level,
-        aligned.declared, aligned.rows(),
+        list(names), first["run_id"].tolist(), base, table.iloc[order].reset_index(drop=True),
+        pairs, asked, 1 - level, aligned.declared, aligned.rows(),
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip
 
 
 def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Groups | None) -> float:
     """Return the level of each interval, at which those of all pairs and metrics hold together."""
-    columns: list[tuple[Values, Values]] = []
-    pairs, described = _pairs(aligned.run_ids, baseline), aligned.described()
-    for name in aligned.metrics:
-        values = np.where(aligned.shared(name)[:, None], aligned.of(name), np.nan)
-        columns += [(values[:, pairs[0]], values[:, pairs[1]])]
-    if not columns or not len(pairs[0]):
-        return ALPHA
-    first, second = (np.concatenate(sides, axis=1) for sides in zip(*columns, strict=True))
-    of_pairs = [metric for metric in described for _ in pairs[0]]
-    return level_together(first, second, of_pairs, groups)
+    return level_together(*_stacked(aligned, baseline), groups)
+
+
+def _stacked(aligned: AlignedScores, baseline: str | None) -> tuple[Values, Values, list[Metric]]:
+    """Return the values of both runs of each metric and pair, one column each, and its metric.
+
+    NaN where a run has none.
+    """
+    values = aligned.values.transpose(0, 2, 1)  # queries × metrics × runs
+    values = np.where(np.isnan(values).any(axis=2, keepdims=True), np.nan, values)
+    pairs = _pairs(aligned.run_ids, baseline)
+    first, second = (values[:, :, side].reshape(len(values), -1) for side in pairs)
+    return first, second, [one for one in aligned.described() for _ in pairs[0]]
 
 
 def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Codes, Codes]:
@@ -266,71 +263,65 @@ def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Codes, Codes]:
     return np.full(len(others), base), others
 
 
-def _rows_of(
-    aligned: AlignedScores, metric: str, groups: Groups | None
-) -> tuple[pd.DataFrame, Values]:
-    """Return the rows of one metric, and what its runs are ranked by: high is good."""
-    described, shared = aligned.declared.describe(metric), aligned.shared(metric)
-    values = aligned.of(metric)[shared]
-    of_runs, is_timed = [described] * values.shape[1], bool(are_timed([described])[0])
-    if is_timed:
-        low, high = quantile_intervals(values, of_runs, 0.5)
-    else:
-        own = shared_only(None if groups is None else groups[shared])
-        low, high = intervals(values, of_runs, own)
-    value = np.full(values.shape[1], np.nan)
-    if len(values):
-        value = np.asarray(np.median(values, axis=0) if is_timed else values.mean(axis=0))
-    quality = -value if described.better == "lower" else value
-    n_any = int((~np.isnan(aligned.of(metric))).any(axis=1).sum())
-    table = pd.DataFrame(
-        {
-            "metric": metric, "run_id": aligned.run_ids, "is_reported": False,
-            "rank": pd.Series(quality).rank(ascending=False, method="min"),
-            "statistic": "median" if is_timed else "mean", "value": value, "low": low, "high": high,
-            "n": len(values), "n_left_out": n_any - len(values), "mark": None,
-        }
-    )  # fmt: skip
-    return table, quality
-
-
-def _pairs_of(
-    aligned: AlignedScores, metric: str, baseline: str | None, groups: Groups | None,
-    level: float | None,
-) -> pd.DataFrame:  # fmt: skip
-    """Return the pairs of one metric; `level` None: nothing is asked of it."""
-    described, shared = aligned.declared.describe(metric), aligned.shared(metric)
-    values, runs = aligned.of(metric)[shared], np.array(aligned.run_ids, dtype=object)
-    own = shared_only(None if groups is None else groups[shared])
-    first, second = _pairs(aligned.run_ids, baseline)
-    parts, step = [pd.DataFrame(columns=PAIRS)], max(CELLS // max(len(values), 1), 1)
-    for start in range(0, len(first), step):
-        a, b = first[start : start + step], second[start : start + step]
-        of_pairs = [described] * len(a)
-        levels = np.full(len(a), ALPHA if level is None else level)
-        found = figures(values[:, a], values[:, b], of_pairs, levels, own)
-        is_asked = np.full(len(a), level is not None and len(values) > 0)
-        found.pop("p")
+def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
+    """Return the rows of all metrics and runs: what each is, and its rank."""
+    parts = [pd.DataFrame(columns=COLUMNS)]
+    for name, metric in zip(aligned.metrics, aligned.described(), strict=True):
+        every, shared = aligned.of(name), aligned.shared(name)
+        values, of_runs = every[shared], [metric] * every.shape[1]
+        is_timed, value = metric.kind in BY_QUANTILES, np.full(len(of_runs), np.nan)
+        if len(values):
+            value = np.asarray((np.median if is_timed else np.mean)(values, axis=0))
+        own = None if is_timed or groups is None else shared_only(groups[shared])
+        low, high = (
+            quantile_intervals(values, of_runs, 0.5)
+            if is_timed
+            else intervals(values, of_runs, own)
+        )
+        rank = pd.Series(value).rank(ascending=metric.better == "lower", method="min")
+        n_any = int((~np.isnan(every)).any(axis=1).sum())
         parts.append(
             pd.DataFrame(
                 {
-                    "metric": metric, "run_baseline": runs[a], "run_candidate": runs[b], **found,
-                    "n": len(values), "verdict": verdicts(found, of_pairs, is_asked),
+                    "metric": name, "run_id": aligned.run_ids, "is_reported": False, "rank": rank,
+                    "statistic": "median" if is_timed else "mean", "value": value, "low": low,
+                    "high": high, "n": len(values), "n_left_out": n_any - len(values),
                 }
             )
         )  # fmt: skip
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
-def _marks(runs: pd.Series, quality: Values, pairs: pd.DataFrame) -> list[str | None]:
-    """Return ★ for the best run, ≈ for those without a sure difference from it, None for others."""
-    if len(runs) < 2 or np.isnan(quality).all() or pairs["verdict"].isna().all():
-        return [None] * len(runs)
-    best = runs.iloc[int(np.nanargmax(quality))]
-    is_open = pairs["verdict"].eq(UNSURE)
-    sides = pairs["run_baseline"], pairs["run_candidate"]
-    tied = {*sides[1][is_open & sides[0].eq(best)], *sides[0][is_open & sides[1].eq(best)]}
-    return [BEST if run == best else TIED if run in tied else None for run in runs]
+def _pairs_of(
+    aligned: AlignedScores, asked: Sequence[str], baseline: str | None, groups: Groups | None
+) -> tuple[pd.DataFrame, float]:
+    """Return the pairs of all metrics, and the level of those that are `asked` about."""
+    first, second, metrics = _stacked(aligned, baseline)
+    runs = np.array(aligned.run_ids, dtype=object)
+    a, b = (runs[side] for side in _pairs(aligned.run_ids, baseline))
+    names = np.repeat(np.array(aligned.metrics, dtype=object), len(a))
+    level, is_asked = level_of_all(aligned.only(asked), baseline, groups), np.isin(names, asked)
+    found = figures(first, second, metrics, np.where(is_asked, level, ALPHA), groups)
+    n = (~np.isnan(first)).sum(axis=0)
+    told = found | {"n": n, "verdict": verdicts(found, metrics, is_asked & (n > 0))}
+    sides = {"run_baseline": np.tile(a, len(aligned.metrics))}
+    sides |= {"run_candidate": np.tile(b, len(aligned.metrics))}
+    return pd.DataFrame({"metric": names, **sides, **told})[PAIRS].astype(DTYPES), level
+
+
+def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
+    """Return ★ for the best run of a metric, ≈ for those without a sure difference from it."""
+    told = pairs.loc[pairs["verdict"].notna().to_numpy(), "metric"]
+    known = table[table["metric"].isin(told).to_numpy() & table["rank"].eq(1).to_numpy()]
+    best = known.drop_duplicates("metric").set_index("metric")["run_id"]
+    unsure = pairs[pairs["verdict"].eq(UNSURE).to_numpy()].astype("object")
+    tied = set[tuple[str, str]]()
+    for one, other in (("run_baseline", "run_candidate"), ("run_candidate", "run_baseline")):
+        of_best = unsure[unsure["metric"].map(best).eq(unsure[one]).to_numpy()]
+        tied |= {*zip(of_best["metric"], of_best[other], strict=True)}
+    is_tied = [key in tied for key in zip(table["metric"], table["run_id"], strict=True)]
+    marks = pd.Series(np.where(is_tied, TIED, None), table.index)
+    return marks.mask(table["metric"].map(best).eq(table["run_id"]), BEST)
 
 
 def _told(reported: Results | None, runs: list[str] | None, declared: Declarations) -> pd.DataFrame:

@@ -83,7 +83,7 @@ def _compared(
     cmp: Comparison, gate: list[Section], is_newest: bool, is_explored: bool
 ) -> list[Section]:
     shown, note = cmp.shown()
-    short = [f"{line}." for line in ([] if cmp.profile else [cmp._overall(), *cmp._aspect_lines()])]
+    short = [f"{line}." for line in cmp._words()]
     title = f"{cmp.candidate} against {cmp.baseline}"
     first = Section(
         title,

@@ -6,7 +6,7 @@ but the runs can differ.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,13 @@ from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.changes import flips, largest_changes
 from ragscore.analysis.comparison.deltas import aspects, level_together, paired_deltas, tails
 from ragscore.analysis.comparison.invariants import (
+    check_recorded,
     config_diff,
-    equal,
-    field_invariants,
     flag_declared,
     invariants_of,
     profile_invariants,
 )
-from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.model import Comparison, RankChanges
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
@@ -47,6 +46,7 @@ from ragscore.scoring.policies import (
 from ragscore.scoring.primary import primary_of
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.provenance import recorded_parts
 from ragscore.scoring.rules import LEVELS, Rule, targets_by_level
 from ragscore.scoring.score import score
 from ragscore.scoring.turns import with_turns
@@ -141,19 +141,14 @@ def compare_runs(
         Config keys differ that `vary` doesn't declare; judges differ, and are ignored; only one run
         has a result field.
     """
-    changes = compare_ranks(
+    policies = policies_of(policies, fields)
+    changes, pair = compare_ranks(
         results, golden, baseline, candidate, rule=rule, profile=profile, vary=vary,
         strict_chunker_version=strict_chunker_version, allow_different=allow_different,
-        policies=policies_of(policies, fields),
+        policies=policies,
     )  # fmt: skip
-    a, b, chosen, matched, k = (
-        changes.baseline, changes.candidate, changes.profile, changes.level, changes.k,
-    )  # fmt: skip
-    golden, whole, pair, policies = changes.golden, changes.results, changes.lists, changes.policies
-    per_query = changes.per_query.assign(rbo=np.nan)
-    if {"chunk_id", "doc_id"} & set(pair.hits):
-        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
-        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
+    golden, whole, chosen = changes.golden, changes.results, changes.profile
+    a, b, k, matched = changes.baseline, changes.candidate, changes.k, changes.level
     if scores is None:
         scores = _scored(whole, golden, metrics, policies, matched, rule)
     else:
@@ -169,7 +164,6 @@ def compare_runs(
     first, second, table, states, groups, level = _deltas(
         scores, whole, golden, (a, b), deciding, cluster, declared, level
     )
-    per_query = per_query.join(states, on="query_id")
     wider = ""
     if among is not None:
         names = list(deciding)
@@ -177,31 +171,28 @@ def compare_runs(
             first[names], second[names], names, declared=declared, groups=groups, level=among[1]
         )
         wider = overall_word(aspects(beside, declared)["verdict"].tolist())
+    per_query = changes.per_query.assign(rbo=np.nan).join(states, on="query_id")
+    if {"chunk_id", "doc_id"} & set(pair.hits):
+        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
+        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
     cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
-    of_fields = field_invariants(pair, table["metric"].tolist(), matched.name, allow_different)
+    recorded = recorded_parts(pair, matched.name)
+    of_fields = check_recorded(recorded, table["metric"].tolist(), allow_different)
+    found = vars(changes) | {
+        "per_query": per_query,
+        "invariants": pd.concat([changes.invariants, of_fields], ignore_index=True),
+    }
     return Comparison(
-        a,
-        b,
-        table,
-        per_query,
-        changes.targets,
-        pd.concat([changes.invariants, of_fields], ignore_index=True),
-        changes.config_diff,
+        **found,
+        deltas=table,
         flips=flips(scores, a, b, declared),
         aspects=aspects(table, declared),
         tails=tails(first, second, declared),
         largest_changes=largest_changes(scores, a, b, declared),
-        level=matched,
-        k=k,
         aggregates={} if chosen is None else aggregate(cut, golden, chosen),
-        profile=chosen,
-        policies={} if chosen else asdict(policies),
         primary=deciding,
         declared=declared,
-        golden=golden,
         scores=scores,
-        results=whole,
-        rule=rule,
         clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
         confidence=1 - level,
         among=wider,
@@ -209,36 +200,16 @@ def compare_runs(
     )
 
 
-@dataclass(frozen=True)
-class RankChanges:
-    """What changed between the ranks of two runs: what a `Comparison` has without any test.
-
-    `lists`: the lists of `results` that were compared. `policies`: those that hold beside a
-    profile's.
-    """
-
-    baseline: str
-    candidate: str
-    per_query: pd.DataFrame
-    targets: pd.DataFrame
-    invariants: pd.DataFrame
-    config_diff: pd.DataFrame
-    level: Level
-    k: int
-    profile: Profile | None
-    golden: Golden
-    results: Results
-    lists: Results
-    policies: Policies
-
-
 def compare_ranks(
     results: Results, golden: Golden, baseline: str, candidate: str, *,
     policies: Policies, rule: Rule | None = None, profile: str | Profile | None = None,
     strict_chunker_version: bool = False, vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
-) -> RankChanges:  # fmt: skip
-    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`."""
+) -> tuple[RankChanges, Results]:  # fmt: skip
+    """Compare the ranks of two runs query by query, and return the lists that were compared, too.
+
+    Arguments and errors as for `compare_runs`.
+    """
     check_inputs(results, golden)
     chosen = find_profile(profile)
     if chosen is not None:
@@ -266,7 +237,7 @@ def compare_ranks(
     pair, n_turns = in_turns(lists)
     golden = read_refusals(golden, chosen)
     versions = chunker_versions(pair)
-    versions_agree = equal(versions[a], versions[b])
+    versions_agree = versions[[a, b]].nunique(dropna=False) == 1
     if strict_chunker_version and not versions_agree:
         raise DataError(
             f"chunker versions differ: {versions[a]} and {versions[b]}",
@@ -294,9 +265,11 @@ def compare_ranks(
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
     return RankChanges(
-        a, b, per_query, targets, pd.concat([invariants, stated], ignore_index=True), differing,
-        level, k, chosen, golden, whole, pair, policies,
-    )  # fmt: skip
+        baseline=a, candidate=b, per_query=per_query, targets=targets,
+        invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
+        level=level, k=k, profile=chosen, policies={} if chosen else asdict(policies),
+        golden=golden, results=whole, rule=rule,
+    ), pair  # fmt: skip
 
 
 def _common_k(results: Results, n_turns: int, a: str, b: str) -> int:
@@ -424,16 +397,19 @@ def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.Data
 
 
 def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """Name outcomes as a profile's harness does, sorted by query id as it sorts them."""
+    """Name outcomes and note ranks as a profile's harness does, sorted by query id as there."""
     rows = per_query
     if profile.one_side_missing == "no_hit":
         hit_a, hit_b = (rows[name].notna() for name in RANKS)
         is_one_sided = rows["outcome"].isin(["only_baseline", "only_candidate"])
         as_hits = np.select([hit_b & ~hit_a, hit_a & ~hit_b], ["win", "regression"], "both_miss")
         rows = rows.assign(outcome=np.where(is_one_sided, as_hits, rows["outcome"]))
-    return rows.assign(outcome=rows["outcome"].replace(profile.outcomes)).sort_values(
-        "query_id", ignore_index=True
-    )
+    rows = rows.assign(outcome=rows["outcome"].replace(profile.outcomes))
+    first, second = (rows[name].astype("str") for name in RANKS)
+    is_moved = rows["outcome"].isin(["win", "loss"]) & rows[RANKS].notna().all(axis=1)
+    note = ("rank " + first + "→" + second).where(is_moved, "")
+    note = note.mask(rows["outcome"].eq("regression"), "hit→miss")
+    return rows.assign(note=note).sort_values("query_id", ignore_index=True)
 
 
 def _scored(
