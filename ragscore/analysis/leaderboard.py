@@ -17,7 +17,7 @@ from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import JsonResult, TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, names_of, nearest
-from ragscore.frames.render import decimals_within, shown_interval, shown_intervals, shown_n
+from ragscore.frames.render import shown_intervals, shown_n
 from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
@@ -129,11 +129,7 @@ class Leaderboard(JsonResult, TableResult):
         for metric in self.metrics:
             rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
             rows = rows.set_index("run_candidate").reindex(runs)
-            told = zip(rows["delta"], rows["low"], rows["high"], strict=True)
-            texts = [
-                shown_interval(delta, low, high, decimals_within(low, high), True)
-                for delta, low, high in told
-            ]
+            texts = shown_intervals(rows[["delta", "low", "high"]], signed=True)
             words = rows["verdict"].astype("object").fillna("")
             columns[in_words(metric)] = [
                 f"{text} {word}".rstrip() for text, word in zip(texts, words, strict=True)
@@ -204,9 +200,9 @@ def leaderboard(
     scored = wanted and [one for one in wanted if one in scores or one not in known]
     aligned = align(scores, scored if has_rows else [], with_rows, declared)
     if results is not None:
-        judges = judges_by_criterion(results)
+        judges = judges_by_criterion(results)  # different ones are warned of
         parts = {name: {"judge_fingerprint": judges.get(name, {})} for name in aligned.run_ids}
-        check_provenance(parts, aligned.metrics, True)  # warns of different judges
+        check_provenance(parts, aligned.metrics, True)
     if not (aligned.run_ids and aligned.metrics) and not len(told):
         raise DataError("found none", field="runs", allowed="at least one run with scores")
     base = None if baseline is None else align(scores, aligned.metrics[:1], [baseline]).run_ids[0]
@@ -267,7 +263,8 @@ def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
     """Return the rows of all metrics and runs: what each is, and its rank."""
     parts = [pd.DataFrame(columns=COLUMNS)]
     for name, metric in zip(aligned.metrics, aligned.described(), strict=True):
-        every, shared = aligned.of(name), aligned.shared(name)
+        every = aligned.of(name)
+        shared = ~np.isnan(every).any(axis=1)
         values, of_runs = every[shared], [metric] * every.shape[1]
         is_timed, value = metric.kind in BY_QUANTILES, np.full(len(of_runs), np.nan)
         if len(values):
@@ -300,28 +297,31 @@ def _pairs_of(
     runs = np.array(aligned.run_ids, dtype=object)
     a, b = (runs[side] for side in _pairs(aligned.run_ids, baseline))
     names = np.repeat(np.array(aligned.metrics, dtype=object), len(a))
-    level, is_asked = level_of_all(aligned.only(asked), baseline, groups), np.isin(names, asked)
+    is_asked = np.isin(names, asked)
+    of_asked = [one for one, is_one in zip(metrics, is_asked, strict=True) if is_one]
+    level = level_together(first[:, is_asked], second[:, is_asked], of_asked, groups)
     found = figures(first, second, metrics, np.where(is_asked, level, ALPHA), groups)
-    n = (~np.isnan(first)).sum(axis=0)
-    told = found | {"n": n, "verdict": verdicts(found, metrics, is_asked & (n > 0))}
-    sides = {"run_baseline": np.tile(a, len(aligned.metrics))}
-    sides |= {"run_candidate": np.tile(b, len(aligned.metrics))}
-    return pd.DataFrame({"metric": names, **sides, **told})[PAIRS].astype(DTYPES), level
+    n, times = (~np.isnan(first)).sum(axis=0), len(aligned.metrics)
+    table = pd.DataFrame(
+        {
+            "metric": names, "run_baseline": np.tile(a, times), "run_candidate": np.tile(b, times),
+            **found, "n": n, "verdict": verdicts(found, metrics, is_asked & (n > 0)),
+        }
+    )  # fmt: skip
+    return table[PAIRS].astype(DTYPES), level
 
 
 def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
     """Return ★ for the best run of a metric, ≈ for those without a sure difference from it."""
-    told = pairs.loc[pairs["verdict"].notna().to_numpy(), "metric"]
-    known = table[table["metric"].isin(told).to_numpy() & table["rank"].eq(1).to_numpy()]
-    best = known.drop_duplicates("metric").set_index("metric")["run_id"]
-    unsure = pairs[pairs["verdict"].eq(UNSURE).to_numpy()].astype("object")
-    tied = set[tuple[str, str]]()
-    for one, other in (("run_baseline", "run_candidate"), ("run_candidate", "run_baseline")):
-        of_best = unsure[unsure["metric"].map(best).eq(unsure[one]).to_numpy()]
-        tied |= {*zip(of_best["metric"], of_best[other], strict=True)}
-    is_tied = [key in tied for key in zip(table["metric"], table["run_id"], strict=True)]
-    marks = pd.Series(np.where(is_tied, TIED, None), table.index)
-    return marks.mask(table["metric"].map(best).eq(table["run_id"]), BEST)
+    turned = {"run_baseline": "run_candidate", "run_candidate": "run_baseline"}
+    told = pd.concat([pairs, pairs.rename(columns=turned)])[pairs.columns]
+    told = told[told["verdict"].notna().to_numpy()]
+    first = table[table["metric"].isin(told["metric"]) & table["rank"].eq(1)]
+    best = table["metric"].map(first.drop_duplicates("metric").set_index("metric")["run_id"])
+    unsure = told.loc[told["verdict"].eq(UNSURE), ["metric", "run_baseline", "run_candidate"]]
+    keys = pd.MultiIndex.from_arrays([table["metric"], best, table["run_id"]])
+    marks = pd.Series(np.where(keys.isin(pd.MultiIndex.from_frame(unsure)), TIED, None))
+    return marks.mask(best.eq(table["run_id"]), BEST)
 
 
 def _told(reported: Results | None, runs: list[str] | None, declared: Declarations) -> pd.DataFrame:
@@ -332,12 +332,11 @@ def _told(reported: Results | None, runs: list[str] | None, declared: Declaratio
     rows = rows if runs is None else rows[rows["run_id"].isin(runs).to_numpy()]
     timed = are_timed(map(declared.describe, rows["metric"]))
     value = rows["p50"].where(timed, rows["mean"])
-    lower = [declared.describe(name).better == "lower" for name in rows["metric"]]
-    quality = value.mask(np.array(lower, dtype=bool), -value)
+    signs = [-1 if declared.describe(one).better == "lower" else 1 for one in rows["metric"]]
     table = rows[["metric", "run_id"]].assign(
         is_reported=True, statistic=np.where(timed, "median", "mean"), value=value, n_left_out=0
     )
-    return table.iloc[np.argsort(-quality.to_numpy("float64"), kind="stable")]
+    return table.iloc[np.argsort(-value.to_numpy("float64") * signs, kind="stable")]
 
 
 def pareto_front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:

@@ -12,11 +12,11 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas
-from ragscore.analysis.comparison.text import in_words
+from ragscore.analysis.comparison.text import in_words, shown_figures
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.render import decimals_within, shown_n, shown_number
+from ragscore.frames.render import shown_n
 from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import Accessor
@@ -126,26 +126,15 @@ class SliceComparison(TableResult):
 
     def _shown(self) -> pd.DataFrame:
         rows = self.table[self.table["n"] > 0]
-        places = [decimals_within(*ends) for ends in zip(rows["low"], rows["high"], strict=True)]
-        texts = {
-            name: [
-                shown_number(value, digits, name in ("delta", "low", "high"))
-                for value, digits in zip(rows[name], places, strict=True)
-            ]
-            for name in ("baseline", "candidate", "delta", "low", "high")
-        }
         counts = rows[["n", "n_expected_baseline", "n_expected_candidate"]].to_numpy()
-        ends = zip(texts["low"], texts["high"], strict=True)
-        labels = {name: rows[name].astype("str").tolist() for name in self.by}
+        labels = rows[list(self.by)].astype("str")
         stars = rows["is_small"].map({True: "*", False: ""})
-        labels[self.by[-1]] = [*map("".join, zip(labels[self.by[-1]], stars, strict=True))]
-        return pd.DataFrame(
-            labels
-            | {
+        return labels.assign(
+            **{
+                self.by[-1]: labels[self.by[-1]] + stars,
                 "metric": [in_words(name) for name in rows["metric"]],
                 "n / expected": [shown_n(*row) for row in counts],
-                **{name: texts[name] for name in ("baseline", "candidate", "delta")},
-                "95 % interval": [f"[{low}, {high}]" for low, high in ends],
+                **shown_figures(rows),
             }
         )
 
@@ -184,9 +173,6 @@ def compare_slices(
         rows = scores if scores.index.name == "query_id" else scores.set_index("query_id")
         scores = rows[rows.index.isin(golden.queries["query_id"])]
     aligned, groups = _prepared(scores, golden, by, metrics, runs, cluster, declared)
-    if len(aligned.run_ids) < 2:
-        text = f"{aligned.run_ids[0]!r} is both baseline and candidate"
-        raise DataError(text, field="candidate", allowed="two different runs")
     expected = expected_in(aligned, scores, golden)
     everything = np.ones(len(aligned.query_ids), dtype=bool)
 

@@ -4,8 +4,7 @@ In: a frame of scores. Out: `query_matrix`, one metric as a frame, and `AlignedS
 from which comparisons, leaderboards and slices are computed.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -39,15 +38,6 @@ class AlignedScores:
     def of(self, metric: str) -> Values:
         """Return one metric as an array, queries × runs."""
         return self.values[:, :, self.metrics.index(metric)]
-
-    def only(self, metrics: Sequence[str]) -> "AlignedScores":
-        """Return the scores of these metrics alone."""
-        places = [self.metrics.index(name) for name in metrics]
-        return replace(self, metrics=list(metrics), values=self.values[:, :, places])
-
-    def shared(self, metric: str) -> npt.NDArray[np.bool_]:
-        """Flag the queries for which every run has a value of the metric."""
-        return np.logical_not(np.isnan(self.of(metric)).any(axis=1))
 
     def frame(self, run_id: str) -> pd.DataFrame:
         """One row per query with one run's values, one column per metric."""

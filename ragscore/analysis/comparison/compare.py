@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.changes import flips, largest_changes
@@ -26,9 +24,9 @@ from ragscore.analysis.comparison.invariants import (
 )
 from ragscore.analysis.comparison.model import Comparison, RankChanges
 from ragscore.analysis.rankings import rank_overlap
-from ragscore.frames.codes import is_among, lookup
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.frames.errors import nearest, unsaid
+from ragscore.frames.errors import unsaid
 from ragscore.scoring.applicability import RowFacts
 from ragscore.scoring.calls import in_turns, read_calls, with_each_kept
 from ragscore.scoring.grading import grade_hits, level_rule
@@ -55,9 +53,9 @@ from ragscore.stats.verdicts import overall_word
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
 RANKS = ["rank_baseline", "rank_candidate"]
-READ_FIRST = ["metric", "baseline", "candidate", "delta", "low", "high", "verdict"]
-CAUSES = {"chunker": "chunker_version", "embedding": "embedding", "prompt": "prompt", "k": "k"}
-"""Known cause of a rank change -> part of the config key's or invariant's name that shows it."""
+CAUSES = {"chunker_version": "chunker", "k": "k"}
+CONFIG = "embedding|prompt"
+"""Known causes of a rank change: invariants and their names in a note; parts of config keys."""
 
 
 def compare_runs(
@@ -131,9 +129,8 @@ def compare_runs(
     ------
     DataError
         Unknown or ambiguous run names; the same run twice; different chunkers with
-        `strict_chunker_version`; `match` or a policy beside a profile; a `cluster` that the golden
-        set doesn't have; different judges of a metric that is compared; a key of `vary` that
-        neither run has.
+        `strict_chunker_version`; a `cluster` that the golden set doesn't have; different judges of
+        a metric that is compared; a key of `vary` that neither run has.
 
     Warns
     -----
@@ -166,10 +163,10 @@ def compare_runs(
     )
     wider = ""
     if among is not None:
-        names = list(deciding)
         beside = paired_deltas(
-            first[names], second[names], names, declared=declared, groups=groups, level=among[1]
-        )
+            first[[*deciding]], second[[*deciding]], deciding, declared=declared, groups=groups,
+            level=among[1],
+        )  # fmt: skip
         wider = overall_word(aspects(beside, declared)["verdict"].tolist())
     per_query = changes.per_query.assign(rbo=np.nan).join(states, on="query_id")
     if {"chunk_id", "doc_id"} & set(pair.hits):
@@ -212,15 +209,6 @@ def compare_ranks(
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
-    if chosen is not None:
-        for name, value in asdict(policies).items():
-            if value != getattr(Policies(), name):
-                own = "levels" if name == "match" else "policies"
-                raise DataError(
-                    f"found {value!r} beside a profile, which has {own} of its own",
-                    field=name,
-                    allowed=f"{name} or profile, not both",
-                )
     results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
@@ -245,7 +233,7 @@ def compare_ranks(
             allowed="runs of one chunker, or no strict_chunker_version",
         )
     if chosen is None:
-        level, k = choose_level(pair, golden, policies.match), _common_k(pair, n_turns, a, b)
+        level, k = choose_level(pair, golden, policies.match), _common_k(pair, n_turns)
     else:
         levels = chosen.levels if versions_agree else chosen.fallback_levels
         fallback = "fallback_doc_span" if "span" in levels else "fallback_doc"
@@ -257,7 +245,7 @@ def compare_ranks(
         )
         ks = [own for own in k_of_runs(pair, chosen).values() if own is not None]
         k = min(ks) if chosen.cuts_at_k and ks else NO_CUT
-    targets, with_target = _target_ranks(pair, n_turns, golden, level, chosen, k, rule, holding)
+    targets, with_target = _target_ranks(pair, n_turns, golden, level, chosen, k, rule)
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
@@ -272,17 +260,13 @@ def compare_ranks(
     ), pair  # fmt: skip
 
 
-def _common_k(results: Results, n_turns: int, a: str, b: str) -> int:
-    """Return the smaller k of the two runs; a run without one has the depth of its deepest list."""
-    stated = (
-        results.runs.set_index(results.runs["run_id"].astype("str"))["k"]
-        if "k" in results.runs
-        else pd.Series(dtype="Int64")
-    )
-    deepest = results.hits.groupby("run_id", observed=False)["rank"].max()
-    deepest = -(-deepest // n_turns)  # ranks of each call, of `n_turns` that take turns
-    ks = [deepest.get(run) if pd.isna(stated.get(run)) else stated.get(run) for run in (a, b)]
-    return int(min((k for k in ks if not pd.isna(k)), default=0))
+def _common_k(pair: Results, n_turns: int) -> int:
+    """Return the smaller k of two runs; a run without one has the depth of its deepest list."""
+    deepest = pair.hits.groupby("run_id", observed=True)["rank"].max()
+    # ranks of each call, of `n_turns` that take turns
+    depth = pair.runs["run_id"].astype("str").map(-(-deepest // n_turns))
+    ks = pair.runs["k"].fillna(depth) if "k" in pair.runs else depth
+    return int(ks.min()) if ks.notna().any() else 0
 
 
 def _target_ranks(
@@ -293,20 +277,17 @@ def _target_ranks(
     profile: Profile | None,
     k: int,
     rule: Rule | None,
-    policies: Policies,
 ) -> tuple[pd.DataFrame, pd.Series]:
     """Return one row per query and target that a run found, and the queries that have any.
 
-    Of several calls, a rank is that within the call: the
-    best of all.
+    Of several calls, a rank is that within the call: the best of all.
     """
     parts, queries = [], []
     keep_refusals = profile is not None and profile.score_refusals
     for name, relevant in targets_by_level(golden, level.used, keep_refusals):
         queries.append(relevant["query_id"].drop_duplicates())
         matcher = rule or level_rule(name, results, golden)
-        found = grade_hits(results.hits, relevant, matcher)[1]
-        parts.append(found)
+        parts.append(grade_hits(results.hits, relevant, matcher)[1])
     found = pd.concat(parts, ignore_index=True)
     found["rank"] = -(-found["rank"] // n_turns)
     found = found[found["rank"] <= k]
@@ -337,16 +318,9 @@ def _outcomes(
     )
     rows = rows.join(targets.groupby("query_id")[RANKS].min(), on="query_id")
     for change in ("gained", "lost"):
-        changed = targets.loc[targets["change"] == change, ["query_id", "target_id"]]
-        lists = pa.Table.from_pandas(changed, preserve_index=False).group_by(
-            "query_id", use_threads=False
-        )
-        lists = lists.aggregate([("target_id", "list")])
-        place = lookup(rows["query_id"], pd.Index(lists["query_id"].to_pandas(), dtype="str"))
-        ids = lists["target_id_list"].cast(pa.list_(pa.string()))
-        n, joined = pc.list_value_length(ids).to_numpy(), pc.binary_join(ids, ", ").to_numpy()
-        rows[f"n_{change}"] = np.append(n, 0)[place].astype("int64")
-        rows[change] = pd.Series(np.append(joined, "")[place], rows.index, dtype="str")
+        names = targets[targets["change"] == change].groupby("query_id")["target_id"]
+        n, joined = (rows["query_id"].map(found) for found in (names.size(), names.agg(", ".join)))
+        rows[f"n_{change}"], rows[change] = n.fillna(0).astype("int64"), joined.fillna("")
     hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides
@@ -359,9 +333,8 @@ def _outcomes(
         "loss": rank_b > rank_a,
     }
     outcome = np.select(list(outcomes.values()), list(outcomes), "draw")
-    return rows.assign(outcome=outcome)[
-        ["query_id", "query", "outcome", *RANKS, "n_gained", "n_lost", "gained", "lost"]
-    ]
+    columns = ["query_id", "query", "outcome", *RANKS, "n_gained", "n_lost", "gained", "lost"]
+    return rows.assign(outcome=outcome)[columns].astype({"gained": "str", "lost": "str"})
 
 
 def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
@@ -375,19 +348,11 @@ def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
 
 def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.DataFrame) -> list[str]:
     """Describe each query's change of its first hit, with known causes that differ between runs."""
-    differs = invariants[invariants["state"] == "differs"].set_index("name")
-    config = differing.fillna("—")
-    suffix = ""
-    for cause, part in CAUSES.items():
-        if part in differs.index:
-            before, after = (differs[side][part] for side in ("baseline", "candidate"))
-            suffix += f"; {cause} {before}→{after}"
-        elif cause in ("embedding", "prompt"):
-            rows = config[config["key"].str.contains(part, regex=False)]
-            for key, before, after in rows[["key", "baseline", "candidate"]].itertuples(
-                index=False
-            ):
-                suffix += f"; {key} {before}→{after}"
+    facts = invariants[(invariants["state"] == "differs") & invariants["name"].isin(CAUSES)]
+    config = differing[differing["key"].str.contains(CONFIG)]
+    causes = pd.concat([facts.rename(columns={"name": "key"}), config]).fillna("—")
+    told = causes[["key", "baseline", "candidate"]].to_numpy().tolist()
+    suffix = "".join(f"; {CAUSES.get(key, key)} {before}→{after}" for key, before, after in told)
     has_moved = per_query["outcome"].isin(["win", "loss", "regression"]).to_numpy()
     before, after = (per_query[name].fillna(0).tolist() for name in RANKS)
     return [
@@ -434,16 +399,8 @@ def _chosen(
 ) -> pd.DataFrame:
     """Return the rows of both runs, with the columns that are compared."""
     names = chosen_columns(scores, metrics)
-    rows = scores if scores.index.name == "query_id" else scores.set_index("query_id")
-    if missing := [name for name in ("run_id", "state", "level") if name not in rows]:
-        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
-    run = rows["run_id"].astype("str")
-    if lacking := [run_id for run_id in run_ids if not run.eq(run_id).any()]:
-        raise DataError(
-            f"no rows of {', '.join(lacking)}", field="scores", allowed=nearest(lacking[0], run)
-        )
-    is_chosen = run.isin(run_ids) & rows["state"].ne("extra")
-    return rows.loc[is_chosen.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
+    is_chosen = scores["run_id"].isin(run_ids) & scores["state"].ne("extra")
+    return scores.loc[is_chosen.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
 
 
 def _deltas(
@@ -488,17 +445,8 @@ def _deltas(
         n_expected_baseline=of_baseline,
         n_expected_candidate=of_candidate,
     )
-    of_both = {"state_baseline": states[0], "state_candidate": states[1]}
-    both = pd.DataFrame(of_both, first.index).astype("str")
-    return a, b, _read_first(table), both, groups, level
-
-
-def _read_first(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Return the primary metrics first, those without values last; what is read first on the left.
-
-    The order within each part stays.
-    """
-    place = np.where(deltas["n"] == 0, 2, np.where(deltas["is_primary"], 0, 1))
-    rows = deltas.iloc[np.argsort(place, kind="stable")]
-    others = [name for name in rows if name not in READ_FIRST]
-    return rows[[*READ_FIRST, *others]].reset_index(drop=True)
+    sides = dict(zip(("state_baseline", "state_candidate"), states, strict=True))
+    both = pd.DataFrame(sides, first.index).astype("str")
+    # primary metrics first, those without values last
+    order = np.lexsort((~table["is_primary"], table["n"] == 0))
+    return a, b, table.iloc[order].reset_index(drop=True), both, groups, level

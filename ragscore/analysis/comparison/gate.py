@@ -15,12 +15,12 @@ import pandas as pd
 
 from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.text import RANKS, changed_queries, in_words
+from ragscore.analysis.comparison.text import RANKS, changed_queries, in_words, shown_figures
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_choice, excerpt
 from ragscore.frames.escaping import visible
-from ragscore.frames.render import decimals_beside, decimals_within, dump, shown_number
+from ragscore.frames.render import decimals_beside, decimals_within, dump
 from ragscore.frames.tables import SIGNS, Display, Table
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import ROUNDING
@@ -118,18 +118,12 @@ class Gate(JsonResult, Display):
 
     def shown(self) -> pd.DataFrame:
         """Return the table as text."""
-        rows = [(row, _decimals(row, self.rule)) for row in self.table.to_dict("records")]
-        texts = {
-            name: [shown_number(row[name], places, name not in FIGURES[:2]) for row, places in rows]
-            for name in FIGURES
-        }
-        ends = zip(texts["low"], texts["high"], strict=True)
+        decimals = [_decimals(row, self.rule) for row in self.table.to_dict("records")]
         return pd.DataFrame(
             {
                 "metric": self.table["metric"].map(in_words),
                 "verdict": self.table["verdict"],
-                **{name: texts[name] for name in FIGURES[:3]},
-                "95 % interval": ["" if "—" in pair else f"[{', '.join(pair)}]" for pair in ends],
+                **shown_figures(self.table, decimals),
                 "why": self.table["reason"],
             }
         )
@@ -149,14 +143,16 @@ class Gate(JsonResult, Display):
         """Return JUnit XML: a test case per metric, failed or skipped as the gate has it."""
         counts_as = {"pass": "", "fail": "failure"}.get(self.undecided, "skipped")
         kinds = {"fail": "failure", "undecided": counts_as, "not evaluated": "skipped"}
-        root = Element("testsuite", name="ragscore gate", tests=str(len(self.table)))
-        about = f"{self.candidate} against {self.baseline}"
-        for row, delta in zip(self.table.to_dict("records"), self.shown()["delta"], strict=True):
-            case = SubElement(root, "testcase", classname=about, name=row["metric"])
-            if kind := kinds.get(row["verdict"]):
-                SubElement(case, kind, message=visible(f"{row['reason']} ({delta})"))
-        for name, kind in (("failures", "failure"), ("skipped", "skipped")):
-            root.set(name, str(len(root.findall(f"*/{kind}"))))
+        found = self.table["verdict"].map(kinds).fillna("").tolist()
+        totals = {"failures": found.count("failure"), "skipped": found.count("skipped")}
+        counts = {name: str(n) for name, n in ({"tests": len(found)} | totals).items()}
+        root = Element("testsuite", name="ragscore gate", **counts)
+        rows = zip(self.table["metric"], self.table["reason"], self.shown()["delta"], found)
+        for metric, reason, delta, kind in rows:
+            about = {"classname": f"{self.candidate} against {self.baseline}", "name": metric}
+            case = SubElement(root, "testcase", about)
+            if kind:
+                SubElement(case, kind, message=visible(f"{reason} ({delta})"))
         return tostring(root, encoding="unicode") + "\n"
 
     def to_markdown(self) -> str:

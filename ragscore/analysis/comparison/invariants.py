@@ -131,8 +131,8 @@ def _row(name: str, first: Any, second: Any, state: str) -> list[str | None]:
 
 def _stated(results: Results, run_id: str) -> dict[str, Any]:
     """Return what a run's config states, else what its file of metrics does; null is unknown."""
-    runs = results.runs.set_index(results.runs["run_id"].astype("str"))
-    beside = {str(name).removeprefix("x_"): value for name, value in runs.loc[run_id].items()}
+    run = results.runs[results.runs["run_id"].eq(run_id).to_numpy()].iloc[0]
+    beside = {str(name).removeprefix("x_"): value for name, value in run.items()}
     found = beside | _flat_config(results, run_id)
     return {key: value for key, value in found.items() if pd.notna(value)}
 
@@ -179,18 +179,14 @@ def flag_declared(
     if vary is None:
         return differing
     names = names_of(vary, "vary", "config keys")
-    known = dict.fromkeys(key for run_id in (a, b) for key in _flat_config(results, run_id))
-    unknown = [name for name in names if not any(_is_within(key, name) for key in known)]
-    if unknown:
-        raise DataError(
-            f"no config key {name_list(unknown)}",
-            field="vary",
-            allowed=nearest(unknown[0], known, "there are"),
-        )
-    is_declared = [any(_is_within(key, name) for name in names) for key in differing["key"]]
+    known = [*_flat_config(results, a), *_flat_config(results, b)]
+    within = {key: [one for one in names if f"{key}.".startswith(f"{one}.")] for key in known}
+    if unknown := [one for one in names if not any(one in of_key for of_key in within.values())]:
+        allowed = nearest(unknown[0], within, "there are")
+        raise DataError(f"no config key {name_list(unknown)}", field="vary", allowed=allowed)
+    is_declared = [bool(within[key]) for key in differing["key"]]
     flagged = differing.assign(declared=pd.array(is_declared, dtype="bool"))
-    rest = flagged.loc[~flagged["declared"], "key"].tolist()
-    if rest:
+    if rest := flagged.loc[~flagged["declared"], "key"].tolist():
         warn(f"{b} differs from {a} in more than vary= declares: {', '.join(rest)}")
     return flagged
 
@@ -206,7 +202,3 @@ def flat_configs(results: Results, run_ids: list[str]) -> dict[str, dict[str, st
 def _flat_config(results: Results, run_id: str) -> dict[str, Any]:
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
     return flat(parsed(runs["config"].get(run_id))) if "config" in runs else {}
-
-
-def _is_within(key: str, name: str) -> bool:
-    return key == name or key.startswith(f"{name}.")

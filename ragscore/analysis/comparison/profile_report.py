@@ -45,12 +45,8 @@ def harness_report(cmp: Any, profile: Profile) -> dict[str, Any]:
 
 def harness_table(report: dict[str, Any], profile: Profile) -> pd.DataFrame:
     """One row per aggregate as text: both runs and their difference; nested names are dotted."""
-    a, b, deltas = (flat(report[name]) for name in ("aggregate_a", "aggregate_b", "deltas"))
-    rows = []
-    for key in {**a, **b}:
-        digits = 0 if key in profile.totals else profile.decimals or 3
-        values = [shown_number(side.get(key), digits) for side in (a, b)]
-        rows.append([key, *values, shown_number(deltas.get(key), digits, signed=True)])
+    names = {**flat(report["aggregate_a"]), **flat(report["aggregate_b"])}
+    rows = _aggregates(report, profile, {key: key for key in names})
     return pd.DataFrame(rows, columns=["metric", "baseline", "candidate", "delta"])
 
 
@@ -66,12 +62,17 @@ def harness_markdown(report: dict[str, Any], profile: Profile, limit: int | None
     rows, kinds = report["per_query"], [row["kind"] for row in report["per_query"]]
     listed = rows if limit is None else rows[: max(limit, 0)]
     n_wins, n_losses, n_regressions = map(kinds.count, ("win", "loss", "regression"))
+    names = {
+        f"{key}.{k}" if "{k}" in name else key: name.format(k=k)
+        for key, name in profile.markdown.items()
+        for k in profile.ks
+    }
     lines = [
         f"# Eval compare: {markdown_code(report['run_a'])} vs {markdown_code(report['run_b'])}",
         "",
         "## Aggregate deltas",
         "",
-        *_table(["metric", "a", "b", "Δ (b - a)"], _aggregates(report, profile)),
+        *_table(["metric", "a", "b", "Δ (b - a)"], _aggregates(report, profile, names)),
         "",
         f"chunker_version_match: `{report['deltas']['chunker_version_match']}`",
         "",
@@ -84,19 +85,16 @@ def harness_markdown(report: dict[str, Any], profile: Profile, limit: int | None
     return "\n".join(lines) + "\n"
 
 
-def _aggregates(report: dict[str, Any], profile: Profile) -> list[Row]:
-    """Return name, both values and their difference of every number that the layout shows."""
-    sides = [report[name] for name in ("aggregate_a", "aggregate_b", "deltas")]
+def _aggregates(report: dict[str, Any], profile: Profile, names: dict[str, str]) -> list[Row]:
+    """Return what these aggregates are called, both values and their difference."""
+    a, b, deltas = (flat(report[side]) for side in ("aggregate_a", "aggregate_b", "deltas"))
     found = []
-    for key, name in profile.markdown.items():
-        cuts = [f".{k}" for k in profile.ks] if "{k}" in name else [""]
-        for cut in cuts:
-            a, b, delta = (get_nested(side, key + cut) for side in sides)
-            digits = profile.decimals or 3
-            texts = [shown_number(a, digits), shown_number(b, digits)]
-            # as that harness writes it: 0 has a sign, too
-            texts.append("—" if pd.isna(delta) else f"{delta:+.{digits}f}")
-            found.append([name.format(k=cut.removeprefix(".")), *texts])
+    for key, name in names.items():
+        digits, delta = 0 if key in profile.totals else profile.decimals or 3, deltas.get(key)
+        texts = [shown_number(side.get(key), digits) for side in (a, b)]
+        # as that harness writes it: 0 has a sign, too
+        texts.append("—" if pd.isna(delta) else f"{delta:+.{digits}f}")
+        found.append([name, *texts])
     return found
 
 
