@@ -88,16 +88,18 @@ class Leaderboard(JsonResult, TableResult):
     def matrix(self, metric: str) -> pd.DataFrame:
         """Return the values of a metric: one row per query, one column per run, best first."""
         if metric not in self.metrics:
-            allowed = nearest(metric, self.metrics)
-            raise DataError(f"no metric {excerpt(metric)}", field="metric", allowed=allowed)
+            raise DataError(
+                f"no metric {excerpt(metric)}", field="metric",
+                allowed=nearest(metric, self.metrics),
+            )  # fmt: skip
         values = self.aligned.pivot(index="query_id", columns="run_id", values=metric).dropna()
         return values[[run_id for run_id in self.run_ids if run_id in values]]
 
     @property
     def reported_ids(self) -> list[str]:
         """The runs without rows, of which only reported means are known."""
-        is_reported = self.table["is_reported"].to_numpy(dtype=bool)
-        return self.table.loc[is_reported, "run_id"].unique().tolist()
+        rows = self.table[self.table["is_reported"].to_numpy(dtype=bool)]
+        return rows["run_id"].unique().tolist()
 
     def shown(self, limit: int = SHOWN_ROWS) -> Table:
         """Return runs × metrics as text: value, interval and mark."""
@@ -193,11 +195,10 @@ def leaderboard(
     own = set() if reported is None else {*reported.runs["run_id"].astype("str")}
     with_rows = None if runs is None else [one for one in runs if one not in own]
     wanted = None if metrics is None else names_of(metrics, "metrics")
-    known = {*told["metric"]}
     has_rows = bool(scores["run_id"].notna().any()) and with_rows != []
     if wanted is None and not has_rows:
         wanted = headline_of(told["metric"].unique().tolist())
-    scored = wanted and [one for one in wanted if one in scores or one not in known]
+    scored = wanted and [one for one in wanted if one in scores or one not in {*told["metric"]}]
     aligned = align(scores, scored if has_rows else [], with_rows, declared)
     if results is not None:
         judges = judges_by_criterion(results)  # different ones are warned of
@@ -207,8 +208,10 @@ def leaderboard(
         raise DataError("found none", field="runs", allowed="at least one run with scores")
     base = None if baseline is None else align(scores, aligned.metrics[:1], [baseline]).run_ids[0]
     if base is not None and base not in aligned.run_ids:
-        allowed = nearest(base, aligned.run_ids)
-        raise DataError(f"{base!r} is not among the runs", field="baseline", allowed=allowed)
+        raise DataError(
+            f"{base!r} is not among the runs", field="baseline",
+            allowed=nearest(base, aligned.run_ids),
+        )  # fmt: skip
     groups = query_clusters(golden, aligned.query_ids, cluster)
     asked = tuple(one for one in aligned.metrics if primary is None or one in primary)
     table = _rows_of(aligned, groups)

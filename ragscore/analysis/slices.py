@@ -202,8 +202,10 @@ def _prepared(
 ) -> tuple[AlignedScores, Groups | None]:  # fmt: skip
     check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
     if reserved := [name for name in slice_names(by) if name in RESERVED]:
-        allowed = "a name that no column of the result has"
-        raise DataError(f"a slice can't be called {reserved[0]!r}", field="by", allowed=allowed)
+        raise DataError(
+            f"a slice can't be called {reserved[0]!r}", field="by",
+            allowed="a name that no column of the result has",
+        )  # fmt: skip
     aligned = align(scores, metrics, runs, declared)
     return aligned, query_clusters(golden, aligned.query_ids, cluster)
 
@@ -216,7 +218,7 @@ def _members(
     rows = slices(golden, slice_names(by))
     place = lookup(pd.Index(rows["query_id"]), aligned.query_ids.astype("str"))
     for labels, held in naturally(rows, columns).groupby(columns, observed=True).indices.items():
-        inside = np.zeros(len(aligned.query_ids) + 1, dtype=bool)  # the last: queries without a row
-        inside[place[held]] = True
+        # the last place: queries without a row
+        inside = np.bincount(place[held], minlength=len(aligned.query_ids) + 1)[:-1] > 0
         texts = map(str, labels if isinstance(labels, tuple) else (labels,))
-        yield dict(zip(columns, texts, strict=True)), inside[:-1]
+        yield dict(zip(columns, texts, strict=True)), inside

@@ -148,8 +148,9 @@ def compare_runs(
     a, b, k, matched = changes.baseline, changes.candidate, changes.k, changes.level
     if scores is None:
         scores = _scored(whole, golden, metrics, policies, matched, rule)
-    else:
-        scores = _chosen(scores, (a, b), metrics)
+    names = ["run_id", "state", "level", *chosen_columns(scores, metrics)]
+    is_asked = scores["run_id"].isin([a, b]) & scores["state"].ne("extra")
+    scores = scores.loc[is_asked.to_numpy(dtype=bool), names]
     if chosen is not None and metrics is None:
         deep = [name for name in metric_columns(scores) if (declared.label_of(name).k or 0) > k]
         scores = scores.drop(columns=deep)
@@ -390,17 +391,7 @@ def _scored(
         policies = replace(policies, match=level.name)
     # the outcomes only_baseline and only_candidate name these queries
     with unsaid("golden queries without a row"):
-        scores = score(results, golden, metrics, rule=rule, policies=policies)
-    return scores[(scores["state"] != "extra").to_numpy()]
-
-
-def _chosen(
-    scores: pd.DataFrame, run_ids: tuple[str, str], metrics: list[str] | str | None
-) -> pd.DataFrame:
-    """Return the rows of both runs, with the columns that are compared."""
-    names = chosen_columns(scores, metrics)
-    is_chosen = scores["run_id"].isin(run_ids) & scores["state"].ne("extra")
-    return scores.loc[is_chosen.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
+        return score(results, golden, metrics, rule=rule, policies=policies)
 
 
 def _deltas(

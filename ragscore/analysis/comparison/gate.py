@@ -143,14 +143,15 @@ class Gate(JsonResult, Display):
         """Return JUnit XML: a test case per metric, failed or skipped as the gate has it."""
         counts_as = {"pass": "", "fail": "failure"}.get(self.undecided, "skipped")
         kinds = {"fail": "failure", "undecided": counts_as, "not evaluated": "skipped"}
-        found = self.table["verdict"].map(kinds).fillna("").tolist()
-        totals = {"failures": found.count("failure"), "skipped": found.count("skipped")}
-        counts = {name: str(n) for name, n in ({"tests": len(found)} | totals).items()}
-        root = Element("testsuite", name="ragscore gate", **counts)
-        rows = zip(self.table["metric"], self.table["reason"], self.shown()["delta"], found)
-        for metric, reason, delta, kind in rows:
-            about = {"classname": f"{self.candidate} against {self.baseline}", "name": metric}
-            case = SubElement(root, "testcase", about)
+        found = [kinds.get(word, "") for word in self.table["verdict"]]
+        root = Element(
+            "testsuite", name="ragscore gate", tests=str(len(found)),
+            failures=str(found.count("failure")), skipped=str(found.count("skipped")),
+        )  # fmt: skip
+        about = f"{self.candidate} against {self.baseline}"
+        told = self.table["metric"], self.table["reason"], self.shown()["delta"]
+        for metric, reason, delta, kind in zip(*told, found, strict=True):
+            case = SubElement(root, "testcase", classname=about, name=metric)
             if kind:
                 SubElement(case, kind, message=visible(f"{reason} ({delta})"))
         return tostring(root, encoding="unicode") + "\n"
@@ -236,8 +237,10 @@ def scored_by(name: str) -> str:
 
 def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
     if not isinstance(max_drop, Mapping) or not max_drop:
-        allowed_text = "metric -> loss, such as {'mrr@10': 0.02}"
-        raise DataError(f"found {excerpt(max_drop)}", field="max_drop", allowed=allowed_text)
+        raise DataError(
+            f"found {excerpt(max_drop)}", field="max_drop",
+            allowed="metric -> loss, such as {'mrr@10': 0.02}",
+        )  # fmt: skip
     for name, allowed in max_drop.items():
         declared, label = cmp.declared, scored_by(name)
         metric = declared.describe(label) if label in known else declared.parse(label).metric

@@ -61,11 +61,14 @@ def profile_invariants(
     What runs state of their judges doesn't count where both hold judgments of the same judges.
     """
     judges, rows = judge_fingerprint(results), []
-    is_alike = bool(judges[a] and judges[b]) and judges_agree(results, a, b)
+    are_judged = bool(judges[a] and judges[b])
+    is_alike = are_judged and judges_agree(results, a, b)
     first, second = (_stated(results, run_id) for run_id in (a, b))
     for key, component in profile.must_agree.items():
-        pair, state = (first.get(key), second.get(key)), "equal"
-        if not (is_alike and component == JUDGES):
+        pair = first.get(key), second.get(key)
+        if component == JUDGES and are_judged and (is_alike or None in pair):
+            state = "equal" if is_alike else "unknown"  # the judgments tell
+        else:
             state = agreed(key, {a: pair[0], b: pair[1]}, component, ignore)
         if pair != (None, None):
             rows.append(_row(key, *pair, state))
@@ -88,8 +91,10 @@ def agreed(
     if state == "differs":
         text = f"{name} is {dumped(first)} in {a}, and {dumped(second)} in {b}"
         if component not in check_ignored(ignore):
-            allowed = f"runs that agree in it, or allow_different=['{component}']"
-            raise DataError(text, field=component, allowed=allowed)
+            raise DataError(
+                text, field=component,
+                allowed=f"runs that agree in it, or allow_different=['{component}']",
+            )  # fmt: skip
         warn(text)
     return state
 
@@ -182,8 +187,10 @@ def flag_declared(
     known = [*_flat_config(results, a), *_flat_config(results, b)]
     within = {key: [one for one in names if f"{key}.".startswith(f"{one}.")] for key in known}
     if unknown := [one for one in names if not any(one in of_key for of_key in within.values())]:
-        allowed = nearest(unknown[0], within, "there are")
-        raise DataError(f"no config key {name_list(unknown)}", field="vary", allowed=allowed)
+        raise DataError(
+            f"no config key {name_list(unknown)}", field="vary",
+            allowed=nearest(unknown[0], within, "there are"),
+        )  # fmt: skip
     is_declared = [bool(within[key]) for key in differing["key"]]
     flagged = differing.assign(declared=pd.array(is_declared, dtype="bool"))
     if rest := flagged.loc[~flagged["declared"], "key"].tolist():

@@ -275,8 +275,10 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         """
         found = reload(cls, text, OWN_JSON)
         if profile is not None and profile.name != found.profile:
-            allowed = f"the profile that was compared with, {found.profile!r}"
-            raise DataError(f"found {profile.name!r}", field="profile", allowed=allowed)
+            raise DataError(
+                f"found {profile.name!r}", field="profile",
+                allowed=f"the profile that was compared with, {found.profile!r}",
+            )  # fmt: skip
         parts = {
             name: tuple(one) if isinstance(one, list) else one for name, one in found.level.items()
         }

@@ -196,9 +196,9 @@ def changed_queries(per_query: pd.DataFrame) -> pd.DataFrame:
 
 def describe_matching(level: Level, k: int | None) -> str:
     """Return the match level, the largest rank of a hit (k None: any), and why no finer level."""
-    text = f"Matched by {MATCHED_BY[level.name]}"
-    text += "." if k is None else f"; a hit is one of rank ≤ {k}."
-    return f"{text} Nothing finer: {level.left_out}." if level.left_out else text
+    within = "" if k is None else f"; a hit is one of rank ≤ {k}"
+    finer = f" Nothing finer: {level.left_out}." if level.left_out else ""
+    return f"Matched by {MATCHED_BY[level.name]}{within}.{finer}"
 
 
 def in_words(label: str) -> str:
