@@ -323,7 +323,7 @@ def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
     best = table["metric"].map(first.drop_duplicates("metric").set_index("metric")["run_id"])
     unsure = told.loc[told["verdict"].eq(UNSURE), ["metric", "run_baseline", "run_candidate"]]
     keys = pd.MultiIndex.from_arrays([table["metric"], best, table["run_id"]])
-    marks = pd.Series(np.where(keys.isin(pd.MultiIndex.from_frame(unsure)), TIED, None))
+    marks = pd.Series(keys.isin(pd.MultiIndex.from_frame(unsure))).map({True: TIED})
     return marks.mask(best.eq(table["run_id"]), BEST)
 
 

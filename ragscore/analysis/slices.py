@@ -6,6 +6,7 @@ slice and metric of each run, or of two runs compared.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -129,14 +130,12 @@ class SliceComparison(TableResult):
         counts = rows[["n", "n_expected_baseline", "n_expected_candidate"]].to_numpy()
         labels = rows[list(self.by)].astype("str")
         stars = rows["is_small"].map({True: "*", False: ""})
-        return labels.assign(
-            **{
-                self.by[-1]: labels[self.by[-1]] + stars,
-                "metric": [in_words(name) for name in rows["metric"]],
-                "n / expected": [shown_n(*row) for row in counts],
-                **shown_figures(rows),
-            }
-        )
+        columns: dict[str, Any] = {
+            self.by[-1]: labels[self.by[-1]] + stars,
+            "metric": [in_words(name) for name in rows["metric"]],
+            "n / expected": [shown_n(*row) for row in counts],
+        }
+        return labels.assign(**columns, **shown_figures(rows))
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""

@@ -39,7 +39,7 @@ def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
     """
     content, types = parse(text, allowed), get_type_hints(report)
     require(content, ("dtypes", *types), allowed)
-    values = {}
+    values: dict[str, Any] = {}
     for name, kind in types.items():
         if name in content["dtypes"]:
             values[name] = frame_of(content[name], content["dtypes"][name], name)

@@ -83,8 +83,8 @@ def test_a_comparison_by_a_profile_reloads_with_it(pair):
     ("text", "named"),
     [
         ("", ["JSON"]),
-        ("[]", ["baseline", "candidate", "match"]),
-        ('{"baseline": "a"}', ["candidate", "match"]),
+        ("[]", ["baseline", "candidate", "level"]),
+        ('{"baseline": "a"}', ["candidate", "level"]),
     ],
 )
 def test_what_is_no_comparison_is_refused(text, named):
@@ -95,7 +95,7 @@ def test_what_is_no_comparison_is_refused(text, named):
 def test_rows_that_do_not_fit_their_columns_are_refused(pair):
     content = json.loads(compare_runs(*pair, "a", "b").to_json())
     del content["targets"][0]["change"]
-    with refused("dtypes", field="targets"):
+    with refused("change", field="targets"):
         rs.Comparison.from_json(json.dumps(content))
     content["targets"] = []
     content["deltas"][0]["n"] = "many"

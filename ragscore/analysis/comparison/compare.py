@@ -139,13 +139,13 @@ def compare_runs(
         has a result field.
     """
     policies = policies_of(policies, fields)
-    changes, pair = compare_ranks(
+    changes, golden, whole, pair = compare_ranks(
         results, golden, baseline, candidate, rule=rule, profile=profile, vary=vary,
         strict_chunker_version=strict_chunker_version, allow_different=allow_different,
         policies=policies,
     )  # fmt: skip
-    golden, whole, chosen = changes.golden, changes.results, changes.profile
     a, b, k, matched = changes.baseline, changes.candidate, changes.k, changes.level
+    chosen = changes.profile
     if scores is None:
         scores = _scored(whole, golden, metrics, policies, matched, rule)
     names = ["run_id", "state", "level", *chosen_columns(scores, metrics)]
@@ -203,10 +203,12 @@ def compare_ranks(
     policies: Policies, rule: Rule | None = None, profile: str | Profile | None = None,
     strict_chunker_version: bool = False, vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
-) -> tuple[RankChanges, Results]:  # fmt: skip
-    """Compare the ranks of two runs query by query, and return the lists that were compared, too.
+) -> tuple[RankChanges, Golden, Results, Results]:  # fmt: skip
+    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`.
 
-    Arguments and errors as for `compare_runs`.
+    Returns
+    -------
+    What changed; the golden set as it was read, both runs, and their lists that were compared.
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
@@ -258,7 +260,7 @@ def compare_ranks(
         invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
         level=level, k=k, profile=chosen, policies={} if chosen else asdict(policies),
         golden=golden, results=whole, rule=rule,
-    ), pair  # fmt: skip
+    ), golden, whole, pair  # fmt: skip
 
 
 def _common_k(pair: Results, n_turns: int) -> int:
@@ -321,7 +323,8 @@ def _outcomes(
     for change in ("gained", "lost"):
         names = targets[targets["change"] == change].groupby("query_id")["target_id"]
         n, joined = (rows["query_id"].map(found) for found in (names.size(), names.agg(", ".join)))
-        rows[f"n_{change}"], rows[change] = n.fillna(0).astype("int64"), joined.fillna("")
+        rows[f"n_{change}"] = n.fillna(0).astype("int64")
+        rows[change] = joined.astype("str").fillna("")
     hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides
@@ -335,7 +338,7 @@ def _outcomes(
     }
     outcome = np.select(list(outcomes.values()), list(outcomes), "draw")
     columns = ["query_id", "query", "outcome", *RANKS, "n_gained", "n_lost", "gained", "lost"]
-    return rows.assign(outcome=outcome)[columns].astype({"gained": "str", "lost": "str"})
+    return rows.assign(outcome=outcome)[columns]
 
 
 def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:

@@ -189,10 +189,8 @@ def aspects(deltas: pd.DataFrame, declared: Declarations = NOTHING_DECLARED) -> 
         words_of = dict(zip(names, told["verdict"], strict=True))
         word, sentence = told["verdict"].iloc[0], ""
         if len(names) > 1:
-            lower = [name for name in names if declared.describe(name).better == "lower"]
-            gains = {
-                name: -delta if name in lower else delta for name, delta in told["delta"].items()
-            }
+            is_lower = [declared.describe(name).better == "lower" for name in names]
+            gains = dict(zip(names, told["delta"].mask(is_lower, -told["delta"]), strict=True))
             word, sentence = joint_word(words_of, gains)
         elif word == UNSURE and np.isnan(told["low"].iloc[0]):
             sentence = f"{told['n'].iloc[0]} queries are too few for an interval"

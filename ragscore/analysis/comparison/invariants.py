@@ -45,11 +45,11 @@ def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
         facts["mode"] = modes.agg(lambda found: ", ".join(sorted(found.dropna().unique())))
     rows = []
     for name, values in facts.items():
-        pair = [None if pd.isna(values.get(run)) else values[run] for run in (a, b)]
-        state = _state(*pair)
+        first, second = (None if pd.isna(values.get(run)) else values[run] for run in (a, b))
+        state = _state(first, second)
         if name == JUDGES and state == "differs" and not judges_contradict(results, a, b):
             state = "equal" if judges_agree(results, a, b) else "unknown"
-        rows.append(_row(name, *pair, state))
+        rows.append(_row(name, first, second, state))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

@@ -279,7 +279,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
                 f"found {profile.name!r}", field="profile",
                 allowed=f"the profile that was compared with, {found.profile!r}",
             )  # fmt: skip
-        parts = {
+        parts: dict[str, Any] = {
             name: tuple(one) if isinstance(one, list) else one for name, one in found.level.items()
         }
         return replace(
@@ -301,8 +301,8 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
             for name, value in self.policies.items()
             if name != "match" and value != getattr(Policies(), name)
         )
-        scored = f"Scored with {changed}." if changed else ""
-        return " ".join(filter(None, [f"{counts}.", matching, scored, self.clusters]))
+        parts = [f"{counts}.", matching, changed and f"Scored with {changed}.", self.clusters]
+        return " ".join(filter(None, parts))
 
     def shown(self) -> tuple[pd.DataFrame, str]:
         """Return the table of metrics for display, and the note below it."""
