@@ -152,8 +152,9 @@ def compare_runs(
     is_asked = scores["run_id"].isin([a, b]) & scores["state"].ne("extra")
     scores = scores.loc[is_asked.to_numpy(dtype=bool), names]
     if chosen is not None and metrics is None:
-        deep = [name for name in metric_columns(scores) if (declared.label_of(name).k or 0) > k]
-        scores = scores.drop(columns=deep)
+        scores = scores.drop(
+            columns=[one for one in metric_columns(scores) if (declared.label_of(one).k or 0) > k]
+        )
     known = metric_columns(scores)
     declared = declared.of(known)
     if primary is None:  # what is named is asked about
@@ -174,8 +175,9 @@ def compare_runs(
         overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
         per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
     cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
-    recorded = recorded_parts(pair, matched.name)
-    of_fields = check_recorded(recorded, table["metric"].tolist(), allow_different)
+    of_fields = check_recorded(
+        recorded_parts(pair, matched.name), table["metric"].tolist(), allow_different
+    )
     found = vars(changes) | {
         "per_query": per_query,
         "invariants": pd.concat([changes.invariants, of_fields], ignore_index=True),
