@@ -132,7 +132,7 @@ LINES = [
     (
         f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1",
         0,
-        "hybrid (candidate) against dense",
+        "hybrid (candidate) against",
     ),
     (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
     (f"compare {PAIR} --profile kebab --json", 0, '{"run_a": "dense", "run_b": "hybrid"'),
@@ -142,12 +142,12 @@ LINES = [
     (
         f"compare {BOTH} --run hybrid --run dense --format trec --golden-format trec_qrels",
         0,
-        "dense (candidate) against hybrid",
+        "dense (candidate) against",
     ),
     (
         "compare dense hybrid --golden golden.yaml --store history",
         0,
-        "hybrid (candidate) against dense",
+        "hybrid (candidate) against",
     ),
     (
         f"compare {PAIR} --match doc --missing zero"
