@@ -189,7 +189,7 @@ def aspects(deltas: pd.DataFrame, declared: Declarations = NOTHING_DECLARED) -> 
         words_of = dict(zip(names, told["verdict"], strict=True))
         word, sentence = told["verdict"].iloc[0], ""
         if len(names) > 1:
-            is_lower = [declared.describe(name).better == "lower" for name in names]
+            is_lower = np.array([declared.describe(name).better == "lower" for name in names])
             gains = dict(zip(names, told["delta"].mask(is_lower, -told["delta"]), strict=True))
             word, sentence = joint_word(words_of, gains)
         elif word == UNSURE and np.isnan(told["low"].iloc[0]):
