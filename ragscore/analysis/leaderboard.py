@@ -17,11 +17,12 @@ from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import JsonResult, TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, names_of, nearest, plural
-from ragscore.frames.render import decimals_within, shown_interval
+from ragscore.frames.render import shown_interval, shown_intervals
 from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Table
 from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
+    BY_QUANTILES,
     Groups,
     are_timed,
     clusters_text,
@@ -30,7 +31,7 @@ from ragscore.scoring.intervals import (
     query_clusters,
     shared_only,
 )
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
 from ragscore.stats.multiple import ALPHA
 from ragscore.stats.verdicts import UNSURE
@@ -43,7 +44,7 @@ PAIRS = ["metric", "run_baseline", "run_candidate", *FIGURES, "detectable", "n",
 BEST, TIED = "★", "≈"
 NARROW = "\u00a0"  # a heading breaks elsewhere
 BLANK = "\u2007"  # as wide as a mark, about
-CELLS = 2_000_000  # values of differences held at a time
+DTYPES = dict.fromkeys(["metric", "run_baseline", "run_candidate"], "str")
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
@@ -89,16 +90,18 @@ class Leaderboard(JsonResult, TableResult):
     def matrix(self, metric: str) -> pd.DataFrame:
         """Return the values of a metric: one row per query, one column per run, best first."""
         if metric not in self.metrics:
-            allowed = nearest(metric, self.metrics)
-            raise DataError(f"no metric {excerpt(metric)}", field="metric", allowed=allowed)
+            raise DataError(
+                f"no metric {excerpt(metric)}", field="metric",
+                allowed=nearest(metric, self.metrics),
+            )  # fmt: skip
         values = self.aligned.pivot(index="query_id", columns="run_id", values=metric).dropna()
         return values[[run_id for run_id in self.run_ids if run_id in values]]
 
     @property
     def _reported_ids(self) -> list[str]:
         """The runs without rows, of which only reported means are known."""
-        is_reported = self.table["is_reported"].to_numpy(dtype=bool)
-        return self.table.loc[is_reported, "run_id"].unique().tolist()
+        rows = self.table[self.table["is_reported"].to_numpy(dtype=bool)]
+        return rows["run_id"].unique().tolist()
 
     def _standings(self, limit: int = SHOWN_ROWS) -> Table:
         """Return runs × metrics as text, with marks: the first with its interval, others without.
@@ -161,11 +164,7 @@ class Leaderboard(JsonResult, TableResult):
         for metric in self.metrics:
             rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
             rows = rows.set_index("run_candidate").reindex(runs)
-            told = zip(rows["delta"], rows["low"], rows["high"], strict=True)
-            texts = [
-                shown_interval(delta, low, high, decimals_within(low, high), True)
-                for delta, low, high in told
-            ]
+            texts = shown_intervals(rows[["delta", "low", "high"]], signed=True)
             words = rows["verdict"].astype("object").fillna("")
             columns[in_words(metric)] = [
                 f"{text} {word}".rstrip() for text, word in zip(texts, words, strict=True)
@@ -232,48 +231,41 @@ def leaderboard(
     own = set() if reported is None else {*reported.runs["run_id"].astype("str")}
     with_rows = None if runs is None else [one for one in runs if one not in own]
     wanted = None if metrics is None else names_of(metrics, "metrics")
-    known = {*told["metric"]}
     has_rows = bool(scores["run_id"].notna().any()) and with_rows != []
     if wanted is None and not has_rows:
         wanted = headline_of(told["metric"].unique().tolist())
-    scored = wanted and [one for one in wanted if one in scores or one not in known]
+    scored = wanted and [one for one in wanted if one in scores or one not in {*told["metric"]}]
     aligned = align(scores, scored if has_rows else [], with_rows, declared)
     if results is not None:
-        judges = judges_by_criterion(results)
+        judges = judges_by_criterion(results)  # different ones are warned of
         parts = {name: {"judge_fingerprint": judges.get(name, {})} for name in aligned.run_ids}
-        check_provenance(parts, aligned.metrics, True)  # warns of different judges
+        check_provenance(parts, aligned.metrics, True)
     if not (aligned.run_ids and aligned.metrics) and not len(told):
         raise DataError("found none", field="runs", allowed="at least one run with scores")
     base = None if baseline is None else align(scores, aligned.metrics[:1], [baseline]).run_ids[0]
     if base is not None and base not in aligned.run_ids:
-        allowed = nearest(base, aligned.run_ids)
-        raise DataError(f"{base!r} is not among the runs", field="baseline", allowed=allowed)
+        raise DataError(
+            f"{base!r} is not among the runs", field="baseline",
+            allowed=nearest(base, aligned.run_ids),
+        )  # fmt: skip
     groups = query_clusters(golden, aligned.query_ids, cluster)
     asked = [one for one in aligned.metrics if primary is None or one in primary]
-    level = level_of_all(aligned.only(asked), base, groups)
-    expected = expected_in(aligned, scores, golden, results).sum(axis=0)  # runs × metrics
-    tables, pairs = list[pd.DataFrame](), [pd.DataFrame(columns=PAIRS)]
-    for place, name in enumerate(aligned.metrics):
-        rows, quality = _rows_of(aligned, name, groups)
-        if name in asked:
-            of_pairs = _pairs_of(aligned, name, base, groups, level)
-            if base is None:
-                rows["mark"] = _marks(rows["run_id"], quality, of_pairs)
-            pairs.append(of_pairs)
-        tables.append(rows.assign(n_expected=expected[:, place]))
+    table = _rows_of(aligned, groups)
+    # metrics × runs, as the rows are
+    expected = expected_in(aligned, scores, golden, results).sum(axis=0).T.ravel()
+    pairs, level = _pairs_of(aligned.only(asked), base, groups)
+    marks = _marks(table, pairs) if base is None else None
+    table = table.assign(n_expected=expected, mark=marks)
     names = wanted or aligned.metrics
-    table = pd.concat([one for one in (*tables, told) if len(one)], ignore_index=True)
+    table = pd.concat([one for one in (table, told) if len(one)], ignore_index=True)
     table = table[table["metric"].isin(names).to_numpy()].reindex(columns=COLUMNS)
     table = table.astype({**dict.fromkeys(["rank", "n", "n_expected"], "Int64"), "mark": "str"})
-    order = table.assign(place=table["metric"].map(names.index)).sort_values(
-        ["place", "is_reported"], kind="stable", ignore_index=True
-    )
-    first = order[order["metric"].eq(names[0]).to_numpy()]
-    runs_in_order = first.sort_values(["is_reported", "rank"], kind="stable")["run_id"].tolist()
+    place = table["metric"].map(names.index)
+    order = np.lexsort((table["is_reported"].astype(bool), place))
+    first = table[place.eq(0).to_numpy()].sort_values(["is_reported", "rank"], kind="stable")
     return Leaderboard(
-        list(names), runs_in_order, base, order.drop(columns="place"),
-        pd.concat([one for one in pairs if len(one)] or pairs, ignore_index=True), asked, 1 - level,
-        aligned.declared, aligned.rows(),
+        list(names), first["run_id"].tolist(), base, table.iloc[order].reset_index(drop=True),
+        pairs, asked, 1 - level, aligned.declared, aligned.rows(),
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip
 
@@ -302,16 +294,19 @@ def bare_leaderboard(
 
 def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Groups | None) -> float:
     """Return the level of each interval, at which those of all pairs and metrics hold together."""
-    columns: list[tuple[Values, Values]] = []
-    pairs, described = _pairs(aligned.run_ids, baseline), aligned.described()
-    for name in aligned.metrics:
-        values = np.where(aligned.shared(name)[:, None], aligned.of(name), np.nan)
-        columns += [(values[:, pairs[0]], values[:, pairs[1]])]
-    if not columns or not len(pairs[0]):
-        return ALPHA
-    first, second = (np.concatenate(sides, axis=1) for sides in zip(*columns, strict=True))
-    of_pairs = [metric for metric in described for _ in pairs[0]]
-    return level_together(first, second, of_pairs, groups)
+    return level_together(*_stacked(aligned, baseline), groups)
+
+
+def _stacked(aligned: AlignedScores, baseline: str | None) -> tuple[Values, Values, list[Metric]]:
+    """Return the values of both runs of each metric and pair, one column each, and its metric.
+
+    NaN where a run has none.
+    """
+    values = aligned.values.transpose(0, 2, 1)  # queries × metrics × runs
+    values = np.where(np.isnan(values).any(axis=2, keepdims=True), np.nan, values)
+    pairs = _pairs(aligned.run_ids, baseline)
+    first, second = (values[:, :, side].reshape(len(values), -1) for side in pairs)
+    return first, second, [one for one in aligned.described() for _ in pairs[0]]
 
 
 def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Codes, Codes]:
@@ -325,69 +320,67 @@ def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Codes, Codes]:
     return np.full(len(others), base), others
 
 
-def _rows_of(
-    aligned: AlignedScores, metric: str, groups: Groups | None
-) -> tuple[pd.DataFrame, Values]:
-    """Return the rows of one metric, and what its runs are ranked by: high is good."""
-    described, shared = aligned.declared.describe(metric), aligned.shared(metric)
-    values = aligned.of(metric)[shared]
-    of_runs, is_timed = [described] * values.shape[1], bool(are_timed([described])[0])
-    if is_timed:
-        low, high = quantile_intervals(values, of_runs, 0.5)
-    else:
-        own = shared_only(None if groups is None else groups[shared])
-        low, high = intervals(values, of_runs, own)
-    value = np.full(values.shape[1], np.nan)
-    if len(values):
-        value = np.asarray(np.median(values, axis=0) if is_timed else values.mean(axis=0))
-    quality = -value if described.better == "lower" else value
-    n_any = int((~np.isnan(aligned.of(metric))).any(axis=1).sum())
-    table = pd.DataFrame(
-        {
-            "metric": metric, "run_id": aligned.run_ids, "is_reported": False,
-            "rank": pd.Series(quality).rank(ascending=False, method="min"),
-            "statistic": "median" if is_timed else "mean", "value": value, "low": low, "high": high,
-            "n": len(values), "n_left_out": n_any - len(values), "mark": None,
-        }
-    )  # fmt: skip
-    return table, quality
-
-
-def _pairs_of(
-    aligned: AlignedScores, metric: str, baseline: str | None, groups: Groups | None, level: float
-) -> pd.DataFrame:
-    """Return the pairs of one metric, with intervals of this level."""
-    described, shared = aligned.declared.describe(metric), aligned.shared(metric)
-    values, runs = aligned.of(metric)[shared], np.array(aligned.run_ids, dtype=object)
-    own = shared_only(None if groups is None else groups[shared])
-    first, second = _pairs(aligned.run_ids, baseline)
-    parts, step = [pd.DataFrame(columns=PAIRS)], max(CELLS // max(len(values), 1), 1)
-    for start in range(0, len(first), step):
-        a, b = first[start : start + step], second[start : start + step]
-        of_pairs = [described] * len(a)
-        levels, is_asked = np.full(len(a), level), np.full(len(a), len(values) > 0)
-        found = figures(values[:, a], values[:, b], of_pairs, levels, own)
-        found.pop("p")
+def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
+    """Return the rows of all metrics and runs: what each is, and its rank."""
+    parts = [pd.DataFrame(columns=COLUMNS)]
+    for name, metric in zip(aligned.metrics, aligned.described(), strict=True):
+        every = aligned.of(name)
+        shared = ~np.isnan(every).any(axis=1)
+        values, of_runs = every[shared], [metric] * every.shape[1]
+        is_timed, value = metric.kind in BY_QUANTILES, np.full(len(of_runs), np.nan)
+        if len(values):
+            value = np.asarray((np.median if is_timed else np.mean)(values, axis=0))
+        own = None if is_timed or groups is None else shared_only(groups[shared])
+        low, high = (
+            quantile_intervals(values, of_runs, 0.5)
+            if is_timed
+            else intervals(values, of_runs, own)
+        )
+        rank = pd.Series(value).rank(ascending=metric.better == "lower", method="min")
+        n_any = int((~np.isnan(every)).any(axis=1).sum())
         parts.append(
             pd.DataFrame(
                 {
-                    "metric": metric, "run_baseline": runs[a], "run_candidate": runs[b], **found,
-                    "n": len(values), "verdict": verdicts(found, of_pairs, is_asked),
+                    "metric": name, "run_id": aligned.run_ids, "is_reported": False, "rank": rank,
+                    "statistic": "median" if is_timed else "mean", "value": value, "low": low,
+                    "high": high, "n": len(values), "n_left_out": n_any - len(values),
                 }
             )
         )  # fmt: skip
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
-def _marks(runs: pd.Series, quality: Values, pairs: pd.DataFrame) -> list[str | None]:
-    """Return ★ for the best run, ≈ for those without a sure difference from it, None for others."""
-    if len(runs) < 2 or np.isnan(quality).all() or pairs["verdict"].isna().all():
-        return [None] * len(runs)
-    best = runs.iloc[int(np.nanargmax(quality))]
-    is_open = pairs["verdict"].eq(UNSURE)
-    sides = pairs["run_baseline"], pairs["run_candidate"]
-    tied = {*sides[1][is_open & sides[0].eq(best)], *sides[0][is_open & sides[1].eq(best)]}
-    return [BEST if run == best else TIED if run in tied else None for run in runs]
+def _pairs_of(
+    aligned: AlignedScores, baseline: str | None, groups: Groups | None
+) -> tuple[pd.DataFrame, float]:
+    """Return the pairs of all metrics, and the level at which their intervals hold together."""
+    first, second, metrics = _stacked(aligned, baseline)
+    runs = np.array(aligned.run_ids, dtype=object)
+    a, b = (runs[side] for side in _pairs(aligned.run_ids, baseline))
+    level = level_together(first, second, metrics, groups)
+    found = figures(first, second, metrics, np.full(len(metrics), level), groups)
+    n, times = (~np.isnan(first)).sum(axis=0), len(aligned.metrics)
+    table = pd.DataFrame(
+        {
+            "metric": np.repeat(np.array(aligned.metrics, dtype=object), len(a)),
+            "run_baseline": np.tile(a, times), "run_candidate": np.tile(b, times),
+            **found, "n": n, "verdict": verdicts(found, metrics, n > 0),
+        }
+    )  # fmt: skip
+    return table[PAIRS].astype(DTYPES), level
+
+
+def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
+    """Return ★ for the best run of a metric, ≈ for those without a sure difference from it."""
+    turned = {"run_baseline": "run_candidate", "run_candidate": "run_baseline"}
+    told = pd.concat([pairs, pairs.rename(columns=turned)])[pairs.columns]
+    told = told[told["verdict"].notna().to_numpy()]
+    first = table[table["metric"].isin(told["metric"]) & table["rank"].eq(1)]
+    best = table["metric"].map(first.drop_duplicates("metric").set_index("metric")["run_id"])
+    unsure = told.loc[told["verdict"].eq(UNSURE), ["metric", "run_baseline", "run_candidate"]]
+    keys = pd.MultiIndex.from_arrays([table["metric"], best, table["run_id"]])
+    marks = pd.Series(keys.isin(pd.MultiIndex.from_frame(unsure))).map({True: TIED})
+    return marks.mask(best.eq(table["run_id"]), BEST)
 
 
 def _told(reported: Results | None, runs: list[str] | None, declared: Declarations) -> pd.DataFrame:
@@ -398,12 +391,11 @@ def _told(reported: Results | None, runs: list[str] | None, declared: Declaratio
     rows = rows if runs is None else rows[rows["run_id"].isin(runs).to_numpy()]
     timed = are_timed(map(declared.describe, rows["metric"]))
     value = rows["p50"].where(timed, rows["mean"])
-    lower = [declared.describe(name).better == "lower" for name in rows["metric"]]
-    quality = value.mask(np.array(lower, dtype=bool), -value)
+    signs = [-1 if declared.describe(one).better == "lower" else 1 for one in rows["metric"]]
     table = rows[["metric", "run_id"]].assign(
         is_reported=True, statistic=np.where(timed, "median", "mean"), value=value, n_left_out=0
     )
-    return table.iloc[np.argsort(-quality.to_numpy("float64"), kind="stable")]
+    return table.iloc[np.argsort(-value.to_numpy("float64") * signs, kind="stable")]
 
 
 def pareto_front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:

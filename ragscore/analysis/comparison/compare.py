@@ -6,30 +6,27 @@ but the runs can differ.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.changes import flips, largest_changes
 from ragscore.analysis.comparison.deltas import aspects, level_together, paired_deltas, tails
 from ragscore.analysis.comparison.invariants import (
+    check_recorded,
     config_diff,
-    equal,
-    field_invariants,
     flag_declared,
     invariants_of,
     profile_invariants,
 )
-from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.model import Comparison, RankChanges
 from ragscore.analysis.rankings import rank_overlap
-from ragscore.frames.codes import is_among, lookup
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.frames.errors import nearest, unsaid
+from ragscore.frames.errors import unsaid
 from ragscore.scoring.applicability import RowFacts
 from ragscore.scoring.calls import in_turns, read_calls, with_each_kept
 from ragscore.scoring.grading import grade_hits, level_rule
@@ -47,6 +44,7 @@ from ragscore.scoring.policies import (
 from ragscore.scoring.primary import primary_of
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.provenance import recorded_parts
 from ragscore.scoring.rules import LEVELS, Rule, targets_by_level
 from ragscore.scoring.score import score
 from ragscore.scoring.turns import with_turns
@@ -55,9 +53,9 @@ from ragscore.stats.verdicts import overall_word
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
 RANKS = ["rank_baseline", "rank_candidate"]
-READ_FIRST = ["metric", "baseline", "candidate", "delta", "low", "high", "verdict"]
-CAUSES = {"chunker": "chunker_version", "embedding": "embedding", "prompt": "prompt", "k": "k"}
-"""Known cause of a rank change -> part of the config key's or invariant's name that shows it."""
+CAUSES = {"chunker_version": "chunker", "k": "k"}
+CONFIG = "embedding|prompt"
+"""Known causes of a rank change: invariants and their names in a note; parts of config keys."""
 
 
 def compare_runs(
@@ -131,9 +129,8 @@ def compare_runs(
     ------
     DataError
         Unknown or ambiguous run names; the same run twice; different chunkers with
-        `strict_chunker_version`; `match` or a policy beside a profile; a `cluster` that the golden
-        set doesn't have; different judges of a metric that is compared; a key of `vary` that
-        neither run has.
+        `strict_chunker_version`; a `cluster` that the golden set doesn't have; different judges of
+        a metric that is compared; a key of `vary` that neither run has.
 
     Warns
     -----
@@ -141,26 +138,23 @@ def compare_runs(
         Config keys differ that `vary` doesn't declare; judges differ, and are ignored; only one run
         has a result field.
     """
-    changes = compare_ranks(
+    policies = policies_of(policies, fields)
+    changes, golden, whole, pair = compare_ranks(
         results, golden, baseline, candidate, rule=rule, profile=profile, vary=vary,
         strict_chunker_version=strict_chunker_version, allow_different=allow_different,
-        policies=policies_of(policies, fields),
+        policies=policies,
     )  # fmt: skip
-    a, b, chosen, matched, k = (
-        changes.baseline, changes.candidate, changes.profile, changes.level, changes.k,
-    )  # fmt: skip
-    golden, whole, pair, policies = changes.golden, changes.results, changes.lists, changes.policies
-    per_query = changes.per_query.assign(rbo=np.nan)
-    if {"chunk_id", "doc_id"} & set(pair.hits):
-        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
-        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
+    a, b, k, matched = changes.baseline, changes.candidate, changes.k, changes.level
+    chosen = changes.profile
     if scores is None:
         scores = _scored(whole, golden, metrics, policies, matched, rule)
-    else:
-        scores = _chosen(scores, (a, b), metrics)
+    names = ["run_id", "state", "level", *chosen_columns(scores, metrics)]
+    is_asked = scores["run_id"].isin([a, b]) & scores["state"].ne("extra")
+    scores = scores.loc[is_asked.to_numpy(dtype=bool), names]
     if chosen is not None and metrics is None:
-        deep = [name for name in metric_columns(scores) if (declared.label_of(name).k or 0) > k]
-        scores = scores.drop(columns=deep)
+        scores = scores.drop(
+            columns=[one for one in metric_columns(scores) if (declared.label_of(one).k or 0) > k]
+        )
     known = metric_columns(scores)
     declared = declared.of(known)
     if primary is None:  # what is named is asked about
@@ -169,39 +163,36 @@ def compare_runs(
     first, second, table, states, groups, level = _deltas(
         scores, whole, golden, (a, b), deciding, cluster, declared, level
     )
-    per_query = per_query.join(states, on="query_id")
     wider = ""
     if among is not None:
-        names = list(deciding)
         beside = paired_deltas(
-            first[names], second[names], names, declared=declared, groups=groups, level=among[1]
-        )
+            first[[*deciding]], second[[*deciding]], deciding, declared=declared, groups=groups,
+            level=among[1],
+        )  # fmt: skip
         wider = overall_word(aspects(beside, declared)["verdict"].tolist())
+    per_query = changes.per_query.assign(rbo=np.nan).join(states, on="query_id")
+    if {"chunk_id", "doc_id"} & set(pair.hits):
+        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
+        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
     cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
-    of_fields = field_invariants(pair, table["metric"].tolist(), matched.name, allow_different)
+    of_fields = check_recorded(
+        recorded_parts(pair, matched.name), table["metric"].tolist(), allow_different
+    )
+    found = vars(changes) | {
+        "per_query": per_query,
+        "invariants": pd.concat([changes.invariants, of_fields], ignore_index=True),
+    }
     return Comparison(
-        a,
-        b,
-        table,
-        per_query,
-        changes.targets,
-        pd.concat([changes.invariants, of_fields], ignore_index=True),
-        changes.config_diff,
+        **found,
+        deltas=table,
         flips=flips(scores, a, b, declared),
         aspects=aspects(table, declared),
         tails=tails(first, second, declared),
         largest_changes=largest_changes(scores, a, b, declared),
-        level=matched,
-        k=k,
         aggregates={} if chosen is None else aggregate(cut, golden, chosen),
-        profile=chosen,
-        policies={} if chosen else asdict(policies),
         primary=deciding,
         declared=declared,
-        golden=golden,
         scores=scores,
-        results=whole,
-        rule=rule,
         clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
         confidence=1 - level,
         among=wider,
@@ -209,47 +200,20 @@ def compare_runs(
     )
 
 
-@dataclass(frozen=True)
-class RankChanges:
-    """What changed between the ranks of two runs: what a `Comparison` has without any test.
-
-    `lists`: the lists of `results` that were compared. `policies`: those that hold beside a
-    profile's.
-    """
-
-    baseline: str
-    candidate: str
-    per_query: pd.DataFrame
-    targets: pd.DataFrame
-    invariants: pd.DataFrame
-    config_diff: pd.DataFrame
-    level: Level
-    k: int
-    profile: Profile | None
-    golden: Golden
-    results: Results
-    lists: Results
-    policies: Policies
-
-
 def compare_ranks(
     results: Results, golden: Golden, baseline: str, candidate: str, *,
     policies: Policies, rule: Rule | None = None, profile: str | Profile | None = None,
     strict_chunker_version: bool = False, vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
-) -> RankChanges:  # fmt: skip
-    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`."""
+) -> tuple[RankChanges, Golden, Results, Results]:  # fmt: skip
+    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`.
+
+    Returns
+    -------
+    What changed; the golden set as it was read, both runs, and their lists that were compared.
+    """
     check_inputs(results, golden)
     chosen = find_profile(profile)
-    if chosen is not None:
-        for name, value in asdict(policies).items():
-            if value != getattr(Policies(), name):
-                own = "levels" if name == "match" else "policies"
-                raise DataError(
-                    f"found {value!r} beside a profile, which has {own} of its own",
-                    field=name,
-                    allowed=f"{name} or profile, not both",
-                )
     results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
@@ -266,7 +230,7 @@ def compare_ranks(
     pair, n_turns = in_turns(lists)
     golden = read_refusals(golden, chosen)
     versions = chunker_versions(pair)
-    versions_agree = equal(versions[a], versions[b])
+    versions_agree = versions[[a, b]].nunique(dropna=False) == 1
     if strict_chunker_version and not versions_agree:
         raise DataError(
             f"chunker versions differ: {versions[a]} and {versions[b]}",
@@ -274,7 +238,7 @@ def compare_ranks(
             allowed="runs of one chunker, or no strict_chunker_version",
         )
     if chosen is None:
-        level, k = choose_level(pair, golden, policies.match), _common_k(pair, n_turns, a, b)
+        level, k = choose_level(pair, golden, policies.match), _common_k(pair, n_turns)
     else:
         levels = chosen.levels if versions_agree else chosen.fallback_levels
         fallback = "fallback_doc_span" if "span" in levels else "fallback_doc"
@@ -286,7 +250,7 @@ def compare_ranks(
         )
         ks = [own for own in k_of_runs(pair, chosen).values() if own is not None]
         k = min(ks) if chosen.cuts_at_k and ks else NO_CUT
-    targets, with_target = _target_ranks(pair, n_turns, golden, level, chosen, k, rule, holding)
+    targets, with_target = _target_ranks(pair, n_turns, golden, level, chosen, k, rule)
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
@@ -294,22 +258,20 @@ def compare_ranks(
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
     return RankChanges(
-        a, b, per_query, targets, pd.concat([invariants, stated], ignore_index=True), differing,
-        level, k, chosen, golden, whole, pair, policies,
-    )  # fmt: skip
+        baseline=a, candidate=b, per_query=per_query, targets=targets,
+        invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
+        level=level, k=k, profile=chosen, policies={} if chosen else asdict(policies),
+        golden=golden, results=whole, rule=rule,
+    ), golden, whole, pair  # fmt: skip
 
 
-def _common_k(results: Results, n_turns: int, a: str, b: str) -> int:
-    """Return the smaller k of the two runs; a run without one has the depth of its deepest list."""
-    stated = (
-        results.runs.set_index(results.runs["run_id"].astype("str"))["k"]
-        if "k" in results.runs
-        else pd.Series(dtype="Int64")
-    )
-    deepest = results.hits.groupby("run_id", observed=False)["rank"].max()
-    deepest = -(-deepest // n_turns)  # ranks of each call, of `n_turns` that take turns
-    ks = [deepest.get(run) if pd.isna(stated.get(run)) else stated.get(run) for run in (a, b)]
-    return int(min((k for k in ks if not pd.isna(k)), default=0))
+def _common_k(pair: Results, n_turns: int) -> int:
+    """Return the smaller k of two runs; a run without one has the depth of its deepest list."""
+    deepest = pair.hits.groupby("run_id", observed=True)["rank"].max()
+    # ranks of each call, of `n_turns` that take turns
+    depth = pair.runs["run_id"].astype("str").map(-(-deepest // n_turns))
+    ks = pair.runs["k"].fillna(depth) if "k" in pair.runs else depth
+    return int(ks.min()) if ks.notna().any() else 0
 
 
 def _target_ranks(
@@ -320,20 +282,17 @@ def _target_ranks(
     profile: Profile | None,
     k: int,
     rule: Rule | None,
-    policies: Policies,
 ) -> tuple[pd.DataFrame, pd.Series]:
     """Return one row per query and target that a run found, and the queries that have any.
 
-    Of several calls, a rank is that within the call: the
-    best of all.
+    Of several calls, a rank is that within the call: the best of all.
     """
     parts, queries = [], []
     keep_refusals = profile is not None and profile.score_refusals
     for name, relevant in targets_by_level(golden, level.used, keep_refusals):
         queries.append(relevant["query_id"].drop_duplicates())
         matcher = rule or level_rule(name, results, golden)
-        found = grade_hits(results.hits, relevant, matcher)[1]
-        parts.append(found)
+        parts.append(grade_hits(results.hits, relevant, matcher)[1])
     found = pd.concat(parts, ignore_index=True)
     found["rank"] = -(-found["rank"] // n_turns)
     found = found[found["rank"] <= k]
@@ -364,16 +323,10 @@ def _outcomes(
     )
     rows = rows.join(targets.groupby("query_id")[RANKS].min(), on="query_id")
     for change in ("gained", "lost"):
-        changed = targets.loc[targets["change"] == change, ["query_id", "target_id"]]
-        lists = pa.Table.from_pandas(changed, preserve_index=False).group_by(
-            "query_id", use_threads=False
-        )
-        lists = lists.aggregate([("target_id", "list")])
-        place = lookup(rows["query_id"], pd.Index(lists["query_id"].to_pandas(), dtype="str"))
-        ids = lists["target_id_list"].cast(pa.list_(pa.string()))
-        n, joined = pc.list_value_length(ids).to_numpy(), pc.binary_join(ids, ", ").to_numpy()
-        rows[f"n_{change}"] = np.append(n, 0)[place].astype("int64")
-        rows[change] = pd.Series(np.append(joined, "")[place], rows.index, dtype="str")
+        names = targets[targets["change"] == change].groupby("query_id")["target_id"]
+        n, joined = (rows["query_id"].map(found) for found in (names.size(), names.agg(", ".join)))
+        rows[f"n_{change}"] = n.fillna(0).astype("int64")
+        rows[change] = joined.astype("str").fillna("")
     hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides
@@ -386,9 +339,8 @@ def _outcomes(
         "loss": rank_b > rank_a,
     }
     outcome = np.select(list(outcomes.values()), list(outcomes), "draw")
-    return rows.assign(outcome=outcome)[
-        ["query_id", "query", "outcome", *RANKS, "n_gained", "n_lost", "gained", "lost"]
-    ]
+    columns = ["query_id", "query", "outcome", *RANKS, "n_gained", "n_lost", "gained", "lost"]
+    return rows.assign(outcome=outcome)[columns]
 
 
 def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
@@ -402,19 +354,11 @@ def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
 
 def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.DataFrame) -> list[str]:
     """Describe each query's change of its first hit, with known causes that differ between runs."""
-    differs = invariants[invariants["state"] == "differs"].set_index("name")
-    config = differing.fillna("—")
-    suffix = ""
-    for cause, part in CAUSES.items():
-        if part in differs.index:
-            before, after = (differs[side][part] for side in ("baseline", "candidate"))
-            suffix += f"; {cause} {before}→{after}"
-        elif cause in ("embedding", "prompt"):
-            rows = config[config["key"].str.contains(part, regex=False)]
-            for key, before, after in rows[["key", "baseline", "candidate"]].itertuples(
-                index=False
-            ):
-                suffix += f"; {key} {before}→{after}"
+    facts = invariants[(invariants["state"] == "differs") & invariants["name"].isin(CAUSES)]
+    config = differing[differing["key"].str.contains(CONFIG)]
+    causes = pd.concat([facts.rename(columns={"name": "key"}), config]).fillna("—")
+    told = causes[["key", "baseline", "candidate"]].to_numpy().tolist()
+    suffix = "".join(f"; {CAUSES.get(key, key)} {before}→{after}" for key, before, after in told)
     has_moved = per_query["outcome"].isin(["win", "loss", "regression"]).to_numpy()
     before, after = (per_query[name].fillna(0).tolist() for name in RANKS)
     return [
@@ -424,16 +368,19 @@ def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.Data
 
 
 def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """Name outcomes as a profile's harness does, sorted by query id as it sorts them."""
+    """Name outcomes and note ranks as a profile's harness does, sorted by query id as there."""
     rows = per_query
     if profile.one_side_missing == "no_hit":
         hit_a, hit_b = (rows[name].notna() for name in RANKS)
         is_one_sided = rows["outcome"].isin(["only_baseline", "only_candidate"])
         as_hits = np.select([hit_b & ~hit_a, hit_a & ~hit_b], ["win", "regression"], "both_miss")
         rows = rows.assign(outcome=np.where(is_one_sided, as_hits, rows["outcome"]))
-    return rows.assign(outcome=rows["outcome"].replace(profile.outcomes)).sort_values(
-        "query_id", ignore_index=True
-    )
+    rows = rows.assign(outcome=rows["outcome"].replace(profile.outcomes))
+    first, second = (rows[name].astype("str") for name in RANKS)
+    is_moved = rows["outcome"].isin(["win", "loss"]) & rows[RANKS].notna().all(axis=1)
+    note = ("rank " + first + "→" + second).where(is_moved, "")
+    note = note.mask(rows["outcome"].eq("regression"), "hit→miss")
+    return rows.assign(note=note).sort_values("query_id", ignore_index=True)
 
 
 def _scored(
@@ -449,25 +396,7 @@ def _scored(
         policies = replace(policies, match=level.name)
     # the outcomes only_baseline and only_candidate name these queries
     with unsaid("golden queries without a row"):
-        scores = score(results, golden, metrics, rule=rule, policies=policies)
-    return scores[(scores["state"] != "extra").to_numpy()]
-
-
-def _chosen(
-    scores: pd.DataFrame, run_ids: tuple[str, str], metrics: list[str] | str | None
-) -> pd.DataFrame:
-    """Return the rows of both runs, with the columns that are compared."""
-    names = chosen_columns(scores, metrics)
-    rows = scores if scores.index.name == "query_id" else scores.set_index("query_id")
-    if missing := [name for name in ("run_id", "state", "level") if name not in rows]:
-        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
-    run = rows["run_id"].astype("str")
-    if lacking := [run_id for run_id in run_ids if not run.eq(run_id).any()]:
-        raise DataError(
-            f"no rows of {', '.join(lacking)}", field="scores", allowed=nearest(lacking[0], run)
-        )
-    is_chosen = run.isin(run_ids) & rows["state"].ne("extra")
-    return rows.loc[is_chosen.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
+        return score(results, golden, metrics, rule=rule, policies=policies)
 
 
 def _deltas(
@@ -512,17 +441,8 @@ def _deltas(
         n_expected_baseline=of_baseline,
         n_expected_candidate=of_candidate,
     )
-    of_both = {"state_baseline": states[0], "state_candidate": states[1]}
-    both = pd.DataFrame(of_both, first.index).astype("str")
-    return a, b, _read_first(table), both, groups, level
-
-
-def _read_first(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Return the primary metrics first, those without values last; what is read first on the left.
-
-    The order within each part stays.
-    """
-    place = np.where(deltas["n"] == 0, 2, np.where(deltas["is_primary"], 0, 1))
-    rows = deltas.iloc[np.argsort(place, kind="stable")]
-    others = [name for name in rows if name not in READ_FIRST]
-    return rows[[*READ_FIRST, *others]].reset_index(drop=True)
+    sides = dict(zip(("state_baseline", "state_candidate"), states, strict=True))
+    both = pd.DataFrame(sides, first.index).astype("str")
+    # primary metrics first, those without values last
+    order = np.lexsort((~table["is_primary"], table["n"] == 0))
+    return a, b, table.iloc[order].reset_index(drop=True), both, groups, level

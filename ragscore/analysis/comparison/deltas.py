@@ -116,21 +116,18 @@ def paired_deltas(
     level
         Of the primary metrics' intervals, at which all that is asked about holds together.
     """
-    names = list(first.columns)
-    metrics = [declared.describe(name) for name in names]
-    a, b = first.to_numpy("float64"), second.to_numpy("float64")
+    names, a, b = list(first.columns), first.to_numpy("float64"), second.to_numpy("float64")
     apart, is_primary = b - a, np.array([name in primary for name in names], dtype=bool)
-    found = figures(a, b, metrics, np.where(is_primary, level, ALPHA), groups)
+    metrics, places = [declared.describe(name) for name in names], np.flatnonzero(is_primary)
+    columns = np.append(np.arange(len(names)), places)  # the primary ones at both levels
+    levels = np.where(np.append(is_primary, [False] * len(places)), level, ALPHA)
+    described = [metrics[place] for place in columns]
+    both = figures(a[:, columns], b[:, columns], described, levels, groups)
+    found = {name: values[: len(names)] for name, values in both.items()}
+    own = {f"{end}_95": found[end].copy() for end in ("low", "high")}
+    for end in ("low", "high"):
+        own[f"{end}_95"][places] = both[end][len(names) :]
     found["p"] = np.where(is_primary, np.nan, found["p"])
-    own, places = (
-        {f"{end}_95": found[end].copy() for end in ("low", "high")},
-        is_primary.nonzero()[0],
-    )
-    if level != ALPHA:
-        asked, alone = [metrics[place] for place in places], np.full(len(places), ALPHA)
-        again = figures(a[:, places], b[:, places], asked, alone, groups)
-        for end in ("low", "high"):
-            own[f"{end}_95"][places] = again[end]
     rounding = np.array([one.rounding for one in metrics])
     is_lower = np.array([one.better == "lower" for one in metrics], dtype=bool)
     up, down = (apart > rounding).sum(axis=0), (apart < -rounding).sum(axis=0)
@@ -138,9 +135,12 @@ def paired_deltas(
     return pd.DataFrame(
         {
             "metric": names,
+            **{name: found[name] for name in FIGURES},
+            "verdict": verdicts(found, metrics, (n > 0) & is_primary),
             "is_primary": is_primary,
             "statistic": np.where(are_timed(metrics), "median", "mean"),
-            **found,
+            "p": found["p"],
+            "detectable": found["detectable"],
             **own,
             "n_better": np.where(is_lower, down, up),
             "n_worse": np.where(is_lower, up, down),
@@ -148,7 +148,6 @@ def paired_deltas(
             "n": n,
             "skewness": skewness(apart),
             "caution": is_heavy_tailed(apart, widths) & ~are_timed(metrics),
-            "verdict": verdicts(found, metrics, (n > 0) & is_primary),
         }
     )
 
@@ -168,10 +167,10 @@ def tails(first: pd.DataFrame, second: pd.DataFrame, declared: Declarations) -> 
     """One row per time or cost: 95th percentiles of both runs on the queries that both have."""
     timed = [name for name in map(str, first) if declared.describe(name).kind in BY_QUANTILES]
     is_known = first[timed].notna() & second[timed].notna()
-    p95 = [
-        side[timed].where(is_known).quantile(0.95).to_numpy("float64") for side in (first, second)
-    ]
-    sides = dict(zip(("p95_baseline", "p95_candidate"), p95, strict=True))
+    sides = {
+        f"p95_{name}": side[timed].where(is_known).quantile(0.95).to_numpy("float64")
+        for name, side in (("baseline", first), ("candidate", second))
+    }
     return pd.DataFrame({"metric": pd.Series(timed, dtype="str"), **sides})
 
 
@@ -187,8 +186,8 @@ def aspects(deltas: pd.DataFrame, declared: Declarations = NOTHING_DECLARED) -> 
         words_of = dict(zip(names, told["verdict"], strict=True))
         word, sentence = told["verdict"].iloc[0], ""
         if len(names) > 1:
-            signs = [-1 if declared.describe(name).better == "lower" else 1 for name in names]
-            gains = dict(zip(names, told["delta"] * signs, strict=True))
+            is_lower = np.array([declared.describe(name).better == "lower" for name in names])
+            gains = dict(zip(names, told["delta"].mask(is_lower, -told["delta"]), strict=True))
             word, sentence = joint_word(words_of, gains)
         elif word == UNSURE and np.isnan(told["low"].iloc[0]):
             sentence = f"{told['n'].iloc[0]} queries are too few for an interval"
