@@ -80,7 +80,7 @@ class Leaderboard(JsonResult, TableResult):
     baseline: str | None
     table: pd.DataFrame
     pairs: pd.DataFrame
-    primary: tuple[str, ...]
+    primary: list[str]
     confidence: float
     declared: Declarations = NOTHING_DECLARED
     aligned: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -141,7 +141,8 @@ class Leaderboard(JsonResult, TableResult):
                     if SIGNS[word] in of]  # fmt: skip
             return f"Against {self.baseline} by {metric}: {'; '.join(told)}"
         if BEST not in of:
-            return f"{plural(len(self.run_ids), 'run')} by {metric}"
+            several = f"{plural(len(self.run_ids), 'run')} by {metric}"
+            return several if self.run_ids[1:] else f"{self.run_ids[0]}, no run to compare with"
         tied = f", but not surely better than {few_names(of[TIED])}" if TIED in of else ", surely"
         return f"{of[BEST][0]} is best by {metric}{tied}"
 
@@ -150,7 +151,8 @@ class Leaderboard(JsonResult, TableResult):
         key, name = ("run_id", "mark") if self.baseline is None else ("run_candidate", "verdict")
         rows = self.table if self.baseline is None else self.pairs
         own = rows[(rows["metric"] == metric).to_numpy()].set_index(key)[name].dropna()
-        return [str(SIGNS.get(own.get(run), own.get(run, ""))) for run in self.run_ids]
+        signs = own.astype("str").replace(SIGNS).to_dict()
+        return [signs.get(run, "") for run in self.run_ids]
 
     def _against(self) -> pd.DataFrame:
         """Return candidates × metrics as text: difference, interval, word."""
@@ -246,7 +248,7 @@ def leaderboard(
         allowed = nearest(base, aligned.run_ids)
         raise DataError(f"{base!r} is not among the runs", field="baseline", allowed=allowed)
     groups = query_clusters(golden, aligned.query_ids, cluster)
-    asked = tuple(one for one in aligned.metrics if primary is None or one in primary)
+    asked = [one for one in aligned.metrics if primary is None or one in primary]
     level = level_of_all(aligned.only(asked), base, groups)
     expected = expected_in(aligned, scores, golden, results).sum(axis=0)  # runs × metrics
     parts, pairs = [told], [pd.DataFrame(columns=PAIRS)]
@@ -293,7 +295,7 @@ def bare_leaderboard(
     is_up = declared.describe(metrics[0]).better == "lower"
     order = first.sort_values("value", ascending=is_up, kind="stable")["run_id"].tolist()
     return Leaderboard(
-        metrics, order, None, table, pd.DataFrame(columns=PAIRS), (), 1 - ALPHA, declared
+        metrics, order, None, table, pd.DataFrame(columns=PAIRS), [], 1 - ALPHA, declared
     )
 
 
