@@ -205,7 +205,7 @@ class _Page:
 
     def compared(self, cmp: Comparison, max_drop: Mapping[str, float] | None, rule: str) -> None:
         name = f"{cmp.candidate} against {cmp.baseline}"
-        title = str(cmp._parts()[0])
+        title = f"{name}: {cmp._overall()}" if cmp._overall() else name
         self.put(name, cmp, cmp.deltas, title=title, draw=None if cmp.profile else cmp.plot)
         if max_drop:
             found = gate_of(cmp, max_drop, rule=rule)
