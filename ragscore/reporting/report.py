@@ -206,7 +206,7 @@ class _Page:
     def compared(self, cmp: Comparison, max_drop: Mapping[str, float] | None, rule: str) -> None:
         name = f"{cmp.candidate} against {cmp.baseline}"
         title = f"{name}: {cmp._overall()}" if cmp._overall() else name
-        self.put(name, cmp, cmp.deltas, title=title, draw=None if cmp.profile else cmp.plot)
+        self.put(name, cmp, cmp.deltas, title=title)  # its table draws the differences
         if max_drop:
             found = gate_of(cmp, max_drop, rule=rule)
             self.put(f"Gate: {name}", found, found.table, title=str(found._parts()[0]))
