@@ -144,7 +144,8 @@ class Leaderboard(JsonResult, TableResult):
                     if SIGNS[word] in of]  # fmt: skip
             return f"Against {self.baseline} by {metric}: {'; '.join(told)}"
         if BEST not in of:
-            return f"{plural(len(self.run_ids), 'run')} by {metric}"
+            several = f"{plural(len(self.run_ids), 'run')} by {metric}"
+            return several if self.run_ids[1:] else f"{self.run_ids[0]}, no run to compare with"
         tied = f", but not surely better than {few_names(of[TIED])}" if TIED in of else ", surely"
         return f"{of[BEST][0]} is best by {metric}{tied}"
 
@@ -153,7 +154,8 @@ class Leaderboard(JsonResult, TableResult):
         key, name = ("run_id", "mark") if self.baseline is None else ("run_candidate", "verdict")
         rows = self.table if self.baseline is None else self.pairs
         own = rows[(rows["metric"] == metric).to_numpy()].set_index(key)[name].dropna()
-        return [str(SIGNS.get(own.get(run), own.get(run, ""))) for run in self.run_ids]
+        signs = own.astype("str").replace(SIGNS).to_dict()
+        return [signs.get(run, "") for run in self.run_ids]
 
     def _against(self) -> pd.DataFrame:
         """Return candidates × metrics as text: difference, interval, word."""

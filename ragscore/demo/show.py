@@ -80,7 +80,7 @@ Picked out of all {cmp.n_runs} runs: {cmp.among or cmp.overall}.
 answer_checks: the answer names what it must.
 answered_unanswerable, false_refusal: it answers what it should refuse, or the
 reverse; lower is better.
-All these intervals hold in 95 % of cases: better or worse leaves out 0.
+These intervals hold together in 95 % of cases: better or worse leaves out 0.
 Where a pair is picked by looking, those of all pairs of runs must.
 
 What did it lose? {counts.get("win", 0)} queries have their first expected document earlier,

@@ -35,8 +35,9 @@ def figure(title: str, draw: Callable[[], Axes]) -> str:
             for known in ("Glyph .* missing from", "constrained_layout not applied"):
                 warnings.filterwarnings("ignore", known, UserWarning)
             drawn = cast("Figure", draw().figure)
-            try:  # `savefig` would draw twice
-                FigureCanvasSVG(drawn).print_svg(out, metadata={"Date": None, "Creator": None})
+            told, canvas = {"Date": None, "Creator": None}, cast("Any", FigureCanvasSVG(drawn))
+            try:
+                canvas.print_svg(out, metadata=told)  # `savefig` would draw twice
             finally:
                 plt.close(drawn)
     except DataError as error:

@@ -1,16 +1,5 @@
-// A link to a query opens the section of the explorer, and paper has all sections open.
+// Paper has all sections open. (A link to a query is followed by the explorer.)
 {
-  const reveal = () => {
-    if (!/(^#|&)x\./.test(location.hash)) return;
-    const section = document.querySelector('.rs-explorer')?.closest('details');
-    if (!section) return;
-    section.open = true;
-    section.scrollIntoView();
-  };
-  addEventListener('click', event => {
-    if (event.target.closest?.('a[href^="#x."]')) setTimeout(reveal);
-  });
-  reveal();
   let folded = [];
   addEventListener('beforeprint', () => {
     folded = [...document.querySelectorAll('details.part:not([open])')];

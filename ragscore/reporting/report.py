@@ -205,8 +205,8 @@ class _Page:
 
     def compared(self, cmp: Comparison, max_drop: Mapping[str, float] | None, rule: str) -> None:
         name = f"{cmp.candidate} against {cmp.baseline}"
-        title = str(cmp._parts()[0])
-        self.put(name, cmp, cmp.deltas, title=title, draw=None if cmp.profile else cmp.plot)
+        title = f"{name}: {cmp._overall()}" if cmp._overall() else name
+        self.put(name, cmp, cmp.deltas, title=title)  # its table draws the differences
         if max_drop:
             found = gate_of(cmp, max_drop, rule=rule)
             self.put(f"Gate: {name}", found, found.table, title=str(found._parts()[0]))
@@ -257,7 +257,8 @@ def report_runs(
         page.lost(compared[0])
     elif explorer is not None:
         rows = explorer.order
-        page.put("Lowest queries", Table(rows, limit=LISTED), rows, is_open=True, is_listed=True)
+        shown = Table(rows, limit=LISTED, way=f"see {QUERIES}")
+        page.put("Lowest queries", shown, rows, is_open=True, is_listed=True)
     for cmp in compared:
         page.compared(cmp, gate, rule)
     if gate and not compared:
@@ -266,14 +267,9 @@ def report_runs(
         _sliced(page, ev, by, is_drawn=not place)
     _analyses(page, ev, history)
     runs = _described(ev)
-    is_same = runs.iloc[:, 1:].nunique(axis="columns").eq(1)
-    page.put(
-        "The runs",
-        Table(
-            runs.where(~is_same, runs.iloc[:, :2].reindex(columns=runs.columns, fill_value="same"))
-        ),
-        runs,
-    )
+    shown, is_same = runs.copy(), runs.iloc[:, 1:].nunique(axis="columns").eq(1)
+    shown.loc[is_same, runs.columns[2:]] = "same"
+    page.put("The runs", Table(shown), runs)
     n_all = len(ev.run_ids) + (0 if ev.reported is None else len(ev.reported.runs))
     name = f"{plural(n_all, 'run')} on {len(ev.golden.queries)} golden queries"
     return page.report(title or name, explorer, "cmp" if compared else "ev")

@@ -74,18 +74,16 @@ def test_nothing_sticks_out_overlaps_or_is_loaded_at_any_width(chromium, file):
         assert chromium.run("document.documentElement.scrollWidth <= window.innerWidth")
         assert chromium.run(overlaps) == 0
         assert chromium.complaints == [] and chromium.loaded == [file.as_uri()]
+        assert chromium.run("[...document.images].every(one => one.alt)")
 
 
-def test_a_lost_query_is_an_address_of_the_explorer_which_comes_into_view(chromium, file):
+def test_a_lost_query_opens_in_the_explorer_wherever_it_is_folded(chromium, file):
     opened(chromium, file, 1400)
-    asked = "new URLSearchParams(location.hash.slice(1)).get('x.q')"
-    near = "Math.abs(document.querySelector('.rs-explorer').getBoundingClientRect().y) < 200"
-    chromium.click('a[href="#x.q=mh-001"]')
-    chromium.wait(near)
-    assert chromium.run(asked) == "mh-001"
-    chromium.visit(f"{file.as_uri()}#x.q=np-033")
-    chromium.wait(f"document.querySelector('.rs-explorer') && {near}")
-    assert chromium.run(asked) == "np-033"
+    fold = "document.querySelector('.rs-explorer').closest('details').open"
+    for _ in range(2):  # once more, when it is the address already
+        chromium.run(f"{fold} = false")
+        chromium.run("document.querySelector('a[href=\"#x.q=mh-001\"]').click()")
+        chromium.wait(f"{fold} && document.querySelector('.x-query').innerText.includes('mh-001')")
 
 
 def test_texts_stand_out_by_day_and_by_night(chromium, file):
@@ -105,11 +103,3 @@ def test_paper_shows_what_is_folded_within_its_width(chromium, file):
     chromium.wait(f"{hidden} === 0")
     assert chromium.run("document.documentElement.scrollWidth <= window.innerWidth")
     chromium.send("Emulation.setEmulatedMedia", media="", features=[])
-
-
-def test_headings_and_names_are_there_for_those_who_cannot_see(chromium, file):
-    opened(chromium, file, 1400)
-    levels = "[...document.querySelectorAll('h1, h2')].filter(one => !one.closest('.rs-explorer'))"
-    assert chromium.run(f"{levels}.map(one => one.localName)")[:2] == ["h1", "h2"]
-    assert chromium.run("[...document.images].every(one => one.alt)")
-    assert chromium.run("[...document.querySelectorAll('[role=region]')].every(o => o.ariaLabel)")
