@@ -307,7 +307,8 @@ def _stacked(aligned: AlignedScores, baseline: str | None) -> tuple[Values, Valu
     values = aligned.values.transpose(0, 2, 1)  # queries × metrics × runs
     values = np.where(np.isnan(values).any(axis=2, keepdims=True), np.nan, values)
     pairs = _pairs(aligned.run_ids, baseline)
-    first, second = (values[:, :, side].reshape(len(values), -1) for side in pairs)
+    n_columns = values.shape[1] * len(pairs[0])
+    first, second = (values[:, :, side].reshape(len(values), n_columns) for side in pairs)
     return first, second, [one for one in aligned.described() for _ in pairs[0]]
 
 
