@@ -205,7 +205,7 @@ class _Page:
 
     def compared(self, cmp: Comparison, max_drop: Mapping[str, float] | None, rule: str) -> None:
         name = f"{cmp.candidate} against {cmp.baseline}"
-        title = f"{name}: {cmp._overall()}" if cmp._overall() else name
+        title = ": ".join([name, *cmp._words()[:1]])
         self.put(name, cmp, cmp.deltas, title=title)  # its table draws the differences
         if max_drop:
             found = gate_of(cmp, max_drop, rule=rule)

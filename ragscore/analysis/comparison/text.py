@@ -90,7 +90,7 @@ def _nothing(deltas: pd.DataFrame) -> str:
     """Say that nothing can be compared, and why."""
     why = "no query has a value of the same metric in both runs"
     if not deltas[["n_expected_baseline", "n_expected_candidate"]].to_numpy("float64").any():
-        why = "there are no labels and no scores, or no metric applies to any query"
+        why = "no metric applies: there are no scores, and no labels in a golden set"
     return f"Nothing can be compared: {why}."
 
 

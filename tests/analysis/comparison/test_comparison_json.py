@@ -56,8 +56,8 @@ def test_a_comparison_by_a_profile_reloads_with_it(pair):
     ("text", "named"),
     [
         ("", ["JSON"]),
-        ("[]", ["baseline", "candidate", "match"]),
-        ('{"baseline": "a"}', ["candidate", "match"]),
+        ("[]", ["baseline", "candidate", "level"]),
+        ('{"baseline": "a"}', ["candidate", "level"]),
     ],
 )
 def test_what_is_no_comparison_is_refused(text, named):
