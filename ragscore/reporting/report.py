@@ -267,9 +267,9 @@ def report_runs(
         _sliced(page, ev, by, is_drawn=not place)
     _analyses(page, ev, history)
     runs = _described(ev)
-    shown, is_same = runs.copy(), runs.iloc[:, 1:].nunique(axis="columns").eq(1)
-    shown.loc[is_same, runs.columns[2:]] = "same"
-    page.put("The runs", Table(shown), runs)
+    described, is_same = runs.copy(), runs.iloc[:, 1:].nunique(axis="columns").eq(1)
+    described.loc[is_same, runs.columns[2:]] = "same"
+    page.put("The runs", Table(described), runs)
     n_all = len(ev.run_ids) + (0 if ev.reported is None else len(ev.reported.runs))
     name = f"{plural(n_all, 'run')} on {len(ev.golden.queries)} golden queries"
     return page.report(title or name, explorer, "cmp" if compared else "ev")
