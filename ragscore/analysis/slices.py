@@ -72,7 +72,8 @@ def slice_means(
         return pd.concat(parts, ignore_index=True)
     aligned, groups = _prepared(scores, golden, by, metrics, runs, cluster, declared)
     described = aligned.described()
-    parts = []
+    columns = ["run_id", *slice_names(by), *MEANS]
+    parts = [pd.DataFrame(columns=columns)]
     for run in aligned.run_ids:
         values = aligned.frame(run).to_numpy()
         for labels, inside in _members(aligned, golden, by):
@@ -92,7 +93,7 @@ def slice_means(
                 }
             )  # fmt: skip
             parts.append(rows.assign(**labels))
-    return pd.concat(parts, ignore_index=True)[["run_id", *slice_names(by), *MEANS]]
+    return pd.concat(parts[1:] or parts, ignore_index=True)[columns]
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
@@ -185,9 +186,10 @@ def compare_slices(
             is_small=table["n"] < min_n,
         )  # fmt: skip
 
-    parts = [deltas(inside).assign(**labels) for labels, inside in _members(aligned, golden, by)]
     columns = slice_names(by)
-    table = pd.concat(parts, ignore_index=True)[[*columns, *DELTAS]]
+    nothing = deltas(everything)[:0].assign(**dict.fromkeys(columns, ""))
+    parts = [deltas(inside).assign(**labels) for labels, inside in _members(aligned, golden, by)]
+    table = pd.concat(parts or [nothing], ignore_index=True)[[*columns, *DELTAS]]
     return SliceComparison(
         aligned.run_ids[0], aligned.run_ids[1], columns, min_n, table,
         deltas(everything)[list(DELTAS)], n_changed, aligned.declared,

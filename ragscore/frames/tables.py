@@ -301,14 +301,10 @@ class Display(ABC):
         """Return good, poor or bad where the title states a verdict."""
         return ""
 
-    def to_html(self, *, alone: bool = True) -> str:
-        """Return what the object shows as HTML; without its style sheet unless it stands alone."""
+    def _repr_html_(self) -> str:
         title, *rest = self._parts()
         text = f'<p class="rs-title rs-{self._tint()}"><b>{html_text(title)}</b></p>{html_of(rest)}'
-        return f'{HEAD * alone}<div class="rs-display">{text}</div>'
-
-    def _repr_html_(self) -> str:
-        return HEAD + Display.to_html(self, alone=False)
+        return f'{HEAD}<div class="rs-display">{text}</div>'
 
     def to_markdown(self) -> str:
         """Return what the object shows as Markdown."""

@@ -276,10 +276,9 @@ def _needed(
     detectable = minimum_detectable(of.jackknifed, of.alike)
     difference = np.asarray(differences, dtype=np.float64)[None, :]
     spread, least = std[:, None], np.zeros((len(std), 1))
-    if metric.kind == "binary":  # the share of queries that change stays, and 6 must change:
-        share = np.maximum(std**2 * (1 - 1 / of.n) + mean**2, 1e-12)[
-            :, None
-        ]  # of 5, all one way, p is .0625
+    if metric.kind == "binary":  # the share of queries that change stays, and 6 must change
+        # of 5, all one way, p is .0625
+        share = np.maximum(std**2 * (1 - 1 / np.fmax(of.n, 1)) + mean**2, 1e-12)[:, None]
         spread, least = np.sqrt(np.maximum(share - difference**2, 1e-12)), np.ceil(6 / share)
     n_needed = np.fmax(np.ceil(queries_needed(difference, spread) * effect[:, None]), least)
     n_needed = np.where(std[:, None] > 0, n_needed, np.nan)

@@ -109,13 +109,11 @@ class Report(Display):
         """Name -> function that draws the picture."""
         return {name: part.draw for name, part in self._shown if part.draw}
 
-    def to_html(self, *, alone: bool = True) -> str:
+    def to_html(self) -> str:
         """Return one HTML page that needs no other file; its policy forbids all else.
 
         Standings, a picture and lost queries stand open, the rest is folded. Every text is escaped.
         """
-        if not alone:
-            return super().to_html(alone=False)
         body = [part.on_page(self._explorer is not None) for _, part in self._shown]
         scripts, styles = [_file("page.js")], [tables.STYLE]
         if one := self._explorer:

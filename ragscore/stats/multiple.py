@@ -21,7 +21,7 @@ def level_of_each(
 ) -> float:  # fmt: skip
     """Return the level of each interval, at which all of them hold in 1 − alpha of cases.
 
-    From the largest of |z| over the columns, drawn with the correlations that the columns have
+    From the largest absolute z over the columns, drawn with the correlations that the columns have
     (Hothorn, Bretz and Westfall 2008, doi:10.1002/bimj.200810425): metrics that move together cost
     little. It lies between alpha / number of columns (Bonferroni) and alpha. Columns of fewer than
     30 queries or clusters know their correlations too badly and count as independent. Where all

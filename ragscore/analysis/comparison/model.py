@@ -41,7 +41,7 @@ OUTCOMES = (
     "only_candidate",
 )  # fmt: skip
 NO_RANKS = {
-    "no_target": "in both", "only_baseline": "in the baseline alone",
+    "no_target": "queries in both", "only_baseline": "in the baseline alone",
     "only_candidate": "in the candidate alone",
 }  # fmt: skip
 """Outcomes of which none tells a rank -> how they are counted where there is no other."""

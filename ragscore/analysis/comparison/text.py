@@ -54,7 +54,7 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     )
     n_told = int(rows["is_primary"].sum())
     notes = []
-    if n_told > 1:
+    if n_told > 1 and confidence > 0.9505:
         notes.append(
             f"The intervals of the first {n_told} metrics are wider ({100 * confidence:.3g} %), so"
             " that all of them hold in 95 % of cases. All others are 95 % intervals of their own."
