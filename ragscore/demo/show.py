@@ -23,7 +23,7 @@ The same in Python:
   ev = rs.evaluate("{runs}", "{golden}")
   ev.summary()              # every mean with its interval
   pair = ["dense", "hybrid_rerank"]
-  cmp = ev.select(pair).compare(*pair)
+  cmp = ev.compare(*pair)
   cmp.changed()             # the queries that changed, as a frame
   ev.query("{query}")        # one query, as each run answered it
 
