@@ -116,7 +116,7 @@ def write_explorer(app: Sphinx, error: Exception | None) -> None:
     demo = Path(__file__).parents[1] / "data" / "demo"
     ev = ragscore.evaluate(str(demo / "runs/*/per_query.jsonl"), str(demo / "golden.yaml"))
     pair = ["dense", "hybrid_rerank"]
-    shown = ev.select(pair).compare(*pair).explore("pd-040", max_queries=50)
+    shown = ev.compare(*pair).explore("pd-040", max_queries=50)
     shown.write(Path(app.outdir) / "_static" / "explorer.html")
 
 

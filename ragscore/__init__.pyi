@@ -20,7 +20,7 @@ from .golden.requirements import supported_metrics as supported_metrics
 from .golden.validate import validate as validate
 from .io.load import load_golden as load_golden, load_results as load_results
 from .judging.run import judge as judge
-from .reporting.model import Report as Report
+from .reporting.report import Report as Report
 from .scoring import match as match
 from .scoring.metrics import Metric as Metric, metrics as metrics
 from .scoring.own import metric as metric

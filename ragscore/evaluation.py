@@ -27,13 +27,12 @@ from ragscore.frames.data import (
     unshared,
 )
 from ragscore.frames.errors import check_known, name_list, names_of, plural, warn
-from ragscore.frames.render import decimals_of, shown_interval, shown_n, shown_number
 from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.explain import explain
-from ragscore.scoring.intervals import BY_QUANTILES, clusters_text, query_clusters
+from ragscore.scoring.intervals import clusters_text, query_clusters
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable
 from ragscore.scoring.own import with_own
@@ -83,6 +82,7 @@ if TYPE_CHECKING:
 
 # The metrics that tell answers from refusals, and right answers from wrong ones.
 DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
+OF_WORDS = ("exact_match", "token_f1", "rouge_l")  # a weak sign beside what a judge says
 SHOWN_RUNS = 20  # runs in the printed table
 MOST_RUNS = 100  # of more, no pairs are compared to print an evaluation
 MEDIANS = ("latency_ms", "cost_usd")  # beside the metrics that decide
@@ -200,6 +200,12 @@ def _evaluated(
     if is_alone and primary is None:
         primary = list(deciding_of(found.scores, stored, found.table)) or None
     deciding = primary_of(found.scores, primary, found.table)
+    if primary is None and set(deciding) <= set(OF_WORDS) and results.judgments is not None:
+        judged = [one for one in results.judgments["criterion"].unique() if one in found.scores]
+        deciding = (
+            *deciding_of(found.scores, judged, found.table),
+            *deciding,
+        )  # what is stored leads
     # Frames of theirs that are changed later are for the next evaluation.
     return Evaluation(
         unshared(golden), found.scores, found.settings.assign(primary=", ".join(deciding)),
@@ -1052,7 +1058,7 @@ class Evaluation(Display):
     ) -> Report:
         """Build a page to decide from, and write it if it has a path.
 
-        The runs, best first; the newest comparison with three queries to read first, and sections
+        The runs, best first, with a picture; the queries that the newest run lost; and sections
         that fold. All words go by `ev.confidence`, on the queries that all runs have.
 
         Parameters
@@ -1063,8 +1069,8 @@ class Evaluation(Display):
             What to slice by, one section each: names, or lists of names for their combinations. By
             default difficulty, category and lang where the golden set has them.
         baseline
-            The run that all others are compared with; by default each run with the one before it,
-            the newest in full.
+            The run that all others are compared with; by default the newest run is compared with
+            the one before it, and with a gate each run.
         gate, rule
             Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`.
         history
@@ -1087,25 +1093,16 @@ class Evaluation(Display):
         >>> ev.select(["dense", "hybrid"]).report("report.html", gate={"mrr@10": 0.02})
         """
         from ragscore.analysis.comparison.gate import scored_by
-        from ragscore.plot.style import all_runs
-        from ragscore.reporting.build import report_runs
+        from ragscore.reporting.report import report_runs
 
-        scores, _ = self._scored([*metric_columns(self.scores), *map(scored_by, gate or {})])
+        names = [*metric_columns(self.scores), *map(scored_by, gate or {})]
+        scores = self._scored(names or None)[0]
         # what this evaluation has tested holds, where no metric was added
         whole = (self if scores is self.scores else replace(self, scores=scores))._against(baseline)
-        with all_runs(whole._in_order):
-            made = report_runs(
-                self.results, self.golden, scores,
-                lambda a, b: whole._compared(
-                    a, b, scores, of_all=len(whole.run_ids) > 2, vary=vary,
-                    allow_different=allow_different,
-                ),
-                slices=slices, baseline=whole.baseline, title=title, gate=gate, rule=rule,
-                history=history, reported=self.reported, primary=self.primary,
-                explore=lambda run: self.explore(runs=[run]), declared=self.declared,
-                rows=self._rows,
-                order=whole._in_order,
-            )  # fmt: skip
+        made = report_runs(
+            whole, slices=slices, title=title, gate=gate, rule=rule, history=history, vary=vary,
+            allow_different=allow_different,
+        )  # fmt: skip
         if path is not None:
             made.write(path)
         return made
@@ -1766,45 +1763,45 @@ class Evaluation(Display):
             if not n:
                 return [f"Evaluation: {heading}", Table(told), *self._notes()]
             alone = [Table(told, heading)]
-        from ragscore.analysis.leaderboard import leaderboard
-
         if n and not self.primary:
             bare = "No labels, and no stored scores: no metric can be computed."
             ways = " ev.compare(a, b) shows how far two rankings overlap." if n > 1 else ""
             return [title, f"{bare}{ways}", *alone]
-        if not 1 < n <= MOST_RUNS or self.profile is not None:
-            return [title, self._means(), *alone, *self._notes()]
-        names = [*self.primary, *(one for one in MEDIANS if one in self.scores)]
+        board = self._board
+        notes = dict.fromkeys([*board.notes(), *self._notes()])
+        return [title, self._standings(board), *alone, *notes]
+
+    @cached_property
+    def _board(self) -> Leaderboard:
+        """Return the leaderboard that is printed: what decides, and medians of times and costs.
+
+        Without a word where another harness has none, and of so many runs that no pairs are read.
+        """
+        from ragscore.analysis.leaderboard import bare_leaderboard, leaderboard
+
+        medians = [one for one in MEDIANS if one in self.scores and self.scores[one].notna().any()]
+        names = list(dict.fromkeys([*self.primary, *medians]))
         # results of a store are not read to be printed
-        source = self._source if isinstance(self._source, Results) else None
-        board = self._alike(leaderboard(
-            self.scores, list(dict.fromkeys(names)), baseline=self.baseline, primary=self.primary,
-            golden=self.golden, rows=self._rows if source is not None else None, declared=self.declared,
+        rows = self._rows if isinstance(self._source, Results) else None
+        if len(self.run_ids) > MOST_RUNS or self.profile is not None:
+            means = summarize(
+                self.scores, self.golden, metrics=names, rows=rows, table=self.declared
+            )
+            return bare_leaderboard(means, names, self.declared)
+        return self._alike(leaderboard(
+            self.scores, names, baseline=self.baseline, primary=self.primary, golden=self.golden,
+            rows=rows, declared=self.declared,
         ))  # fmt: skip
-        tables = [board.shown(SHOWN_RUNS), *board._tables()[1:]]
-        return [title, *tables, *alone, *dict.fromkeys([*board.notes(), *self._notes()])]
 
-    def _summarized(self, metrics: list[str]) -> pd.DataFrame:
-        """Return `summary` of all queries; results of a store are not read for it."""
-        return summarize(
-            self.scores, self.golden, metrics=metrics, table=self.declared,
-            rows=self._rows if isinstance(self._source, Results) else None,
-        )  # fmt: skip
-
-    def _means(self) -> Table:
-        """Return the primary metrics of runs between which nothing is decided."""
-        means = self._summarized(list(self.primary))
-        columns: dict[str, list[str]] = {"run": self.run_ids[:SHOWN_RUNS]}
-        for metric in self.primary:
-            rows = means[(means["metric"] == metric).to_numpy()].set_index("run_id")
-            shown = [rows.loc[run].to_dict() for run in columns["run"]]
-            counts = [shown_n(row["n"], row["n_expected"]) for row in shown]
-            cells = [_cell(metric, row) for row in shown]
-            if len(set(counts)) == 1:
-                columns[f"{metric}, n = {counts[0]}"] = cells
-            else:
-                columns[metric] = [f"{cell} {n}" for cell, n in zip(cells, counts, strict=True)]
-        return Table(pd.DataFrame(columns))
+    def _standings(self, board: Leaderboard) -> Table:
+        """Return one row per run, best first, with the number of its failed queries if any has."""
+        table = board._standings(SHOWN_RUNS)
+        is_failed = self.scores["state"].eq("failed").to_numpy()
+        failed = self.scores.loc[is_failed, "run_id"].astype("str").value_counts()
+        if not len(failed):
+            return table
+        counts = failed.reindex(board.run_ids, fill_value=0).to_numpy()
+        return replace(table, frame=table.frame.assign(failed=counts))
 
     def _notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""
@@ -1849,9 +1846,6 @@ class Evaluation(Display):
         if names and "gain" in targets:
             gains = ", ".join(f"{one:g}" for one in sorted(targets["gain"].unique()))
             notes.append(f"Labels state gains: {gains}, by which {name_list(names)} goes.")
-        elif names and (targets["grade"] > 1).any():
-            gains = ", ".join(f"{name} gains {_GAINS[name]}" for name in names)
-            notes.append(f"Labels are graded: {gains}.")
         if "judged_by" in targets and (n := int(targets["judged_by"].notna().sum())):
             judges = name_list(targets["judged_by"].dropna().unique())
             notes.append(f"Labels by a judge: {n} of {len(targets)} ({judges}).")
@@ -1886,12 +1880,12 @@ class Evaluation(Display):
 
     def _matched(self) -> str:
         if not self._is_matched:
-            return "Nothing is matched: no document is expected. Cells: mean [95 % interval]."
+            return "Nothing is matched: no document is expected."
         level = self.settings["level"].astype("str").unique().tolist()
         left_out = [text for text in self.settings["left_out"].unique() if text]
         why = f" ({'; '.join(left_out)})" if left_out else ""
         rule = "" if self.rule is None else ", by a rule of your own"
-        return f"Matched by {', '.join(level)}{rule}{why}. Cells: mean [95 % interval]."
+        return f"Matched by {', '.join(level)}{rule}{why}."
 
     # Scores of metrics that are asked for later
 
@@ -1970,7 +1964,7 @@ _MISSING = {
     "exclude": "Golden queries without a row, left out of the means",
     "zero": "Golden queries without a row, counted as failures",
 }
-_GAINS = {"ndcg": "2^grade − 1", "ndcg_linear": "the grade itself"}
+_GAINS = ("ndcg", "ndcg_linear")
 
 
 # Functions of the module, so that an evaluation that has them as its source can be pickled.
@@ -1980,15 +1974,6 @@ def _loaded(store: RunStore, runs: list[str]) -> Results:
 
 def _selected(ev: Evaluation, runs: list[str], queries: set[str] | None) -> Results:
     return ev.results.select(runs, queries)
-
-
-def _cell(metric: str, row: Mapping[Any, Any]) -> str:
-    part = "p50" if TABLE.describe(metric).kind in BY_QUANTILES else "mean"
-    low, high = (row["p50_low"], row["p50_high"]) if part == "p50" else (row["low"], row["high"])
-    text = shown_interval(row[part], low, high)
-    if part == "mean":
-        return text
-    return f"p50 {text}, p95 {shown_number(row['p95'], decimals_of(row['p50'], low, high))}"
 
 
 takes(Evaluation.compare, Policies)(compare)

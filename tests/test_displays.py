@@ -14,7 +14,7 @@ LAYERS = ("analysis", "golden", "judging", "reporting")
 # parts of a computation, what a judge is and answers, and what shows itself: no results to be read
 OTHERS = {
     "AlignedScores", "Explorer", "Golden", "GoldenText", "History", "Judge", "JudgedLists",
-    "Measured", "Mounted", "NeedleSet", "RankChanges", "Reference", "Reply", "Results", "Span",
+    "Mounted", "NeedleSet", "RankChanges", "Reference", "Reply", "Results", "Span",
     "Table", "Together", "Verdict",
 }  # fmt: skip
 
@@ -36,6 +36,7 @@ def returned() -> dict[str, type]:
 
 
 RESULTS = {name: kind for name, kind in returned().items() if name not in OTHERS}
+RESULTS["Report"] = rs.Report
 
 
 def test_the_results_are_found():

@@ -287,6 +287,6 @@ def test_columns_of_ones_own_are_compared_gated_drawn_and_reported(ev):
     assert own.compare("dense", "hybrid", "length").overall == "worse", "it alone decides"
     assert not cmp.gate({"length": 1}).passed and cmp.gate({"length": 100}).passed
     assert cmp.slices("difficulty", "length").table["metric"].unique().tolist() == ["length"]
-    assert "length" in own.report().to_markdown()
+    assert "length" in own.report().tables["hybrid against dense"]["metric"].tolist()
     assert "length" in own.plot(["length"]).get_yticklabels()[0].get_text()
     plt.close("all")

@@ -322,7 +322,6 @@ NAMED = [
     ("select", [], {}, "queries", ["None"]),
     ("compare", ["a", "b"], {}, 0, []),
     ("compare", ["a", "b", "mrr"], {}, 2, ["None"]),
-    ("compare", ["a", "b"], {}, "margins", ["None"]),
     ("compare", ["a", "b"], {}, "vary", ["None", "an empty list"]),
     ("compare", ["a", "b"], {}, "allow_different", ["an empty list"]),
     ("leaderboard", ["mrr"], {}, 0, ["None"]),

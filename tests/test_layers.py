@@ -16,19 +16,19 @@ PACKAGE = ROOT / "ragscore"
 # A folder a layer: what it may import of the others, and the statements that it has reached.
 # A number is only lowered: what grows beyond it fails.
 FOLDERS = {
-    "frames": ("", 2181),
-    "stats": ("frames", 1618),
+    "frames": ("", 1896),
+    "stats": ("frames", 754),
     "io": ("frames", 9802),
-    "scoring": ("frames stats io", 5871),
+    "scoring": ("frames stats io", 5870),
     "store": ("frames io scoring", 2566),
-    "analysis": ("frames stats io scoring store", 6014),
-    "golden": ("frames stats io scoring analysis", 2050),
-    "plot": ("frames stats scoring analysis", 1581),
-    "reporting": ("frames stats io scoring store analysis golden plot", 1825),
+    "analysis": ("frames stats io scoring store", 4605),
+    "golden": ("frames stats io scoring analysis", 2048),
+    "plot": ("frames stats scoring analysis", 669),
+    "reporting": ("frames stats io scoring store analysis golden plot", 894),
     "judging": ("frames stats io scoring store analysis", 1770),
     "collecting": ("frames io analysis", 1316),
-    "demo": ("frames io store collecting evaluation", 566),
-    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 617),
+    "demo": ("frames io store collecting evaluation", 563),
+    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 606),
     "cli": (
         "frames io scoring store analysis golden judging collecting demo evaluation __init__",
         817,
@@ -37,10 +37,10 @@ FOLDERS = {
 }
 # The same of what isn't the package's code.
 REACHED = {
-    "modules": 302,
-    "public names": 404,
-    "statements of tests": 27659,
-    "words written by hand in notebooks": 38840,
+    "modules": 287,
+    "public names": 333,
+    "statements of tests": 26153,
+    "words written by hand in notebooks": 37281,
     "lines of README": 226,
 }
 ON_USE_ONLY = (

@@ -101,9 +101,7 @@ def test_an_empty_gold_set_is_vacuously_met_except_for_precision(scored, ranking
 
 @pytest.mark.filterwarnings("ignore:.*carry no expectation:UserWarning")
 @pytest.mark.parametrize(("empty", "hit", "mrr"), [(None, 0, 0), (ALL_MET, 1, 1)])
-def test_the_profile_counts_an_empty_gold_set_as_met_but_has_no_first_hit(
-    scored, empty, hit, mrr
-):
+def test_the_profile_counts_an_empty_gold_set_as_met_but_has_no_first_hit(scored, empty, hit, mrr):
     own = READINGS["rig"]
     assert (own.empty["hit"], own.empty["mrr"]) == (0, 0)
     profile = own if empty is None else replace(own, empty=empty)

@@ -5,7 +5,7 @@ and those that show no sure difference from it, or each run against a baseline.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -16,12 +16,13 @@ from ragscore.analysis.comparison.text import few_names, in_words
 from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import JsonResult, TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import excerpt, names_of, nearest
-from ragscore.frames.render import decimals_within, shown_interval, shown_n
-from ragscore.frames.tables import SHOWN_ROWS, Table
-from ragscore.frames.typing import Flags, Values
+from ragscore.frames.errors import excerpt, names_of, nearest, plural
+from ragscore.frames.render import shown_interval, shown_intervals
+from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Table
+from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
+    BY_QUANTILES,
     Groups,
     are_timed,
     clusters_text,
@@ -30,7 +31,7 @@ from ragscore.scoring.intervals import (
     query_clusters,
     shared_only,
 )
-from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.primary import headline_of
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
 from ragscore.scoring.rows import Rows
@@ -43,7 +44,9 @@ COLUMNS = [
 ]  # fmt: skip
 PAIRS = ["metric", "run_baseline", "run_candidate", *FIGURES, "detectable", "n", "verdict"]
 BEST, TIED = "★", "≈"
-CELLS = 2_000_000  # values of differences held at a time
+NARROW = "\u00a0"  # a heading breaks elsewhere
+BLANK = "\u2007"  # as wide as a mark, about
+DTYPES = dict.fromkeys(["metric", "run_baseline", "run_candidate"], "str")
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
@@ -80,7 +83,7 @@ class Leaderboard(JsonResult, TableResult):
     baseline: str | None
     table: pd.DataFrame
     pairs: pd.DataFrame
-    primary: tuple[str, ...]
+    primary: list[str]
     confidence: float
     declared: MetricTable = TABLE
     aligned: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -89,69 +92,101 @@ class Leaderboard(JsonResult, TableResult):
     def matrix(self, metric: str) -> pd.DataFrame:
         """Return the values of a metric: one row per query, one column per run, best first."""
         if metric not in self.metrics:
-            allowed = nearest(metric, self.metrics)
-            raise DataError(f"no metric {excerpt(metric)}", field="metric", allowed=allowed)
+            raise DataError(
+                f"no metric {excerpt(metric)}", field="metric",
+                allowed=nearest(metric, self.metrics),
+            )  # fmt: skip
         values = self.aligned.pivot(index="query_id", columns="run_id", values=metric).dropna()
         return values[[run_id for run_id in self.run_ids if run_id in values]]
 
     @property
-    def reported_ids(self) -> list[str]:
+    def _reported_ids(self) -> list[str]:
         """The runs without rows, of which only reported means are known."""
-        is_reported = self.table["is_reported"].to_numpy(dtype=bool)
-        return self.table.loc[is_reported, "run_id"].unique().tolist()
+        rows = self.table[self.table["is_reported"].to_numpy(dtype=bool)]
+        return rows["run_id"].unique().tolist()
 
-    def shown(self, limit: int = SHOWN_ROWS) -> Table:
-        """Return runs × metrics as text: value, interval and mark."""
-        names = [f"{one} (reported)" if one in self.reported_ids else one for one in self.run_ids]
+    def _standings(self, limit: int = SHOWN_ROWS) -> Table:
+        """Return runs × metrics as text, with marks: the first with its interval, others without.
+
+        So every metric fits a line. Marks are ★ and ≈, or signs of the words with a baseline.
+        """
+        alone = self._reported_ids
+        names = [f"{one} (reported)" if one in alone else one for one in self.run_ids]
         columns: dict[str, list[str]] = {"run": names}
-        for metric in self.metrics:
+        for place, metric in enumerate(self.metrics):
             rows = self.table[(self.table["metric"] == metric).to_numpy()]
             rows = rows.set_index("run_id").reindex(self.run_ids)
-            counts = [
-                "" if pd.isna(n) else shown_n(n, of)
-                for n, of in zip(rows["n"], rows["n_expected"], strict=True)
+            cells = [shown_interval(*row) for row in rows[["value", "low", "high"]].to_numpy()]
+            name = in_words(metric)
+            if place:
+                cells = [text.partition(" ")[0] for text in cells]
+            elif rows["low"].notna().any():
+                name += f" [95{NARROW}%]"
+            if len(counts := rows[["n", "n_expected"]].dropna()):
+                ends = counts.agg(["min", "max"]).T.itertuples(index=False)
+                n, of = (f"{few}" if few == most else f"{few} to {most}" for few, most in ends)
+                name += (
+                    f", n\u00a0=\u00a0{n}" if n == of else f", n\u00a0=\u00a0{n}\u00a0/\u00a0{of}"
+                )
+            signs = self._signs(metric)
+            # a cell without a mark has its room, so that numbers stand one below another
+            columns[name] = [
+                f"{cell} {sign or BLANK}" if any(signs) else cell
+                for cell, sign in zip(cells, signs, strict=True)
             ]
-            is_one = len(told := {*counts} - {""}) == 1
-            ends = ["" if is_one or not n else f", n = {n}" for n in counts]
-            of_rows = zip(
-                rows[["value", "low", "high"]].to_numpy(), rows["mark"], ends, strict=True
-            )
-            cells = [
-                f"{shown_interval(*row)} {'' if pd.isna(mark) else mark}{end}".replace(
-                    " ,", ","
-                ).rstrip()
-                for row, mark, end in of_rows
-            ]
-            columns[in_words(metric) + (f", n = {told.pop()}" if is_one else "")] = cells
-        return Table(pd.DataFrame(columns), "Leaderboard", limit=limit, way=".table")
+        return Table(pd.DataFrame(columns), limit=limit, way=".table")
 
-    def against_baseline(self) -> pd.DataFrame:
+    def _headline(self) -> str:
+        """Return in a sentence which run is best by the first metric, and if that is sure."""
+        metric, first = in_words(self.metrics[0]), self._signs(self.metrics[0])
+        of = {sign: [run for run, one in zip(self.run_ids, first, strict=True) if one == sign]
+              for sign in first}  # fmt: skip
+        if self.baseline is not None:
+            told = [f"{few_names(of[SIGNS[word]])} {word}" for word in ("better", "worse", UNSURE)
+                    if SIGNS[word] in of]  # fmt: skip
+            return f"Against {self.baseline} by {metric}: {'; '.join(told)}"
+        if BEST not in of:
+            several = f"{plural(len(self.run_ids), 'run')} by {metric}"
+            return several if self.run_ids[1:] else f"{self.run_ids[0]}, no run to compare with"
+        tied = f", but not surely better than {few_names(of[TIED])}" if TIED in of else ", surely"
+        return f"{of[BEST][0]} is best by {metric}{tied}"
+
+    def _signs(self, metric: str) -> list[str]:
+        """Return the mark of each run in a metric; with a baseline the sign of its word."""
+        key, name = ("run_id", "mark") if self.baseline is None else ("run_candidate", "verdict")
+        rows = self.table if self.baseline is None else self.pairs
+        own = rows[(rows["metric"] == metric).to_numpy()].set_index(key)[name].dropna()
+        signs = own.astype("str").replace(SIGNS).to_dict()
+        return [signs.get(run, "") for run in self.run_ids]
+
+    def _against(self) -> pd.DataFrame:
         """Return candidates × metrics as text: difference, interval, word."""
         if not self.baseline:
             return pd.DataFrame()
-        runs = [one for one in self.run_ids if one not in (self.baseline, *self.reported_ids)]
+        runs = [one for one in self.run_ids if one not in (self.baseline, *self._reported_ids)]
         columns: dict[str, list[str]] = {"run": runs}
         for metric in self.metrics:
             rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
             rows = rows.set_index("run_candidate").reindex(runs)
-            told = zip(rows["delta"], rows["low"], rows["high"], rows["verdict"], strict=True)
+            texts = shown_intervals(rows[["delta", "low", "high"]], signed=True)
+            words = rows["verdict"].astype("object").fillna("")
             columns[in_words(metric)] = [
-                f"{shown_interval(*row, decimals_within(*row[1:]), True)}"
-                f" {'' if pd.isna(word) else word}".rstrip()
-                for *row, word in told
+                f"{text} {word}".rstrip() for text, word in zip(texts, words, strict=True)
             ]
         return pd.DataFrame(columns)
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the tables."""
-        notes, is_marked = [], self.table["mark"].eq(TIED).any()
-        if is_marked:
-            notes.append(f"{BEST} best, {TIED} no sure difference from it.")
-        if self.baseline and self.pairs["verdict"].notna().any():
-            notes.append("Better or worse: the interval leaves out 0; all hold in 95 % of cases.")
-        if self.reported_ids:
+        notes, n_asked = [], int(self.pairs["verdict"].notna().sum())
+        level = f"all {n_asked} differences together, 95 %" if n_asked > 1 else "95 %"
+        if self.baseline and n_asked:
+            signs = ", ".join(f"{SIGNS[word]} {word}" for word in ("better", "worse", UNSURE))
+            notes.append(f"Against {self.baseline}: {signs} ({level}).")
+        elif self.table["mark"].eq(BEST).any():
+            notes.append(f"{BEST} best; {TIED} no sure difference from it ({level}).")
+        if self._reported_ids:
             notes.append(
-                f"Reported, not scored here (no rows): {', '.join(self.reported_ids)}. Their means"
+                f"Reported, not scored here (no rows): {', '.join(self._reported_ids)}. Their means"
                 " may be over other queries and by other labels: no rank, no mark."
             )
         n = self.table.groupby("metric", sort=False)["n_left_out"].max()
@@ -160,7 +195,8 @@ class Leaderboard(JsonResult, TableResult):
         return [*notes, *filter(None, [self.clusters])]
 
     def _tables(self) -> list[Table]:
-        tables, against = [self.shown()], self.against_baseline()
+        against = self._against()
+        tables = [replace(self._standings(), heading="Leaderboard")]
         if len(against):
             heading = f"Against {self.baseline}"
             tables.append(Table(against, heading, against.columns.tolist(), SHOWN_ROWS, ".pairs"))
@@ -199,66 +235,86 @@ def leaderboard(
     own = set() if reported is None else {*reported.runs["run_id"].astype("str")}
     with_rows = None if runs is None else [one for one in runs if one not in own]
     wanted = None if metrics is None else names_of(metrics, "metrics")
-    known = {*told["metric"]}
     has_rows = bool(scores["run_id"].notna().any()) and with_rows != []
     if wanted is None and not has_rows:
         wanted = headline_of(told["metric"].unique().tolist())
-    scored = wanted and [one for one in wanted if one in scores or one not in known]
+    scored = wanted and [one for one in wanted if one in scores or one not in {*told["metric"]}]
     aligned = align(scores, scored if has_rows else [], with_rows, declared)
     if rows is not None:
-        judges = judges_by_criterion(rows.results)
+        judges = judges_by_criterion(rows.results)  # different ones are warned of
         parts = {name: {"judge_fingerprint": judges.get(name, {})} for name in aligned.run_ids}
-        check_provenance(parts, aligned.metrics, True)  # warns of different judges
+        check_provenance(parts, aligned.metrics, True)
     if not (aligned.run_ids and aligned.metrics) and not len(told):
         raise DataError("found none", field="runs", allowed="at least one run with scores")
     base = None if baseline is None else align(scores, aligned.metrics[:1], [baseline]).run_ids[0]
     if base is not None and base not in aligned.run_ids:
-        allowed = nearest(base, aligned.run_ids)
-        raise DataError(f"{base!r} is not among the runs", field="baseline", allowed=allowed)
+        raise DataError(
+            f"{base!r} is not among the runs", field="baseline",
+            allowed=nearest(base, aligned.run_ids),
+        )  # fmt: skip
     groups = query_clusters(golden, aligned.query_ids, cluster)
-    asked = tuple(one for one in aligned.metrics if primary is None or one in primary)
-    level = level_of_all(aligned.only(asked), base, groups)
-    expected = expected_in(aligned, scores, rows).sum(axis=0)  # runs × metrics
-    parts, pairs = [told], [pd.DataFrame(columns=PAIRS)]
-    for place, name in enumerate(aligned.metrics):
-        ranked, quality = _rows_of(aligned, name, groups)
-        of_pairs = _pairs_of(aligned, name, base, groups, level if name in asked else None)
-        if base is None and name in asked:
-            ranked["mark"] = _marks(ranked["run_id"], quality, of_pairs)
-        parts.append(ranked.assign(n_expected=expected[:, place]))
-        pairs.append(of_pairs)
+    asked = [one for one in aligned.metrics if primary is None or one in primary]
+    table = _rows_of(aligned, groups)
+    # metrics × runs, as the rows are
+    expected = expected_in(aligned, scores, rows).sum(axis=0).T.ravel()
+    pairs, level = _pairs_of(aligned.only(asked), base, groups)
+    marks = _marks(table, pairs) if base is None else None
+    table = table.assign(n_expected=expected, mark=marks)
     names = wanted or aligned.metrics
-    table = pd.concat([one for one in parts[1:] + parts[:1] if len(one)], ignore_index=True)
+    table = pd.concat([one for one in (table, told) if len(one)], ignore_index=True)
     table = table[table["metric"].isin(names).to_numpy()].reindex(columns=COLUMNS)
     table = table.astype({**dict.fromkeys(["rank", "n", "n_expected"], "Int64"), "mark": "str"})
-    order = table.assign(place=table["metric"].map(names.index)).sort_values(
-        ["place", "is_reported"], kind="stable", ignore_index=True
-    )
-    first = order[order["metric"].eq(names[0]).to_numpy()]
-    runs_in_order = first.sort_values(["is_reported", "rank"], kind="stable")["run_id"].tolist()
+    place = table["metric"].map(names.index)
+    order = np.lexsort((table["is_reported"].astype(bool), place))
+    first = table[place.eq(0).to_numpy()].sort_values(["is_reported", "rank"], kind="stable")
     return Leaderboard(
-        list(names), runs_in_order, base, order.drop(columns="place"),
-        pd.concat([one for one in pairs if len(one)] or pairs, ignore_index=True), asked, 1 - level,
-        aligned.declared, aligned.rows(),
+        list(names), first["run_id"].tolist(), base, table.iloc[order].reset_index(drop=True),
+        pairs, asked, 1 - level, aligned.declared, aligned.rows(),
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip
 
 
+def bare_leaderboard(
+    summary: pd.DataFrame, metrics: list[str], declared: MetricTable = TABLE
+) -> Leaderboard:
+    """Return runs by their own means of `ev.summary()`: no pairs, no words, no marks."""
+    is_timed = are_timed(map(declared.describe, summary["metric"]))
+    parts = {"value": ("p50", "mean"), "low": ("p50_low", "low"), "high": ("p50_high", "high")}
+    values = {
+        name: summary[timed].where(is_timed, summary[other])
+        for name, (timed, other) in parts.items()
+    }
+    table = summary[["metric", "run_id", "n", "n_expected"]].assign(
+        **values, is_reported=False, n_left_out=0
+    )
+    table = table.astype({"run_id": "str"}).reindex(columns=COLUMNS)
+    first = table[table["metric"].eq(metrics[0]).to_numpy()]
+    is_up = declared.describe(metrics[0]).better == "lower"
+    order = first.sort_values("value", ascending=is_up, kind="stable")["run_id"].tolist()
+    return Leaderboard(
+        metrics, order, None, table, pd.DataFrame(columns=PAIRS), [], 1 - ALPHA, declared
+    )
+
+
 def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Groups | None) -> float:
     """Return the level of each interval, at which those of all pairs and metrics hold together."""
-    columns: list[tuple[Values, Values]] = []
-    pairs, described = _pairs(aligned.run_ids, baseline), aligned.described()
-    for name in aligned.metrics:
-        values = np.where(aligned.shared(name)[:, None], aligned.of(name), np.nan)
-        columns += [(values[:, pairs[0]], values[:, pairs[1]])]
-    if not columns or not len(pairs[0]):
-        return ALPHA
-    first, second = (np.concatenate(sides, axis=1) for sides in zip(*columns, strict=True))
-    of_pairs = [metric for metric in described for _ in pairs[0]]
-    return level_together(first, second, of_pairs, groups)
+    return level_together(*_stacked(aligned, baseline), groups)
 
 
-def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Values, Values]:
+def _stacked(aligned: AlignedScores, baseline: str | None) -> tuple[Values, Values, list[Metric]]:
+    """Return the values of both runs of each metric and pair, one column each, and its metric.
+
+    NaN where a run has none.
+    """
+    values = aligned.values.transpose(0, 2, 1)  # queries × metrics × runs
+    values = np.where(np.isnan(values).any(axis=2, keepdims=True), np.nan, values)
+    pairs = _pairs(aligned.run_ids, baseline)
+    n_columns = values.shape[1] * len(pairs[0])
+    first, second = (values[:, :, side].reshape(len(values), n_columns) for side in pairs)
+    return first, second, [one for one in aligned.described() for _ in pairs[0]]
+
+
+def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Codes, Codes]:
     """Return the places of both runs of each pair, in the order of names."""
     order = np.argsort(np.array(run_ids, dtype="U"), kind="stable")
     first, second = (order[side] for side in np.triu_indices(len(run_ids), 1))
@@ -269,71 +325,67 @@ def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Values, Values]:
     return np.full(len(others), base), others
 
 
-def _rows_of(
-    aligned: AlignedScores, metric: str, groups: Groups | None
-) -> tuple[pd.DataFrame, Values]:
-    """Return the rows of one metric, and what its runs are ranked by: high is good."""
-    described, shared = aligned.declared.describe(metric), aligned.shared(metric)
-    values = aligned.of(metric)[shared]
-    of_runs, is_timed = [described] * values.shape[1], bool(are_timed([described])[0])
-    if is_timed:
-        low, high = quantile_intervals(values, of_runs, 0.5)
-    else:
-        own = shared_only(None if groups is None else groups[shared])
-        low, high = intervals(values, of_runs, own)
-    value = np.full(values.shape[1], np.nan)
-    if len(values):
-        value = np.asarray(np.median(values, axis=0) if is_timed else values.mean(axis=0))
-    quality = -value if described.better == "lower" else value
-    n_any = int((~np.isnan(aligned.of(metric))).any(axis=1).sum())
-    table = pd.DataFrame(
-        {
-            "metric": metric, "run_id": aligned.run_ids, "is_reported": False,
-            "rank": pd.Series(quality).rank(ascending=False, method="min"),
-            "statistic": "median" if is_timed else "mean", "value": value, "low": low, "high": high,
-            "n": len(values), "n_left_out": n_any - len(values), "mark": None,
-        }
-    )  # fmt: skip
-    return table, quality
-
-
-def _pairs_of(
-    aligned: AlignedScores, metric: str, baseline: str | None, groups: Groups | None,
-    level: float | None,
-) -> pd.DataFrame:  # fmt: skip
-    """Return the pairs of one metric; `level` None: nothing is asked of it."""
-    described, shared = aligned.declared.describe(metric), aligned.shared(metric)
-    values, runs = aligned.of(metric)[shared], np.array(aligned.run_ids, dtype=object)
-    own = shared_only(None if groups is None else groups[shared])
-    first, second = _pairs(aligned.run_ids, baseline)
-    parts, step = [pd.DataFrame(columns=PAIRS)], max(CELLS // max(len(values), 1), 1)
-    for start in range(0, len(first), step):
-        a, b = first[start : start + step], second[start : start + step]
-        of_pairs = [described] * len(a)
-        levels = np.full(len(a), ALPHA if level is None else level)
-        found = figures(values[:, a], values[:, b], of_pairs, levels, own)
-        is_asked = np.full(len(a), level is not None and len(values) > 0)
-        found.pop("p")
+def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
+    """Return the rows of all metrics and runs: what each is, and its rank."""
+    parts = [pd.DataFrame(columns=COLUMNS)]
+    for name, metric in zip(aligned.metrics, aligned.described(), strict=True):
+        every = aligned.of(name)
+        shared = ~np.isnan(every).any(axis=1)
+        values, of_runs = every[shared], [metric] * every.shape[1]
+        is_timed, value = metric.kind in BY_QUANTILES, np.full(len(of_runs), np.nan)
+        if len(values):
+            value = np.asarray((np.median if is_timed else np.mean)(values, axis=0))
+        own = None if is_timed or groups is None else shared_only(groups[shared])
+        low, high = (
+            quantile_intervals(values, of_runs, 0.5)
+            if is_timed
+            else intervals(values, of_runs, own)
+        )
+        rank = pd.Series(value).rank(ascending=metric.better == "lower", method="min")
+        n_any = int((~np.isnan(every)).any(axis=1).sum())
         parts.append(
             pd.DataFrame(
                 {
-                    "metric": metric, "run_baseline": runs[a], "run_candidate": runs[b], **found,
-                    "n": len(values), "verdict": verdicts(found, of_pairs, is_asked),
+                    "metric": name, "run_id": aligned.run_ids, "is_reported": False, "rank": rank,
+                    "statistic": "median" if is_timed else "mean", "value": value, "low": low,
+                    "high": high, "n": len(values), "n_left_out": n_any - len(values),
                 }
             )
         )  # fmt: skip
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
-def _marks(runs: pd.Series, quality: Values, pairs: pd.DataFrame) -> list[str | None]:
-    """Return ★ for the best run, ≈ for those without a sure difference from it, None for others."""
-    if len(runs) < 2 or np.isnan(quality).all() or pairs["verdict"].isna().all():
-        return [None] * len(runs)
-    best = runs.iloc[int(np.nanargmax(quality))]
-    is_open = pairs["verdict"].eq(UNSURE)
-    sides = pairs["run_baseline"], pairs["run_candidate"]
-    tied = {*sides[1][is_open & sides[0].eq(best)], *sides[0][is_open & sides[1].eq(best)]}
-    return [BEST if run == best else TIED if run in tied else None for run in runs]
+def _pairs_of(
+    aligned: AlignedScores, baseline: str | None, groups: Groups | None
+) -> tuple[pd.DataFrame, float]:
+    """Return the pairs of all metrics, and the level at which their intervals hold together."""
+    first, second, metrics = _stacked(aligned, baseline)
+    runs = np.array(aligned.run_ids, dtype=object)
+    a, b = (runs[side] for side in _pairs(aligned.run_ids, baseline))
+    level = level_together(first, second, metrics, groups)
+    found = figures(first, second, metrics, np.full(len(metrics), level), groups)
+    n, times = (~np.isnan(first)).sum(axis=0), len(aligned.metrics)
+    table = pd.DataFrame(
+        {
+            "metric": np.repeat(np.array(aligned.metrics, dtype=object), len(a)),
+            "run_baseline": np.tile(a, times), "run_candidate": np.tile(b, times),
+            **found, "n": n, "verdict": verdicts(found, metrics, n > 0),
+        }
+    )  # fmt: skip
+    return table[PAIRS].astype(DTYPES), level
+
+
+def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
+    """Return ★ for the best run of a metric, ≈ for those without a sure difference from it."""
+    turned = {"run_baseline": "run_candidate", "run_candidate": "run_baseline"}
+    told = pd.concat([pairs, pairs.rename(columns=turned)])[pairs.columns]
+    told = told[told["verdict"].notna().to_numpy()]
+    first = table[table["metric"].isin(told["metric"]) & table["rank"].eq(1)]
+    best = table["metric"].map(first.drop_duplicates("metric").set_index("metric")["run_id"])
+    unsure = told.loc[told["verdict"].eq(UNSURE), ["metric", "run_baseline", "run_candidate"]]
+    keys = pd.MultiIndex.from_arrays([table["metric"], best, table["run_id"]])
+    marks = pd.Series(keys.isin(pd.MultiIndex.from_frame(unsure))).map({True: TIED})
+    return marks.mask(best.eq(table["run_id"]), BEST)
 
 
 def _told(reported: Results | None, runs: list[str] | None, declared: MetricTable) -> pd.DataFrame:
@@ -344,22 +396,17 @@ def _told(reported: Results | None, runs: list[str] | None, declared: MetricTabl
     rows = rows if runs is None else rows[rows["run_id"].isin(runs).to_numpy()]
     timed = are_timed(map(declared.describe, rows["metric"]))
     value = rows["p50"].where(timed, rows["mean"])
-    lower = [declared.describe(name).better == "lower" for name in rows["metric"]]
-    quality = value.mask(np.array(lower, dtype=bool), -value)
+    signs = [-1 if declared.describe(one).better == "lower" else 1 for one in rows["metric"]]
     table = rows[["metric", "run_id"]].assign(
         is_reported=True, statistic=np.where(timed, "median", "mean"), value=value, n_left_out=0
     )
-    return table.iloc[np.argsort(-quality.to_numpy("float64"), kind="stable")]
-
-
-def is_beaten(gains: Values) -> Flags:
-    """Flag the rows that another row beats: nowhere worse, and somewhere better."""
-    own = gains[:, None]  # each beside all
-    return np.asarray(np.any((own <= gains).all(axis=2) & (own < gains).any(axis=2), axis=1))
+    return table.iloc[np.argsort(-value.to_numpy("float64") * signs, kind="stable")]
 
 
 def pareto_front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
     """Return the runs that no other run beats, from left to right; x and y are indexed by run."""
     signs = [-1 if better == "lower" else 1 for better in (better_x, better_y)]
-    beaten = is_beaten(np.column_stack([x, y]) * signs)
-    return x[~beaten].sort_values(kind="stable").index.tolist()
+    gains = np.column_stack([x, y]) * signs
+    own = gains[:, None]  # each run beside all
+    is_beaten = np.any((own <= gains).all(axis=2) & (own < gains).any(axis=2), axis=1)
+    return x[~is_beaten].sort_values(kind="stable").index.tolist()

@@ -13,9 +13,9 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice
 from ragscore.scoring.metrics.operations import TIMED_OUT
 from ragscore.stats import quantile_interval
-from ragscore.stats.moments import is_carried
 
 PERCENTILES = ("linear", "floor")
+CARRIES = 0.5  # part of all squared distances from a mean: one value of so much carries it
 COVERAGE = "x_indexing_coverage."
 SKIPPED = "chunks_skipped_reasons."
 ALL_TYPES, NO_TYPE = "(all)", "(none)"
@@ -109,8 +109,11 @@ def _percentiles(values: pd.Series, keys: list[pd.Series], method: str) -> pd.Da
     table = pd.DataFrame(
         {"n": n, "mean": grouped.mean(), "max": grouped.max(), "total": grouped.sum(min_count=1)}
     )
-    found = (grouped.std(), n, table["mean"], grouped.min(), table["max"])
-    table["caution"] = is_carried(*np.array([one.to_numpy("float64") for one in found]))
+    # Half of the spread around the mean is the part of one value: whether the next sample has such
+    # a value is chance, and intervals of the mean are worthless.
+    farthest = np.maximum(table["max"] - table["mean"], table["mean"] - grouped.min()) ** 2
+    spread = grouped.var() * (n - 1)
+    table["caution"] = (n > 2) & (spread > 0) & (farthest >= CARRIES * spread)
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         if method == "linear":
             table[name] = grouped.quantile(share)

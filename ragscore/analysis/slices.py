@@ -6,17 +6,18 @@ slice and metric of each run, or of two runs compared.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas
-from ragscore.analysis.comparison.text import in_words
+from ragscore.analysis.comparison.text import in_words, shown_figures
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.render import decimals_within, shown_n, shown_number
+from ragscore.frames.render import shown_n
 from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import Accessor
@@ -31,12 +32,7 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.rows import Rows
-from ragscore.scoring.summary import (
-    Slicing,
-    naturally,
-    slice_names,
-    slices,
-)
+from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
 from ragscore.stats.moments import moments
 from ragscore.stats.paired import welch
 
@@ -68,7 +64,8 @@ def slice_means(
     aligned, groups = _prepared(scores, golden, by, metrics, runs, cluster, declared)
     results = None if rows is None else rows.results
     described = aligned.described()
-    parts = []
+    columns = ["run_id", *slice_names(by), *MEANS]
+    parts = [pd.DataFrame(columns=columns)]
     for run in aligned.run_ids:
         values = aligned.frame(run).to_numpy()
         for labels, inside in _members(aligned, golden, by, results, [run]):
@@ -88,7 +85,7 @@ def slice_means(
                 }
             )  # fmt: skip
             parts.append(table.assign(**labels))
-    return pd.concat(parts, ignore_index=True)[["run_id", *slice_names(by), *MEANS]]
+    return pd.concat(parts[1:] or parts, ignore_index=True)[columns]
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
@@ -123,28 +120,15 @@ class SliceComparison(TableResult):
 
     def _shown(self) -> pd.DataFrame:
         rows = self.table[self.table["n"] > 0]
-        places = [decimals_within(*ends) for ends in zip(rows["low"], rows["high"], strict=True)]
-        texts = {
-            name: [
-                shown_number(value, digits, name in ("delta", "low", "high"))
-                for value, digits in zip(rows[name], places, strict=True)
-            ]
-            for name in ("baseline", "candidate", "delta", "low", "high")
-        }
         counts = rows[["n", "n_expected_baseline", "n_expected_candidate"]].to_numpy()
-        ends = zip(texts["low"], texts["high"], strict=True)
-        labels = {name: rows[name].astype("str").tolist() for name in self.by}
+        labels = rows[list(self.by)].astype("str")
         stars = rows["is_small"].map({True: "*", False: ""})
-        labels[self.by[-1]] = [*map("".join, zip(labels[self.by[-1]], stars, strict=True))]
-        return pd.DataFrame(
-            labels
-            | {
-                "metric": [in_words(name) for name in rows["metric"]],
-                "n / expected": [shown_n(*row) for row in counts],
-                **{name: texts[name] for name in ("baseline", "candidate", "delta")},
-                "95 % interval": [f"[{low}, {high}]" for low, high in ends],
-            }
-        )
+        columns: dict[str, Any] = {
+            self.by[-1]: labels[self.by[-1]] + stars,
+            "metric": [in_words(name) for name in rows["metric"]],
+            "n / expected": [shown_n(*row) for row in counts],
+        }
+        return labels.assign(**columns, **shown_figures(rows))
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
@@ -176,9 +160,6 @@ def compare_slices(
     """Compare two runs slice by slice; see `Comparison.slices`."""
     runs = [baseline, candidate]
     aligned, groups = _prepared(scores, golden, by, metrics, runs, cluster, declared)
-    if len(aligned.run_ids) < 2:
-        text = f"{aligned.run_ids[0]!r} is both baseline and candidate"
-        raise DataError(text, field="candidate", allowed="two different runs")
     expected = expected_in(aligned, scores)
     everything = np.ones(len(aligned.query_ids), dtype=bool)
 
@@ -192,16 +173,16 @@ def compare_slices(
             is_small=table["n"] < min_n,
         )  # fmt: skip
 
-    parts = [
-        deltas(inside).assign(**labels)
-        for labels, inside in _members(aligned, golden, by, results, aligned.run_ids)
-    ]
     columns = slice_names(by)
-    table = pd.concat(parts, ignore_index=True)[[*columns, *DELTAS]]
+    nothing = deltas(everything)[:0].assign(**dict.fromkeys(columns, ""))
+    members = _members(aligned, golden, by, results, aligned.run_ids)
+    parts = [deltas(inside).assign(**labels) for labels, inside in members]
+    table = pd.concat(parts or [nothing], ignore_index=True)[[*columns, *DELTAS]]
     return SliceComparison(
-        *aligned.run_ids, columns, min_n, table, deltas(everything)[list(DELTAS)],
-        _n_changed(golden, by, results, aligned.run_ids),
-        aligned.declared, clusters_text(golden, aligned.query_ids, cluster, talks=True),
+        aligned.run_ids[0], aligned.run_ids[1], columns, min_n, table,
+        deltas(everything)[list(DELTAS)], _n_changed(golden, by, results, aligned.run_ids),
+        aligned.declared,
+        clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip
 
 
@@ -211,8 +192,10 @@ def _prepared(
 ) -> tuple[AlignedScores, Groups | None]:  # fmt: skip
     check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
     if reserved := [name for name in slice_names(by) if name in RESERVED]:
-        allowed = "a name that no column of the result has"
-        raise DataError(f"a slice can't be called {reserved[0]!r}", field="by", allowed=allowed)
+        raise DataError(
+            f"a slice can't be called {reserved[0]!r}", field="by",
+            allowed="a name that no column of the result has",
+        )  # fmt: skip
     aligned = align(scores, metrics, runs, declared)
     return aligned, query_clusters(golden, aligned.query_ids, cluster)
 
@@ -225,10 +208,10 @@ def _members(
     rows = _slices_of(golden, by, results, runs)
     place = lookup(pd.Index(rows["query_id"]), aligned.query_ids.astype("str"))
     for labels, held in naturally(rows, columns).groupby(columns, observed=True).indices.items():
-        inside = np.zeros(len(aligned.query_ids) + 1, dtype=bool)  # the last: queries without a row
-        inside[place[held]] = True
+        # the last place: queries without a row
+        inside = np.bincount(place[held], minlength=len(aligned.query_ids) + 1)[:-1] > 0
         texts = map(str, labels if isinstance(labels, tuple) else (labels,))
-        yield dict(zip(columns, texts, strict=True)), inside[:-1]
+        yield dict(zip(columns, texts, strict=True)), inside
 
 
 def _slices_of(

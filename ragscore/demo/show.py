@@ -7,8 +7,6 @@ Out: text of at most 80 columns, the numbers first, then `report.html`.
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
-
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError
 from ragscore.frames.tables import Table
@@ -25,7 +23,7 @@ The same in Python:
   ev = rs.evaluate("{runs}", "{golden}")
   ev.summary()              # every mean with its interval
   pair = ["dense", "hybrid_rerank"]
-  cmp = ev.select(pair).compare(*pair)
+  cmp = ev.compare(*pair)
   cmp.changed()             # the queries that changed, as a frame
   ev.query("{query}")        # one query, as each run answered it
 
@@ -52,28 +50,17 @@ def show_demo(runs: Path, out: Path, report: Callable[[str], object] = print) ->
     """
     golden = demo_data() / "golden.yaml"
     ev = evaluate(str(runs), golden)
-    columns = [
-        ev.summary(name)
-        .set_index("run_id")[["mean", "low", "high"]]
-        .set_axis([name, "low", "high"], axis=1)
-        for name in STANDINGS
-    ]
-    standings = (
-        pd.concat(columns, axis=1)
-        .rename(index=ev.results.runs.set_index("run_id")["system"].to_dict())
-        .sort_values(STANDINGS[0], ascending=False)
-        .rename_axis("system")
-        .reset_index()
-    )
+    board = ev.leaderboard(STANDINGS)
     n, n_refusals = len(ev.golden.queries), len(ev.golden.refusals)
     report(f"""\
-{len(standings)} retrieval systems answered {n} queries about the manuals of Python, numpy,
+{len(ev.run_ids)} retrieval systems answered {n} queries about the manuals of Python, numpy,
 pandas and matplotlib. {n_refusals} of these have no answer there: refusing is right.
 
-How good is each? Means with 95 % intervals, best first.
+How good is each? Means, best first.
 
-{Table(standings).to_text(WIDTH)}
+{board._standings().to_text(WIDTH)}
 
+{board.notes()[0]}
 hit@5: the share of queries with an expected document in the first 5.
 ndcg@10: 1 if all expected documents come first.
 passed: what a query expects is found and answered, or it is rightly refused.
@@ -86,14 +73,14 @@ passed: what a query expects is found and answered, or it is rightly refused.
     report(f"""\
 Is {PAIR[1]} better than {PAIR[0]}?
 Asked about these two: {cmp.overall}.
-Picked out of all {len(standings)} runs: {cmp.among or cmp.overall}.
+Picked out of all {cmp.n_runs} runs: {cmp.among or cmp.overall}.
 
 {Table(deltas[["metric", "delta", "95 % interval", "candidate is"]]).to_text(WIDTH)}
 
 answer_checks: the answer names what it must.
 answered_unanswerable, false_refusal: it answers what it should refuse, or the
 reverse; lower is better.
-All these intervals hold in 95 % of cases: better or worse where one leaves out 0.
+These intervals hold together in 95 % of cases: better or worse leaves out 0.
 Where a pair is picked by looking, those of all pairs of runs must.
 
 What did it lose? {counts.get("win", 0)} queries have their first expected document earlier,

@@ -6,7 +6,6 @@ notebook form, page and command goes through these functions, so that none has a
 
 import json
 import re
-from html import escape
 from typing import Any
 
 # What a terminal, a browser or an editor follows instead of showing it: C0 and C1 controls but
@@ -37,10 +36,14 @@ def _code(character: str) -> str:
 
 def html_text(text: object) -> str:
     """Return a text for HTML, inside an element or a quoted attribute."""
-    return escape(visible(str(text)))
+    return html_source(visible(str(text)))
 
 
-html_source = escape  # HTML of our own as the value of an attribute: the `srcdoc` of a frame
+def html_source(page: str) -> str:
+    """Return HTML of our own as the value of an attribute: the `srcdoc` of a frame."""
+    from html import escape
+
+    return escape(page)
 
 
 def markdown_line(text: object) -> str:

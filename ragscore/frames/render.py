@@ -8,7 +8,7 @@ columns of an empty frame. Text means Markdown, and numbers rounded for display.
 import json
 import math
 from dataclasses import is_dataclass
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -29,22 +29,23 @@ def dump(report: Any, **more: Any) -> str:
     return json_text(_plain(report, **more))
 
 
-def reload(report: type[Any], text: str) -> Any:
-    """Return the report that `dump` wrote.
+def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
+    """Return the report that `dump` wrote; `allowed` says what else is refused.
 
     Raises
     ------
     DataError
         No JSON, or not that of such a report.
     """
-    content, types = parse(text), get_type_hints(report)
-    require(content, ("dtypes", *types))
-    values = {}
+    content, types = parse(text, allowed), get_type_hints(report)
+    require(content, ("dtypes", *types), allowed)
+    values: dict[str, Any] = {}
     for name, kind in types.items():
         if name in content["dtypes"]:
             values[name] = frame_of(content[name], content["dtypes"][name], name)
         else:
-            values[name] = getattr(kind, "from_plain", lambda value: value)(content[name])
+            plain = tuple if get_origin(kind) is tuple else lambda value: value
+            values[name] = getattr(kind, "from_plain", plain)(content[name])
     return report(**values)
 
 

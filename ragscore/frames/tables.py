@@ -301,21 +301,10 @@ class Display(ABC):
         """Return good, poor or bad where the title states a verdict."""
         return ""
 
-    def to_html(self, *, alone: bool = True) -> str:
-        """Return what the object shows as HTML; without its style sheet unless it stands alone."""
-        title, *rest = self._parts()
-        text = f'<p class="rs-title rs-{self._tint()}"><b>{html_text(title)}</b></p>'
-        for part in rest:
-            if isinstance(part, Table):
-                text += part.to_html(alone=False)
-            else:
-                lines = f'<p style="white-space:pre-line">{html_text(part)}</p>'
-                head = f"<details><summary>{_count(part)}</summary>{lines}</details>"
-                text += head if isinstance(part, Notes) else lines
-        return f'{HEAD * alone}<div class="rs-display">{text}</div>'
-
     def _repr_html_(self) -> str:
-        return HEAD + Display.to_html(self, alone=False)
+        title, *rest = self._parts()
+        text = f'<p class="rs-title rs-{self._tint()}"><b>{html_text(title)}</b></p>{html_of(rest)}'
+        return f'{HEAD}<div class="rs-display">{text}</div>'
 
     def to_markdown(self) -> str:
         """Return what the object shows as Markdown."""
@@ -338,6 +327,19 @@ class Display(ABC):
                 blocks += ["", f"{_count(part)}: .notes()"] if isinstance(part, Notes) else [part]
         pairs = zip(blocks, ["", *blocks], strict=False)
         return visible("\n".join(one for one, before in pairs if one or before).rstrip("\n"))
+
+
+def html_of(parts: Sequence[str | Table]) -> str:
+    """Return sentences and tables as HTML without a style sheet; notes are folded."""
+    text = ""
+    for part in parts:
+        if isinstance(part, Table):
+            text += part.to_html(alone=False)
+        else:
+            lines = f'<p style="white-space:pre-line">{html_text(part)}</p>'
+            head = f"<details><summary>{_count(part)}</summary>{lines}</details>"
+            text += head if isinstance(part, Notes) else lines
+    return text
 
 
 def _count(notes: str) -> str:

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     )
     from ragscore.judging.reliability import spot_check
     from ragscore.plot.accessor import Gallery, Plots
-    from ragscore.reporting.build import report_comparison
     from ragscore.reporting.explorer.explorer import explore_comparison
-    from ragscore.scoring.refusals import with_judged_refusals, with_refusals_in_words
+    from ragscore.reporting.report import report_comparison
     from ragscore.scoring.level import resolve_spans
     from ragscore.scoring.policies import with_min_grade
+    from ragscore.scoring.refusals import with_judged_refusals, with_refusals_in_words
     from ragscore.scoring.summary import slices
 
 class GoldenVerbs:

@@ -225,6 +225,6 @@ def _ids(results: Results, golden: Golden) -> pd.DataFrame:
             ])  # fmt: skip
     names = ["n_hits", "n_with_id", "n_ids", "n_expected_ids", "n_joined_ids", "n_joined_hits"]
     found = pd.DataFrame(rows, columns=["run_id", "level", *names])
-    places = results.runs["run_id"].cat.categories.get_indexer(found["run_id"])
+    places = results.runs["run_id"].cat.categories.get_indexer(pd.Index(found["run_id"]))
     found = found.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
     return found.astype({"run_id": "str", "level": "str"} | dict.fromkeys(names, "int64"))

@@ -24,8 +24,7 @@ from ragscore.scoring.rows import Rows, found_targets
 from ragscore.scoring.summary import metric_columns, summarize
 from ragscore.scoring.targets import targets_at
 from ragscore.stats import minimum_detectable, queries_needed
-from ragscore.stats.moments import design_effect, moments
-from ragscore.stats.paired import alike_units, paired_error
+from ragscore.stats.moments import sample
 
 Integers = npt.NDArray[np.int64]
 
@@ -67,8 +66,8 @@ class GoldenHealth(FramesResult):
         (candidate − baseline) and `sd` of the paired differences over `n` queries; `design_effect`
         of their paraphrase groups, at least 1; `mde`, the minimum detectable difference at 80 %
         power (infinite or NaN: none at this n); `n_needed` queries to find `difference` at 80 %
-        power and 5 % error: by McNemar's test for 0/1 metrics, else (t.975 + t.8)²·sd²/difference²
-        times the design effect; `n_more`, the queries to add. NaN and NA if no query differed.
+        power and 5 % error (`rs.stats.queries_needed`), times the design effect; `n_more`, the
+        queries to add. NaN and NA if no query differed.
     """
 
     metric: str
@@ -228,7 +227,7 @@ def _clustered(values: pd.DataFrame, codes: Integers) -> pd.DataFrame:
         "run_id": values.columns, "n": measured.sum(axis=0),
         "n_clusters": [np.count_nonzero(size) for size in sizes],
         "largest": [int(size.max(initial=0)) for size in sizes],
-        "design_effect": design_effect(values.to_numpy(), codes),
+        "design_effect": sample(values.to_numpy(), codes).design_effect,
     })  # fmt: skip
 
 
@@ -272,20 +271,20 @@ def _needed(
     """
     first, second = np.triu_indices(values.shape[1], 1)
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
-    mean, std, n = moments(change)
-    groups = shared_only(_groups(golden))
-    effect = np.fmax(design_effect(change, groups), 1.0)
-    detectable = minimum_detectable(paired_error(change, groups), alike_units(change, groups))
+    of = sample(change, shared_only(_groups(golden)))
+    mean, std, effect = of.mean, of.std, np.fmax(of.design_effect, 1.0)
+    detectable = minimum_detectable(of.jackknifed, of.alike)
     difference = np.asarray(differences, dtype=np.float64)[None, :]
     spread, least = std[:, None], np.zeros((len(std), 1))
-    if metric.kind == "binary":  # the share of queries that change stays, and 6 must change:
-        share = np.maximum(std**2 + mean**2, 1e-12)[:, None]  # of 5, all one way, p is .0625
+    if metric.kind == "binary":  # the share of queries that change stays, and 6 must change
+        # of 5, all one way, p is .0625
+        share = np.maximum(std**2 * (1 - 1 / np.fmax(of.n, 1)) + mean**2, 1e-12)[:, None]
         spread, least = np.sqrt(np.maximum(share - difference**2, 1e-12)), np.ceil(6 / share)
     n_needed = np.fmax(np.ceil(queries_needed(difference, spread) * effect[:, None]), least)
     n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
     pairs = pd.DataFrame({
         "run_baseline": values.columns[first], "run_candidate": values.columns[second],
-        "n": n.astype("int64"),
+        "n": of.n.astype("int64"),
         "delta": mean, "sd": std, "design_effect": effect, "mde": detectable,
     })  # fmt: skip
     table = pairs.loc[pairs.index.repeat(difference.shape[1])].reset_index(drop=True)

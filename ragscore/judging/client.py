@@ -38,7 +38,7 @@ from ragscore.judging.judges import (
     read_reply,
 )
 from ragscore.scoring.metrics.judged import FAILED, NO_CLAIMS, NOT_MEASURABLE
-from ragscore.stats.similarity import cosine
+from ragscore.stats.similarity import cosine_matrix
 
 _TEXTS = ("item", "verdict", "reason", "item_text", "state")
 _LONGEST_REASON = 1_000
@@ -209,10 +209,8 @@ def _questions(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
     """Generate questions from the answer and compare them with the user's question."""
     payload = _shown(judgment) | {"n": N_QUESTIONS}
     rows = client.ask(judgment, payload, [""] * N_QUESTIONS)
-    asked, *generated = client.embed(
-        judgment, [judgment.case.question, *(row["item_text"] for row in rows)]
-    )
-    values = [cosine(asked, vector) for vector in generated]
+    vectors = client.embed(judgment, [judgment.case.question, *(row["item_text"] for row in rows)])
+    values = cosine_matrix(vectors[:1], vectors[1:])[0].tolist()
     if not np.isfinite(values).all():
         raise JudgeFailed("the embeddings are too large to be compared")
     return [row | {"value": value} for row, value in zip(rows, values, strict=True)]

@@ -196,15 +196,13 @@ def _row(wide: pd.DataFrame, a: str, b: str | None, min_grade: int) -> dict[str,
             f"{name}_low": float(low[0]),
             f"{name}_high": float(high[0]),
         }
-    found = {"alpha": krippendorff_alpha(values, "ordinal", groups=groups)}
+    found = {}
     if b is not None:
-        good = values >= min_grade
-        found |= {
-            "kappa": cohen_kappa(good[:, 0], good[:, 1], groups=groups),
+        found = {
+            "kappa": cohen_kappa(*(values >= min_grade).T, groups=groups),
             "weighted_kappa": weighted_kappa(*values.T, groups=groups),
         }
-    for name in ("kappa", "weighted_kappa", "alpha"):
-        one = found.get(name)
-        ends = (np.nan, np.nan, np.nan) if one is None else (one.value, one.low, one.high)
-        row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+    found["alpha"] = krippendorff_alpha(values, "ordinal", groups=groups)
+    for name, one in found.items():
+        row |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
     return row

@@ -119,7 +119,13 @@ SLICES = Gallery(
     'cmp.slices("difficulty").plot()', {dots.slice_deltas: {"found": lambda found: found}}
 )
 LEADERBOARD = Gallery(
-    'ev.leaderboard("mrr@10").plot()', {dots.summary: {"table": "table", "declared": "declared"}}
+    'ev.leaderboard("mrr@10").plot()',
+    {
+        dots.summary: {
+            "table": lambda board: board.table.rename(columns={"value": "mean"}),
+            "declared": "declared",
+        }
+    },
 )
 TREND = Gallery('store.trend("mrr@10").plot()', {lines.trend: {"table": lambda found: found}})
 REFUSALS = Gallery("ev.refusals().plot()", {dots.refusals: {"table": "table"}})

@@ -62,7 +62,7 @@ def summary(
     Parameters
     ----------
     table
-        From `ev.summary()` (not sliced), or `ev.leaderboard().table`.
+        From `ev.summary()`, not sliced.
     metrics
         Which, in this order, all of one scale; by default the `primary` ones of 0 to 1, else the
         first twelve that have values.

@@ -161,9 +161,14 @@ def run_styles(
     """
     column = runs["run_id"] if isinstance(runs, pd.DataFrame) else pd.Series(runs)
     present = column.drop_duplicates().astype("str").tolist()
-    own = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else present
-    places = {run: at for at, run in enumerate(dict.fromkeys([*_known.get(), *map(str, own)]))}
-    shown = sorted(present, key=places.__getitem__)
+    own = (
+        [*map(str, column.cat.categories)]
+        if isinstance(column.dtype, pd.CategoricalDtype)
+        else present
+    )
+    places = {run: at for at, run in enumerate(dict.fromkeys([*_known.get(), *own]))}
+    # runs stand by date, whenever they were first saved: that tells their looks alone
+    shown = sorted(present, key=places.__getitem__ if own is present else own.index)
     bright = shown if highlight is None else names_of(highlight, "highlight", "run ids")
     check_known(bright, shown, "highlight", "run")
     labels = run_labels(shown)

@@ -1,8 +1,8 @@
 """Runs and comparisons as one page.
 
-In: frames. Out: one HTML file with its figures inside, Markdown, or JSON that reloads.
+In: objects that show themselves. Out: one HTML file with its figures inside, Markdown, or JSON.
 """
 
-from ragscore.reporting.model import Report
+from ragscore.reporting.report import Report
 
 __all__ = ["Report"]

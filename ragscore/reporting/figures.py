@@ -1,4 +1,4 @@
-"""Figures of a page: SVG in data addresses, small, and the same bytes for the same frames."""
+"""Figures of a page: SVG in data addresses, the same bytes for the same frames."""
 
 from __future__ import annotations
 
@@ -9,79 +9,46 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from ragscore.frames.data import DataError
 from ragscore.frames.escaping import html_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as MatplotlibFigure
+    from matplotlib.figure import Figure
 
-# what it shows, for those who can't see it, and how to draw it
-Figure = tuple[str, Callable[[], "Axes"]]
-
-PIXELS = 1.2  # of the page for a point of the figure: its small letters have 10 pixels and more
-NOT_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
-# Ids inside the SVG come from the salt, not from chance; texts stay texts, so that every script is
-# shown in a font that has it. An SVG has 72 dots an inch: laid out so, a figure stands as it is.
-_STYLE: dict[str, Any] = {"svg.hashsalt": "ragscore", "svg.fonttype": "none", "figure.dpi": 72}
-_FONT = "text{font-family:'DejaVu Sans',Verdana,sans-serif}"
-_HEAD = re.compile(r"<\?xml.*?\?>|<!DOCTYPE[^>]*>|<!--.*?-->|<metadata>.*?</metadata>", re.DOTALL)
-_TAG = re.compile("<[^>]*>")
-# What a tag can do without: names of groups that nothing refers to, the long list of fonts that
-# every text repeats, and turns by nothing.
-_SPARE = re.compile(
-    r' id="[a-zA-Z][\w.]*_\d+"|(?:; )?font-family: [^;"]*sans-serif(?=[;"])'
-    r'| transform="rotate\(-?0 [^)]*\)"'
-)
-_LONG_NUMBER = re.compile(r"\d+\.\d{2,}")
+NOT_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # with one of these no browser shows it
+# Ids come from the salt, not from chance; texts stay texts, so that a font has every script. What a
+# tag can do without: the long list of fonts that each text repeats, and hundredths of a point.
+STYLE: dict[str, Any] = {"svg.hashsalt": "ragscore", "svg.fonttype": "none", "figure.dpi": 72}
+FONT = "text{font-family:'DejaVu Sans',Verdana,sans-serif}"
 
 
-def image(alt: str, draw: Callable[[], Axes]) -> str:
-    """Return an `<img>` element with the figure in it."""
-    svg = compact_svg(_svg(draw))
-    size = re.search(r'<svg [^>]*?viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
-    # its size beforehand, so that nothing moves when it is shown
-    sized = (
-        f' width="{float(size[1]) * PIXELS:.0f}" height="{float(size[2]) * PIXELS:.0f}"'
-        if size
-        else ""
-    )
-    # A fifth smaller than base64. Quotes, signs of tags and line ends are among what is quoted.
-    data = quote(svg, safe=" =:/;,()!*@$+?.-_~[]{}|")
-    return f'<img alt="{html_text(alt)}"{sized} src="data:image/svg+xml,{data}">'
-
-
-def compact_svg(svg: str) -> str:
-    """Return an SVG of matplotlib at about half its size, which looks the same.
-
-    Coordinates keep a tenth of a point. Texts are left alone: only tags are touched.
-    """
-    kept = _HEAD.sub("", svg).replace("</style>", f"{_FONT}</style>", 1)
-    kept = _TAG.sub(
-        lambda tag: _LONG_NUMBER.sub(
-            lambda number: f"{float(number[0]):.1f}".removesuffix(".0"),
-            _SPARE.sub("", " ".join(tag[0].split())),
-        ),
-        kept,
-    )
-    return re.sub(r">\s+<", "><", kept).strip()
-
-
-def _svg(draw: Callable[[], Axes]) -> str:
-    """Return the figure as SVG."""
+def figure(title: str, draw: Callable[[], Axes]) -> str:
+    """Return a figure as HTML; where the data can't be drawn, the reason."""
     import matplotlib.pyplot as plt
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    # a backend is set up before, not within (see `plot.style`)
     plt.draw_if_interactive()  # type: ignore[no-untyped-call]
     out = io.StringIO()
-    with plt.style.context(["default", _STYLE]), warnings.catch_warnings():
-        # measured in a font that lacks it, shown in one that has it
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-        figure = cast("MatplotlibFigure", draw().figure)
-        try:
-            told = {"Date": None, "Creator": None}
-            FigureCanvasSVG(figure).print_figure(out, format="svg", metadata=told)
-        finally:
-            plt.close(figure)
-    # one such character in a name, and no browser shows the figure
-    return re.sub(NOT_XML, "\ufffd", out.getvalue())
+    try:
+        with plt.style.context(["default", STYLE]), warnings.catch_warnings():
+            for known in ("Glyph .* missing from", "constrained_layout not applied"):
+                warnings.filterwarnings("ignore", known, UserWarning)
+            drawn = cast("Figure", draw().figure)
+            told, canvas = {"Date": None, "Creator": None}, cast("Any", FigureCanvasSVG(drawn))
+            try:
+                canvas.print_svg(out, metadata=told)  # `savefig` would draw twice
+            finally:
+                plt.close(drawn)
+    except DataError as error:
+        return f'<p class="rs-note">No picture: {html_text(error)}</p>'
+    svg = re.sub(NOT_XML, "\ufffd", out.getvalue())
+    svg = svg[svg.index("<svg") :].replace("</style>", f"{FONT}</style>", 1)
+    svg = re.sub("<[^>]*>", lambda tag: _short(tag[0]), svg)
+    data = quote(svg, safe=" =:/;,()!*@$+?.-_~[]{}|")  # a fifth smaller than base64
+    return f'<figure><img alt="{html_text(title)}" src="data:image/svg+xml,{data}"></figure>'
+
+
+def _short(tag: str) -> str:
+    tag = re.sub('(?:; )?font-family: [^;"]*sans-serif(?=[;"])', "", " ".join(tag.split()))
+    return re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", tag)

@@ -86,8 +86,8 @@ def clusters_text(
     if shared is None or (talks and name != "conversation"):
         return ""
     n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-    what = "conversations" if name == "conversation" else f"clusters ({name})"
-    return f"Intervals allow for {n} {what} of {of} queries in all."
+    what = "conversations" if name == "conversation" else f"groups of queries ({name})"
+    return f"Intervals account for {n} {what}: {of} queries depend on each other."
 
 
 def kind_of(metric: Metric) -> str:

@@ -61,14 +61,12 @@ def summarize(
         naturally(keys, names).groupby(names, observed=True).ngroup().fillna(-1), np.int64
     )
     grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
-    groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
+    own = Grouping.by_codes(codes)
+    groups = keys[names].iloc[own.order[own.starts]]
     of_metrics = [table.describe(name) for name in chosen]
     columns = [held[name].to_numpy() for name in chosen]
     found = statistics(columns, grouping)
-    parts = {
-        name: getattr(found, name)
-        for name in ("mean", "n", "sum", "std", "min", "p50", "p95", "max")
-    }
+    parts = dict(found)
     # sums over clusters don't depend on the order of queries
     by_id = grouping.ordered(pd.factorize(held["query_id"], sort=True)[0])
     clusters = query_clusters(golden, pd.Index(held["query_id"]), cluster)

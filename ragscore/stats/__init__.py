@@ -2,7 +2,7 @@
 
 Matrices have one row per query and one column per metric (or run), NaN where there is no value.
 All tests are about means, since means are reported: a rank or sign test may announce an improvement
-where no mean moved. Only numpy and scipy are needed, and scipy is imported on use.
+where no mean moved. scipy is imported on use.
 """
 
 from ragscore.stats.agreement import (

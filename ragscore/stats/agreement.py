@@ -5,7 +5,7 @@ agree as often as chance would make them, below 0 where less. Ratings are number
 (texts for nominal scales only); NaN or None: not rated.
 
 The interval is a jackknife's (Tukey 1958): each item is left out once or, where items come in
-groups (several answers to one query, paraphrases), each group.
+groups (several answers to one query, paraphrases), each group. Ranks are those among all items.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from ragscore.frames.errors import DataError, check_choice
-from ragscore.frames.typing import Codes, Values
-from ragscore.stats.intervals import t_quantile, wilson_interval
-from ragscore.stats.moments import check_share, group_sums, own_groups
+from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.stats.intervals import wilson_interval
+from ragscore.stats.moments import check_share, group_sums, own_groups, t_quantile
 
 NO_CHANCE = 1e-12  # expected disagreement below this is rounding
 SCALES = ("nominal", "ordinal", "interval")
@@ -81,11 +82,13 @@ def weighted_kappa(
     of which nobody gave a 3 keeps its distances. It equals Lin's concordance correlation (1989)
     with variances over n. NaN, interval and errors as in `cohen_kappa`.
     """
-
-    def expected(rows: Values, cols: Values, points: Values) -> Values:
-        return rows @ points**2 - 2 * (rows @ points) * (cols @ points) + cols @ points**2
-
-    return _of_two(first, second, groups, confidence, expected, is_numeric=True)
+    return _of_two(
+        first, second, groups, confidence,
+        lambda rows, cols, points: (
+            rows @ points**2 - 2 * (rows @ points) * (cols @ points) + cols @ points**2
+        ),
+        is_numeric=True,
+    )  # fmt: skip
 
 
 def gwet_ac1(
@@ -143,34 +146,24 @@ def krippendorff_alpha(
             field="ratings",
             allowed="one row per item, one column per rater",
         )
-    is_rated = (codes >= 0).sum(axis=1) > 1
-    rated, size = np.sort(codes[is_rated], axis=1), len(points)  # -1 first
-    counts = np.zeros((len(rated), size))
-    np.add.at(counts, (np.nonzero(rated >= 0)[0], rated[rated >= 0]), 1.0)
-    # how often each item has each pair of unlike values
-    left, right = np.triu_indices(rated.shape[1], 1)
-    item, pair = np.nonzero((rated[:, left] >= 0) & (rated[:, left] != rated[:, right]))
-    unlike = rated[item, left[pair]] * size + rated[item, right[pair]]
-    kinds, kind = np.unique(unlike, return_inverse=True)
-    low, high = np.divmod(kinds, max(size, 1))
-    pairs = np.zeros((len(rated), len(kinds)))
-    np.add.at(pairs, (item, kind), 2 / (counts.sum(axis=1) - 1)[item])
+    is_rated, size = (codes >= 0).sum(axis=1) > 1, len(points)
+    counts = np.zeros((is_rated.sum(), size + 1))
+    np.add.at(counts, (np.arange(len(counts))[:, None], codes[is_rated]), 1.0)  # -1: the last
+    counts = counts[:, :size]
+    n, given = counts.sum(axis=1), counts.sum(axis=0)
+    if scale == "ordinal":
+        points = (np.cumsum(given) - given / 2) / max(given.sum(), 1)
 
-    def alpha(sums: Values) -> Values:
-        given, apart = sums[:, :size], sums[:, size:]
-        n = given.sum(axis=1)
+    def apart(counts: Values, n: Values | float) -> Values:
+        """Return the sum of squared distances over all pairs of n values, counted both ways."""
         if scale == "nominal":
-            observed, expected = apart.sum(axis=1), n**2 - (given**2).sum(axis=1)
-        else:  # every sample has mean ranks of its own
-            ranks = (np.cumsum(given, axis=1) - given / 2) / np.maximum(n, 1)[:, None] - 0.5
-            at = ranks if scale == "ordinal" else np.broadcast_to(points, given.shape)
-            observed = (apart * (at[:, low] - at[:, high]) ** 2).sum(axis=1)
-            expected = 2 * (n * (given * at**2).sum(axis=1) - (given * at).sum(axis=1) ** 2)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return _coefficient(observed * (n - 1) / n**2, expected / n**2)
+            return np.asarray(n**2 - (counts**2).sum(axis=1), dtype=np.float64)
+        return np.asarray(2 * (n * (counts @ points**2) - (counts @ points) ** 2), np.float64)
 
-    own = None if groups is None else own_groups(groups, len(codes))[is_rated]
-    return _jackknifed(alpha, np.hstack([counts, pairs]), size, own, confidence)
+    return _beyond_chance(
+        [counts], apart(counts, n) / (n - 1),
+        lambda n, share: apart(share, 1.0) * n / (n - 1), is_rated, groups, confidence,
+    )  # fmt: skip
 
 
 def rank_correlation(
@@ -181,7 +174,7 @@ def rank_correlation(
 
     NaN where a side is constant. Interval as in `cohen_kappa`, ranks kept; none at ±1.
     """
-    x, y = (_ranks(np.asarray(side, dtype=np.float64)) for side in (first, second))
+    x, y = (pd.Series(side, dtype="float64").rank().to_numpy() for side in (first, second))
 
     def pearson(sums: Values) -> Values:
         n, x, y, xx, yy, xy = sums.T
@@ -192,13 +185,6 @@ def rank_correlation(
     x, y = x - x.mean(), y - y.mean()
     parts = np.column_stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
     return _jackknifed(pearson, parts, 0, groups, confidence)
-
-
-def _ranks(numbers: Values) -> Values:
-    """Return ranks from 1, equal numbers with the mean of theirs."""
-    _, codes, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-    ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[codes]
-    return ranks
 
 
 def _of_two(
@@ -217,22 +203,36 @@ def _of_two(
             allowed="two lists with one rating per item each",
         )
     codes, points = _codes(np.column_stack(sides), is_numeric=is_numeric)
-    is_rated, size = (codes >= 0).all(axis=1), len(points)
+    is_rated, size = np.all(codes >= 0, axis=1), len(points)
     one, two = codes[is_rated].T
     apart = (points[one] - points[two]) ** 2 if is_numeric else one != two
-    parts = np.column_stack([np.eye(size)[one], np.eye(size)[two], apart])
+    return _beyond_chance(
+        [np.eye(size)[one], np.eye(size)[two]], apart,
+        lambda _, rows, cols: expected(rows, cols, points), is_rated, groups, confidence,
+    )  # fmt: skip
+
+
+def _beyond_chance(
+    counts: list[Values], apart: Values, expected: Callable[..., Values], is_rated: Flags,
+    groups: npt.ArrayLike | None, confidence: float,
+) -> Agreement:  # fmt: skip
+    """Return 1 − observed / expected disagreement, with its interval.
+
+    `counts` say which values each item was given, by either rater or by all, and `apart` is the
+    disagreement about it. `expected` takes the number of ratings and the shares of the values.
+    `groups` are those of all items, rated or not.
+    """
+    size = counts[0].shape[1]
 
     def coefficient(sums: Values) -> Values:
-        share = sums / sums[:, :size].sum(axis=1, keepdims=True)
-        return _coefficient(share[:, -1], expected(share[:, :size], share[:, size:-1], points))
+        n = sums[:, :size].sum(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = np.split(sums[:, :-1] / n[:, None], len(counts), axis=1)
+            by_chance = expected(n, *shares)
+            return np.where(by_chance > NO_CHANCE, 1 - sums[:, -1] / n / by_chance, np.nan)
 
-    own = None if groups is None else own_groups(groups, len(codes))[is_rated]
-    return _jackknifed(coefficient, parts, size, own, confidence)
-
-
-def _coefficient(observed: Values, expected: Values) -> Values:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(expected > NO_CHANCE, 1 - observed / expected, np.nan)
+    own = None if groups is None else own_groups(groups, len(is_rated))[is_rated]
+    return _jackknifed(coefficient, np.column_stack([*counts, apart]), size, own, confidence)
 
 
 def _jackknifed(
@@ -254,7 +254,7 @@ def _jackknifed(
         # disagreements, if ratings were drawn at random
         by_chance = 1 - ((total[:n_values] / total[:n_values].sum()) ** 2).sum()
         low = max(1 - unseen / by_chance, -1.0) if by_chance > NO_CHANCE else 1 - unseen
-        high = 1.0
+        value = high = 1.0
     elif n_groups > 1 and abs(value) < 1:
         left_out = coefficient(total - of_groups)
         error = np.sqrt((n_groups - 1) / n_groups * ((left_out - left_out.mean()) ** 2).sum())
@@ -278,19 +278,14 @@ def _codes(found: npt.NDArray[np.generic], *, is_numeric: bool) -> tuple[Codes, 
 
     Points are numbers scaled to 0..1, distances kept, or the positions of texts.
     """
-    is_known = [one is not None and one == one for one in found.ravel()]
-    is_there = np.array(is_known, dtype=bool).reshape(found.shape)
-    if found.dtype == object:
-        if is_numeric:
-            raise DataError(
-                "found ratings that are no numbers",
-                field="ratings",
-                allowed="numbers, for distances between them",
-            )
-        found = found.astype(np.str_)
-    values, place = np.unique(found[is_there], return_inverse=True)
-    codes = np.full(found.shape, -1, dtype=np.int64)
-    codes[is_there] = place.ravel()
-    points = np.asarray(values if values.dtype.kind == "f" else range(len(values)), np.float64)
+    is_text = found.dtype == object
+    if is_numeric and is_text:
+        raise DataError(
+            "found ratings that are no numbers",
+            field="ratings",
+            allowed="numbers, for distances between them",
+        )
+    codes, values = pd.factorize(found.ravel(), sort=True)
+    points = np.asarray(range(len(values)) if is_text else values, dtype=np.float64)
     points = points - points.min(initial=np.inf)
-    return codes, points / (points.max(initial=0.0) or 1.0)
+    return codes.reshape(found.shape), points / (points.max(initial=0.0) or 1.0)

@@ -1,4 +1,4 @@
-"""Bootstrap intervals: percentiles of a mean, studentised means, differences of medians."""
+"""Bootstrap intervals of means: percentiles, and studentised."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,8 @@ import numpy.typing as npt
 
 from ragscore.frames.errors import DataError, check_choice
 from ragscore.frames.typing import Codes, Values
-from ragscore.stats.moments import as_columns, check_share, moments, own_groups
+from ragscore.stats.moments import as_columns, check_share, moments, t_quantile
 
-BLOCK = 2_000_000  # values held at a time
 AT_ONCE = 16_384  # draws made at a time: few enough to stay in the processor's cache
 METHODS = ("numpy", "splitmix64")
 
@@ -79,85 +78,32 @@ def bootstrap_t_interval(
     """
     columns = as_columns(values)
     low, high = np.full((2, columns.shape[1]), np.nan)
-    counts = (~np.isnan(columns)).sum(axis=0)
+    counts, tails = (~np.isnan(columns)).sum(axis=0), _tails(confidence)
     for n in np.unique(counts[counts > 1]):
-        places = np.flatnonzero(counts == n)
-        for here in np.array_split(places, -(-len(places) // max(BLOCK // iterations, 1))):
-            known = np.stack([column[~np.isnan(column)] for column in columns[:, here].T], axis=1)
-            low[here], high[here] = _bootstrap_t(known, iterations, confidence, seed)
+        known = columns.T[counts == n]
+        known = known[~np.isnan(known)].reshape(-1, n).T
+        mean, std, _ = moments(known)
+        both = np.column_stack([known - mean, (known - mean) ** 2])
+        sums = []
+        for drawn in _draws(n, iterations, seed):
+            cells = (drawn + n * np.arange(len(drawn))[:, None]).ravel()
+            times = np.bincount(cells, minlength=drawn.size).reshape(drawn.shape)
+            sums.append(times.astype(np.float64) @ both)
+        means, squares = np.split(np.concatenate(sums).T / n, 2)
+        variance = squares - means**2
+        variance[variance <= 1e-12 * squares] = 0.0  # rounding
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios = means / np.sqrt(variance / (n - 1))
+            ratios[np.isnan(ratios)] = 0.0
+            ends = np.quantile(ratios, tails, axis=1)
+        students = np.array([[-1.0], [1.0]]) * t_quantile(n - 1, confidence)
+        lower, upper = np.where(np.isfinite(ends).all(axis=0), ends, students) * std / np.sqrt(n)
+        low[counts == n], high[counts == n] = mean - upper, mean - lower
     return low, high
-
-
-def _bootstrap_t(
-    values: Values, iterations: int, confidence: float, seed: int
-) -> tuple[Values, Values]:
-    from scipy.special import stdtrit
-
-    mean, std, n = moments(values)
-    centred = values - mean
-    both = np.column_stack([centred, centred**2])
-    times = _times(len(values), iterations, seed)
-    means, squares = np.split(np.concatenate([one @ both for one in times]).T / len(values), 2)
-    variance = squares - means**2
-    variance[variance <= 1e-12 * squares] = 0.0  # rounding
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = means / np.sqrt(variance / (len(values) - 1))
-        ratios[np.isnan(ratios)] = 0.0
-        ends = np.quantile(ratios, _tails(confidence), axis=1)
-    plain = stdtrit(len(values) - 1, _tails(confidence))[:, None]
-    lower, upper = np.where(np.isfinite(ends).all(axis=0), ends, plain) * std / np.sqrt(n)
-    return mean - upper, mean - lower
-
-
-def median_difference_interval(
-    baseline: npt.ArrayLike,
-    candidate: npt.ArrayLike,
-    confidence: float = 0.95,
-    groups: npt.ArrayLike | None = None,
-    iterations: int = 2_000,
-    seed: int = 0,
-) -> tuple[float, float]:
-    """Return the interval of the difference of two runs' medians (candidate − baseline).
-
-    Percentiles of the difference over resamples of whole queries, or of whole groups of them
-    (-1: none). Queries without a value in both are left out. NaN where all may lie on one side of
-    a median by chance, 2^−n > (1 − confidence)/2: below six. Give the queries in the order of their
-    ids: resamples go by it.
-    """
-    sides = np.stack([np.asarray(one, dtype=np.float64).ravel() for one in (baseline, candidate)])
-    is_known = ~np.isnan(sides).any(axis=0)
-    sides, n = sides[:, is_known], int(is_known.sum())
-    codes = np.arange(n) if groups is None else own_groups(np.asarray(groups)[is_known], n)
-    n_groups = int(codes.max(initial=-1)) + 1
-    if 0.5**n_groups > _tails(confidence)[0]:
-        return np.nan, np.nan
-    orders, found = np.argsort(sides, axis=1), []
-    for times in _times(n_groups, iterations, seed):
-        medians = []
-        for values, order in zip(sides, orders, strict=True):
-            # resamples one behind the other, each with its values sorted
-            passed = np.cumsum(times[:, codes[order]])
-            ends = passed[n - 1 :: n]
-            middle = (ends + np.append(0, ends[:-1])) / 2
-            places = [np.searchsorted(passed, middle, side) % n for side in ("left", "right")]
-            medians.append(values[order][np.stack(places)].mean(axis=0))
-        found.append(medians[1] - medians[0])
-    low, high = np.quantile(np.concatenate(found), _tails(confidence))
-    return float(low), float(high)
 
 
 def _tails(confidence: float) -> list[float]:
     return [(1 - confidence) / 2, 1 - (1 - confidence) / 2]
-
-
-def same_rows(columns: Values) -> Iterator[tuple[Codes, Codes]]:
-    """Yield sets of columns that have values in the same rows: these rows, and the columns."""
-    is_there = ~np.isnan(columns)
-    keys: dict[bytes, list[int]] = {}
-    for place, column in enumerate(is_there.T):
-        keys.setdefault(np.packbits(column).tobytes(), []).append(place)
-    for places in keys.values():
-        yield np.flatnonzero(is_there[:, places[0]]), np.array(places)
 
 
 def _draws(n: int, iterations: int, seed: int, method: str = "numpy") -> Iterator[Codes]:
@@ -170,13 +116,6 @@ def _draws(n: int, iterations: int, seed: int, method: str = "numpy") -> Iterato
         else:
             drawn = _splitmix64(seed, first * n, size[0] * n) % np.uint64(n)
             yield drawn.astype(np.int64).reshape(size)
-
-
-def _times(n: int, iterations: int, seed: int) -> Iterator[Values]:
-    """Yield how often resamples draw each row: a matrix of some resamples at a time."""
-    for drawn in _draws(n, iterations, seed):
-        drawn += n * np.arange(len(drawn))[:, None]
-        yield np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(float)
 
 
 def _splitmix64(seed: int, skip: int, n: int) -> npt.NDArray[np.uint64]:

@@ -1,17 +1,21 @@
 """Statistics of per-query values by group, as pandas' groupby has them.
 
 In: columns of float64, NaN where a metric doesn't apply, and a `Grouping` of their rows. Out:
-`Statistics`, one cell per group and column. Each column is read and sorted once for all statistics;
+a matrix by statistic. Each column is read and sorted once for all statistics;
 groupby sorts it once for each. Sums run over the sorted values: the order of rows doesn't matter.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ragscore.frames.typing import Codes, Flags, Values
+
+NAMES = ("sum", "mean", "std", "min", "p50", "p95", "max")
+Statistics = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -44,44 +48,26 @@ class Grouping:
         """Return the rows of one group."""
         return self.order[self.starts[group] :][: self.sizes[group]]
 
-    def firsts(self) -> Codes:
-        """Return the first row of every group."""
-        return self.order[self.starts]
-
     def count(self, flags: Flags) -> Codes:
         """Return the number of flagged rows of every group."""
         return np.add.reduceat(flags[self.order], self.starts, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """One row per group, one column per column of values.
-
-    NaN where there is no value (`std`: below two); `n` is 0 there.
-    """
-
-    n: Codes
-    sum: Values
-    mean: Values
-    std: Values
-    min: Values
-    p50: Values
-    p95: Values
-    max: Values
-
-
 def statistics(columns: Sequence[Values], grouping: Grouping) -> Statistics:
-    """Return the statistics of every column by group."""
-    shape = (len(grouping.starts), len(columns))
-    n, found = np.zeros(shape, dtype=np.int64), np.full((7, *shape), np.nan)
+    """Return the statistics of every column by group: a row per group, a column per column.
+
+    `sum`, `mean`, `std`, `min`, `p50`, `p95` and `max` are NaN where there is no value (`std`:
+    below two); `n` is 0 there.
+    """
+    n = np.zeros((len(grouping.starts), len(columns)), dtype=np.int64)
+    found = np.full((len(NAMES), *n.shape), np.nan)
     for place, column in enumerate(columns):
-        is_there = ~np.isnan(column)
-        n[:, place] = grouping.count(is_there)
+        n[:, place] = grouping.count(~np.isnan(column))
         held = np.flatnonzero(n[:, place])
         if len(held):
             values = column[grouping.order]
             found[:, held, place] = _of_values(values[~np.isnan(values)], n[held, place])
-    return Statistics(n, *found)
+    return {"n": n, **dict(zip(NAMES, found, strict=True))}
 
 
 def _of_values(values: Values, n: Codes) -> Values:

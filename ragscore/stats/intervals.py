@@ -10,9 +10,9 @@ from ragscore.stats.moments import (
     NORMAL_FROM,
     as_columns,
     is_constant,
-    moments,
+    sample,
     skewness,
-    standard_error,
+    t_quantile,
 )
 
 BOOTSTRAP_FROM = 20  # values: below, resamples know too little of a long tail
@@ -30,7 +30,7 @@ def wilson_interval(rate: Values, n: Values, confidence: float = 0.95) -> tuple[
     Wilson 1927, doi:10.1080/01621459.1927.10502953. Holds its level near 0 and 1, where the normal
     and t intervals fail.
     """
-    return _score_interval(rate, n, _normal_quantile(confidence))
+    return _score_interval(rate, n, t_quantile(np.inf, confidence))
 
 
 def _score_interval(mean: Values, n: Values, quantile: Values | float) -> tuple[Values, Values]:
@@ -95,11 +95,10 @@ def mean_interval(
                 allowed=f"{least:g} to {bounds[1]:g}",
             )
     scaled = (columns - least) / width
-    mean, std, n = moments(scaled)
-    error, units = standard_error(scaled, groups)
-    low, high = interval_from_moments(mean, std, n, kind, confidence, error, units)
+    of = sample(scaled, groups)
+    low, high = interval_from_moments(of.mean, of.std, of.n, kind, confidence, of.error, of.units)
     if kind not in ("binary", "bounded") and groups is None:
-        is_skewed = (n >= BOOTSTRAP_FROM) & (n < NORMAL_FROM)
+        is_skewed = (of.n >= BOOTSTRAP_FROM) & (of.n < NORMAL_FROM)
         is_skewed &= np.abs(skewness(columns)) > LARGE_SKEWNESS
         low[is_skewed], high[is_skewed] = bootstrap_t_interval(columns[:, is_skewed], confidence)
     return least + width * low, least + width * high
@@ -114,7 +113,7 @@ def interval_from_moments(
     Bounded values are those of 0 to 1. `error` is the standard error, and `units` the number of
     groups, where queries come in groups.
     """
-    is_flat, z = is_constant(mean, std, n), _normal_quantile(confidence)
+    is_flat, z = is_constant(mean, std, n), t_quantile(np.inf, confidence)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         alone = std / np.sqrt(n)
         error, units = alone if error is None else error, n if units is None else units
@@ -136,16 +135,3 @@ def interval_from_moments(
         # 0 / 0 at the very end: the widest
         amount = np.where(is_flat, units, np.fmax(largest / square + 1, 1))
     return _score_interval(inside, amount, np.where(units > 1, t, z))
-
-
-def t_quantile(df: Values, confidence: float) -> Values:
-    """Return the two-sided quantile of Student's t; NaN below one degree of freedom."""
-    from scipy.special import stdtrit
-
-    return np.asarray(stdtrit(np.where(df > 0, df, np.nan), (1 + confidence) / 2), dtype=np.float64)
-
-
-def _normal_quantile(confidence: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + confidence) / 2))

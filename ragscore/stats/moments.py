@@ -5,6 +5,8 @@ doesn't apply to the query. Groups are whole numbers, as `pandas.factorize` give
 query of no group, which counts as a group of its own.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,9 +21,6 @@ COCHRAN = 25.0
 # by t: resampling of more takes seconds to minutes and finds the same.
 NORMAL_FROM = 1_000
 
-# The part of all squared distances from the mean from which one value carries the mean.
-CARRIES = 0.5
-
 # A standard deviation below this share of the values' size is rounding: fifty times .7 has 1e-16.
 NO_SPREAD, EPSILON = 1e-12, float(np.finfo(np.float64).eps)
 
@@ -30,6 +29,15 @@ def check_share(value: float, field: str) -> None:
     """Raise a `DataError` unless the value lies between 0 and 1."""
     if not 0 < value < 1:
         raise DataError(f"found {value!r}", field=field, allowed="a share above 0 and below 1")
+
+
+def t_quantile(df: npt.ArrayLike, confidence: float) -> Values:
+    """Return the two-sided quantile of Student's t; NaN below one degree of freedom."""
+    from scipy.special import stdtrit
+
+    return np.asarray(
+        stdtrit(np.where(np.asarray(df) > 0, df, np.nan), (1 + confidence) / 2), dtype=np.float64
+    )
 
 
 def as_columns(values: npt.ArrayLike) -> Values:
@@ -57,19 +65,6 @@ def is_constant(mean: Values, std: Values, n: Values) -> npt.NDArray[np.bool_]:
     """Flag columns without spread: one value, or values that are equal but for rounding."""
     # a sum of many may lose a bit each time
     return (std <= np.fmax(NO_SPREAD, n * EPSILON) * (1 + np.abs(mean))) | (n == 1)
-
-
-def is_carried(std: Values, n: Values, mean: Values, least: Values, most: Values) -> Flags:
-    """Flag means that one value carries: half of the spread around the mean is its own.
-
-    Its share is (x − x̄)² / Σ(xᵢ − x̄)², with x the value farthest from the mean. Intervals of such a
-    mean are worthless: whether the next sample has such a value is chance. NaN and two values or
-    fewer are no such means.
-    """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        farthest = np.maximum(most - mean, mean - least) ** 2
-        share = farthest / ((n - 1) * std**2)
-    return np.asarray((n > 2) & (share >= CARRIES), dtype=bool)
 
 
 def skewness(values: npt.ArrayLike) -> Values:
@@ -113,33 +108,72 @@ def own_groups(groups: npt.ArrayLike, n: int) -> Codes:
     return np.unique(codes, return_inverse=True)[1].astype(np.int64)
 
 
-def standard_error(values: Values, groups: npt.ArrayLike | None = None) -> tuple[Values, Values]:
-    """Return the standard error of every column's mean, and its number of independent units.
+@dataclass(frozen=True)
+class Sample:
+    """What intervals and tests of means need of every column, worked out once.
 
-    s/√n; with groups √[G/(G−1) · Σ_g(Σ_{i∈g}(x_i − x̄))²] / n, the sandwich of Liang and Zeger 1986
-    (doi:10.1093/biomet/73.1.13) for a mean, but never less than s/√n: members that seem to balance
-    out do so by chance. NaN below two units.
+    Attributes
+    ----------
+    mean, std, n
+        As `moments` finds them.
+    units
+        Independent units: groups with a value, or queries.
+    alike
+        Groups of one size that know the variance as well, (Σ n_g)² / Σ n_g²: Satterthwaite's
+        degrees of freedom + 1 for groups whose sums vary as their sizes do. At least 2 of 2.
+    alone
+        Standard error of the mean if no query depends on another, s/√n.
+    clustered
+        The same where they come in groups: the sandwich of Liang and Zeger 1986
+        (doi:10.1093/biomet/73.1.13), √[G/(G−1) · Σ_g(Σ_{i∈g}(x_i − x̄))²] / n. NaN below two units.
+    error
+        The larger of the two.
+    jackknifed
+        The larger of that and the jackknife over groups (CR3 of Bell and McCaffrey 2002), in which
+        a large group counts for what the mean owes to it.
+
+    Groups never make an error smaller: members that seem to balance out do so by chance.
     """
-    mean, std, n = moments(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        alone = std / np.sqrt(n)
-        if groups is None:
-            return alone, n
-        held = group_sums((~np.isnan(values)).astype(np.float64), groups) > 0
-        units = held.sum(axis=0).astype(np.float64)
-        squares = (group_sums(values - mean, groups) ** 2).sum(axis=0)
-        found = np.sqrt(np.where(units > 1, units / (units - 1), np.nan) * squares) / n
-    return np.maximum(found, alone), units
+
+    mean: Values
+    std: Values
+    n: Values
+    units: Values
+    alike: Values
+    alone: Values
+    clustered: Values
+    error: Values
+    jackknifed: Values
+
+    @property
+    def is_flat(self) -> Flags:
+        """Whether nothing tells how units differ: equal values, or a single unit."""
+        return is_constant(self.mean, self.std, self.n) | (self.units == 1)
+
+    @property
+    def design_effect(self) -> Values:
+        """By how much grouping multiplies the variance of the mean; NaN where nothing varies.
+
+        It is 1 + (m − 1)ρ for groups of m with correlation ρ; n divided by it is the effective n.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(self.is_flat, np.nan, (self.error / self.alone) ** 2)
 
 
-def design_effect(values: npt.ArrayLike, groups: npt.ArrayLike | None) -> Values:
-    """Return the factor by which grouping increases the variance of the mean, at least 1.
-
-    It is 1 + (m − 1)ρ for groups of m with correlation ρ; n divided by it is the effective n. 1
-    without groups, NaN where nothing varies or there are fewer than two groups.
-    """
+def sample(values: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Sample:
+    """Return the `Sample` of every column; members of a group (-1: none) depend on each other."""
     columns = as_columns(values)
     mean, std, n = moments(columns)
     with np.errstate(invalid="ignore", divide="ignore"):
-        effect = (standard_error(columns, groups)[0] / (std / np.sqrt(n))) ** 2
-    return np.where(is_constant(mean, std, n), np.nan, effect)
+        alone = std / np.sqrt(n)
+        if groups is None:
+            return Sample(mean, std, n, n, n, alone, alone, alone, alone)
+        both = np.hstack([~np.isnan(columns), columns - mean])
+        sizes, sums = np.hsplit(group_sums(both, groups), 2)
+        units = (sizes > 0).sum(axis=0).astype(np.float64)
+        alike = np.where(units > 1, np.clip(n**2 / (sizes**2).sum(axis=0), 2, units), units)
+        few = np.where(units > 1, 1 - 1 / units, np.nan)
+        clustered = np.sqrt((sums**2).sum(axis=0) / few) / n
+        error = np.maximum(clustered, alone)
+        left_out = np.sqrt(((sums / (1 - sizes / n)) ** 2).sum(axis=0) * few) / n
+    return Sample(mean, std, n, units, alike, alone, clustered, error, np.fmax(error, left_out))

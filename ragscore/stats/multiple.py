@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.typing import Values
-from ragscore.stats.moments import as_columns, group_sums, is_constant, moments
-from ragscore.stats.paired import alike_units
+from ragscore.stats.moments import as_columns, group_sums, is_constant, sample
 
 ALPHA = 0.05
 DRAWS = 20_000
@@ -22,7 +21,7 @@ def level_of_each(
 ) -> float:  # fmt: skip
     """Return the level of each interval, at which all of them hold in 1 − alpha of cases.
 
-    From the largest of |z| over the columns, drawn with the correlations that the columns have
+    From the largest absolute z over the columns, drawn with the correlations that the columns have
     (Hothorn, Bretz and Westfall 2008, doi:10.1002/bimj.200810425): metrics that move together cost
     little. It lies between alpha / number of columns (Bonferroni) and alpha. Columns of fewer than
     30 queries or clusters know their correlations too badly and count as independent. Where all
@@ -38,23 +37,19 @@ def level_of_each(
     """
     from scipy.special import ndtr
 
-    columns = as_columns(values)
-    mean, std, n = moments(columns)
-    moved = np.flatnonzero(~is_constant(mean, std, n) & (n > 1))
+    of = sample(values, groups)
+    moved = np.flatnonzero(~is_constant(of.mean, of.std, of.n) & (of.n > 1))
     if len(moved) < 2:
         return alpha
-    columns = columns[:, moved]
-    is_few = alike_units(columns, groups) < FEW
+    is_few = of.alike[moved] < FEW
     if len(moved) > MOST or is_few.all():
         return alpha / len(moved)
-    sums = group_sums(columns - mean[moved], groups)
+    sums = group_sums((as_columns(values) - of.mean)[:, moved], groups)
     size = np.sqrt(np.einsum("ij,ij->j", sums, sums))
     units, rng = sums / np.where(size > 0, size, 1.0), np.random.default_rng(seed)
-    if len(units) < len(moved):
-        normal = rng.standard_normal((DRAWS, len(units))) @ units
-    else:
-        correlations = np.round(units.T @ units, 9) + SAME * np.eye(len(moved))
-        normal = rng.standard_normal((DRAWS, len(moved))) @ np.linalg.cholesky(correlations).T
+    correlations = np.round(units.T @ units, 9) + SAME * np.eye(len(moved))
+    root = np.linalg.cholesky(correlations).T.astype(np.float32)
+    normal = rng.standard_normal((DRAWS, len(moved)), dtype=np.float32) @ root
     normal[:, is_few] = rng.standard_normal((DRAWS, is_few.sum()))
     # in place: so many draws are the largest array of a comparison
     largest = np.abs(normal, out=normal).max(axis=1)
@@ -71,12 +66,12 @@ def holm(p: npt.ArrayLike) -> Values:
 
 def benjamini_hochberg(p: npt.ArrayLike) -> Values:
     """Return Benjamini and Hochberg's q values (1995): the minimum over larger p of m·p / rank."""
-
-    def step_up(ordered: Values) -> Values:
-        shares = ordered * len(ordered) / np.arange(1, len(ordered) + 1)
-        return np.minimum.accumulate(shares[::-1])[::-1]
-
-    return _adjusted(p, step_up)
+    return _adjusted(
+        p,
+        lambda ordered: np.minimum.accumulate(
+            (ordered * len(ordered) / np.arange(1, len(ordered) + 1))[::-1]
+        )[::-1],
+    )
 
 
 def _adjusted(p: npt.ArrayLike, step: Callable[[Values], Values]) -> Values:

@@ -7,30 +7,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.typing import Flags, Values
-from ragscore.stats.bootstrap import BLOCK
-from ragscore.stats.intervals import t_quantile, wilson_interval
+from ragscore.stats.intervals import wilson_interval
 from ragscore.stats.moments import (
     COCHRAN,
+    Sample,
     as_columns,
     group_sums,
-    is_constant,
-    moments,
     own_groups,
+    sample,
     skewness,
-    standard_error,
+    t_quantile,
 )
 
 EXACT_UP_TO = 16  # differences: 2^16 sign patterns are enumerated, more are drawn
 ROUNDING = 1e-12  # sums that differ by less than this share of their parts are equal
 RULE_OF_THREE = 3.0  # an event never seen in n queries may happen in 3/n of them (95 %)
 SKEWED = 2.0  # beyond this skewness of differences a test of their mean may be too eager
-
-
-def count_moves(differences: npt.ArrayLike) -> tuple[Values, Values]:
-    """Count queries that rose and that fell, per column, without NaN."""
-    columns = as_columns(differences)
-    up, down = (columns > 0).sum(axis=0), (columns < 0).sum(axis=0)
-    return up.astype(np.float64), down.astype(np.float64)
 
 
 def mcnemar_p(wins: npt.ArrayLike, losses: npt.ArrayLike, *, is_exact: bool = False) -> Values:
@@ -62,16 +54,15 @@ def sign_flip_p(
     for place, sums in enumerate(group_sums(columns, groups).T):
         sizes = np.sort(np.abs(sums))  # p depends on no order of queries
         sizes = sizes[sizes > ROUNDING * sizes.max(initial=0.0)]
-        least = abs(sums.sum()) - ROUNDING * sizes.sum()
-        if len(sizes) <= EXACT_UP_TO:
-            bits = (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes))) & 1
-            p[place] = (np.abs((1 - 2 * bits) @ sizes) >= least).mean()
-            continue
-        beyond, step, rng = 1, max(BLOCK // len(sizes), 1), np.random.default_rng(seed)
-        for start in range(0, iterations, step):
-            signs = rng.integers(0, 2, (min(step, iterations - start), len(sizes)))
-            beyond += int((np.abs((1.0 - 2.0 * signs) @ sizes) >= least).sum())
-        p[place] = beyond / (iterations + 1)
+        is_few, rng = len(sizes) <= EXACT_UP_TO, np.random.default_rng(seed)
+        totals = np.zeros(1 if is_few else iterations)
+        for size in sizes:
+            if is_few:
+                totals = np.append(totals + size, totals - size)
+            else:
+                totals += size * (1 - 2 * rng.integers(0, 2, iterations))
+        beyond = np.abs(totals) >= abs(sums.sum()) - ROUNDING * sizes.sum()
+        p[place] = beyond.mean() if is_few else (beyond.sum() + 1) / (iterations + 1)
     return np.where(np.isnan(columns).all(axis=0), np.nan, p)
 
 
@@ -88,18 +79,17 @@ def tango_interval(
     won, lost, size = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in (wins, losses, n))
     )
-    z, ends = t_quantile(np.asarray(freedom, dtype=np.float64), confidence), []
+    z = t_quantile(np.asarray(freedom, dtype=np.float64), confidence)
     with np.errstate(invalid="ignore", divide="ignore"):
-        for end in (-1.0, 1.0):
-            inside, outside = (won - lost) / size, np.full(size.shape, end)
-            for _ in range(60):  # halvings: to the last bit
-                middle = (inside + outside) / 2
-                away = (won - lost - size * middle) ** 2
-                accepted = away <= z * z * _tango_variance(won, lost, size, middle)
-                inside = np.where(accepted, middle, inside)
-                outside = np.where(accepted, outside, middle)
-            ends.append(np.where(size > 0, inside, np.nan))
-    return ends[0], ends[1]
+        inside, outside = np.broadcast_arrays((won - lost) / size, [[-1.0], [1.0]])
+        for _ in range(60):  # halvings: to the last bit
+            middle = (inside + outside) / 2
+            away = (won - lost - size * middle) ** 2
+            accepted = away <= z * z * _tango_variance(won, lost, size, middle)
+            inside = np.where(accepted, middle, inside)
+            outside = np.where(accepted, outside, middle)
+    low, high = np.where(size > 0, inside, np.nan)
+    return low, high
 
 
 def _tango_variance(won: Values, lost: Values, n: Values, delta: Values) -> Values:
@@ -109,60 +99,6 @@ def _tango_variance(won: Values, lost: Values, n: Values, delta: Values) -> Valu
     # The most likely rate of losses, (root − b) / 4n, without a difference of close numbers.
     rate = np.where(b > 0, 2 * lost * delta * (1 - delta) / (root + b), (root - b) / (4 * n))
     return n * (2 * rate + delta * (1 - delta))
-
-
-def is_whole(columns: Values, kind: str) -> bool:
-    """Return whether these are differences of single 0/1 values."""
-    return kind == "binary" and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all())
-
-
-def counted(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Values, Values, Values]:
-    """Return wins, losses and n of 0/1 metrics as if no two queries were alike, and t's freedom.
-
-    Groups are worth n / design effect queries (as Korn and Graubard 1998 have it for rates); where
-    all differences are equal, nothing shows that members differ, and each group is worth one.
-    """
-    (mean, std, n), (up, down) = moments(columns), count_moves(columns)
-    if groups is None:
-        return up, down, n, np.full(n.shape, np.inf)
-    units = standard_error(columns, groups)[1]
-    is_flat = is_constant(mean, std, n) | (units < 2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        effect = (paired_error(columns, groups) / standard_error(columns)[0]) ** 2
-        effect = np.where(is_flat, n / units, effect)
-    freedom = np.where(is_flat, np.inf, alike_units(columns, groups) - 1)
-    return up / effect, down / effect, n / effect, freedom
-
-
-def alike_units(columns: Values, groups: npt.ArrayLike | None) -> Values:
-    """Return the effective number of groups, (Σ n_g)² / Σ n_g²; without groups, of queries.
-
-    So many groups of one size know the variance as well: Satterthwaite's degrees of freedom + 1 for
-    groups whose sums vary as their sizes do. At least 2, where there are 2.
-    """
-    sizes = group_sums((~np.isnan(columns)).astype(np.float64), groups)
-    units = (sizes > 0).sum(axis=0).astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        alike = sizes.sum(axis=0) ** 2 / (sizes**2).sum(axis=0)
-    return np.where(units > 1, np.clip(alike, 2, units), units)
-
-
-def paired_error(columns: Values, groups: npt.ArrayLike | None) -> Values:
-    """Return the standard error of mean differences.
-
-    Of groups, the jackknife over them (CR3 of Bell and McCaffrey 2002), in which a large group
-    counts for what the mean owes to it; never smaller than without groups.
-    """
-    error, units = standard_error(columns, groups)
-    if groups is None:
-        return error
-    mean, _, n = moments(columns)
-    sizes = group_sums((~np.isnan(columns)).astype(np.float64), groups)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        parts = group_sums(columns - mean, groups) / (1 - sizes / n)
-        jackknifed = np.sqrt((units - 1) / units * (parts**2).sum(axis=0)) / n
-    alone = standard_error(columns)[0]
-    return np.fmax(np.fmax(error, alone), np.where(units > 1, jackknifed, np.nan))
 
 
 def paired_interval(
@@ -181,52 +117,56 @@ def paired_interval(
     of the width for n queries (or groups), and z / √n of the difference, as n equal signs do;
     without bounds there is none (NaN). Arguments as in `mean_interval`.
     """
-    columns = as_columns(differences)
-    mean, std, n = moments(columns)
-    if is_whole(columns, kind):
-        up, down, n, freedom = counted(columns, groups)
-        return tango_interval(up, down, n, confidence, freedom)
-    half = t_quantile(alike_units(columns, groups) - 1, confidence) * paired_error(columns, groups)
-    units = standard_error(columns, groups)[1]
-    flat = is_constant(mean, std, n) | (units == 1)
-    if kind not in ("binary", "bounded"):
-        half = np.where(flat, np.nan, half)
-        return mean - half, mean + half
-    width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
-    unseen = width * wilson_interval(np.zeros_like(n), units, confidence)[1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        by_sign = np.abs(mean) * t_quantile(np.full(n.shape, np.inf), confidence) / np.sqrt(units)
-    half = np.where(flat, np.fmax(unseen, by_sign), half)
-    return np.clip(mean - half, -width, width), np.clip(mean + half, -width, width)
+    low, high, _ = paired_test(
+        as_columns(differences), sample(differences, groups), kind, bounds, confidence
+    )
+    return low, high
 
 
-def paired_p(
-    differences: npt.ArrayLike,
-    kind: str,
-    *,
-    bounds: tuple[float, float] = (0.0, 1.0),
-    groups: npt.ArrayLike | None = None,
-) -> Values:
-    """Return p of every mean difference, by the test that its `paired_interval` is.
+def paired_test(
+    columns: Values, of: Sample, kind: str, bounds: tuple[float, float], confidence: float
+) -> tuple[Values, Values, Values]:
+    """Return `paired_interval`, and p of the same test: McNemar's score test, else t.
 
-    McNemar's score test, else t. NaN without an interval.
+    `of` is the sample of these columns. p is NaN without an interval.
     """
-    from scipy.special import ndtr, stdtr
+    from scipy.special import stdtr
 
-    columns = as_columns(differences)
-    mean, std, n = moments(columns)
+    if kind == "binary" and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all()):
+        return _counted_test(columns, of, confidence)
+    size, df = np.abs(of.mean), of.alike - 1
     with np.errstate(invalid="ignore", divide="ignore"):
-        if is_whole(columns, kind):
-            up, down, n, freedom = counted(columns, groups)
-            z = np.where(up + down > 0, np.abs(up - down) / np.sqrt(up + down), 0.0)
-            return np.where(n > 0, 2 * stdtr(freedom, -z), np.nan)
-        units = standard_error(columns, groups)[1]
-        t = np.abs(mean) / paired_error(columns, groups)
-        p = 2 * stdtr(alike_units(columns, groups) - 1, -t)
+        half = t_quantile(df, confidence) * of.jackknifed
+        p = 2 * stdtr(df, -size / of.jackknifed)
+        if kind not in ("binary", "bounded"):
+            half, p = np.where(of.is_flat, np.nan, (half, p))
+            return of.mean - half, of.mean + half, p
         width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
-        z = np.sqrt(units * np.fmin(np.abs(mean) / np.fmax(width - np.abs(mean), 0.0), 1.0))
-    flat = is_constant(mean, std, n) | (units == 1)
-    return np.where(flat, 2 * ndtr(-z) if kind in ("binary", "bounded") else np.nan, p)
+        unseen = width * wilson_interval(np.zeros_like(size), of.units, confidence)[1]
+        by_sign = size * t_quantile(np.inf, confidence) / np.sqrt(of.units)
+        z = np.sqrt(of.units * np.fmin(size / np.fmax(width - size, 0.0), 1.0))
+    half = np.where(of.is_flat, np.fmax(unseen, by_sign), half)
+    p = np.where(of.is_flat, 2 * stdtr(np.inf, -z), p)
+    return np.clip(of.mean - half, -width, width), np.clip(of.mean + half, -width, width), p
+
+
+def _counted_test(columns: Values, of: Sample, confidence: float) -> tuple[Values, Values, Values]:
+    """Return Tango's interval and p of McNemar's score test, of differences of single 0/1 values.
+
+    Groups are worth n / design effect queries (as Korn and Graubard 1998 have it for rates), and t
+    takes the place of the normal distribution; where all differences are equal, nothing shows that
+    members differ, and each group is worth one query.
+    """
+    from scipy.special import stdtr
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        effect = np.where(of.is_flat, of.n / of.units, (of.jackknifed / of.alone) ** 2)
+        is_normal = of.is_flat | (of.units == of.n)
+        won, lost = ((sign * columns > 0).sum(axis=0) / effect for sign in (1, -1))
+        freedom = np.where(is_normal, np.inf, of.alike - 1)
+        z = np.where(won + lost > 0, np.abs(won - lost) / np.sqrt(won + lost), 0.0)
+        p = np.where(of.n > 0, 2 * stdtr(freedom, -z), np.nan)
+    return *tango_interval(won, lost, of.n / effect, confidence, freedom), p
 
 
 def welch(
@@ -235,32 +175,37 @@ def welch(
 ) -> tuple[Values, Values, Values, Values]:  # fmt: skip
     """Return the difference of a slice's mean from the rest's, its interval, and p (Welch 1947).
 
-    What a query adds to the difference is (x − its side's mean) / (its side's n), negative in the
-    rest; members of a group are added up first, on whichever side they are. NaN where a side has
-    one value or none, or nothing varies.
+    Members of a group are added up first, on whichever side they are. NaN where a side has one
+    value or none, or nothing varies.
     """
     from scipy.special import stdtr
 
-    columns, side = as_columns(values), np.asarray(inside, dtype=bool)
-    codes = np.arange(len(columns)) if groups is None else own_groups(groups, len(columns))
-    delta, freedom, terms = 0.0, np.zeros(columns.shape[1]), np.zeros_like(columns)
-    flat = np.ones(columns.shape[1], dtype=bool)
-    for sign, rows in ((1.0, side), (-1.0, ~side)):
-        mean, std, n = moments(columns[rows])
-        flat &= is_constant(mean, std, n)
-        delta = delta + sign * mean
-        sizes = group_sums((~np.isnan(columns[rows])).astype(np.float64), codes[rows])
-        units = (sizes > 0).sum(axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            own = sign * (columns[rows] - mean) / n * np.sqrt(units / (units - 1))
-            terms[rows] = own
-            freedom += (group_sums(own, codes[rows]) ** 2).sum(axis=0) ** 2 / (units - 1)
-    total = (group_sums(terms, codes) ** 2).sum(axis=0)
+    of, rest, total = two_sides(as_columns(values), np.asarray(inside, dtype=bool), groups)
+    delta, is_flat = of.mean - rest.mean, of.is_flat & rest.is_flat
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = np.where(flat | np.isnan(freedom), np.nan, total**2 / freedom)
-        half = t_quantile(df, confidence) * np.sqrt(total)
-        p = 2 * stdtr(df, -np.abs(delta) / np.sqrt(total))
-    return delta, delta - half, delta + half, p
+        freedom = sum(side.clustered**4 / (side.units - 1) for side in (of, rest))
+        df, error = np.where(is_flat, np.nan, total**2 / freedom), np.sqrt(total)
+        half = t_quantile(df, confidence) * error
+        return delta, delta - half, delta + half, 2 * stdtr(df, -np.abs(delta) / error)
+
+
+def two_sides(
+    columns: Values, inside: Flags, groups: npt.ArrayLike | None
+) -> tuple[Sample, Sample, Values]:
+    """Return the samples of a slice and of the rest, and the variance of their means' difference.
+
+    What a query adds to that is (x − its side's mean) / (its side's n), negative in the rest;
+    members of a group are added up first, on whichever side they are.
+    """
+    codes = np.arange(len(columns)) if groups is None else own_groups(groups, len(columns))
+    terms, sides = np.zeros_like(columns), []
+    for sign, rows in ((1.0, inside), (-1.0, ~inside)):
+        of = sample(columns[rows], codes[rows])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            few = np.sqrt(of.units / (of.units - 1))
+            terms[rows] = sign * (columns[rows] - of.mean) / of.n * few
+        sides.append(of)
+    return sides[0], sides[1], (group_sums(terms, codes) ** 2).sum(axis=0)
 
 
 def is_heavy_tailed(differences: npt.ArrayLike, width: npt.ArrayLike = 1.0) -> Flags:
@@ -279,8 +224,8 @@ def is_heavy_tailed(differences: npt.ArrayLike, width: npt.ArrayLike = 1.0) -> F
     largest, has_width = sizes.max(axis=0, initial=0.0), np.isfinite(width)
     possible = np.where(has_width, np.fmax(largest, width), largest)
     skew = np.nan_to_num(np.abs(skewness(columns)))
-    wins, losses = count_moves(columns)
-    is_unseen = ((wins == 0) != (losses == 0)) & (sizes.sum(axis=0) < RULE_OF_THREE * possible)
+    is_one_way = (columns > 0).any(axis=0) != (columns < 0).any(axis=0)
+    is_unseen = is_one_way & (sizes.sum(axis=0) < RULE_OF_THREE * possible)
     is_whole = (sizes == 0) | (np.abs(sizes - possible) <= ROUNDING * possible)
     is_skewed = (skew > SKEWED) & (n <= COCHRAN * skew**2)
     return np.asarray((is_skewed | is_unseen) & ~(is_whole.all(axis=0) & has_width), dtype=bool)

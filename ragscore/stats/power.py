@@ -4,7 +4,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.typing import Values
-from ragscore.stats.moments import as_columns
 
 POWER = 0.8
 
@@ -43,12 +42,3 @@ def queries_needed(
         # t needs a few more than z
         found = np.ceil((reach * spread / delta) ** 2 + ndtri(1 - level / 2) ** 2 / 2)
     return np.where(spread > 0, np.where(delta == 0, np.inf, found), np.nan)
-
-
-def flip_rate(repeats: npt.ArrayLike) -> float:
-    """Return the share of pairs of repeats (columns) that differ on a query; NaN without any."""
-    columns = as_columns(repeats)
-    first, second = np.triu_indices(columns.shape[1], 1)
-    change = np.abs(columns[:, first] - columns[:, second])
-    known = ~np.isnan(change)
-    return float((change[known] > 0).mean()) if known.any() else float("nan")

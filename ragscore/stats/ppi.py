@@ -1,14 +1,16 @@
 """Prediction-powered inference: correct a judge's mean with human labels of some items."""
 
 from dataclasses import dataclass, replace
+from math import nan
 
 import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
 from ragscore.frames.typing import Values
-from ragscore.stats.intervals import interval_from_moments, t_quantile, wilson_interval
-from ragscore.stats.moments import NO_SPREAD, group_sums, own_groups
+from ragscore.stats.intervals import interval_from_moments, wilson_interval
+from ragscore.stats.moments import NO_SPREAD, own_groups, t_quantile
+from ragscore.stats.paired import two_sides
 
 # Below this number neither the correction nor its error is known well enough.
 LEAST_LABELS = 30
@@ -72,16 +74,18 @@ def ppi_mean(
     DataError
         Unequal numbers of labels and predictions, a weight outside 0..1, labels outside the bounds.
     """
-    least, most = (-np.inf, np.inf) if bounds is None else bounds
-    width = 0.0 if bounds is None else most - least
-    found, parts, units = _estimate(predictions, labels, weight, groups, least, most, width)
+    least, most = bounds or (-np.inf, np.inf)
+    width = most - least if bounds else 0.0
+    found, units = _estimate(predictions, labels, weight, groups, (least, most), width, confidence)
     if bounds is None:
-        return _with_t(found, parts, units, confidence)
+        return found
     # A corrected mean may lie outside the scale: its interval is that of the nearest bound.
     inside = np.clip(np.array([(found.value - least) / width]), 0, 1)
-    std = found.error / width * np.sqrt(units[1:])
-    ends = interval_from_moments(inside, std, units[1:], "bounded", confidence)
-    low, high = (least + width * float(end[0]) for end in ends)
+    std = found.error / width * np.sqrt(units)
+    low, high = (
+        least + width * float(end[0])
+        for end in interval_from_moments(inside, std, units, "bounded", confidence)
+    )
     return replace(found, low=low, high=high)
 
 
@@ -118,28 +122,26 @@ def ppi_difference(
         As for `ppi_mean`.
     """
     most = np.inf if width is None else width
-    estimate, parts, units = _estimate(
-        predictions, labels, weight, groups, -most, most, width or 0.0
+    found, units = _estimate(
+        predictions, labels, weight, groups, (-most, most), width or 0.0, confidence
     )
-    found = _with_t(estimate, parts, units, confidence)
     if width is None:
         return found
-    if found.n and np.isnan(found.low):
-        half = width * float(wilson_interval(np.zeros(1), units[1:], confidence)[1][0])
-        found = replace(found, low=found.value - half, high=found.value + half)
-    low, high = np.clip([found.low, found.high], -width, width).tolist()
-    return replace(found, low=low, high=high)
+    low, high = found.low, found.high
+    if np.isnan(low):
+        half = width * float(wilson_interval(np.zeros(1), units, confidence)[1][0])
+        low, high = found.value - half, found.value + half
+    return replace(found, low=max(low, -width), high=min(high, width))
 
 
 def _estimate(
     predictions: npt.ArrayLike, labels: npt.ArrayLike, weight: float | None,
-    groups: npt.ArrayLike | None, least: float, most: float, scale: float,
-) -> tuple[Corrected, Values, Values]:  # fmt: skip
-    """Return the estimate without an interval, the parts of its variance and their units.
+    groups: npt.ArrayLike | None, bounds: tuple[float, float], scale: float, confidence: float,
+) -> tuple[Corrected, Values]:  # fmt: skip
+    """Return the estimate with Student's interval, and the number of labels or groups of them.
 
-    The parts are what items without a label and what labels add; units are items or groups. Groups
-    never make the variance smaller: members that seem to balance out do so by chance. `scale` is
-    the size of a disagreement where labels show none.
+    The interval is NaN where nothing varies. `scale` is the size of a disagreement where labels
+    show none.
     """
     f, y = (np.asarray(one, dtype=np.float64).ravel() for one in (predictions, labels))
     if f.shape != y.shape:
@@ -154,50 +156,37 @@ def _estimate(
     codes = None if groups is None else own_groups(groups, len(f))[is_known]
     f, y = f[is_known], y[is_known]
     has_label = ~np.isnan(y)
-    own, judged, others = y[has_label], f[has_label], f[~has_label]
-    if ((own < least - 1e-9) | (own > most + 1e-9)).any():
+    own, judged, n, n_others = y[has_label], f[has_label], has_label.sum(), (~has_label).sum()
+    if ((own < bounds[0] - 1e-9) | (own > bounds[1] + 1e-9)).any():
         raise DataError(
             f"found labels from {own.min():g} to {own.max():g}",
             field="labels",
-            allowed=f"{least:g} to {most:g}",
+            allowed=f"{bounds[0]:g} to {bounds[1]:g}",
         )
-    sides = np.column_stack([~has_label, has_label]).astype(np.float64)
-    n_others, n = len(others), len(own)
     if not n:
-        nothing = Corrected(np.nan, np.nan, np.nan, np.nan, np.nan, 0, n_others, np.nan)
-        return nothing, np.full(2, np.nan), np.full(2, np.nan)
-    tuned, value, terms = 0.0, float(own.mean()), np.zeros_like(sides)
+        return Corrected(nan, nan, nan, nan, nan, 0, int(n_others), nan), np.zeros(1)
+    tuned, half = 0.0, nan
     if n > 1 and n_others > 1:
         variance, covariance = float(f.var(ddof=1)), float(np.cov(own, judged)[0, 1])
         best = covariance / ((1 + n / n_others) * variance) if variance > 0 else 0.0
         tuned = float(np.clip(best, 0, 1)) if weight is None else float(weight)
+    # θ̂ is the difference of two means: y − λf of those with a label, −λf of the others
+    left = np.where(has_label, y, 0.0) - tuned * f
+    of, rest, total = two_sides(left[:, None], has_label, codes)
+    value, parts, units = of.mean[0], of.error**2, of.units
     if tuned:
-        value += tuned * float(others.mean() - judged.mean())
-        terms[~has_label, 0] = tuned * (others - others.mean()) / n_others
-    left = own - tuned * judged
-    terms[has_label, 1] = (left - left.mean()) / n
-    units = (group_sums(sides, codes) > 0).sum(axis=0).astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        sums = group_sums(terms, codes) * np.sqrt(units / (units - 1))
-        alone = (terms**2).sum(axis=0) * sides.sum(axis=0) / (sides.sum(axis=0) - 1)
-    if not tuned:
-        sums[:, 0] = alone[0] = 0.0
-    parts = np.maximum((sums**2).sum(axis=0), alone)
-    total = float(np.maximum((sums.sum(axis=1) ** 2).sum(), parts.sum()))
-    if tuned and weight is None:
-        # Few labels may meet none of the rare items that the judge gets wrong: one more is assumed.
-        more = (tuned * (float(np.abs(own - judged).max()) or scale) / n) ** 2
-        parts, total = parts + np.array([0.0, more]), total + more
-    error, spread = float(np.sqrt(total)), float(own.var(ddof=1)) if n > 1 else np.nan
-    effective = spread / error**2 if error > 0 and spread > 0 else np.nan
-    return Corrected(value, np.nan, np.nan, error, tuned, n, n_others, effective), parts, units
-
-
-def _with_t(found: Corrected, parts: Values, units: Values, confidence: float) -> Corrected:
-    """Return the estimate with Student's interval; NaN where nothing varies."""
-    if not found.error > NO_SPREAD * (1 + abs(found.value)):
-        return found
-    share = parts / parts.sum()
-    df = 1 / (share[share > 0] ** 2 / (units - 1)[share > 0]).sum()
-    half = float(t_quantile(np.array([df]), confidence)[0]) * found.error
-    return replace(found, low=found.value - half, high=found.value + half)
+        value, parts = value - rest.mean[0], np.append(parts, rest.error**2)
+        units = np.append(units, rest.units)
+    # Few labels may meet none of the rare items that the judge gets wrong: one more is assumed.
+    more = (tuned * (float(np.abs(own - judged).max()) or scale) / n) ** 2
+    more = more if weight is None else 0.0
+    parts[0] += more
+    error = float(np.sqrt(np.maximum(total[0] + more, parts.sum())))
+    spread = float(own.var(ddof=1)) if n > 1 else nan
+    effective = spread / error**2 if error > 0 and spread > 0 else nan
+    if error > NO_SPREAD * (1 + abs(value)):
+        share = parts / parts.sum()
+        df = 1 / (share**2 / (units - 1))[share > 0].sum()
+        half = float(t_quantile(df, confidence)) * error
+    ends = float(value - half), float(value + half)
+    return Corrected(float(value), *ends, error, tuned, int(n), int(n_others), effective), of.units

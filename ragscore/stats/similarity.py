@@ -1,18 +1,8 @@
-"""Cosine similarity of vectors such as embeddings.
-
-In: two vectors, or two matrices with one row per text. Out: values from -1 to 1.
-"""
+"""Cosine similarity of vectors such as embeddings: matrices with one row per text."""
 
 import numpy as np
-import numpy.typing as npt
 
 from ragscore.frames.typing import Values
-
-
-def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
-    """Cosine of two vectors, -1 to 1; 0 if they differ in length, or one is empty or zero."""
-    rows = (np.atleast_2d(np.asarray(vector, dtype="float64")) for vector in (a, b))
-    return float(cosine_matrix(*rows)[0, 0])
 
 
 def cosine_matrix(a: Values, b: Values) -> Values:

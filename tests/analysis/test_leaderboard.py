@@ -131,14 +131,14 @@ def test_the_level_is_that_of_all_pairs_that_are_asked_about():
 def test_metrics_beside_those_that_are_asked_about_have_no_word():
     scores = clear().assign(latency_ms=1.0)
     board = leaderboard(scores, ["hit@5", "latency_ms"], primary=["hit@5"])
-    assert board.primary == ("hit@5",) and board.confidence == leaderboard(clear()).confidence
+    assert board.primary == ["hit@5"] and board.confidence == leaderboard(clear()).confidence
     times = board.pairs[board.pairs["metric"] == "latency_ms"]
     assert times["verdict"].isna().all()
 
 
 def test_a_baseline_alone_has_nothing_to_be_compared_with():
     board = leaderboard(scores_of(a=[1, 0, 1]), baseline="a")
-    assert not len(board.pairs) and board.against_baseline().empty
+    assert not len(board.pairs) and board._against().empty
 
 
 def test_paraphrases_count_together(write_golden):

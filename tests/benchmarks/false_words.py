@@ -195,4 +195,4 @@ def main(draws: int = 1_000, layouts: Sequence[str] = tuple(LAYOUTS), found_in: 
         for layout in layouts:
             told = shares(layout, n_runs, world, draws // part)
             print(f"{layout:20}", *(f"{name:>14}{one:>7.1%}" for name, one in told.items()))
-    print(found(found_in).to_string(index=False, float_format="{:.0%}".format))
+    print(found(found_in).set_index("pair").to_string(float_format="{:.0%}".format))

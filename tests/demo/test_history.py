@@ -139,7 +139,11 @@ def test_stored_scores_and_means_are_those_of_the_stored_hits(relabelled, store,
     pd.testing.assert_frame_equal(stored[again.columns], again, **alike)
     keys = ["run_id", "metric"]
     means = store.metrics(names).astype({"run_id": "str"}).set_index(keys)
-    today = summarize(stored, golden[relabelled], rows=done.rows).astype({"run_id": "str"}).set_index(keys)
+    today = (
+        summarize(stored, golden[relabelled], rows=done.rows)
+        .astype({"run_id": "str"})
+        .set_index(keys)
+    )
     pd.testing.assert_frame_equal(means.loc[today.index, today.columns], today, check_dtype=False)
 
 

@@ -182,7 +182,7 @@ def outcome(before, after):
     if set(told) - {*told_before}:
         return "told"
     # What stands below the means of a printed evaluation counts, too.
-    said_before, said = (str(ev).partition("Cells: mean")[2].splitlines() for ev in (one, other))
+    said_before, said = (ev._notes()[1:] for ev in (one, other))
     return "told" if set(said) - {*said_before} else "silent"
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pandas as pd
 import pytest
 
+import ragscore as rs
 from ragscore.frames.errors import (
     DataError,
     check_choice,
@@ -106,3 +107,10 @@ def test_a_warning_that_is_kept_back_is_listed_and_others_are_given():
         warn("many hits")
     assert (said, outer) == (["few hits"], ["many hits"])
     assert [str(one.message) for one in given] == ["few hits there"]
+
+
+def test_an_error_names_a_few_of_many_columns_and_ids():
+    many = pd.DataFrame([range(1_986)], columns=[f"q{n}" for n in range(1_986)])
+    with pytest.raises(rs.DataError) as caught:
+        rs.Golden(queries=many)
+    assert "1,986 in all" in str(caught.value) and len(str(caught.value)) < 400

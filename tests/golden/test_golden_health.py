@@ -101,7 +101,7 @@ def test_the_number_of_queries_needed_is_the_formulas():
 
 def test_a_rate_needs_six_queries_that_change():
     # 6 of 20 differ; of fewer than 6 that changed, all one way, the exact p is .0625: 6 / .3 = 20.
-    # To find .1: ((1.96 + .84)² · (.3 − .1²) + 1.96² / 2 · .1²) / .1² = 229.6
+    # To find .1, with s² = .3 − .1² = .29: (1.96 + .84)² · .29 / .1² + 1.96² / 2 is 229.5.
     a, b = [0.0] * 4 + [1.0] * 2 + [0.0] * 14, [1.0] * 4 + [0.0] * 2 + [0.0] * 14
     needed = golden_health(
         scores_of({"A": a, "B": b}), golden_of(20), metric="hit@5", differences=(0.1, 0.5)

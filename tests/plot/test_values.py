@@ -11,7 +11,8 @@ from conftest import hit, record
 from worlds import PANELS, PICTURES, world
 
 import ragscore as rs
-from ragscore.analysis.comparison import question
+from ragscore.analysis import leaderboard
+from ragscore.analysis.comparison import deltas
 from ragscore.analysis.rankings import retriever_scores
 from ragscore.scoring.summary import summarize
 from tests.messages import refused
@@ -271,7 +272,8 @@ def test_a_picture_runs_no_test(ev, monkeypatch):
         raise AssertionError("a test")
 
     fresh = rs.evaluate(ev.results, ev.golden)
-    monkeypatch.setattr(question, "questions_of", fail)
+    for module in (deltas, leaderboard):
+        monkeypatch.setattr(module, "figures", fail)
     for draw in (fresh.plot, fresh.plot.metric_at_k, fresh.plot.refusals):
         draw()
     fresh.plot.slices("hit@5", "category")

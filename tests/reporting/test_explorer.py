@@ -16,7 +16,6 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
 from ragscore.reporting.explorer.element import pack
-from ragscore.reporting.reading import worst_changes
 from tests.hostile import HOSTILE
 from tests.messages import refused, says, warned
 
@@ -128,7 +127,6 @@ def test_what_is_read_first_is_the_same_in_python_and_on_the_page(demo):
     explorer = cmp.explore()
     order = explorer.order
     assert order["query_id"].head(3).tolist() == ["pd-040", "mpl-019", "mh-006"]
-    assert order["query_id"].head(3).tolist() == worst_changes(cmp)["query_id"].tolist()
     lost = cmp.changed().query("outcome in ['regression', 'loss']")["query_id"].tolist()
     assert order["query_id"].head(len(lost)).tolist() == lost
     on_page = sorted(

@@ -193,25 +193,6 @@ def test_the_address_holds_the_open_query(browser, six, tmp_path):
     clean(browser)
 
 
-def test_a_link_of_a_page_opens_the_query_and_what_the_explorer_is_folded_in(
-    browser, six, tmp_path
-):
-    parts, file = six.mounted(), tmp_path / "host.html"
-    file.write_text(
-        f'<a href="#x.q=q4">read</a><details>{parts.html}</details>'
-        f"<style>{parts.style}</style><script>{parts.script}</script>",
-        encoding="utf-8",
-    )
-    browser.open(file)
-    browser.wait("document.querySelector('.x-frame')", 20)
-    for _ in range(2):  # once more, when it is the address already
-        browser.run("document.querySelector('details').open = false")
-        browser.run("document.querySelector('a').click()")
-        browser.wait("document.querySelector('details').open", 20)
-        browser.wait("document.querySelector('.x-query h3')?.textContent === 'q4'", 20)
-    assert browser.complaints == []
-
-
 def test_every_size_and_scheme_shows_the_list_within_its_width(browser, six, tmp_path):
     for scheme in ("light", "dark"):
         for width in (1200, 700, 400):

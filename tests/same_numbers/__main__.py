@@ -76,11 +76,20 @@ def read_meant() -> pd.DataFrame:
     return meant.astype({"count": "int64", "size": "float64"})
 
 
+def few(names: pd.Series) -> str:
+    """Return names as they are listed on the page: many metrics are counted."""
+    found = names.drop_duplicates().tolist()
+    return ", ".join(found) if len(found) <= 12 else f"{len(found)} metrics"
+
+
 def record(found: pd.DataFrame) -> None:
     """Write the answers, and move the lines of what was meant to their page."""
+    meant = read_meant().groupby(["object", "why"], as_index=False, sort=False)
     rows = [
         "| {object} | {metric} | {field} | {count} | {size:.3g} | {why} |".format(**one)
-        for one in read_meant().replace("", "·").to_dict("records")
+        for one in meant.agg({"metric": few, "field": few, "count": "sum", "size": "max"}).to_dict(
+            "records"
+        )
     ]
     text, end = PAGE.read_text(encoding="utf-8"), "<!-- /recorded:changes -->"
     PAGE.write_text(text.replace(end, "\n".join([*rows, end])), encoding="utf-8")

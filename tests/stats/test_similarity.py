@@ -1,8 +1,9 @@
 """Similarity of two vectors."""
 
+import numpy as np
 import pytest
 
-from ragscore.stats.similarity import cosine
+from ragscore.stats.similarity import cosine_matrix
 
 
 @pytest.mark.parametrize(
@@ -17,4 +18,5 @@ from ragscore.stats.similarity import cosine
     ],
 )
 def test_cosine(a, b, value):
-    assert cosine(a, b) == pytest.approx(value)
+    rows = (np.array(one, dtype=float)[None, :] for one in (a, b))
+    assert cosine_matrix(*rows) == pytest.approx(value)

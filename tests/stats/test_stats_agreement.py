@@ -96,35 +96,7 @@ def test_alpha_of_krippendorffs_own_example(scale, expected):
     assert krippendorff_alpha(ratings, scale).value == pytest.approx(expected, abs=5e-4)
 
 
-def test_intervals_come_close_to_statsmodels_in_large_samples():
-    first, second = noisy(800, 0.4)
-    for ours, theirs in ((cohen_kappa, None), (weighted_kappa, "quadratic")):
-        found, expected = (
-            ours(first, second),
-            cohens_kappa(table_of(zip(first, second, strict=True)), wt=theirs),
-        )
-        assert (found.low, found.high) == pytest.approx(
-            (expected.kappa_low, expected.kappa_upp), abs=0.012
-        )
-
-
 # By hand
-
-
-def test_kappa_of_a_table_worked_by_hand():
-    # 20 both yes, 5 and 10 one yes, 15 both no: p_o = .7, p_e = .5·.6 + .5·.4 = .5, κ = .4
-    # (Wikipedia's example)
-    first, second = (
-        np.repeat(["y", "y", "n", "n"], [20, 5, 10, 15]),
-        np.repeat(["y", "n", "y", "n"], [20, 5, 10, 15]),
-    )
-    found = cohen_kappa(first, second)
-    assert (
-        found.value == pytest.approx(0.4, abs=1e-12)
-        and found.n == 50
-        and 0.1 < found.low < 0.2
-        and 0.6 < found.high < 0.7
-    )
 
 
 def test_where_one_class_is_rare_kappa_falls_and_ac1_does_not():
@@ -138,18 +110,6 @@ def test_where_one_class_is_rare_kappa_falls_and_ac1_does_not():
 def test_an_unused_point_of_the_scale_keeps_its_place():
     # x 0 4, y 0 5: observed (0 + 1)/2, expected (0 + 25 + 16 + 1)/4 -> 1 − .5/10.5
     assert weighted_kappa([0, 4], [0, 5]).value == pytest.approx(1 - 0.5 / 10.5, abs=1e-12)
-
-
-@given(PAIRS)
-def test_the_weighted_kappa_is_lins_concordance(pairs):
-    x, y = np.array(pairs).T
-    if np.ptp(np.append(x, y)):
-        expected = (
-            2
-            * ((x - x.mean()) * (y - y.mean())).mean()
-            / (x.var() + y.var() + (x.mean() - y.mean()) ** 2)
-        )
-        assert weighted_kappa(x, y).value == pytest.approx(expected, abs=1e-9)
 
 
 # What nothing can be said about
@@ -198,6 +158,8 @@ def test_raters_who_never_disagreed_are_no_certainty():
         krippendorff_alpha(np.column_stack([first, first])),
     ):
         assert found.value == found.high == 1 and found.low == pytest.approx(expected, abs=1e-12)
+    few = cohen_kappa(np.tile(first, 4), np.tile(first, 4), groups=np.arange(200) // 4)
+    assert few.low == pytest.approx(expected, abs=1e-12)  # 50 groups
 
 
 def test_items_with_one_rating_count_nowhere():
@@ -212,24 +174,6 @@ def test_items_with_one_rating_count_nowhere():
 # Properties
 
 
-@given(TABLES, st.randoms(use_true_random=False))
-def test_neither_the_order_of_items_nor_that_of_raters_changes_alpha(table, random):
-    ratings = np.array(table)
-    rows, columns = (
-        random.sample(range(len(table)), len(table)),
-        random.sample(range(len(table[0])), len(table[0])),
-    )
-    for scale in ("nominal", "ordinal", "interval"):
-        one, other = (
-            krippendorff_alpha(part, scale) for part in (ratings, ratings[np.ix_(rows, columns)])
-        )
-        np.testing.assert_allclose(
-            [one.value, one.low, one.high, one.n],
-            [other.value, other.low, other.high, other.n],
-            atol=1e-12,
-        )
-
-
 @given(PAIRS, st.sampled_from([cohen_kappa, weighted_kappa, gwet_ac1]))
 def test_two_raters_can_change_places_and_none_agrees_more_than_always(pairs, coefficient):
     first, second = zip(*pairs, strict=True)
@@ -242,24 +186,6 @@ def test_two_raters_can_change_places_and_none_agrees_more_than_always(pairs, co
         -1 - 1e-12 <= one.value <= 1
         and (np.isnan(one.low) or -1 - 1e-9 <= one.low < one.high <= 1 + 1e-12)
     )
-
-
-@given(TABLES)
-def test_the_unit_of_points_changes_no_alpha_and_their_distances_no_ordinal_one(table):
-    ratings = np.array(table)
-    for scale, changed in (
-        ("interval", 3 * ratings - 7),
-        ("ordinal", ratings**3),
-        ("nominal", -ratings),
-    ):
-        one, other = (krippendorff_alpha(part, scale).value for part in (ratings, changed))
-        np.testing.assert_allclose(one, other, atol=1e-9)
-
-
-def test_intervals_hold_the_true_kappa():
-    # A share of .3 of the items is rated by chance: κ = .7. 300 draws: ± .025.
-    found = [cohen_kappa(*noisy(50, 0.3, seed)) for seed in range(300)]
-    assert 0.91 <= np.mean([one.low <= 0.7 <= one.high for one in found]) <= 0.985
 
 
 def test_texts_flags_and_missing_values_are_ratings():
@@ -336,30 +262,6 @@ def test_the_rank_correlation_is_scipys(pairs):
     assert np.isnan(rank_correlation([1, 2, 3], [1, 2, 3]).low)
 
 
-def test_the_interval_of_three_topics_by_hand():
-    # right/wrong by both judges; topic 0: 11 11 00 10, topic 1: 11 00 00 01, topic 2: 11 11 10 00
-    first = np.array([1, 1, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0])
-    second = np.array([1, 1, 0, 0, 1, 0, 0, 1, 1, 1, 0, 0])
-    found = cohen_kappa(first, second, groups=np.repeat([0, 1, 2], 4))
-    # 9 of 12 agree; 7 and 6 of 12 are right: p_e = (42 + 30)/144 = 1/2
-    assert found.value == pytest.approx(0.5)
-    # without topic 0: 6 of 8 agree, 4 and 4 are right; without 1: 6 of 8, 6 and 4 are right;
-    # without 2: 6 of 8, 4 and 4: κ is 1/2 each time
-    assert np.isnan(found.low) and found.n_groups == 3
-    second[11] = 1  # topic 2: 11 11 10 01
-    found = cohen_kappa(first, second, groups=np.repeat([0, 1, 2], 4))
-    # all: 8 of 12 agree, 7 and 7 right, p_e = (49 + 25)/144; without 0: 5 of 8, 4 and 5, 1/2;
-    # without 1: 5 of 8, 6 and 5, p_e = (30 + 6)/64; without 2: 6 of 8, 4 and 4, 1/2
-    value = (8 / 12 - 74 / 144) / (1 - 74 / 144)
-    without = np.array([0.25, (5 / 8 - 36 / 64) / (1 - 36 / 64), 0.5])
-    error = np.sqrt(2 / 3 * ((without - without.mean()) ** 2).sum())
-    half = students.ppf(0.975, 2) * error / (1 - value**2)
-    assert found.value == pytest.approx(value)
-    assert (found.low, found.high) == pytest.approx(
-        (np.tanh(np.arctanh(value) - half), np.tanh(np.arctanh(value) + half))
-    )
-
-
 @pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
 def test_alpha_leaves_out_groups_as_well(scale):
     def alpha(ratings, **options):
@@ -371,15 +273,11 @@ def test_alpha_leaves_out_groups_as_well(scale):
     ratings[rng.random((60, 3)) < 0.2] = np.nan
     groups = np.arange(60) // 5
     found = alpha(ratings, groups=groups)
+    if scale == "ordinal":  # ranks are those among all items
+        scale, is_alone = "interval", (~np.isnan(ratings)).sum(axis=1, keepdims=True) < 2
+        ratings = pd.DataFrame(np.where(is_alone, np.nan, ratings)).stack().rank().unstack()
+        ratings, groups = ratings.to_numpy(), groups[ratings.index]
     assert (found.low, found.high) == pytest.approx(by_leaving_out(alpha, [ratings], groups)[0])
-
-
-def test_perfect_agreement_on_few_topics_is_less_certain_than_on_many_pairs():
-    first = np.tile([0.0, 1], 40)
-    many, few = cohen_kappa(first, first), cohen_kappa(first, first, groups=np.arange(80) // 10)
-    # 1 − u/p_e with p_e = 1/2, u = z²/(n + z²)
-    for found, n in ((many, 80), (few, 8)):
-        assert found.low == pytest.approx(1 - 2 * 1.959964**2 / (n + 1.959964**2), abs=1e-6)
 
 
 def test_one_group_has_no_interval():

@@ -8,7 +8,6 @@ from statsmodels.stats.power import TTestPower
 
 from ragscore.stats import minimum_detectable, queries_needed
 from ragscore.stats.paired import is_heavy_tailed
-from ragscore.stats.power import flip_rate
 
 Z = 1.959963985 + 0.841621234  # z_.975 + z_.8
 
@@ -51,16 +50,6 @@ def test_about_so_many_queries_detect_the_difference(difference, std):
 def test_no_number_of_queries_finds_no_difference():
     assert queries_needed([0.0, 0.05, -0.05], 0.3).tolist() == [np.inf, 285, 285]
     assert np.isnan(queries_needed([0.1, np.nan], [0.0, 0.2])).all()
-
-
-# Noise
-
-
-def test_the_flip_rate_is_the_share_of_pairs_of_repeats_that_differ():
-    # 1 1 0: two of three pairs differ; 1 1 1: none of three; 1 and 0, the third missing: the one
-    # pair.
-    assert flip_rate([[1, 1, 0], [1, 1, 1], [1, 0, np.nan]]) == pytest.approx(3 / 7)
-    assert np.isnan(flip_rate([[1, np.nan]])) and np.isnan(flip_rate([1.0, 0.0]))
 
 
 # The caution

@@ -21,7 +21,6 @@ from ragscore.stats import (
     mean_interval,
     minimum_detectable,
     paired_interval,
-    quantile_interval,
     tango_interval,
     wilson_interval,
 )
@@ -139,15 +138,6 @@ def test_intervals_of_long_tailed_times_hold_more_than_students_t(n):
         )
     )
     assert 0.91 <= ours <= 0.975 and ours > students
-
-
-@pytest.mark.parametrize("n", [72, 100, 500])
-@pytest.mark.parametrize("q", [0.5, 0.95])
-def test_order_statistics_hold_the_quantile_and_none_nearer_do(q, n):
-    # Of the values 0 ... n−1 so many lie below the quantile as Bin(n, q) says, whatever they are.
-    low, high = quantile_interval(np.arange(float(n)), q)
-    assert binom.cdf(high, n, q) - binom.cdf(low, n, q) >= 0.95
-    assert binom.cdf(low + 1, n, q) > 0.025 and binom.sf(high - 1, n, q) > 0.025
 
 
 @pytest.mark.parametrize(("kind", "name"), [("binary", "0/1"), ("bounded", "points")])

@@ -420,5 +420,7 @@ def test_ids_that_hardly_repeat_are_stored_as_texts_and_score_the_same(
     assert chunk.has_dictionary_page == is_coded
     scores = store.score(golden, "all", match="doc")
     assert scores["mrr"].eq(1 / 3).all()
-    pd.testing.assert_frame_equal(scores, rs.score(results, golden, "all", match="doc"), check_exact=True)
+    pd.testing.assert_frame_equal(
+        scores, rs.score(results, golden, "all", match="doc"), check_exact=True
+    )
     assert store.load().hits["doc_id"].equals(results.hits["doc_id"])

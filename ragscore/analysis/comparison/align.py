@@ -39,18 +39,14 @@ class AlignedScores:
         """Return every metric as the table or its declaration has it."""
         return [self.declared.describe(name) for name in self.metrics]
 
-    def of(self, metric: str) -> Values:
-        """Return one metric as an array, queries × runs."""
-        return self.values[:, :, self.metrics.index(metric)]
-
     def only(self, metrics: Sequence[str]) -> "AlignedScores":
         """Return the scores of these metrics alone."""
         places = [self.metrics.index(name) for name in metrics]
         return replace(self, metrics=list(metrics), values=self.values[:, :, places])
 
-    def shared(self, metric: str) -> npt.NDArray[np.bool_]:
-        """Flag the queries for which every run has a value of the metric."""
-        return np.logical_not(np.isnan(self.of(metric)).any(axis=1))
+    def of(self, metric: str) -> Values:
+        """Return one metric as an array, queries × runs."""
+        return self.values[:, :, self.metrics.index(metric)]
 
     def frame(self, run_id: str) -> pd.DataFrame:
         """One row per query with one run's values, one column per metric."""

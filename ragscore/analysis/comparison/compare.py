@@ -6,37 +6,35 @@ but the runs can differ.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.changes import flips, largest_changes
 from ragscore.analysis.comparison.deltas import aspects, level_together, paired_deltas, tails
 from ragscore.analysis.comparison.invariants import (
+    check_recorded,
     config_diff,
-    equal,
-    field_invariants,
     flag_declared,
     invariants_of,
     profile_invariants,
 )
-from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.model import Comparison, RankChanges
 from ragscore.analysis.comparison.profile_report import COMPARISONS, HarnessComparison
 from ragscore.analysis.rankings import rank_overlap
-from ragscore.frames.codes import is_among, lookup
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.frames.errors import nearest, unsaid
+from ragscore.frames.errors import unsaid
 from ragscore.scoring.harness import aggregate
 from ragscore.scoring.intervals import Groups, clusters_text, query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.primary import primary_of
+from ragscore.scoring.provenance import recorded_parts
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.rows import Rows, expected_targets, found_targets
 from ragscore.scoring.rules import Rule
@@ -48,9 +46,9 @@ from ragscore.stats.verdicts import overall_word
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
 RANKS = ["rank_baseline", "rank_candidate"]
-READ_FIRST = ["metric", "baseline", "candidate", "delta", "low", "high", "verdict"]
-CAUSES = {"chunker": "chunker_version", "embedding": "embedding", "prompt": "prompt", "k": "k"}
-"""Known cause of a rank change -> part of the config key's or invariant's name that shows it."""
+CAUSES = {"chunker_version": "chunker", "k": "k"}
+CONFIG = "embedding|prompt"
+"""Known causes of a rank change: invariants and their names in a note; parts of config keys."""
 
 
 def compare_runs(
@@ -106,7 +104,7 @@ def compare_runs(
         are scored here by the same golden set, so two components can differ. Different judges of a
         judged metric are refused unless ignored. Result fields that a metric reads, and only one
         run has, cause a warning. Either difference is a row of `invariants`. A profile may also
-        want values of the config to agree (`HarnessComparison.must_agree`), the chatbot's judge and eval set:
+        want values of the config to agree (`Profile.must_agree`), the chatbot's judge and eval set:
         component judge_fingerprint, and golden.
     declared
         What is declared of columns of your own among the scores.
@@ -124,9 +122,8 @@ def compare_runs(
     ------
     DataError
         Unknown or ambiguous run names; the same run twice; different chunkers with
-        `strict_chunker_version`; `match` or a policy beside a profile; a `cluster` that the golden
-        set doesn't have; different judges of a metric that is compared; a key of `vary` that
-        neither run has.
+        `strict_chunker_version`; a `cluster` that the golden set doesn't have; different judges of
+        a metric that is compared; a key of `vary` that neither run has.
 
     Warns
     -----
@@ -134,64 +131,60 @@ def compare_runs(
         Config keys differ that `vary` doesn't declare; judges differ, and are ignored; only one run
         has a result field.
     """
-    changes = compare_ranks(
+    policies = policies_of(policies, fields, find_reading(profile).policies)
+    changes, rows = compare_ranks(
         results, golden, baseline, candidate, rule=rule, profile=profile, vary=vary,
         strict_chunker_version=strict_chunker_version, allow_different=allow_different,
-        policies=policies_of(policies, fields),
+        policies=policies,
     )  # fmt: skip
-    a, b, chosen, matched, k = (
-        changes.baseline, changes.candidate, changes.profile, changes.level, changes.k,
-    )  # fmt: skip
-    golden, whole, pair, policies = changes.golden, changes.results, changes.lists, changes.policies
-    per_query = changes.per_query.assign(rbo=np.nan)
-    if {"chunk_id", "doc_id"} & set(pair.hits):
-        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
-        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
+    a, b, k, matched = changes.baseline, changes.candidate, changes.k, changes.level
+    chosen, pair, golden = changes.profile, rows.results, rows.golden
     if scores is None:
-        scores = _scored(whole, golden, metrics, policies, matched, rule)
-    else:
-        scores = _chosen(scores, (a, b), metrics)
+        scores = _scored(pair, golden, metrics, policies, matched, rule)
+    names = ["run_id", "state", "level", *chosen_columns(scores, metrics)]
+    is_asked = scores["run_id"].isin([a, b]) & scores["state"].ne("extra")
+    scores = scores.loc[is_asked.to_numpy(dtype=bool), names]
     if chosen is not None and metrics is None:
-        deep = [name for name in metric_columns(scores) if (declared.label_of(name).k or 0) > k]
-        scores = scores.drop(columns=deep)
+        scores = scores.drop(
+            columns=[one for one in metric_columns(scores) if (declared.label_of(one).k or 0) > k]
+        )
     known = metric_columns(scores)
     if primary is None:  # what is named is asked about
         primary = primary_of(scores) if metrics is None else known
     deciding = tuple(name for name in primary if name in known) or tuple(known)
-    sides, table, states, groups, level = _deltas(
-        scores, changes.rows, golden, (a, b), deciding, cluster, declared, level
+    first, second, table, states, groups, level = _deltas(
+        scores, rows, (a, b), deciding, cluster, declared, level
     )
-    per_query = per_query.join(states, on="query_id")
     wider = ""
     if among is not None:
-        own = [side[list(deciding)] for side in sides]
-        beside = paired_deltas(*own, deciding, declared=declared, groups=groups, level=among[1])
+        beside = paired_deltas(
+            first[[*deciding]], second[[*deciding]], deciding, declared=declared, groups=groups,
+            level=among[1],
+        )  # fmt: skip
         wider = overall_word(aspects(beside, declared)["verdict"].tolist())
+    per_query = changes.per_query.assign(rbo=np.nan).join(states, on="query_id")
+    if {"chunk_id", "doc_id"} & set(pair.hits):
+        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
+        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
     cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
-    of_fields = field_invariants(pair, table["metric"].tolist(), matched.name, allow_different)
+    of_fields = check_recorded(
+        recorded_parts(pair, matched.name), table["metric"].tolist(), allow_different
+    )
+    found = vars(changes) | {
+        "per_query": per_query,
+        "invariants": pd.concat([changes.invariants, of_fields], ignore_index=True),
+    }
     return Comparison(
-        a,
-        b,
-        table,
-        per_query,
-        changes.targets,
-        pd.concat([changes.invariants, of_fields], ignore_index=True),
-        changes.config_diff,
+        **found,
+        deltas=table,
         flips=flips(scores, a, b, declared),
         aspects=aspects(table, declared),
-        tails=tails(*sides, declared),
+        tails=tails(first, second, declared),
         largest_changes=largest_changes(scores, a, b, declared),
-        level=matched,
-        k=k,
         aggregates={} if chosen is None else aggregate(cut, golden, chosen),
-        profile=chosen,
-        policies={} if chosen else asdict(policies),
         primary=deciding,
         declared=declared,
-        golden=golden,
         scores=scores,
-        results=whole,
-        rule=rule,
         clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
         confidence=1 - level,
         among=wider,
@@ -199,49 +192,21 @@ def compare_runs(
     )
 
 
-@dataclass(frozen=True)
-class RankChanges:
-    """What changed between the ranks of two runs: what a `Comparison` has without any test.
-
-    `lists`: the lists of `results` that were compared. `policies`: those that hold beside a
-    profile's.
-    """
-
-    baseline: str
-    candidate: str
-    per_query: pd.DataFrame
-    targets: pd.DataFrame
-    invariants: pd.DataFrame
-    config_diff: pd.DataFrame
-    level: Level
-    k: int
-    profile: Reading | None
-    golden: Golden
-    results: Results
-    lists: Results
-    policies: Policies
-    rows: Rows
-
-
 def compare_ranks(
     results: Results, golden: Golden, baseline: str, candidate: str, *,
     policies: Policies, rule: Rule | None = None, profile: str | Reading | None = None,
     strict_chunker_version: bool = False, vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
-) -> RankChanges:  # fmt: skip
-    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`."""
+) -> tuple[RankChanges, Rows]:  # fmt: skip
+    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`.
+
+    Returns
+    -------
+    What changed, and the rows of both runs: the golden set as it was read, the lists compared.
+    """
     check_inputs(results, golden)
     chosen = find_reading(profile) if profile else None
     reading = find_reading(profile)
-    if chosen is not None:
-        for name, value in asdict(policies).items():
-            if value not in (getattr(Policies(), name), reading.policies.get(name)):
-                own = "levels" if name == "match" else "policies"
-                raise DataError(
-                    f"found {value!r} beside a profile, which has {own} of its own",
-                    field=name,
-                    allowed=f"{name} or profile, not both",
-                )
     results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
@@ -250,11 +215,10 @@ def compare_ranks(
         )
     whole = results.select([a, b])
     stated = None if chosen is None else profile_invariants(whole, a, b, chosen, allow_different)
-    holding = policies if chosen is None else policies_of(None, {}, reading.policies)
-    pair = holding.lists(whole)
+    pair = policies.lists(whole)
     golden, of_hits = (one._coded for one in reading.golden(golden))
     versions = chunker_versions(pair)
-    versions_agree = equal(versions[a], versions[b])
+    versions_agree = versions[[a, b]].nunique(dropna=False) == 1
     if strict_chunker_version and not versions_agree:
         raise DataError(
             f"chunker versions differ: {versions[a]} and {versions[b]}",
@@ -262,7 +226,7 @@ def compare_ranks(
             allowed="runs of one chunker, or no strict_chunker_version",
         )
     if chosen is None:
-        level, k = choose_level(pair, of_hits, policies.match), _common_k(pair, a, b)
+        level, k = choose_level(pair, of_hits, policies.match), _common_k(pair)
     else:
         harness = COMPARISONS[chosen.name]
         levels = harness.levels if versions_agree else harness.fallback_levels
@@ -286,21 +250,19 @@ def compare_ranks(
     if chosen is not None:
         per_query = _as_profile(per_query, COMPARISONS[chosen.name])
     return RankChanges(
-        a, b, per_query, targets, pd.concat([invariants, stated], ignore_index=True), differing,
-        level, k, chosen, golden, whole, pair, policies, rows,
-    )  # fmt: skip
+        baseline=a, candidate=b, per_query=per_query, targets=targets,
+        invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
+        level=level, k=k, profile=chosen, policies={} if chosen else asdict(policies),
+        golden=golden, results=whole, rule=rule,
+    ), rows  # fmt: skip
 
 
-def _common_k(results: Results, a: str, b: str) -> int:
-    """Return the smaller k of the two runs; a run without one has the depth of its deepest list."""
-    stated = (
-        results.runs.set_index(results.runs["run_id"].astype("str"))["k"]
-        if "k" in results.runs
-        else pd.Series(dtype="Int64")
-    )
-    deepest = results.hits.groupby("run_id", observed=False)["rank"].max()
-    ks = [deepest.get(run) if pd.isna(stated.get(run)) else stated.get(run) for run in (a, b)]
-    return int(min((k for k in ks if not pd.isna(k)), default=0))
+def _common_k(pair: Results) -> int:
+    """Return the smaller k of two runs; a run without one has the depth of its deepest list."""
+    deepest = pair.hits.groupby("run_id", observed=True)["rank"].max()
+    depth = pair.runs["run_id"].astype("str").map(deepest)
+    ks = pair.runs["k"].fillna(depth) if "k" in pair.runs else depth
+    return int(ks.min()) if ks.notna().any() else 0
 
 
 def _target_ranks(rows: Rows, k: int) -> pd.DataFrame:
@@ -311,7 +273,7 @@ def _target_ranks(rows: Rows, k: int) -> pd.DataFrame:
         found.groupby(["query_id", "target_id", "run_id"], observed=True)["rank"]
         .min()
         .unstack("run_id")
-        .reindex(columns=rows.runs.astype("str").tolist())
+        .reindex(columns=rows.results.runs["run_id"].astype("str").tolist())
         .set_axis(RANKS, axis=1)
         .astype("Int64")
         .reset_index()
@@ -334,16 +296,10 @@ def _outcomes(
     )
     rows = rows.join(targets.groupby("query_id")[RANKS].min(), on="query_id")
     for change in ("gained", "lost"):
-        changed = targets.loc[targets["change"] == change, ["query_id", "target_id"]]
-        lists = pa.Table.from_pandas(changed, preserve_index=False).group_by(
-            "query_id", use_threads=False
-        )
-        lists = lists.aggregate([("target_id", "list")])
-        place = lookup(rows["query_id"], pd.Index(lists["query_id"].to_pandas(), dtype="str"))
-        ids = lists["target_id_list"].cast(pa.list_(pa.string()))
-        n, joined = pc.list_value_length(ids).to_numpy(), pc.binary_join(ids, ", ").to_numpy()
-        rows[f"n_{change}"] = np.append(n, 0)[place].astype("int64")
-        rows[change] = pd.Series(np.append(joined, "")[place], rows.index, dtype="str")
+        names = targets[targets["change"] == change].groupby("query_id")["target_id"]
+        n, joined = (rows["query_id"].map(found) for found in (names.size(), names.agg(", ".join)))
+        rows[f"n_{change}"] = n.fillna(0).astype("int64")
+        rows[change] = joined.astype("str").fillna("")
     hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides
@@ -356,9 +312,8 @@ def _outcomes(
         "loss": rank_b > rank_a,
     }
     outcome = np.select(list(outcomes.values()), list(outcomes), "draw")
-    return rows.assign(outcome=outcome)[
-        ["query_id", "query", "outcome", *RANKS, "n_gained", "n_lost", "gained", "lost"]
-    ]
+    columns = ["query_id", "query", "outcome", *RANKS, "n_gained", "n_lost", "gained", "lost"]
+    return rows.assign(outcome=outcome)[columns]
 
 
 def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
@@ -372,19 +327,11 @@ def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
 
 def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.DataFrame) -> list[str]:
     """Describe each query's change of its first hit, with known causes that differ between runs."""
-    differs = invariants[invariants["state"] == "differs"].set_index("name")
-    config = differing.fillna("—")
-    suffix = ""
-    for cause, part in CAUSES.items():
-        if part in differs.index:
-            before, after = (differs[side][part] for side in ("baseline", "candidate"))
-            suffix += f"; {cause} {before}→{after}"
-        elif cause in ("embedding", "prompt"):
-            rows = config[config["key"].str.contains(part, regex=False)]
-            for key, before, after in rows[["key", "baseline", "candidate"]].itertuples(
-                index=False
-            ):
-                suffix += f"; {key} {before}→{after}"
+    facts = invariants[(invariants["state"] == "differs") & invariants["name"].isin(CAUSES)]
+    config = differing[differing["key"].str.contains(CONFIG)]
+    causes = pd.concat([facts.rename(columns={"name": "key"}), config]).fillna("—")
+    told = causes[["key", "baseline", "candidate"]].to_numpy().tolist()
+    suffix = "".join(f"; {CAUSES.get(key, key)} {before}→{after}" for key, before, after in told)
     has_moved = per_query["outcome"].isin(["win", "loss", "regression"]).to_numpy()
     before, after = (per_query[name].fillna(0).tolist() for name in RANKS)
     return [
@@ -394,16 +341,19 @@ def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.Data
 
 
 def _as_profile(per_query: pd.DataFrame, profile: HarnessComparison) -> pd.DataFrame:
-    """Name outcomes as a profile's harness does, sorted by query id as it sorts them."""
+    """Name outcomes and note ranks as a profile's harness does, sorted by query id as there."""
     rows = per_query
     if profile.one_side_missing == "no_hit":
         hit_a, hit_b = (rows[name].notna() for name in RANKS)
         is_one_sided = rows["outcome"].isin(["only_baseline", "only_candidate"])
         as_hits = np.select([hit_b & ~hit_a, hit_a & ~hit_b], ["win", "regression"], "both_miss")
         rows = rows.assign(outcome=np.where(is_one_sided, as_hits, rows["outcome"]))
-    return rows.assign(outcome=rows["outcome"].replace(profile.outcomes)).sort_values(
-        "query_id", ignore_index=True
-    )
+    rows = rows.assign(outcome=rows["outcome"].replace(profile.outcomes))
+    first, second = (rows[name].astype("str") for name in RANKS)
+    is_moved = rows["outcome"].isin(["win", "loss"]) & rows[RANKS].notna().all(axis=1)
+    note = ("rank " + first + "→" + second).where(is_moved, "")
+    note = note.mask(rows["outcome"].eq("regression"), "hit→miss")
+    return rows.assign(note=note).sort_values("query_id", ignore_index=True)
 
 
 def _scored(
@@ -419,37 +369,18 @@ def _scored(
         policies = replace(policies, match=level.name)
     # the outcomes only_baseline and only_candidate name these queries
     with unsaid("golden queries without a row"):
-        scores = score(results, golden, metrics, rule=rule, policies=policies)
-    return scores[(scores["state"] != "extra").to_numpy()]
-
-
-def _chosen(
-    scores: pd.DataFrame, run_ids: tuple[str, str], metrics: list[str] | str | None
-) -> pd.DataFrame:
-    """Return the rows of both runs, with the columns that are compared."""
-    names = chosen_columns(scores, metrics)
-    rows = scores if scores.index.name == "query_id" else scores.set_index("query_id")
-    if missing := [name for name in ("run_id", "state", "level") if name not in rows]:
-        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
-    run = rows["run_id"].astype("str")
-    if lacking := [run_id for run_id in run_ids if not run.eq(run_id).any()]:
-        raise DataError(
-            f"no rows of {', '.join(lacking)}", field="scores", allowed=nearest(lacking[0], run)
-        )
-    is_chosen = run.isin(run_ids) & rows["state"].ne("extra")
-    return rows.loc[is_chosen.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
+        return score(results, golden, metrics, rule=rule, policies=policies)
 
 
 def _deltas(
     scores: pd.DataFrame,
     rows: Rows,
-    golden: Golden,
     run_ids: tuple[str, str],
     primary: tuple[str, ...],
     cluster: str | None,
     declared: MetricTable,
     level: float | None,
-) -> tuple[list[pd.DataFrame], pd.DataFrame, pd.DataFrame, Groups | None, float]:
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, Groups | None, float]:
     """Return scores of both runs, `Comparison.deltas`, how each query ended, its group, the level.
 
     Scores are of the queries that both runs were asked. Values of the baseline are lost where the
@@ -468,13 +399,13 @@ def _deltas(
     in_both = was_asked & ~is_missing
     without_value = (states[1] == "failed")[:, None] & second[names].isna().to_numpy(dtype=bool)
     lost = first[names].where(was_asked[:, None] & (is_missing[:, None] | without_value))
-    clusters = query_clusters(golden, first.index, cluster)
+    clusters = query_clusters(rows.golden, first.index, cluster)
     groups = None if clusters is None else clusters[in_both]
-    sides = [side[names][in_both] for side in (first, second)]
+    a, b = first[names][in_both], second[names][in_both]
     if level is None:
-        asked = [side[list(primary)].to_numpy("float64") for side in sides]
-        level = level_together(*asked, [declared.describe(name) for name in primary], groups)
-    table = paired_deltas(*sides, primary, declared=declared, groups=groups, level=level)
+        of_a, of_b = (side[list(primary)].to_numpy("float64") for side in (a, b))
+        level = level_together(of_a, of_b, list(map(declared.describe, primary)), groups)
+    table = paired_deltas(a, b, primary, declared=declared, groups=groups, level=level)
     aligned = align(scores, names, list(run_ids), declared)
     of_baseline, of_candidate = expected_in(aligned, scores, rows).sum(axis=0)
     table = table.assign(
@@ -482,16 +413,8 @@ def _deltas(
         n_expected_baseline=of_baseline,
         n_expected_candidate=of_candidate,
     )
-    ended = pd.DataFrame({"state_baseline": states[0], "state_candidate": states[1]}, first.index)
-    return sides, _read_first(table), ended.astype("str"), groups, level
-
-
-def _read_first(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Return the primary metrics first, those without values last; what is read first on the left.
-
-    The order within each part stays.
-    """
-    place = np.where(deltas["n"] == 0, 2, np.where(deltas["is_primary"], 0, 1))
-    rows = deltas.iloc[np.argsort(place, kind="stable")]
-    others = [name for name in rows if name not in READ_FIRST]
-    return rows[[*READ_FIRST, *others]].reset_index(drop=True)
+    sides = dict(zip(("state_baseline", "state_candidate"), states, strict=True))
+    both = pd.DataFrame(sides, first.index).astype("str")
+    # primary metrics first, those without values last
+    order = np.lexsort((~table["is_primary"], table["n"] == 0))
+    return a, b, table.iloc[order].reset_index(drop=True), both, groups, level

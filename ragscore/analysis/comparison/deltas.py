@@ -21,11 +21,11 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.primary import aspects_of
-from ragscore.stats import level_of_each, minimum_detectable, paired_interval
-from ragscore.stats.bootstrap import median_difference_interval
-from ragscore.stats.moments import skewness
+from ragscore.stats import level_of_each, minimum_detectable
+from ragscore.stats.moments import sample, skewness
 from ragscore.stats.multiple import ALPHA
-from ragscore.stats.paired import alike_units, is_heavy_tailed, paired_error, paired_p
+from ragscore.stats.paired import is_heavy_tailed, paired_test
+from ragscore.stats.quantiles import median_difference_interval, moves_of_median
 from ragscore.stats.verdicts import UNSURE, joint_word, words
 
 FIGURES = ("baseline", "candidate", "delta", "low", "high")
@@ -54,15 +54,15 @@ def figures(
     with np.errstate(invalid="ignore"):
         for name, side in (("baseline", a), ("candidate", b), ("delta", apart)):
             found[name] = np.where(is_known, side, 0.0).sum(axis=0) / n
-    for place in np.flatnonzero(is_timed & (n > 0)):
-        sides = [side[is_known[:, place], place] for side in (a, b)]
-        found["baseline"][place], found["candidate"][place] = map(np.median, sides)
-        found["delta"][place] = found["candidate"][place] - found["baseline"][place]
+    for place in np.flatnonzero(is_timed & (n > 0)).tolist():
+        first, second = (side[is_known[:, place], place] for side in (a, b))
+        found["baseline"][place], found["candidate"][place] = np.median(first), np.median(second)
+        found["delta"][place] = np.median(second) - np.median(first)
         own = None if groups is None else groups[is_known[:, place]]
-        ends = median_difference_interval(*sides, 1 - level[place], own)
+        ends = median_difference_interval(first, second, 1 - level[place], own)
         found["low"][place], found["high"][place] = ends
     families: dict[tuple[str, tuple[float, float], float, bool], list[int]] = {}
-    for place in np.flatnonzero(~is_timed):
+    for place in np.flatnonzero(~is_timed).tolist():
         metric, own = metrics[place].scaled(), None
         if groups is not None:
             own = shared_only(groups[is_known[:, place]])
@@ -70,16 +70,13 @@ def figures(
         is_beyond = (np.abs(part) > width * (1 + 1e-9)).any()  # another tool's scale
         kind = "other" if is_beyond else kind_of(metric)
         family = kind, metric.bounds, float(level[place]), own is not None
-        families.setdefault(family, []).append(int(place))
+        families.setdefault(family, []).append(place)
     for (kind, bounds, own_level, is_grouped), places in families.items():
         part, codes = apart[:, places] / scales[places], groups if is_grouped else None
-        low, high = paired_interval(
-            part, kind, bounds=bounds, groups=codes, confidence=1 - own_level
-        )
-        units, width = alike_units(part, codes), bounds[1] - bounds[0]
-        detectable = minimum_detectable(paired_error(part, codes), units, own_level)
+        of, width = sample(part, codes), bounds[1] - bounds[0]
+        low, high, found["p"][places] = paired_test(part, of, kind, bounds, 1 - own_level)
         found["low"][places], found["high"][places] = low * scales[places], high * scales[places]
-        found["p"][places] = paired_p(part, kind, bounds=bounds, groups=codes)
+        detectable = minimum_detectable(of.jackknifed, of.alike, own_level)
         detectable = np.where(detectable <= width, detectable, np.nan)
         found["detectable"][places] = detectable * scales[places]
     return found
@@ -90,9 +87,9 @@ def level_together(a: Values, b: Values, metrics: Sequence[Metric], groups: Grou
     moves = (b - a) / scales_of(metrics)
     is_known = ~np.isnan(moves)
     for place in np.flatnonzero(are_timed(metrics) & is_known.any(axis=0)):
-        known = is_known[:, place]  # what a query adds to each median
-        ways = [np.sign(side[known, place] - np.median(side[known, place])) for side in (a, b)]
-        moves[known, place] = ways[1] - ways[0]
+        known = is_known[:, place]
+        own = [moves_of_median(side[known, place]) for side in (a, b)]
+        moves[known, place] = own[1] - own[0]
     return level_of_each(moves, groups)
 
 
@@ -119,21 +116,18 @@ def paired_deltas(
     level
         Of the primary metrics' intervals, at which all that is asked about holds together.
     """
-    names = list(first.columns)
-    metrics = [declared.describe(name) for name in names]
-    a, b = first.to_numpy("float64"), second.to_numpy("float64")
+    names, a, b = list(first.columns), first.to_numpy("float64"), second.to_numpy("float64")
     apart, is_primary = b - a, np.array([name in primary for name in names], dtype=bool)
-    found = figures(a, b, metrics, np.where(is_primary, level, ALPHA), groups)
+    metrics, places = [declared.describe(name) for name in names], np.flatnonzero(is_primary)
+    columns = np.append(np.arange(len(names)), places)  # the primary ones at both levels
+    levels = np.where(np.append(is_primary, [False] * len(places)), level, ALPHA)
+    described = [metrics[place] for place in columns]
+    both = figures(a[:, columns], b[:, columns], described, levels, groups)
+    found = {name: values[: len(names)] for name, values in both.items()}
+    own = {f"{end}_95": found[end].copy() for end in ("low", "high")}
+    for end in ("low", "high"):
+        own[f"{end}_95"][places] = both[end][len(names) :]
     found["p"] = np.where(is_primary, np.nan, found["p"])
-    own, places = (
-        {f"{end}_95": found[end].copy() for end in ("low", "high")},
-        is_primary.nonzero()[0],
-    )
-    if level != ALPHA:
-        asked, alone = [metrics[place] for place in places], np.full(len(places), ALPHA)
-        again = figures(a[:, places], b[:, places], asked, alone, groups)
-        for end in ("low", "high"):
-            own[f"{end}_95"][places] = again[end]
     rounding = np.array([one.rounding for one in metrics])
     is_lower = np.array([one.better == "lower" for one in metrics], dtype=bool)
     up, down = (apart > rounding).sum(axis=0), (apart < -rounding).sum(axis=0)
@@ -141,9 +135,12 @@ def paired_deltas(
     return pd.DataFrame(
         {
             "metric": names,
+            **{name: found[name] for name in FIGURES},
+            "verdict": verdicts(found, metrics, (n > 0) & is_primary),
             "is_primary": is_primary,
             "statistic": np.where(are_timed(metrics), "median", "mean"),
-            **found,
+            "p": found["p"],
+            "detectable": found["detectable"],
             **own,
             "n_better": np.where(is_lower, down, up),
             "n_worse": np.where(is_lower, up, down),
@@ -151,7 +148,6 @@ def paired_deltas(
             "n": n,
             "skewness": skewness(apart),
             "caution": is_heavy_tailed(apart, widths) & ~are_timed(metrics),
-            "verdict": verdicts(found, metrics, (n > 0) & is_primary),
         }
     )
 
@@ -169,12 +165,12 @@ def verdicts(found: dict[str, Values], metrics: Sequence[Metric], is_asked: Valu
 
 def tails(first: pd.DataFrame, second: pd.DataFrame, declared: MetricTable) -> pd.DataFrame:
     """One row per time or cost: 95th percentiles of both runs on the queries that both have."""
-    timed = [name for name in first if declared.describe(name).kind in BY_QUANTILES]
+    timed = [name for name in map(str, first) if declared.describe(name).kind in BY_QUANTILES]
     is_known = first[timed].notna() & second[timed].notna()
-    p95 = [
-        side[timed].where(is_known).quantile(0.95).to_numpy("float64") for side in (first, second)
-    ]
-    sides = dict(zip(("p95_baseline", "p95_candidate"), p95, strict=True))
+    sides = {
+        f"p95_{name}": side[timed].where(is_known).quantile(0.95).to_numpy("float64")
+        for name, side in (("baseline", first), ("candidate", second))
+    }
     return pd.DataFrame({"metric": pd.Series(timed, dtype="str"), **sides})
 
 
@@ -187,11 +183,12 @@ def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame
     found = []
     for aspect, names in aspects_of(rows.index).items():
         told = rows.loc[list(names)]
+        words_of = dict(zip(names, told["verdict"], strict=True))
         word, sentence = told["verdict"].iloc[0], ""
         if len(names) > 1:
-            signs = [-1 if declared.describe(name).better == "lower" else 1 for name in names]
-            gains = dict(zip(names, told["delta"] * signs, strict=True))
-            word, sentence = joint_word(told["verdict"].to_dict(), gains)
+            is_lower = np.array([declared.describe(name).better == "lower" for name in names])
+            gains = dict(zip(names, told["delta"].mask(is_lower, -told["delta"]), strict=True))
+            word, sentence = joint_word(words_of, gains)
         elif word == UNSURE and np.isnan(told["low"].iloc[0]):
             sentence = f"{told['n'].iloc[0]} queries are too few for an interval"
         else:

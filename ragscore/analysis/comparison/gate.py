@@ -15,12 +15,12 @@ import pandas as pd
 
 from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.text import RANKS, changed_queries, in_words
+from ragscore.analysis.comparison.text import RANKS, changed_queries, in_words, shown_figures
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_choice, excerpt
 from ragscore.frames.escaping import visible
-from ragscore.frames.render import decimals_beside, decimals_within, dump, shown_number
+from ragscore.frames.render import decimals_beside, decimals_within, dump
 from ragscore.frames.tables import SIGNS, Display, Table
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics.declaration import ROUNDING
@@ -118,18 +118,12 @@ class Gate(JsonResult, Display):
 
     def shown(self) -> pd.DataFrame:
         """Return the table as text."""
-        rows = [(row, _decimals(row, self.rule)) for row in self.table.to_dict("records")]
-        texts = {
-            name: [shown_number(row[name], places, name not in FIGURES[:2]) for row, places in rows]
-            for name in FIGURES
-        }
-        ends = zip(texts["low"], texts["high"], strict=True)
+        decimals = [_decimals(row, self.rule) for row in self.table.to_dict("records")]
         return pd.DataFrame(
             {
                 "metric": self.table["metric"].map(in_words),
                 "verdict": self.table["verdict"],
-                **{name: texts[name] for name in FIGURES[:3]},
-                "95 % interval": ["" if "—" in pair else f"[{', '.join(pair)}]" for pair in ends],
+                **shown_figures(self.table, decimals),
                 "why": self.table["reason"],
             }
         )
@@ -149,14 +143,17 @@ class Gate(JsonResult, Display):
         """Return JUnit XML: a test case per metric, failed or skipped as the gate has it."""
         counts_as = {"pass": "", "fail": "failure"}.get(self.undecided, "skipped")
         kinds = {"fail": "failure", "undecided": counts_as, "not evaluated": "skipped"}
-        root = Element("testsuite", name="ragscore gate", tests=str(len(self.table)))
+        found = [kinds.get(word, "") for word in self.table["verdict"]]
+        root = Element(
+            "testsuite", name="ragscore gate", tests=str(len(found)),
+            failures=str(found.count("failure")), skipped=str(found.count("skipped")),
+        )  # fmt: skip
         about = f"{self.candidate} against {self.baseline}"
-        for row, delta in zip(self.table.to_dict("records"), self.shown()["delta"], strict=True):
-            case = SubElement(root, "testcase", classname=about, name=row["metric"])
-            if kind := kinds.get(row["verdict"]):
-                SubElement(case, kind, message=visible(f"{row['reason']} ({delta})"))
-        for name, kind in (("failures", "failure"), ("skipped", "skipped")):
-            root.set(name, str(len(root.findall(f"*/{kind}"))))
+        told = self.table["metric"], self.table["reason"], self.shown()["delta"]
+        for metric, reason, delta, kind in zip(*told, found, strict=True):
+            case = SubElement(root, "testcase", classname=about, name=metric)
+            if kind:
+                SubElement(case, kind, message=visible(f"{reason} ({delta})"))
         return tostring(root, encoding="unicode") + "\n"
 
     def to_markdown(self) -> str:
@@ -240,8 +237,10 @@ def scored_by(name: str) -> str:
 
 def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
     if not isinstance(max_drop, Mapping) or not max_drop:
-        allowed_text = "metric -> loss, such as {'mrr@10': 0.02}"
-        raise DataError(f"found {excerpt(max_drop)}", field="max_drop", allowed=allowed_text)
+        raise DataError(
+            f"found {excerpt(max_drop)}", field="max_drop",
+            allowed="metric -> loss, such as {'mrr@10': 0.02}",
+        )  # fmt: skip
     for name, allowed in max_drop.items():
         declared, label = cmp.declared, scored_by(name)
         metric = declared.describe(label) if label in known else declared.parse(label).metric

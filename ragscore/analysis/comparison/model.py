@@ -1,16 +1,20 @@
 """The comparison of two runs: its frames, how it is shown, and its JSON form, which reloads.
 
-In: the frames that `compare_runs` made. Out: text, HTML, JSON. Only the report of another harness
-is computed here: with a profile, its aggregates and their differences.
+In: the frames that `compare_runs` made. Out: text, HTML, JSON. Nothing is computed here.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.comparison.profile_report import COMPARISONS, harness_markdown
+from ragscore.analysis.comparison.profile_report import (
+    COMPARISONS,
+    harness_markdown,
+    harness_report,
+    harness_table,
+)
 from ragscore.analysis.comparison.text import (
     changed_queries,
     describe_matching,
@@ -21,19 +25,15 @@ from ragscore.analysis.comparison.text import (
     shown_largest_changes,
 )
 from ragscore.analysis.slices import MIN_N, SliceComparison, compare_slices
-from ragscore.frames.config import flat
-from ragscore.frames.data import DataError, Golden, Results, records_of
-from ragscore.frames.errors import plural
-from ragscore.frames.escaping import json_text, markdown_line, markdown_paragraph
-from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of, shown_number
-from ragscore.frames.tables import TINTS, Display, Notes, Table, with_sign
+from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.escaping import json_text
+from ragscore.frames.render import dump, reload
+from ragscore.frames.tables import SIGNS, TINTS, Display, Notes, Table
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
-from ragscore.scoring.harness import get_nested, round_half_away, set_nested
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.own import from_plain, to_plain
 from ragscore.scoring.policies import Policies
-from ragscore.scoring.readings import HARNESSES, Reading, find_reading
+from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.rules import Rule
 from ragscore.stats.verdicts import overall_word
 
@@ -41,24 +41,41 @@ OUTCOMES = (
     "win", "loss", "regression", "draw", "both_miss", "no_target", "only_baseline",
     "only_candidate",
 )  # fmt: skip
-ONE_SIDED = {"only_baseline": "only_a", "only_candidate": "only_b"}
-"""Outcome -> its word in the reports of other harnesses."""
+NO_RANKS = {
+    "no_target": "queries in both", "only_baseline": "in the baseline alone",
+    "only_candidate": "in the candidate alone",
+}  # fmt: skip
+"""Outcomes of which none tells a rank -> how they are counted where there is no other."""
+OWN_JSON = "cmp.to_json(), with a profile cmp.to_json(own=True)"
 
 
-FRAMES = (
-    "deltas", "aspects", "per_query", "targets", "invariants", "config_diff", "flips",
-    "largest_changes", "tails",
-)  # fmt: skip
+@dataclass(frozen=True, repr=False, kw_only=True)
+class RankChanges:
+    """What changed between the ranks of two runs: what a `Comparison` has without any test."""
+
+    baseline: str
+    candidate: str
+    per_query: pd.DataFrame
+    targets: pd.DataFrame
+    invariants: pd.DataFrame
+    config_diff: pd.DataFrame
+    level: Level
+    k: int
+    profile: Reading | None = None
+    policies: dict[str, Any] = field(default_factory=dict)
+    golden: Golden | None = field(default=None, compare=False)
+    results: Results | None = field(default=None, compare=False)
+    rule: Rule | None = field(default=None, compare=False)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of queries by outcome; outcomes that no query had are left out."""
+        found = self.per_query["outcome"].value_counts()
+        return {outcome: int(found[outcome]) for outcome in OUTCOMES if outcome in found}
 
 
-def count_outcomes(per_query: pd.DataFrame) -> dict[str, int]:
-    """Return the number of queries by outcome, without outcomes that no query had."""
-    found = per_query["outcome"].value_counts()
-    return {outcome: int(found[outcome]) for outcome in OUTCOMES if outcome in found}
-
-
-@dataclass(frozen=True, repr=False)
-class Comparison(ComparisonVerbs, Display):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Comparison(RankChanges, ComparisonVerbs, Display):
     """A candidate against a baseline.
 
     Attributes
@@ -120,32 +137,19 @@ class Comparison(ComparisonVerbs, Display):
         What slices and some pictures are made of; not part of the JSON.
     """
 
-    baseline: str
-    candidate: str
     deltas: pd.DataFrame
-    per_query: pd.DataFrame
-    targets: pd.DataFrame
-    invariants: pd.DataFrame
-    config_diff: pd.DataFrame
     flips: pd.DataFrame
     largest_changes: pd.DataFrame
-    level: Level
-    k: int
     aggregates: dict[str, dict[str, Any]]
     aspects: pd.DataFrame
     primary: tuple[str, ...]
-    profile: Reading | None = None
-    policies: dict[str, Any] = field(default_factory=dict)
-    tails: pd.DataFrame = field(default_factory=pd.DataFrame)
+    tails: pd.DataFrame
     confidence: float = 0.95
     among: str = ""
     n_runs: int = 2
     declared: MetricTable = TABLE
     clusters: str = ""
-    golden: Golden | None = field(default=None, repr=False, compare=False)
-    scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
-    results: Results | None = field(default=None, repr=False, compare=False)
-    rule: Rule | None = field(default=None, repr=False, compare=False)
+    scores: pd.DataFrame | None = field(default=None, compare=False)
 
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
 
@@ -166,7 +170,7 @@ class Comparison(ComparisonVerbs, Display):
             queries that both runs answered in the same one; the others are counted.
         metrics
             Some of those compared; by default the primary ones.
-        cluster, min_n, seed
+        cluster, min_n
             As for `ev.slices`.
 
         Returns
@@ -207,11 +211,6 @@ class Comparison(ComparisonVerbs, Display):
         return self.golden, self.scores
 
     @property
-    def counts(self) -> dict[str, int]:
-        """Number of queries by outcome; outcomes that no query had are left out."""
-        return count_outcomes(self.per_query)
-
-    @property
     def overall(self) -> str:
         """One word over the primary metrics, aspect by aspect (`aspects`).
 
@@ -222,38 +221,26 @@ class Comparison(ComparisonVerbs, Display):
     def to_markdown(self, limit: int | None = None) -> str:
         """Return the comparison as Markdown.
 
-        Metrics, what differs between the runs, which answers flipped, and every query that changed,
-        or the first `limit`. With a profile: what that harness reports, in its own layout where it
-        has one (kebab: every query, draws included).
+        What it shows, what differs between the runs, which answers flipped, and every query that
+        changed, or the first `limit`. With a profile: what that harness reports, in its own layout
+        where it has one (kebab: every query, draws included).
         """
         if self.profile and COMPARISONS[self.profile.name].markdown:
-            return harness_markdown(_profile_report(self, self.profile), self.profile, limit)
-        shown, note = self.shown()
-        parts = [
-            f"# {markdown_line(f'{self.candidate} against {self.baseline}')}",
-            *map(markdown_paragraph, [self._overall(), *self._aspect_lines()]),
-            markdown_paragraph(self._headline()),
-            *([Table(shown).to_markdown()] if len(shown) else []),
-            *map(markdown_paragraph, [*note.splitlines(), *lost_values(self.deltas)]),
-        ]
-        if not self.profile:
-            if len(self.config_diff):
-                parts += ["## What differs between the runs", Table(self.config_diff).to_markdown()]
-            if len(self.largest_changes):
-                largest = shown_largest_changes(self.deltas, self.largest_changes)
-                parts += ["## Largest changes", Table(largest).to_markdown()]
-            if len(self.flips):
-                flipped = shown_flips(self.flips)
-                parts += ["## Answers that flipped", Table(flipped).to_markdown()]
+            return harness_markdown(harness_report(self, self.profile), self.profile, limit)
         changed = self.changed()
         listed = changed if limit is None else changed.head(max(limit, 0))
-        parts += [
-            f"## Queries that changed ({len(changed)})",
-            Table(listed).to_markdown() if len(changed) else "None.",
-        ]
+        tables = {f"Queries that changed ({len(changed)})": listed}
+        if not self.profile:
+            tables = {
+                "What differs between the runs": self.config_diff,
+                "Largest changes": shown_largest_changes(self.deltas, self.largest_changes),
+                "Answers that flipped": shown_flips(self.flips),
+            } | tables
+        parts = [super().to_markdown()]
+        parts += [Table(one, name).to_markdown() + "\n" for name, one in tables.items() if len(one)]
         if len(listed) < len(changed):
-            parts.append(f"{len(changed) - len(listed)} more are not listed.")
-        return "\n\n".join(parts) + "\n"
+            parts.append(f"{len(changed) - len(listed)} more are not listed.\n")
+        return "\n".join(parts)
 
     def to_json(self, *, own: bool = False) -> str:
         """Return the comparison as JSON, NaN as null.
@@ -262,10 +249,15 @@ class Comparison(ComparisonVerbs, Display):
         harness's; with `own` it is the comparison itself.
         """
         if self.profile and not own:
-            content = _profile_report(self, self.profile)
-        else:
-            content = _own_report(self)
-        return json_text(content)
+            return json_text(harness_report(self, self.profile))
+        before = self.deltas["baseline"]
+        per_cent = 100 * self.deltas["delta"] / before.where(before != 0)
+        return dump(
+            self, deltas=self.deltas.assign(delta_pct=per_cent), level=asdict(self.level),
+            chunker_version_match=self.level.chunker_version_match, counts=self.counts,
+            overall=self.overall, profile=self.profile and self.profile.name,
+            **dict.fromkeys(["golden", "scores", "results", "rule"]),
+        )  # fmt: skip
 
     @classmethod
     def from_json(cls, text: str, profile: Reading | None = None) -> "Comparison":
@@ -282,210 +274,73 @@ class Comparison(ComparisonVerbs, Display):
             No JSON, the report of a harness (write it with `to_json(own=True)`), or a profile that
             isn't known.
         """
-        return _from_content(parse(text, "cmp.to_json()"), profile)
+        found = reload(cls, text, OWN_JSON)
+        if profile is not None and profile.name != found.profile:
+            raise DataError(
+                f"found {profile.name!r}", field="profile",
+                allowed=f"the profile that was compared with, {found.profile!r}",
+            )  # fmt: skip
+        parts: dict[str, Any] = {
+            name: tuple(one) if isinstance(one, list) else one for name, one in found.level.items()
+        }
+        named = find_reading(found.profile) if found.profile else None
+        return replace(
+            found, profile=profile or named, level=Level(**parts),
+            deltas=found.deltas.drop(columns="delta_pct"),
+        )  # fmt: skip
 
     def changed(self) -> pd.DataFrame:
         """One row per query that changed, by outcome from regression on; ranks are text."""
-        if self.profile is None:
-            return changed_queries(self.per_query)
-        notes = [_profile_note(row) or "" for row in records_of(_profile_ranks(self.per_query))]
-        return changed_queries(self.per_query.assign(note=notes, n_gained=0, n_lost=0)).drop(
-            columns=["gained", "lost"]
-        )
+        return changed_queries(self.per_query)
 
     def _headline(self) -> str:
         """Return the number of queries by outcome, the match level, and unusual policies."""
-        counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
-        matching = describe_matching(self.level, None if self.profile else self.k)
-        if {*self.counts} <= {"no_target", "only_baseline", "only_candidate"}:
-            # without any target there is no rank to speak of
-            alone = [
-                (self.counts.get(f"only_{side}", 0), side) for side in ("baseline", "candidate")
-            ]
-            only = "".join(f", {n} in the {side} alone" for n, side in alone if n)
-            n_both = self.counts.get("no_target", 0)
-            counts, matching = f"{plural(n_both, 'query')} in both{only}", ""
+        words = NO_RANKS if {*self.counts} <= {*NO_RANKS} else {}
+        counts = ", ".join(f"{n} {words.get(name, name)}" for name, n in self.counts.items())
+        matching = "" if words else describe_matching(self.level, None if self.profile else self.k)
         changed = ", ".join(
             f"{name}={value}"
             for name, value in self.policies.items()
             if name != "match" and value != getattr(Policies(), name)
         )
-        scored = f"Scored with {changed}." if changed else ""
-        return " ".join(filter(None, [f"{counts}.", matching, scored, self.clusters]))
+        parts = [f"{counts}.", matching, changed and f"Scored with {changed}.", self.clusters]
+        return " ".join(filter(None, parts))
 
     def shown(self) -> tuple[pd.DataFrame, str]:
         """Return the table of metrics for display, and the note below it."""
         if self.profile:
-            return _profile_table(self, self.profile), ""
+            return harness_table(harness_report(self, self.profile), self.profile), ""
         return shown_deltas(self.deltas, self.confidence)
 
-    def _overall(self) -> str:
-        """Return the overall word, and that among all runs; another harness has none."""
-        if self.profile:
-            return ""
-        more = f"; among all {self.n_runs} runs: {self.among}" if self.among else ""
-        return f"{self.overall}{more}"
+    def _words(self) -> list[str]:
+        """Return the overall word with that among all runs, then a line for each aspect.
 
-    def _aspect_lines(self) -> list[str]:
-        """Return the word of each aspect and what it rests on, where there are several."""
+        Another harness has none.
+        """
         if self.profile:
             return []
-        return [
-            f"{row.aspect}: {row.verdict} ({row.sentence})" for row in self.aspects.itertuples()
-        ]
-
-    def _trades(self) -> list[str]:
-        """Return the lines of aspects whose word is not that of each of their metrics."""
-        joint = self.aspects["metrics"].str.contains(",")
-        return [
-            line for line, is_joint in zip(self._aspect_lines(), joint, strict=False) if is_joint
-        ]
+        more = f"; among all {self.n_runs} runs: {self.among}" if self.among else ""
+        of_aspects = self.aspects[["aspect", "verdict", "sentence"]].to_numpy().tolist()
+        return [f"{self.overall}{more}", *(f"{of}: {word} ({why})" for of, word, why in of_aspects)]
 
     def notes(self) -> Notes:
-        """Return in lines the word of each aspect, the outcomes, and how to read the table."""
+        """Return in lines the outcomes, how they were matched, and how to read the table."""
         return Notes("\n".join([self._headline(), *self.shown()[1].splitlines()]))
 
     def _parts(self) -> list[str | Table]:
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
-        if not self.profile:
-            title = (
-                f"{with_sign(self.overall)}{self._overall().removeprefix(self.overall)}: {title}"
-            )
-        shown, note = self.shown()
+        (shown, note), words = self.shown(), self._words()
+        if words:
+            title = f"{SIGNS[self.overall]} {words[0]}: {title}"
         if not len(shown):
             overlap = self.per_query["rbo"].mean()
             more = f" Their rankings overlap by {overlap:.2f} (RBO; 1: the same)."
             return [title, note + (more if overlap >= 0 else ""), Notes(self._headline())]
-        told = [*lost_values(self.deltas), *one_sided(self.deltas), *self._trades()]
+        # an aspect of several metrics has a word of its own
+        of_metrics = zip(words[1:], self.aspects["metrics"], strict=False)
+        joint = [line for line, metrics in of_metrics if "," in metrics]
+        told = [*lost_values(self.deltas), *one_sided(self.deltas), *joint]
         return [title, Table(shown), *told, self.notes()]
 
     def _tint(self) -> str:
         return "" if self.profile else TINTS.get(self.overall, "")
-
-
-def _own_report(cmp: Comparison) -> dict[str, Any]:
-    """Content of the JSON that `from_json` reloads."""
-    content: dict[str, Any] = {
-        "baseline": cmp.baseline,
-        "candidate": cmp.candidate,
-        "match": cmp.level.name,
-        "chunker_version_match": cmp.level.chunker_version_match,
-        "k": cmp.k,
-        "left_out": cmp.level.left_out,
-        "policies": cmp.policies,
-        "counts": cmp.counts,
-        "primary": list(cmp.primary),
-        "declared": to_plain(cmp.declared.own),
-        "overall": cmp.overall,
-        "clusters": cmp.clusters,
-        "confidence": cmp.confidence,
-        "among": cmp.among,
-        "n_runs": cmp.n_runs,
-    }
-    content |= {name: rows_of(getattr(cmp, name)) for name in FRAMES}
-    for row in content["deltas"]:
-        row["delta_pct"] = None if not row["baseline"] else 100 * row["delta"] / row["baseline"]
-    return content | {
-        "profile": cmp.profile.name if cmp.profile else None,
-        "joinable": list(cmp.level.joinable),
-        "aggregates": cmp.aggregates,
-        "dtypes": {name: dtypes_of(getattr(cmp, name)) for name in FRAMES},
-    }
-
-
-def _from_content(content: Any, profile: Reading | None) -> Comparison:
-    """Rebuild a comparison from the content of its JSON."""
-    names = (
-        "baseline", "candidate", "match", "left_out", "joinable", "chunker_version_match", "k",
-        "policies", "aggregates", "profile", "dtypes", "primary", "declared", "clusters",
-        "confidence", "among", "n_runs",
-    )  # fmt: skip
-    require(content, (*names, *FRAMES), "cmp.to_json(), with a profile cmp.to_json(own=True)")
-    if profile is not None and profile.name != content["profile"]:
-        raise DataError(
-            f"found {profile.name!r}",
-            field="profile",
-            allowed=f"the profile that was compared with, {content['profile']!r}",
-        )
-    for row in content["deltas"]:
-        row.pop("delta_pct", None)  # it follows from the others
-    frames: dict[str, Any] = {
-        name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES
-    }
-    return Comparison(
-        baseline=content["baseline"],
-        candidate=content["candidate"],
-        **frames,
-        level=Level(
-            content["match"],
-            content["left_out"],
-            tuple(content["joinable"]),
-            content["chunker_version_match"],
-        ),
-        k=content["k"],
-        aggregates=content["aggregates"],
-        profile=profile or (find_reading(content["profile"]) if content["profile"] else None),
-        policies=content["policies"],
-        primary=tuple(content["primary"]),
-        declared=TABLE.with_metrics(from_plain(content["declared"])),
-        **{name: content[name] for name in ("clusters", "confidence", "among", "n_runs")},
-    )
-
-
-def _profile_report(cmp: Comparison, profile: Reading) -> dict[str, Any]:
-    """Return the compare report of a profile's harness: aggregates, differences, every query."""
-    a, b = cmp.aggregates[cmp.baseline], cmp.aggregates[cmp.candidate]
-    harness = HARNESSES[profile.name]
-    decimals = harness.decimals
-    deltas: dict[str, Any] = {}
-    for key in harness.keys:
-        of_a, of_b = get_nested(a, key), get_nested(b, key)
-        if isinstance(of_a, dict):
-            set_nested(deltas, key, {k: _difference(of_a[k], of_b[k], decimals) for k in of_a})
-        elif key not in harness.omitted or of_a is not None or of_b is not None:
-            set_nested(deltas, key, _difference(of_a, of_b, decimals))
-    deltas["chunker_version_match"] = cmp.level.chunker_version_match
-    ranks = records_of(_profile_ranks(cmp.per_query))
-    return {
-        "run_a": cmp.baseline,
-        "run_b": cmp.candidate,
-        "aggregate_a": a,
-        "aggregate_b": b,
-        "deltas": deltas,
-        "per_query": [{**row, "note": _profile_note(row)} for row in ranks],
-    }
-
-
-def _profile_ranks(per_query: pd.DataFrame) -> pd.DataFrame:
-    rows = per_query[["query_id", "outcome", "rank_baseline", "rank_candidate"]]
-    return rows.assign(outcome=rows["outcome"].replace(ONE_SIDED)).rename(
-        columns={"outcome": "kind", "rank_baseline": "a_hit_rank", "rank_candidate": "b_hit_rank"}
-    )
-
-
-def _profile_table(cmp: Comparison, profile: Reading) -> pd.DataFrame:
-    """One row per aggregate of a profile, as text: both runs and their difference.
-
-    Names of nested aggregates are dotted.
-    """
-    report = _profile_report(cmp, profile)
-    a, b, deltas = (flat(report[name]) for name in ("aggregate_a", "aggregate_b", "deltas"))
-    rows = []
-    for key in dict.fromkeys([*a, *b]):
-        harness = HARNESSES[profile.name]
-        digits = 0 if key in harness.totals else harness.decimals or 3
-        values = [shown_number(side.get(key), digits) for side in (a, b)]
-        rows.append([key, *values, shown_number(deltas.get(key), digits, signed=True)])
-    return pd.DataFrame(rows, columns=["metric", "baseline", "candidate", "delta"])
-
-
-def _profile_note(row: dict[str, Any]) -> str | None:
-    before, after = row["a_hit_rank"], row["b_hit_rank"]
-    if row["kind"] == "regression":
-        return "hit→miss"
-    is_moved = row["kind"] in ("win", "loss") and before is not None and after is not None
-    return f"rank {before}→{after}" if is_moved else None
-
-
-def _difference(a: float | None, b: float | None, decimals: int | None) -> float | None:
-    return None if a is None or b is None else round_half_away(b - a, decimals)

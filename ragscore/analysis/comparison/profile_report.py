@@ -1,6 +1,6 @@
-"""The report of a comparison as another harness lays it out in Markdown.
+"""The report of a comparison as another harness has it: JSON, a table, and its own Markdown.
 
-In: the content of that harness's JSON report, and its profile. Out: text, byte for byte as there,
+In: a comparison by a profile. Out: that harness's content; its Markdown is byte for byte as there,
 but that what Markdown would follow in a name is escaped.
 """
 
@@ -10,12 +10,19 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.frames.config import flat
+from ragscore.frames.data import records_of
 from ragscore.frames.escaping import markdown_cell, markdown_code
 from ragscore.frames.render import shown_number
-from ragscore.scoring.harness import get_nested
-from ragscore.scoring.readings import HARNESSES, Reading
+from ragscore.scoring.harness import get_nested, round_half_away, set_nested
+from ragscore.scoring.readings import HARNESSES, Harness, Reading
 
 Row = list[str]
+ROW = {
+    "query_id": "query_id", "outcome": "kind", "rank_baseline": "a_hit_rank",
+    "rank_candidate": "b_hit_rank", "note": "note",
+}  # fmt: skip
+KINDS = {"only_baseline": "only_a", "only_candidate": "only_b"}
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,38 @@ COMPARISONS = {
 }  # fmt: skip
 
 
+def harness_report(cmp: Any, profile: Reading) -> dict[str, Any]:
+    """Return the compare report of a profile's harness: aggregates, differences, every query."""
+    a, b = cmp.aggregates[cmp.baseline], cmp.aggregates[cmp.candidate]
+    harness = HARNESSES[profile.name]
+    deltas: dict[str, Any] = {}
+    for key in harness.keys:
+        of_a, of_b = get_nested(a, key), get_nested(b, key)
+        if isinstance(of_a, dict):
+            set_nested(deltas, key, {k: _difference(of_a[k], of_b[k], harness) for k in of_a})
+        elif key not in harness.omitted or of_a is not None or of_b is not None:
+            set_nested(deltas, key, _difference(of_a, of_b, harness))
+    deltas["chunker_version_match"] = cmp.level.chunker_version_match
+    rows = cmp.per_query[[*ROW]].rename(columns=ROW)
+    told = rows["note"].where(rows["note"] != "")
+    return {
+        "run_a": cmp.baseline, "run_b": cmp.candidate, "aggregate_a": a, "aggregate_b": b,
+        "deltas": deltas,
+        "per_query": records_of(rows.assign(kind=rows["kind"].replace(KINDS), note=told)),
+    }  # fmt: skip
+
+
+def harness_table(report: dict[str, Any], profile: Reading) -> pd.DataFrame:
+    """One row per aggregate as text: both runs and their difference; nested names are dotted."""
+    names = {**flat(report["aggregate_a"]), **flat(report["aggregate_b"])}
+    rows = _aggregates(report, profile, {key: key for key in names})
+    return pd.DataFrame(rows, columns=["metric", "baseline", "candidate", "delta"])
+
+
+def _difference(a: float | None, b: float | None, harness: Harness) -> float | None:
+    return None if a is None or b is None else round_half_away(b - a, harness.decimals)
+
+
 def harness_markdown(report: dict[str, Any], profile: Reading, limit: int | None = None) -> str:
     """Return the aggregates of both runs, and every query with its outcome, draws included.
 
@@ -78,12 +117,17 @@ def harness_markdown(report: dict[str, Any], profile: Reading, limit: int | None
     rows, kinds = report["per_query"], [row["kind"] for row in report["per_query"]]
     listed = rows if limit is None else rows[: max(limit, 0)]
     n_wins, n_losses, n_regressions = map(kinds.count, ("win", "loss", "regression"))
+    names = {
+        f"{key}.{k}" if "{k}" in name else key: name.format(k=k)
+        for key, name in COMPARISONS[profile.name].markdown.items()
+        for k in HARNESSES[profile.name].ks
+    }
     lines = [
         f"# Eval compare: {markdown_code(report['run_a'])} vs {markdown_code(report['run_b'])}",
         "",
         "## Aggregate deltas",
         "",
-        *_table(["metric", "a", "b", "Δ (b - a)"], _aggregates(report, profile)),
+        *_table(["metric", "a", "b", "Δ (b - a)"], _aggregates(report, profile, names)),
         "",
         f"chunker_version_match: `{report['deltas']['chunker_version_match']}`",
         "",
@@ -96,19 +140,16 @@ def harness_markdown(report: dict[str, Any], profile: Reading, limit: int | None
     return "\n".join(lines) + "\n"
 
 
-def _aggregates(report: dict[str, Any], profile: Reading) -> list[Row]:
-    """Return name, both values and their difference of every number that the layout shows."""
-    sides = [report[name] for name in ("aggregate_a", "aggregate_b", "deltas")]
+def _aggregates(report: dict[str, Any], profile: Reading, names: dict[str, str]) -> list[Row]:
+    """Return what these aggregates are called, both values and their difference."""
+    a, b, deltas = (flat(report[side]) for side in ("aggregate_a", "aggregate_b", "deltas"))
     found, harness = [], HARNESSES[profile.name]
-    for key, name in COMPARISONS[profile.name].markdown.items():
-        cuts = [f".{k}" for k in harness.ks] if "{k}" in name else [""]
-        for cut in cuts:
-            a, b, delta = (get_nested(side, key + cut) for side in sides)
-            digits = harness.decimals or 3
-            texts = [shown_number(a, digits), shown_number(b, digits)]
-            # as that harness writes it: 0 has a sign, too
-            texts.append("—" if pd.isna(delta) else f"{delta:+.{digits}f}")
-            found.append([name.format(k=cut.removeprefix(".")), *texts])
+    for key, name in names.items():
+        digits, delta = 0 if key in harness.totals else harness.decimals or 3, deltas.get(key)
+        texts = [shown_number(side.get(key), digits) for side in (a, b)]
+        # as that harness writes it: 0 has a sign, too
+        texts.append("—" if pd.isna(delta) else f"{delta:+.{digits}f}")
+        found.append([name, *texts])
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.errors import plural
 from ragscore.frames.render import decimals_within, shown_n, shown_number, shown_p
@@ -20,7 +21,6 @@ from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.primary import headline_of
 
 EXPLORED = 8  # metrics that are shown beside those that decide
-NAMED = 3  # metrics in a line
 FLIPPED = 100  # queries in a cell; `flips` has all
 RANKS = ("rank_baseline", "rank_candidate")
 MATCHED_BY = {
@@ -41,22 +41,12 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     is_primary = known["is_primary"].to_numpy(dtype=bool)
     others = headline_of(known.loc[~is_primary, "metric"])[:EXPLORED]
     rows = pd.concat([known[is_primary], known[known["metric"].isin(others).to_numpy()]])
-    places = [decimals_within(*ends) for ends in zip(rows["low"], rows["high"], strict=True)]
-    texts = {
-        part: [
-            shown_number(value, digits, signed=part in ("delta", "low", "high"))
-            for value, digits in zip(rows[part], places, strict=True)
-        ]
-        for part in ("baseline", "candidate", "delta", "low", "high")
-    }
     moved = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
     counts = zip(rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True)
-    ends = zip(texts["low"], texts["high"], strict=True)
     table = pd.DataFrame(
         {
             "metric": [in_words(name) for name in rows["metric"]],
-            **{part: texts[part] for part in ("baseline", "candidate", "delta")},
-            "95 % interval": [f"[{low}, {high}]" for low, high in ends],
+            **shown_figures(rows),
             "candidate is": rows["verdict"].fillna("").tolist(),
             "p": ["" if p != p else shown_p(p) for p in rows["p"]],
             "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in moved],
@@ -65,7 +55,7 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     )
     n_told = int(rows["is_primary"].sum())
     notes = []
-    if n_told > 1:
+    if n_told > 1 and confidence > 0.9505:
         notes.append(
             f"The intervals of the first {n_told} metrics are wider ({100 * confidence:.3g} %), so"
             " that all of them hold in 95 % of cases. All others are 95 % intervals of their own."
@@ -80,14 +70,28 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     return table, "\n".join(notes)
 
 
+def shown_figures(
+    rows: pd.DataFrame, decimals: Sequence[int] | None = None
+) -> dict[str, list[str]]:
+    """Return columns of text: both values, their difference, and its interval ("": none)."""
+    if decimals is None:
+        decimals = list(map(decimals_within, rows["low"], rows["high"]))
+    texts = {
+        name: [
+            shown_number(value, places, name not in FIGURES[:2])
+            for value, places in zip(rows[name], decimals, strict=True)
+        ]
+        for name in FIGURES
+    }
+    ends = zip(texts.pop("low"), texts.pop("high"), strict=True)
+    return texts | {"95 % interval": ["" if "—" in two else f"[{', '.join(two)}]" for two in ends]}
+
+
 def _nothing(deltas: pd.DataFrame) -> str:
     """Say that nothing can be compared, and why."""
-    expected = deltas[["n_expected_baseline", "n_expected_candidate"]]
     why = "no query has a value of the same metric in both runs"
-    if not len(deltas):
-        why = "there are no labels, and the runs hold no scores"
-    elif not expected.to_numpy(dtype="float64").any():
-        why = "no metric applies to any query; the golden set may be unlabelled"
+    if not deltas[["n_expected_baseline", "n_expected_candidate"]].to_numpy("float64").any():
+        why = "no metric applies: there are no scores, and no labels in a golden set"
     return f"Nothing can be compared: {why}."
 
 
@@ -96,19 +100,15 @@ def one_sided(deltas: pd.DataFrame) -> list[str]:
     of = deltas[["n_expected_baseline", "n_expected_candidate"]].to_numpy() > 0
     is_alone = (deltas["n"] == 0).to_numpy() & (of.sum(axis=1) == 1)
     names = deltas.loc[is_alone, "metric"].tolist()
-    return [f"Only one run has values of {few_names(names, NAMED)}."] if names else []
+    return [f"Only one run has values of {few_names(names)}."] if names else []
 
 
 def lost_values(deltas: pd.DataFrame) -> list[str]:
     """Say of all metrics how many values the candidate lost, most first."""
-    lost = deltas[(deltas["n_lost"] > 0).to_numpy()].sort_values(
-        "n_lost", ascending=False, kind="stable"
-    )
-    if not len(lost):
-        return []
-    counts = zip(lost["n_lost"], lost["metric"], strict=True)
-    listed = few_names([f"{n} of {name}" for n, name in counts], NAMED)
-    return [f"Left out, because the candidate failed or was not asked: {listed}."]
+    lost = deltas[(deltas["n_lost"] > 0).to_numpy()]
+    lost = lost.sort_values("n_lost", ascending=False, kind="stable")
+    listed = few_names([f"{n} of {name}" for n, name in lost[["n_lost", "metric"]].to_numpy()])
+    return [f"Left out, because the candidate failed or was not asked: {listed}."] * bool(listed)
 
 
 def few_names(names: Sequence[str], most: int = 3) -> str:
@@ -197,9 +197,9 @@ def changed_queries(per_query: pd.DataFrame) -> pd.DataFrame:
 
 def describe_matching(level: Level, k: int | None) -> str:
     """Return the match level, the largest rank of a hit (k None: any), and why no finer level."""
-    text = f"Matched by {MATCHED_BY[level.name]}"
-    text += "." if k is None else f"; a hit is one of rank ≤ {k}."
-    return f"{text} Nothing finer: {level.left_out}." if level.left_out else text
+    within = "" if k is None else f"; a hit is one of rank ≤ {k}"
+    finer = f" Nothing finer: {level.left_out}." if level.left_out else ""
+    return f"Matched by {MATCHED_BY[level.name]}{within}.{finer}"
 
 
 def in_words(label: str) -> str:

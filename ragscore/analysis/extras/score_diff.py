@@ -11,10 +11,11 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.comparison.changes import value_changes, values_of
-from ragscore.analysis.comparison.invariants import check_fingerprints, check_judges
+from ragscore.analysis.comparison.invariants import JUDGES, agreed, check_recorded
 from ragscore.analysis.reported import FINGERPRINT, reported_scores
 from ragscore.frames.data import DataError, Results, records_of, run_names
-from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.provenance import judges_by_criterion
 from ragscore.scoring.summary import metric_columns
 
 ROW = ("metric", "current_mean", "baseline_mean", "delta", "winners", "losers", "unchanged")
@@ -74,13 +75,15 @@ def score_diff(
         raise DataError(text, field="candidate", allowed="two different runs")
     if FINGERPRINT in scores:
         told = scores.groupby(scores["run_id"].astype("str"))[FINGERPRINT].first()
-        check_fingerprints({run: str(told[run]) for run in (a, b)}, allow_different)
-    declared = getattr(source, "declared", TABLE)
+        agreed(JUDGES, {run: str(told[run]) or None for run in (a, b)}, JUDGES, allow_different)
+    declared: MetricTable = getattr(source, "declared", TABLE)
     names = metric_columns(scores)
     of_a, of_b = (values_of(scores, run, names) for run in (a, b))
     changes = value_changes(scores, a, b, names, declared, keeps_equal=True)
     if results is not None:
-        check_judges(results, a, b, changes["metric"].unique().tolist(), allow_different)
+        judges = judges_by_criterion(results)
+        parts = {run: {JUDGES: judges.get(run, {})} for run in (a, b)}
+        check_recorded(parts, changes["metric"].unique().tolist(), allow_different)
     by_metric = dict(iter(changes.groupby("metric", sort=False)))
     rows = []
     for name in names:

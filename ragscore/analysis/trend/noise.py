@@ -5,6 +5,7 @@ columns of the trend's frame that show the noise band.
 """
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,7 @@ from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.trend.history import Goldens, History, goldens_of, read_history
 from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.typing import Values
-from ragscore.stats.intervals import t_quantile
-from ragscore.stats.power import flip_rate
+from ragscore.stats.moments import t_quantile
 from ragscore.store.store import RunStore
 
 SLACK = 1e-12  # a mean beyond a limit by rounding alone is within it
@@ -115,6 +115,7 @@ def _noise_row(history: History, run_ids: list[str], confidence: float) -> dict[
     means = table.to_numpy().mean(axis=0)
     mean, n_repeats = means.mean(), len(means)
     half = noise_half_width(history, [run_ids], n_repeats, confidence)
+    are_unlike = [table[one].ne(table[other]) for one, other in combinations(table, 2)]
     return {
         "system": history.runs["system"].get(run_ids[0]),
         "runs": ", ".join(run_ids),
@@ -126,7 +127,7 @@ def _noise_row(history: History, run_ids: list[str], confidence: float) -> dict[
         "df": n_repeats - 1,
         "low": mean - half,
         "high": mean + half,
-        "flip_rate": flip_rate(table.to_numpy()),
+        "flip_rate": float(np.mean(are_unlike)),
     }
 
 

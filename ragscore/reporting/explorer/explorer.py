@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.compare import RankChanges, asked_queries, compare_ranks
-from ragscore.analysis.comparison.model import OUTCOMES, Comparison, count_outcomes
+from ragscore.analysis.comparison.compare import asked_queries, compare_ranks
+from ragscore.analysis.comparison.model import OUTCOMES, Comparison, RankChanges
 from ragscore.analysis.comparison.text import describe_matching
 from ragscore.analysis.reported import refuse_without_rows
 from ragscore.frames.codes import is_among
@@ -203,7 +203,7 @@ def explore_comparison(
     title = f"{cmp.candidate} against {cmp.baseline}"
     # another harness has no word, and may look at whole lists
     word, k = ("", None) if cmp.profile else (cmp.overall, cmp.k)
-    verdict = [_counts(cmp, word), *cmp._aspect_lines(), describe_matching(cmp.level, k)]
+    verdict = [_counts(cmp, word), *cmp._words()[1:], describe_matching(cmp.level, k)]
     return _explorer(runs, title, verdict, "cmp", query, outcome, search, by, texts, max_queries)
 
 
@@ -228,7 +228,7 @@ def explore_runs(
     own = Policies() if ev.profile else replace(ev.policies, match=ev._level)
     compared = tuple(
         compare_ranks(ev.results, ev.golden, names[0], one, policies=own, rule=ev.rule,
-                      profile=ev.profile, allow_different=True)
+                      profile=ev.profile, allow_different=True)[0]
         for one in names[1:]
     )  # fmt: skip
     golden = find_reading(ev.profile).golden(ev.golden)[0]
@@ -253,8 +253,8 @@ def explore_runs(
         )
 
 
-def _counts(cmp: Comparison | RankChanges, word: str = "") -> str:
-    counts = ", ".join(f"{n} {name}" for name, n in count_outcomes(cmp.per_query).items())
+def _counts(cmp: RankChanges, word: str = "") -> str:
+    counts = ", ".join(f"{n} {name}" for name, n in cmp.counts.items())
     return f"{cmp.candidate} against {cmp.baseline}: {word}{'. ' if word else ''}{counts}."
 
 

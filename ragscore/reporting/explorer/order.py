@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.compare import RankChanges
-from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.model import RankChanges
 from ragscore.analysis.comparison.text import reading_priority
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.typing import Codes
@@ -42,7 +41,7 @@ class Runs:
     results: Results
     scores: pd.DataFrame
     run_ids: list[str]
-    compared: tuple[Comparison | RankChanges, ...]
+    compared: tuple[RankChanges, ...]
     primary: tuple[str, ...]
     level: Level
     policies: Policies
@@ -114,7 +113,7 @@ def _alone(runs: Runs, values: pd.DataFrame) -> pd.DataFrame:
 
 
 def _against(
-    cmp: Comparison | RankChanges, runs: Runs, before: pd.DataFrame, after: pd.DataFrame
+    cmp: RankChanges, runs: Runs, before: pd.DataFrame, after: pd.DataFrame
 ) -> pd.DataFrame:
     rows = cmp.per_query.set_index("query_id").reindex(before.index)
     outcome, known = rows["outcome"].fillna(""), rows["outcome"].notna().to_numpy()

@@ -209,9 +209,9 @@ def stated_gains(targets: pd.DataFrame) -> Gain | None:
         return None
     pairs = targets[["grade", "gain"]].drop_duplicates().sort_values("grade")
     if pairs["grade"].duplicated().any() or pairs["gain"].isna().any():
-        gains = {grade: one["gain"].tolist() for grade, one in pairs.groupby("grade")}
+        found = {grade: one["gain"].tolist() for grade, one in pairs.groupby("grade")}
         raise DataError(
-            f"grades and their gains are {gains}",
+            f"grades and their gains are {found}",
             field="golden.targets.gain",
             allowed="one gain for each grade",
         )

@@ -50,13 +50,6 @@ def test_the_rows_given_are_those_that_are_compared(pair):
     ]
 
 
-def test_scores_without_a_run_are_refused(pair):
-    results, golden = pair
-    scores = rs.score(results, golden)
-    with refused("b", "a", field="scores"):
-        compare_runs(results, golden, "a", "b", scores=scores[scores["run_id"] == "a"])
-
-
 @pytest.mark.parametrize(("better", "word"), [("lower", "better"), ("higher", "worse")])
 def test_a_column_of_ones_own_is_compared_gated_and_sliced_in_its_direction(runs, better, word):
     results, golden = runs

@@ -15,7 +15,7 @@ from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.metrics import TABLE
 from ragscore.stats import tango_interval
-from ragscore.stats.bootstrap import median_difference_interval
+from ragscore.stats.quantiles import median_difference_interval
 from tests.messages import refused
 
 

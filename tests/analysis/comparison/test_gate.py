@@ -110,7 +110,10 @@ def test_by_the_interval_rule_each_metric_has_its_own_interval(write_golden, wri
     a = runs(*[FOUND] * 30, *[MISSED] * 30)
     b = runs(*[MISSED] * 5, *[FOUND] * 25, *[MISSED] * 30)
     names = ["ndcg@10", "passed", "hit@1", "hit@3", "latency_ms", "hit@5"]
-    times = [[one | {"elapsed_ms": 9.0 + n % 7} for n, one in enumerate(own)] for own in (a, b)]
+    times = [
+        [one | {"elapsed_ms": 9.0 + n % of} for n, one in enumerate(own)]
+        for own, of in ((a, 7), (b, 5))
+    ]
     both = [
         compared(write_golden, write_run, *times, metrics=of, primary=of)
         for of in (["hit@5"], [*names, "empty"])

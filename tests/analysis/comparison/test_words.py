@@ -179,9 +179,10 @@ def test_a_comparison_asks_about_two_runs_and_says_what_all_pairs_leave_of_it(ev
 
 def test_a_report_speaks_with_the_level_and_on_the_queries_of_all_runs(ev):
     report, board = ev.report(baseline="bm25"), ev.leaderboard(baseline="bm25")
-    for cmp in report.comparisons:
-        rows = cmp.deltas[cmp.deltas["is_primary"]].set_index("metric")
-        pairs = board.pairs[board.pairs["run_candidate"] == cmp.candidate].set_index("metric")
+    for run in ("dense", "hybrid", "hybrid_rerank"):
+        deltas = report.tables[f"{run} against bm25"]
+        rows = deltas[deltas["is_primary"]].set_index("metric")
+        pairs = board.pairs[board.pairs["run_candidate"] == run].set_index("metric")
         names = ["delta", "low", "high", "n", "verdict"]
         pd.testing.assert_frame_equal(
             rows[names], pairs.loc[rows.index, names], check_names=False, check_dtype=False
@@ -209,9 +210,9 @@ def test_two_runs_without_labels_say_what_can_be_compared():
     cmp = ev.compare("old", "new")
     assert "no labels" in repr(cmp) and "overlap by 0.00" in repr(cmp) and not len(cmp.deltas)
     assert ev.explore() is not None and ev.confidence == 0.95
-    for ask in (ev.leaderboard, ev.report):
-        with pytest.raises(rs.DataError, match="no labels"):
-            ask()
+    with pytest.raises(rs.DataError, match="no labels"):
+        ev.leaderboard()
+    assert "No labels" in ev.report().to_markdown()
 
 
 def test_printing_an_evaluation_scores_nothing(monkeypatch):

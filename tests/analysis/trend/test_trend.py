@@ -208,6 +208,9 @@ def test_the_band_is_where_one_more_run_lands():
     half = student.ppf(0.975, 2) * 0.02 * np.sqrt(1 + 1 / 3)
     assert floor[["n_repeats", "n", "df", "flip_rate"]].tolist() == [3, 4, 2, 1]
     assert floor[["sd", "low", "high"]].tolist() == pytest.approx([0.02, 0.52 - half, 0.52 + half])
+    # of the pairs of 0.5, 0.5 and 0.6 two in three differ
+    floor = noise_floor(noisy([0.5, 0.5, 0.6]), "mrr", repeats=["r0", "r1", "r2"])
+    assert floor["flip_rate"].tolist() == pytest.approx([2 / 3])
 
 
 def test_one_baseline_run_makes_a_wider_band_than_the_mean_of_repeats():

@@ -1,0 +1,449 @@
+"""One page to decide from: the displays of a notebook one below another, with their pictures.
+
+In: an evaluation or a comparison. Out: a `Report`. A part that the data don't support is left out,
+with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from ragscore.analysis.comparison.gate import gate as gate_of
+from ragscore.analysis.comparison.invariants import flat_configs
+from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.reported import aggregates, reported_summary
+from ragscore.frames import tables
+from ragscore.frames.data import DataError, check_type
+from ragscore.frames.errors import plural, unsaid
+from ragscore.frames.escaping import html_text, json_text, markdown_line
+from ragscore.frames.render import rows_of, shown_intervals
+from ragscore.frames.tables import Display, Table, html_of, with_sign
+from ragscore.io.output import write_text
+from ragscore.plot.style import in_order
+from ragscore.reporting.explorer.element import digest, element
+from ragscore.reporting.explorer.explorer import explore_comparison
+from ragscore.reporting.figures import figure
+from ragscore.scoring.primary import headline_of
+from ragscore.scoring.summary import Slicing, slice_names, slice_texts
+from ragscore.store.store import RunStore
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ragscore.reporting.explorer.explorer import Explorer
+
+USUAL_SLICES = ("difficulty", "category", "lang")
+LISTED = 10  # lost queries on the page: the explorer has all
+LOST, UNRANKED = ("regression", "loss"), {"no_target", "only_baseline", "only_candidate"}
+REFUSALS = ("refusal_correct", "false_refusal")
+QUERIES = "Query by query"
+PLAIN = "<p>A script shows single queries here.</p>"  # where none runs
+
+
+@dataclass(frozen=True, repr=False)
+class Part(Display):
+    """A heading, what stands below it, the frame behind it, and its picture.
+
+    `is_listed`: the rows of the table are queries; on the page they are links into the explorer.
+    """
+
+    title: str
+    shown: Display | Table
+    frame: pd.DataFrame
+    draw: Callable[[], Axes] | None = None
+    is_open: bool = False
+    is_listed: bool = False
+
+    def _parts(self) -> list[str | Table]:
+        if isinstance(self.shown, Table):
+            return [self.title, *([self.shown] if len(self.shown.frame) else [])]
+        return [self.title, *self.shown._parts()[1:]]
+
+    def on_page(self, has_links: bool) -> str:
+        """Return the part as a section of the page, folded unless it is open."""
+        blocks = [
+            _listed(one, has_links)
+            if isinstance(one, Table) and self.is_listed
+            else html_of([replace(one, is_wide=True) if isinstance(one, Table) else one])
+            for one in self._parts()[1:]
+        ]
+        if self.draw:  # below the table, above what is said of it
+            blocks.insert(1, figure(self.title, self.draw))
+        return _section(self.title, "".join(blocks), self.is_open)
+
+
+@dataclass(frozen=True, repr=False)
+class Report(Display):
+    """A page of displays, one below another; equal frames give equal pages, to the byte.
+
+    Attributes
+    ----------
+    tables
+        Name -> frame: that of each heading on the page. Of runs "Standings" (`ev.leaderboard()`),
+        of a comparison its name with `cmp.deltas`; "Left out", with one row per part that there
+        is no data for, and why.
+    figures
+        Name -> function that draws the picture below a heading and returns its Axes.
+    """
+
+    _title: str
+    _shown: tuple[tuple[str, Part], ...]
+    _explorer: Explorer | None = None
+    _code: str = "ev"
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Name -> frame."""
+        return {name: part.frame for name, part in self._shown}
+
+    @property
+    def figures(self) -> dict[str, Callable[[], Axes]]:
+        """Name -> function that draws the picture."""
+        return {name: part.draw for name, part in self._shown if part.draw}
+
+    def to_html(self) -> str:
+        """Return one HTML page that needs no other file; its policy forbids all else.
+
+        Standings, a picture and lost queries stand open, the rest is folded. Every text is escaped.
+        """
+        body = [part.on_page(self._explorer is not None) for _, part in self._shown]
+        scripts, styles = [_file("page.js")], [tables.STYLE]
+        if one := self._explorer:
+            mounted = element(one.packed, code=self._code, state=one.state, plain=PLAIN)
+            n_open = sum(part.is_open for _, part in self._shown)
+            text = "".join(f'<p class="rs-note">{html_text(line)}</p>' for line in one.left_out)
+            body.insert(n_open, _section(QUERIES, text + mounted.html, False))
+            scripts, styles = [*scripts, mounted.script], [*styles, mounted.style]
+        policy = (
+            "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none';"
+            f" form-action 'none'; script-src {' '.join(map(digest, scripts))}"
+        )
+        title = html_text(self._title)
+        head = (
+            f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon"'
+            f' href="data:,"><title>{title}</title><style>{"".join(styles)}{_file("page.css")}'
+            "</style>"
+        )
+        return (
+            f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>\n<main>\n'
+            + "\n".join([f"<h1>{title}</h1>", *body, "</main>"])
+            + "".join(f"\n<script>{one}</script>" for one in scripts)
+            + "\n</body>\n</html>\n"
+        )
+
+    def to_markdown(self) -> str:
+        """Return the same as Markdown, without pictures and the explorer."""
+        parts = [
+            f"#{line}" if line.startswith("#") else line
+            for _, part in self._shown
+            for line in part.to_markdown().rstrip().split("\n\n")
+        ]
+        return "\n\n".join([f"# {markdown_line(self._title)}", *parts]) + "\n"
+
+    def to_json(self) -> str:
+        """Return `tables` as JSON: name -> rows, NaN as null."""
+        return json_text({name: rows_of(frame) for name, frame in self.tables.items()})
+
+    def write(self, path: str | Path) -> Path:
+        """Write the form that the file's ending names: .html, .md or .json.
+
+        Raises
+        ------
+        DataError
+            Another ending, or the file can't be written; an older one is then as it was.
+        """
+        file = Path(path)
+        forms = {
+            ".html": self.to_html, ".htm": self.to_html, ".md": self.to_markdown,
+            ".json": self.to_json,
+        }  # fmt: skip
+        if file.suffix.lower() not in forms:
+            raise DataError(
+                f"found {file.suffix or 'no ending'!r}", file=file, field="path",
+                allowed="a name that ends in .html, .md or .json",
+            )  # fmt: skip
+        return write_text(file, forms[file.suffix.lower()]())
+
+    def _parts(self) -> list[str | Table]:
+        titles = [part.title for _, part in self._shown]
+        way = ".write('report.html') writes the page; .md and .json, too"
+        return [f"Report: {self._title}", *titles, way]
+
+
+@dataclass
+class _Page:
+    """The parts of a page while it is made, and why others are left out."""
+
+    parts: list[tuple[str, Part]] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+    def put(self, name: str, shown: Display | Table, frame: pd.DataFrame, **options: Any) -> None:
+        title = options.pop("title", name)
+        self.parts.append((name, Part(title, shown, frame, **options)))
+
+    def attempt(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what is made; None where the data don't support it, with the reason noted."""
+        found = None
+        with unsaid() as said:
+            try:
+                found = make()
+            except DataError as error:
+                said.append(str(error))
+        self.left_out += [(name, text) for text in said]
+        return found
+
+    def compared(self, cmp: Comparison, max_drop: Mapping[str, float] | None, rule: str) -> None:
+        name = f"{cmp.candidate} against {cmp.baseline}"
+        title = ": ".join([name, *cmp._words()[:1]])
+        self.put(name, cmp, cmp.deltas, title=title)  # its table draws the differences
+        if max_drop:
+            found = gate_of(cmp, max_drop, rule=rule)
+            self.put(f"Gate: {name}", found, found.table, title=str(found._parts()[0]))
+
+    def lost(self, cmp: Comparison) -> None:
+        """List queries whose first hit is gone or further down, in the order of reading."""
+        changed = cmp.changed().replace({"rank_candidate": {"—": "none"}})
+        rows = changed[changed["outcome"].isin(LOST).to_numpy()].reset_index(drop=True)
+        if {*cmp.counts} <= UNRANKED:
+            self.left_out.append(("Lost queries", "no query has an expected document"))
+            return
+        n_gone = int((rows["outcome"] == LOST[0]).sum())
+        frame = rows[["query_id", "outcome"]].assign(
+            rank="rank " + rows["rank_baseline"] + " → " + rows["rank_candidate"],
+            query=rows["query"],
+        )
+        told = f"{n_gone} with no hit any more, {len(rows) - n_gone} with a later first hit"
+        title = f"{cmp.candidate} lost {plural(len(rows), 'query')} of {cmp.baseline}: {told}"
+        if not len(rows):
+            title = f"{cmp.candidate} lost no query of {cmp.baseline}"
+        self.put(
+            "Lost queries", Table(frame, limit=LISTED, way=f"see {QUERIES}"), frame, title=title,
+            is_open=True, is_listed=True,
+        )  # fmt: skip
+
+    def report(self, title: str, explorer: Explorer | None, code: str) -> Report:
+        """Return the report, and last what it leaves out."""
+        if self.left_out:
+            frame = pd.DataFrame(self.left_out, columns=["part", "why"], dtype="str")
+            self.put("Left out", Table(frame), frame)
+        return Report(title, tuple(self.parts), explorer, code)
+
+
+def report_runs(
+    ev: Any, *, slices: Sequence[Slicing] | None = None, title: str | None = None,
+    gate: Mapping[str, float] | None = None, rule: str = "threshold",
+    history: RunStore | None = None, **how: Any,
+) -> Report:  # fmt: skip
+    """Build a page about runs; see `Evaluation.report`. `how`: as for `ev.compare`."""
+    check_type(history, (RunStore, type(None)), "history", "a RunStore")
+    page, several = _Page(), len(ev.run_ids) > 2
+    compared = [
+        ev._compared(a, b, ev.scores, of_all=several, **how) for a, b in _pairs(ev, bool(gate))
+    ]
+    _standings(page, ev)
+    explorer = page.attempt(QUERIES, compared[0].explore if compared else partial(_alone, ev))
+    if compared:
+        page.lost(compared[0])
+    elif explorer is not None:
+        rows = explorer.order
+        shown = Table(rows, limit=LISTED, way=f"see {QUERIES}")
+        page.put("Lowest queries", shown, rows, is_open=True, is_listed=True)
+    for cmp in compared:
+        page.compared(cmp, gate, rule)
+    if gate and not compared:
+        page.left_out.append(("Gate", "one run, and none to compare it with"))
+    for place, by in enumerate(_slicings(ev, slices)):
+        _sliced(page, ev, by, is_drawn=not place)
+    _analyses(page, ev, history)
+    runs = _described(ev)
+    described, is_same = runs.copy(), runs.iloc[:, 1:].nunique(axis="columns").eq(1)
+    described.loc[is_same, runs.columns[2:]] = "same"
+    page.put("The runs", Table(described), runs)
+    n_all = len(ev.run_ids) + (0 if ev.reported is None else len(ev.reported.runs))
+    name = f"{plural(n_all, 'run')} on {len(ev.golden.queries)} golden queries"
+    return page.report(title or name, explorer, "cmp" if compared else "ev")
+
+
+def report_comparison(
+    cmp: Comparison, path: str | Path | None = None, *, title: str | None = None,
+    gate: Mapping[str, float] | None = None, rule: str = "threshold",
+) -> Report:  # fmt: skip
+    """Build a page about one comparison alone.
+
+    Parameters
+    ----------
+    path
+        Where to write it: .html, .md or .json.
+    gate, rule
+        Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`.
+
+    Returns
+    -------
+    A `Report`: its frames, `to_html`, `to_markdown`, `to_json` and `write`.
+
+    Raises
+    ------
+    DataError
+        A metric of `gate` that wasn't compared; an ending that names no form.
+    """
+    page = _Page()
+    page.compared(cmp, gate, rule)
+    page.parts = [(name, replace(part, is_open=True)) for name, part in page.parts]
+    page.lost(cmp)
+    explorer = page.attempt(QUERIES, partial(explore_comparison, cmp))
+    made = page.report(title or f"{cmp.candidate} against {cmp.baseline}", explorer, "cmp")
+    if path is not None:
+        made.write(path)
+    return made
+
+
+def _pairs(ev: Any, has_gate: bool) -> list[tuple[str, str]]:
+    """Return what is compared, newest first.
+
+    All with the baseline; else the newest run with the one before it, and with a gate each.
+    """
+    runs, names = ev._runs, ev.run_ids
+    if "created_at" in runs and runs["created_at"].notna().all():
+        names = runs.sort_values("created_at", kind="stable")["run_id"].astype("str").tolist()
+    if ev.baseline is not None:
+        return [(ev.baseline, name) for name in names[::-1] if name != ev.baseline]
+    return list(pairwise(names))[::-1][: None if has_gate else 1]
+
+
+def _alone(ev: Any) -> Explorer:
+    return ev.explore(runs=ev.run_ids[-1:])
+
+
+def _standings(page: _Page, ev: Any) -> None:
+    """Put what an evaluation shows, and a picture of its first primary metric."""
+    if not (ev.run_ids and ev.primary):
+        alone = pd.DataFrame() if ev.reported is None else reported_summary(ev.reported)
+        page.put("Standings", ev, alone, is_open=True)
+        return
+    board = ev._board
+    metric = ev.primary[0] if len(ev.run_ids) > 1 else None
+    page.put("Standings", ev, board.table, title=board._headline(), is_open=True,
+             draw=partial(board.plot, metric))  # fmt: skip
+
+
+def _slicings(ev: Any, slices: Sequence[Slicing] | None) -> list[Slicing]:
+    if slices is not None:
+        chosen = [slices] if isinstance(slices, str) else slices
+        return list(dict.fromkeys(one if isinstance(one, str) else tuple(one) for one in chosen))
+    queries = ev.golden.queries
+    return [one for one in USUAL_SLICES if one in queries and queries[one].notna().any()]
+
+
+def _sliced(page: _Page, ev: Any, by: Slicing, is_drawn: bool) -> None:
+    """Put means of the first primary metric, one row per slice, one column per run."""
+    names = slice_names(by)
+    name = f"By {' × '.join(names)}"
+    if not (ev.run_ids and ev.primary):
+        page.left_out.append((name, "no metric has a value"))
+        return
+    metric, rows = ev.primary[0], ev.summary(list(ev.primary), by=by)
+    own = rows[(rows["metric"].eq(metric) & rows["n"].gt(0)).to_numpy()]
+    text = shown_intervals(own[["mean", "low", "high"]])
+    own = own.assign(slice=slice_texts(own, names), run=own["run_id"].astype("str"), text=text)
+    wide = own.pivot(index="slice", columns="run", values="text")
+    wide = wide.reindex(index=in_order(own["slice"].unique()), columns=ev.run_ids).fillna("—")
+    n = own.groupby("slice")["n"].max().reindex(wide.index)
+    wide.insert(0, "n", n.to_numpy())
+    shown = Table(wide.rename_axis(columns=None).reset_index())
+    page.put(name, shown, rows, title=f"{metric} {name[0].lower()}{name[1:]}",
+             draw=partial(ev.plot.slices, metric, by) if is_drawn else None)  # fmt: skip
+
+
+def _analyses(page: _Page, ev: Any, history: RunStore | None) -> None:
+    """Put the trend, refusals, a threshold on the score, and why answers are wrong."""
+    known = [*ev.primary]
+    if not known and ev.reported is not None:
+        known = headline_of(aggregates(ev.reported)["metric"].unique().tolist())
+    if not known:
+        reason = "no metric has a value"
+    elif history is not None:
+        reason, trend = "", partial(history.trend, known[0], golden=ev.golden)
+    else:
+        reason, trend = _no_trend(ev), partial(ev.trend, known[0])
+    if reason:
+        page.left_out.append(("Trend", reason))
+    elif (found := page.attempt("Trend", trend)) is not None:
+        page.put("Trend", found, found.table, title=str(found._parts()[0]), draw=found.plot)
+    is_decided = ev.scores.reindex(columns=REFUSALS).notna().any(axis=None)
+    for name, make in {
+        "Refusals": ev.refusals, "Refusal threshold": ev.risk_coverage, "Failures": ev.failures,
+    }.items():  # fmt: skip
+        if name == "Refusals" and not is_decided:
+            page.left_out.append((name, "nothing says which queries should be refused, or were"))
+        elif (found := page.attempt(name, make)) is not None:
+            frame = getattr(found, found.FRAMES[0])
+            draw = found.plot if make == ev.risk_coverage else None
+            page.put(name, Table(found._shown()), frame, title=found._heading(), draw=draw)
+
+
+def _no_trend(ev: Any) -> str:
+    runs = pd.concat([ev._runs, *([] if ev.reported is None else [ev.reported.runs])])
+    if "created_at" not in runs or runs["created_at"].isna().any():
+        return "not every run says when it was made (created_at)"
+    system = runs["system"].astype("str") if "system" in runs else runs["run_id"].eq("")
+    several = runs.groupby(system.to_numpy())["created_at"].nunique().max() > 1
+    return "" if several else "no system has runs of two times"
+
+
+def _described(ev: Any) -> pd.DataFrame:
+    """One row per fact and config key, one column per run; what differs comes first."""
+    runs = [ev.results.runs] if ev.run_ids else []
+    runs += [ev.reported.runs] if ev.reported is not None else []
+    facts = pd.concat(runs, ignore_index=True).astype({"run_id": "str"}).set_index("run_id")
+    for name in facts.select_dtypes("datetimetz"):
+        facts[name] = facts[name].dt.strftime("%Y-%m-%d %H:%M")
+    facts = facts.drop(columns="config", errors="ignore").T.astype("object")
+    config = pd.DataFrame(flat_configs(ev.results, ev.run_ids), dtype="object")
+    told = pd.concat([facts, config]).dropna(how="all")
+    told = told[~told.index.duplicated()]
+    told = told.map(
+        lambda one: (
+            "—"
+            if pd.isna(one)
+            else f"{one:%Y-%m-%d %H:%M}"
+            if isinstance(one, pd.Timestamp)
+            else str(one)
+        )
+    )
+    order = told.nunique(axis="columns").eq(1).to_numpy().argsort(kind="stable")
+    return told.iloc[order].rename_axis(index="fact", columns=None).reset_index()
+
+
+def _section(title: str, inner: str, is_open: bool) -> str:
+    return (
+        f'<details class="part"{" open" * is_open}><summary><h2>{html_text(title)}</h2></summary>'
+        f"{inner}</details>"
+    )
+
+
+def _listed(table: Table, has_links: bool) -> str:
+    """Return queries as a list: id, what changed, and below these the text."""
+    rows, items = table.frame.iloc[: table.limit], list[str]()
+    for row in rows.astype("str").to_dict("records"):
+        name, text = row.pop("query_id"), row.pop("query")
+        shown = html_text(name)
+        if has_links:
+            shown = f'<a href="#x.q={quote(name, safe="")}">{shown}</a>'
+        what = html_text(", ".join(filter(None, map(with_sign, row.values()))))
+        items.append(f'<li>{shown} {what}<p class="rs-note">{html_text(text)}</p></li>')
+    more = len(table.frame) - len(rows)
+    below = f'<p class="rs-note">{more} more: {table.way}.</p>' if more else ""
+    return f"<ol>{''.join(items)}</ol>{below}"
+
+
+def _file(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

@@ -1,0 +1,76 @@
+"""A comparison reloads from its JSON, and what is no comparison is refused."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from conftest import THREE_QUERIES, record
+from pandas.testing import assert_frame_equal
+
+import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.scoring.profiles import PROFILES
+from tests.messages import refused
+
+FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff")
+
+
+def same(a: rs.Comparison, b: rs.Comparison) -> None:
+    for name in FRAMES:
+        assert_frame_equal(getattr(a, name), getattr(b, name))
+    values = ("baseline", "candidate", "level", "k", "policies", "profile", "aggregates", "counts")
+    assert [getattr(a, name) for name in values] == [getattr(b, name) for name in values]
+
+
+def test_a_comparison_reloads_from_its_json(pair):
+    cmp = compare_runs(*pair, "a", "b", missing="zero")
+    again = rs.Comparison.from_json(cmp.to_json())
+    same(again, cmp)
+    assert (
+        again.to_json() == cmp.to_json()
+        and again.to_markdown() == cmp.to_markdown()
+        and again.policies["missing"] == "zero"
+    )
+
+
+def test_a_comparison_without_rows_reloads_with_their_columns(write_golden, write_run):
+    results = rs.load_results([write_run(name, [record("q1", [])]) for name in "ab"])
+    cmp = compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b")
+    assert not len(cmp.targets) and not len(cmp.config_diff)
+    same(rs.Comparison.from_json(cmp.to_json()), cmp)
+
+
+def test_a_comparison_by_a_profile_reloads_with_it(pair):
+    cmp = compare_runs(*pair, "a", "b", profile="kebab")
+    same(rs.Comparison.from_json(cmp.to_json(own=True)), cmp)
+    with refused("own=True", field="text"):
+        rs.Comparison.from_json(cmp.to_json())
+    mine = replace(PROFILES["kebab"], name="mine")
+    text = compare_runs(*pair, "a", "b", profile=mine).to_json(own=True)
+    assert rs.Comparison.from_json(text, profile=mine).profile == mine
+    with refused("mine", field="profile"):
+        rs.Comparison.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", ["JSON"]),
+        ("[]", ["baseline", "candidate", "level"]),
+        ('{"baseline": "a"}', ["candidate", "level"]),
+    ],
+)
+def test_what_is_no_comparison_is_refused(text, named):
+    with refused(*named, field="text"):
+        rs.Comparison.from_json(text)
+
+
+def test_rows_that_do_not_fit_their_columns_are_refused(pair):
+    content = json.loads(compare_runs(*pair, "a", "b").to_json())
+    del content["targets"][0]["change"]
+    with refused("change", field="targets"):
+        rs.Comparison.from_json(json.dumps(content))
+    content["targets"] = []
+    content["deltas"][0]["n"] = "many"
+    with refused("many", field="deltas"):
+        rs.Comparison.from_json(json.dumps(content))

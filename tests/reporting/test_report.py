@@ -1,0 +1,333 @@
+"""Reports: what stands on a page, in which order, and that no text of it is followed."""
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from browser import CHROMIUM, Browser
+from conftest import RUN_A, THREE_QUERIES, answer, hit, record
+
+import ragscore as rs
+from ragscore.reporting.figures import figure
+from tests.messages import refused, says, warned
+
+# query -> the rank of its one target in the old run and in the new one (0: not found)
+RANKS = {"same": (1, 1), "down": (1, 3), "lost": (2, 0), "lost first": (1, 0), "up": (3, 1)}
+LOST = ["lost first", "lost", "lost dear", "down"]
+NASTY = [
+    "<script>document.title = 'taken'</script>", '"><img src=x onerror="document.title=1">',
+    "a | b || c", "it's \"quoted\" & <b>bold</b>", "]]>--></style></script>",
+    "long " + "x" * 10_000, r"$\nothing$ _{ ^", "問い 질문 \u202e \x0b", "'; alert(1); //",
+    "http://example.org/a.png", "line\nbreak\r\n# no heading",
+]  # fmt: skip
+
+
+@pytest.fixture
+def runs(write_golden, write_run):
+    """Two runs: of "lost dear" the target of grade 3 is lost, "no" should be refused."""
+    dear = {"id": "lost dear", "query": "?", "expected_doc_ids": [{"any": ["dear"], "grade": 3}]}
+    rows = [{"id": one, "query": f"question {one}", "expected_doc_ids": [one]} for one in RANKS]
+    rows += [dear, {"id": "no", "query": "question no", "answerable": False}]
+    files = []
+    for side, name in enumerate(("old", "new")):
+        records = [
+            record(
+                query,
+                [hit(f"c{n}", query if n == ranks[side] else f"x{n}", n) for n in range(1, 5)],
+                answer=answer("said"),
+            )
+            for query, ranks in RANKS.items()
+        ]
+        found = [hit("c", "x" if side else "dear", 4)]
+        records.append(record("lost dear", found, answer=answer("said")))
+        records.append(record("no", [], answer=answer("said", grounded=bool(side))))
+        files.append(write_run(name, records, created_at=f"2026-01-0{side + 1}T00:00:00Z"))
+    return rs.evaluate(rs.load_results(files), rs.load_golden(write_golden(rows)))
+
+
+# -- what is read first
+
+
+def test_python_page_explorer_and_gate_list_lost_queries_in_one_order(runs):
+    cmp, made = runs.compare("old", "new"), runs.report()
+    assert made.tables["Lost queries"]["query_id"].tolist() == LOST
+    assert cmp.changed()["query_id"].tolist()[:4] == LOST
+    assert cmp.gate().regressions["query_id"].tolist() == LOST
+    assert cmp.explore().order["query_id"].tolist()[:4] == LOST
+    links = re.findall(r'href="#x\.q=([^"]*)"', made.to_html())
+    assert list(map(unquote, links)) == LOST
+
+
+def test_the_page_opens_with_the_runs_a_picture_and_what_was_lost_and_folds_the_rest(runs):
+    made = runs.report()
+    page = made.to_html()
+    folds = re.findall(r'<details class="part"( open)?><summary><h2>(.*?)</h2>', page)
+    opened = [title for is_open, title in folds if is_open]
+    assert opened == [title for _, title in folds[:2]] and len(folds) > 4
+    says(opened[0], "old", "best", "ndcg@10", "new")
+    says(opened[1], "new lost 4 queries of old", "3 with no hit", "1 with a later")
+    above = page[: page.index("lost 4 queries")]
+    assert above.count("<img") == 1 and "Query by query" in page
+    assert "rank 1 → none" in page and "rank 1 → 3" in page
+    assert all(title in repr(made) for title in opened)
+
+
+def test_marks_say_which_run_is_best_and_if_that_is_sure():
+    ids = [f"q{n}" for n in range(40)]
+    golden = {one: ["d"] for one in ids}
+    good, bad = {one: ["d"] for one in ids}, {one: ["x"] for one in ids}
+    near = {**good, "q0": ["x"]}
+    with warned("bad", "join"):
+        ev = rs.evaluate({"good": good, "near": near, "bad": bad}, golden, ["hit@1"])
+    assert ev.report().to_markdown().split("\n\n")[1] == (
+        "## good is best by hit@1, but not surely better than near"
+    )
+    assert "good is best by hit@1, surely" in ev.select(["good", "bad"]).report().to_markdown()
+    says(ev.report(baseline="bad").to_markdown(), "Against bad by hit@1: good, near better")
+
+
+@pytest.mark.parametrize("n_runs", [2, 10])
+def test_a_printed_evaluation_shows_every_primary_metric_and_latency_in_a_hundred_columns(n_runs):
+    ev = rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
+    names = [f"{'a-name-of-letters-' * 3}"[:37] + f"-{n:02}" for n in range(n_runs)]
+    parts = [
+        rs.Results(**{
+            kind: frame.assign(run_id=name)
+            for kind in ("runs", "responses", "hits")
+            for frame in [getattr(ev.results.select(["dense"]), kind)]
+        })
+        for name in names
+    ]  # fmt: skip
+    many = rs.evaluate(rs.Results.concat(parts), ev.golden)
+    assert len(ev.report().to_markdown().split()) <= 3_000, "a page is read in some minutes"
+    for one in (ev, many):
+        text = repr(one)
+        assert max(map(len, text.splitlines()[:10])) <= 100 and "more column" not in text
+        assert "latency_" in text and "★ best; ≈ no sure difference from it (all" in text
+
+
+# -- what is compared, and what is left out
+
+
+def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    days = {"late": 3, "early": 1, "middle": 2}
+    files = [
+        write_run(name, RUN_A, created_at=f"2026-01-0{day}T00:00:00Z", config={"k": day})
+        for name, day in days.items()
+    ]
+    ev = rs.evaluate(rs.load_results(files), golden)
+
+    def pairs(**options):
+        return [one for one in ev.report(**options).tables if re.match(r"\w+ against", one)]
+
+    assert pairs() == ["late against middle"]
+    assert pairs(baseline="middle") == ["late against middle", "early against middle"]
+    assert pairs(gate={"hit@5": 1.0}) == ["late against middle", "middle against early"]
+    facts = ev.report().tables["The runs"].set_index("fact")
+    assert facts.loc["k", ["early", "middle", "late"]].tolist() == ["1", "2", "3"]
+
+
+def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    made = rs.evaluate(rs.load_results(write_run("a", RUN_A)), golden).report(gate={"hit@5": 1})
+    left_out = dict(made.tables["Left out"].to_numpy().tolist())
+    assert set(left_out) == {"Gate", "Trend", "Refusals", "Refusal threshold", "Failures"}
+    says(left_out["Gate"], "one run")
+    says(left_out["Trend"], "created_at")
+    assert "Lowest queries" in made.tables and "| Trend |" in made.to_markdown()
+
+
+def test_a_picture_that_the_data_do_not_support_says_why():
+    def draw():
+        raise rs.DataError("no query has a value", field="table", allowed="others")
+
+    says(figure("t", draw), "No picture", "no query has a value")
+
+
+def test_options_of_a_report_that_mean_nothing_are_refused(pair):
+    ev = rs.evaluate(*pair)
+    for options, field, named in (
+        ({"vary": ["nothing"]}, "vary", "nothing"),
+        ({"allow_different": ["colour"]}, "allow_different", "colour"),
+        ({"gate": {"mrrr": 0.1}}, "metrics", "mrrr"),
+        ({"history": "store"}, "history", "str"),
+        ({"slices": ["colour"]}, "by", "colour"),
+    ):
+        with refused(named, field=field):
+            ev.report(**options)
+    with refused(".pdf", field="path"):
+        ev.report("report.pdf")
+
+
+def test_a_history_gives_the_trend(write_golden, write_run, tmp_path):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    files = [write_run(one, RUN_A, created_at=f"2026-01-0{ord(one) % 9}T00:00:00Z") for one in "ab"]
+    results, store = rs.load_results(files), rs.RunStore(tmp_path / "store")
+    store.save(results, golden=golden)
+    made = rs.evaluate(results, golden).report(history=store)
+    assert made.tables["Trend"]["run_id"].tolist() == ["a", "b"]
+
+
+def test_a_comparison_alone_is_a_page_also_from_json(runs, tmp_path):
+    cmp = runs.compare("old", "new")
+    made = cmp.report(tmp_path / "cmp.html", gate={"mrr@10": 0.5})
+    assert (tmp_path / "cmp.html").read_text(encoding="utf-8") == made.to_html()
+    assert list(made.tables) == ["new against old", "Gate: new against old", "Lost queries"]
+    again = rs.Comparison.from_json(cmp.to_json()).report()
+    says(again.tables["Left out"]["why"].iloc[0], "JSON")
+    assert "#x.q=" not in again.to_html()
+    kebab = rs.evaluate(runs.results, runs.golden, profile="kebab").report().to_html()
+    assert "hit_at_k.1" in kebab
+
+
+def test_runs_without_labels_and_stored_scores_make_a_page():
+    bare = rs.evaluate({"old": {"q1": ["a"]}, "new": {"q1": ["b"]}}).report()
+    says(bare.to_markdown(), "No labels")
+    says(bare.to_markdown(), "Nothing can be compared")
+    assert "Lost queries" in bare.tables["Left out"]["part"].tolist()
+    rows = [
+        {"user_input": f"q{n}?", "response": f"a{n}", "reference": f"r{n}",
+         "retrieved_contexts": ["c"], "faithfulness": n / 10, "answer_relevancy": 0.8}
+        for n in range(6)
+    ]  # fmt: skip
+    for golden in (None, rows):
+        ev = rs.evaluate(rows, golden)
+        assert ev.primary[0] == "faithfulness", "scores that are stored lead"
+        says(repr(ev), "faithfulness")
+        assert ev.report().tables["Standings"]["metric"].iloc[0] == "faithfulness"
+
+
+# -- forms
+
+
+def test_the_same_input_gives_the_same_bytes_whatever_the_style_of_the_notebook(runs):
+    opened, first = plt.get_fignums(), runs.report().to_html()
+    with plt.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.hashsalt": None}):
+        assert runs.report().to_html() == first
+    assert plt.get_fignums() == opened, "no figure is left open"
+
+
+def test_json_has_the_tables_and_figures_are_axes(runs, tmp_path):
+    made = runs.report()
+    rows = json.loads(made.write(tmp_path / "x.json").read_text(encoding="utf-8"))
+    assert {name: len(one) for name, one in rows.items()} == {
+        name: len(frame) for name, frame in made.tables.items()
+    }
+    assert rows["Lost queries"][0]["query_id"] == "lost first"
+    axes = made.figures["Standings"]()
+    assert "ndcg@10" in axes.get_title()
+    plt.close("all")
+
+
+class Page(HTMLParser):
+    """Tags, addresses, scripts and the policy of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags, self.addresses, self.handlers = set[str](), list[str](), list[str]()
+        self.scripts, self.policy = list[str](), ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        told = dict(attrs)
+        self.scripts += [""] if tag == "script" and "type" not in told else []
+        if told.get("http-equiv") == "Content-Security-Policy":
+            self.policy = told["content"]
+        self.addresses += [told[name] for name in ("src", "href", "action", "data") if name in told]
+        self.handlers += [name for name in told if name.startswith("on")]
+
+    def handle_data(self, data):
+        if self.scripts and not self.scripts[-1]:
+            self.scripts[-1] = data
+
+
+ALLOWED = {
+    "html", "head", "meta", "link", "title", "style", "body", "main", "h1", "h2", "a", "p", "b",
+    "div", "table", "thead", "tbody", "tr", "th", "td", "ol", "li", "script", "details", "summary",
+    "figure", "img", "svg", "line", "circle",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """Four runs of one system on four days whose names, notes, configs, questions and answers are
+    markup; some refuse, fail or answer what they shouldn't.
+    """
+    names = [NASTY[0], NASTY[2], NASTY[1], "long " + "y" * 10_000]
+    golden = rs.load_golden(
+        [
+            {"id": text, "query": text, "expected_doc_ids": ["d"], "must_contain": ["right"],
+             "difficulty": text}
+            for text in NASTY
+        ]
+        + [{"id": f"r{n}", "query": text, "answerable": False} for n, text in enumerate(NASTY[:4])]
+    )  # fmt: skip
+    rows = pd.DataFrame(
+        [
+            {"run_id": name, "query_id": text, "query": text,
+             "doc_id": "d" if (n + day + day // 3) % 3 else "x", "answer": f"right {text}",
+             "refused": (n + day) % 5 == 0, "error": NASTY[2] if n == 3 + day else None}
+            for day, name in enumerate(names) for n, text in enumerate(NASTY)
+        ]
+        + [
+            {"run_id": name, "query_id": f"r{n}", "query": text, "doc_id": "x", "answer": text,
+             "refused": n == day, "error": None}
+            for day, name in enumerate(names) for n, text in enumerate(NASTY[:4])
+        ]
+    )  # fmt: skip
+    runs = pd.DataFrame({
+        "run_id": names, "system": NASTY[1], "note": NASTY[:4],
+        "created_at": pd.date_range("2026-01-01", periods=4, tz="UTC"),
+        "config": [json.dumps({NASTY[2]: NASTY[day], NASTY[0]: day}) for day in range(4)],
+    })  # fmt: skip
+    hits = rows[["run_id", "query_id", "doc_id"]].assign(rank=np.int32(1), chunk_id=NASTY[3])
+    results = rs.Results(runs=runs, hits=hits,
+                         responses=rows.drop(columns="doc_id"))  # fmt: skip
+    return rs.evaluate(results, golden).report(
+        gate={"mrr@10": 0.01}, baseline=names[0], title=NASTY[0]
+    )
+
+
+def test_no_text_of_a_file_opens_a_tag_an_address_a_cell_or_a_heading(hostile):
+    page = Page(hostile.to_html())
+    assert page.tags <= ALLOWED and not page.handlers
+    digests = [hashlib.sha256(one.encode()).digest() for one in page.scripts]
+    allowed = [f"'sha256-{base64.b64encode(one).decode()}'" for one in digests]
+    assert page.policy.partition("script-src ")[2].partition(";")[0].split() == allowed
+    assert all(one.startswith(("data:", "#")) for one in page.addresses)
+    lost = hostile.tables["Lost queries"]["query_id"].tolist()
+    links = [unquote(one[5:]) for one in page.addresses if one.startswith("#x.q=")]
+    assert links == lost[: len(links)] and len(links) > 1
+    text = hostile.to_markdown()
+    assert "<" not in text and "\n# no heading" not in text
+    for block in text.strip().split("\n\n"):
+        lines = block.split("\n")
+        if lines[0].startswith("|"):
+            bars = {len(re.findall(r"(?<!\\)\|", one.replace("\\\\", ""))) for one in lines}
+            assert len(bars) == 1, lines[0][:200]
+    assert json.loads(hostile.to_json())["The runs"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to show the page")
+def test_a_browser_executes_loads_and_loses_nothing_of_hostile_texts(hostile, tmp_path):
+    out = hostile.write(tmp_path / "report.html")
+    with Browser() as browser:
+        browser.open(out)
+        browser.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert browser.complaints == [] and browser.loaded == [out.as_uri()]
+        assert browser.run("document.title") == NASTY[0]
+        images = "[...document.images].every(one => one.complete && one.naturalWidth > 100)"
+        assert browser.run(images)
+        assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+        cells = browser.run("[...document.querySelectorAll('td')].map(cell => cell.textContent)")
+        assert {NASTY[0], NASTY[5]} <= set(cells)
