@@ -14,7 +14,7 @@ from ragscore.analysis.comparison.changes import value_changes, values_of
 from ragscore.analysis.comparison.invariants import JUDGES, agreed, check_recorded
 from ragscore.analysis.reported import FINGERPRINT, reported_scores
 from ragscore.frames.data import DataError, Results, records_of, run_names
-from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.provenance import judges_by_criterion
 from ragscore.scoring.summary import metric_columns
 
@@ -63,11 +63,11 @@ def score_diff(
     """
     if baseline is None or candidate is None:
         return _read_diff(source)
-    scores, results = source, None
+    scores, results, declared = source, None, TABLE
     if isinstance(source, Results):
         scores = reported_scores(source)
     elif not isinstance(source, pd.DataFrame):
-        scores, results = source.scores, source._known_results
+        scores, results, declared = source.scores, source._known_results, source.declared
     runs = scores[[name for name in ("run_id", "system") if name in scores]]
     a, b = run_names(runs.drop_duplicates("run_id"), [baseline, candidate])
     if a == b:
@@ -76,7 +76,6 @@ def score_diff(
     if FINGERPRINT in scores:
         told = scores.groupby(scores["run_id"].astype("str"))[FINGERPRINT].first()
         agreed(JUDGES, {run: str(told[run]) or None for run in (a, b)}, JUDGES, allow_different)
-    declared: MetricTable = getattr(source, "declared", TABLE)
     names = metric_columns(scores)
     of_a, of_b = (values_of(scores, run, names) for run in (a, b))
     changes = value_changes(scores, a, b, names, declared, keeps_equal=True)
