@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.frames.ranking import tied
-from ragscore.scoring.score import scoring
+from ragscore.scoring.score import scored
 from tests.messages import refused, warned
 
 
@@ -323,20 +323,17 @@ def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run)
 
 
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
-    made = scoring(*passages, profile="trec").iloc[0]
-    # Two go without saying where nothing is read anew, or there is one call.
-    named = set(asdict(rs.Policies())) - {"refusals", "calls"}
-    assert set(json.loads(made["policies"])) == named
+    made = scored(*passages, profile="trec").settings.iloc[0]
+    assert set(json.loads(made["policies"])) == set(asdict(rs.Policies()))
     assert json.loads(made["policies"])["missing"] == "zero" and (
         made["profile"],
         made["level"],
         made["rule"],
     ) == ("trec", "doc", "by_doc")
-    assert scoring(*passages, rule=rs.match.by_span()).iloc[0]["rule"].startswith(
-        "by_span"
-    ) and pd.isna(scoring(*passages).iloc[0]["profile"])
+    by_span = scored(*passages, rule=rs.match.by_span()).settings.iloc[0]
+    assert by_span["rule"].startswith("by_span") and pd.isna(by_span["profile"])
     with refused("never", field="missing"):
-        scoring(*passages, missing="never")
+        scored(*passages, missing="never")
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0, np.inf, np.nan]))))
