@@ -60,9 +60,9 @@ class Cited:
             .fillna("")
             .where(located | cited["marker"].notna(), cited["position"].astype("str") + "?")
         )
-        hits = rows.results.hits.assign(row=rows.row_of_hit)
+        hits = rows.seen.assign(row=rows.of(rows.seen))
         self.hits = (
-            hits[np.isin(rows.row_of_hit, cited["row"].unique())]
+            hits[hits["row"].isin(cited["row"].unique())]
             .reindex(columns=["row", *LOCATORS, "rank"])
             .astype(DTYPES)
         )
