@@ -107,6 +107,7 @@ def example(folder: Path) -> tuple[rs.Results, rs.Golden]:
         }
     ]
     frames = {name: getattr(results, name) for name in ("runs", "hits", "citations")}
+    frames["hits"] = results.hits.assign(call=results.hits["rank"].astype("Int64"))
     responses = results.responses.assign(cost_usd=[0.1, 0.2, 0.3, None, None, None, None])
     return rs.Results(**frames, responses=responses, judgments=pd.DataFrame(rows)), rs.load_golden(
         folder / "golden.yaml"

@@ -67,7 +67,7 @@ def test_hashes_of_the_demo_are_what_they_were(golden, results):
     assert hashes.to_dict() == {
         "golden": "43117429100d2f69",
         "rule": "3c4004f61fbab62e",
-        "policies": "c1b447454b289f59",
+        "policies": "0c94a5c7bfc8d38a",
         "metric_versions": "71acc490696e8b1e",
         "fields": "ad7e11d64d50839b",
     }
