@@ -185,7 +185,9 @@ def table_of(metrics: Asked) -> MetricTable:
                 allowed="a metric, which @rs.metric(name, formula) above a function makes of it",
             )
     own = [
-        one.metric if isinstance(one, Label) else one for one in given if not isinstance(one, str)
+        one.metric if isinstance(one, Label) else one
+        for one in given
+        if isinstance(one, (Metric, Label))
     ]
     own = [one for one in own if one.source]
     return TABLE.with_metrics(own) if own else TABLE
