@@ -215,7 +215,7 @@ class RunStore(RunStoreVerbs):
         (also .gz) is read block by block, written row group by row group, and scored part by part.
         Meanwhile the store's folder needs up to as much room again as the file (for a store
         elsewhere, the system's temporary folder does). Query ids, a `judgments.jsonl` beside the
-        file, scores and matches are held in memory. A file in another format is loaded whole.
+        file and scores are held in memory. A file in another format is loaded whole.
 
         Parameters
         ----------
