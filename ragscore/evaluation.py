@@ -38,7 +38,7 @@ from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable
 from ragscore.scoring.own import with_own
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.primary import REFUSALS, primary_of
-from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
@@ -471,6 +471,11 @@ class Evaluation(Display):
         lists = self.policies.lists(self.results)
         level = choose_level(lists, of_hits, self._level)
         return Rows(lists, golden, level, of_hits, self.rule, reading)
+
+    @property
+    def _is_of_harness(self) -> bool:
+        """True if another harness compares its own way; a reading of one's own compares like us."""
+        return find_reading(self.profile).name in HARNESSES
 
     @property
     def run_ids(self) -> list[str]:
@@ -925,7 +930,7 @@ class Evaluation(Display):
         pair = run_names(self._runs, [baseline, candidate])
         deciding = self.primary if chosen is None else tuple(dict.fromkeys(chosen))
         level, among = None, None
-        if (n := len(self.run_ids)) > 2 and self.profile is None:
+        if (n := len(self.run_ids)) > 2 and not self._is_of_harness:
             asked = self.baseline if self.baseline in pair else None
             level = self._level_of_all(scores, deciding, asked, how.get("cluster", "group"))
             among = None if of_all else (n, level)
@@ -936,7 +941,7 @@ class Evaluation(Display):
         return compare_runs(
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
             rule=self.rule, profile=self.profile,
-            policies=None if self.profile else replace(self.policies, match=self._level),
+            policies=replace(self.policies, match=self._level),
             primary=deciding, declared=self.declared, level=level if of_all else None, among=among,
             **how,
         )  # fmt: skip
@@ -1783,7 +1788,7 @@ class Evaluation(Display):
         names = list(dict.fromkeys([*self.primary, *medians]))
         # results of a store are not read to be printed
         rows = self._rows if isinstance(self._source, Results) else None
-        if len(self.run_ids) > MOST_RUNS or self.profile is not None:
+        if len(self.run_ids) > MOST_RUNS or self._is_of_harness:
             means = summarize(
                 self.scores, self.golden, metrics=names, rows=rows, table=self.declared
             )

@@ -13,11 +13,11 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.paraphrases import paraphrases
 from ragscore.analysis.slices import slice_means
 from ragscore.golden.health import golden_health
 from ragscore.scoring.summary import summarize
+from tests.compared import compare_runs
 from tests.messages import refused, says, warned
 
 ROOT = Path(__file__).parents[1]

@@ -14,11 +14,11 @@ from scipy import stats
 
 import ragscore as rs
 from ragscore.analysis.comparison.align import query_matrix
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.slices import compare_slices
 from ragscore.stats import mean_interval
+from tests.compared import compare_runs
 from tests.messages import refused, warned
 
 SHARED = next(

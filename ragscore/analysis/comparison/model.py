@@ -68,6 +68,11 @@ class RankChanges:
     rule: Rule | None = field(default=None, compare=False)
 
     @property
+    def _harness(self) -> Reading | None:
+        """The profile whose harness has a report of its own; a reading of one's own has none."""
+        return self.profile if self.profile and self.profile.name in COMPARISONS else None
+
+    @property
     def counts(self) -> dict[str, int]:
         """Number of queries by outcome; outcomes that no query had are left out."""
         found = self.per_query["outcome"].value_counts()
@@ -225,12 +230,12 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         changed, or the first `limit`. With a profile: what that harness reports, in its own layout
         where it has one (kebab: every query, draws included).
         """
-        if self.profile and COMPARISONS[self.profile.name].markdown:
-            return harness_markdown(harness_report(self, self.profile), self.profile, limit)
+        if self._harness and COMPARISONS[self._harness.name].markdown:
+            return harness_markdown(harness_report(self, self._harness), self._harness, limit)
         changed = self.changed()
         listed = changed if limit is None else changed.head(max(limit, 0))
         tables = {f"Queries that changed ({len(changed)})": listed}
-        if not self.profile:
+        if not self._harness:
             tables = {
                 "What differs between the runs": self.config_diff,
                 "Largest changes": shown_largest_changes(self.deltas, self.largest_changes),
@@ -248,8 +253,8 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         With a profile this is the report of that harness, of which `from_json` reloads the kebab
         harness's; with `own` it is the comparison itself.
         """
-        if self.profile and not own:
-            return json_text(harness_report(self, self.profile))
+        if self._harness and not own:
+            return json_text(harness_report(self, self._harness))
         before = self.deltas["baseline"]
         per_cent = 100 * self.deltas["delta"] / before.where(before != 0)
         return dump(
@@ -283,9 +288,10 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         parts: dict[str, Any] = {
             name: tuple(one) if isinstance(one, list) else one for name, one in found.level.items()
         }
-        named = find_reading(found.profile) if found.profile else None
+        if profile is None and found.profile:
+            profile = find_reading(found.profile)
         return replace(
-            found, profile=profile or named, level=Level(**parts),
+            found, profile=profile, level=Level(**parts),
             deltas=found.deltas.drop(columns="delta_pct"),
         )  # fmt: skip
 
@@ -297,7 +303,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         """Return the number of queries by outcome, the match level, and unusual policies."""
         words = NO_RANKS if {*self.counts} <= {*NO_RANKS} else {}
         counts = ", ".join(f"{n} {words.get(name, name)}" for name, n in self.counts.items())
-        matching = "" if words else describe_matching(self.level, None if self.profile else self.k)
+        matching = "" if words else describe_matching(self.level, None if self._harness else self.k)
         changed = ", ".join(
             f"{name}={value}"
             for name, value in self.policies.items()
@@ -308,8 +314,8 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
 
     def shown(self) -> tuple[pd.DataFrame, str]:
         """Return the table of metrics for display, and the note below it."""
-        if self.profile:
-            return harness_table(harness_report(self, self.profile), self.profile), ""
+        if self._harness:
+            return harness_table(harness_report(self, self._harness), self._harness), ""
         return shown_deltas(self.deltas, self.confidence)
 
     def _words(self) -> list[str]:
@@ -317,7 +323,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
 
         Another harness has none.
         """
-        if self.profile:
+        if self._harness:
             return []
         more = f"; among all {self.n_runs} runs: {self.among}" if self.among else ""
         of_aspects = self.aspects[["aspect", "verdict", "sentence"]].to_numpy().tolist()
@@ -343,4 +349,4 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         return [title, Table(shown), *told, self.notes()]
 
     def _tint(self) -> str:
-        return "" if self.profile else TINTS.get(self.overall, "")
+        return "" if self._harness else TINTS.get(self.overall, "")

@@ -37,7 +37,7 @@ from ragscore.reporting.explorer.data import content, outcomes_in
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.order import Runs, changes_of, listed_of, read_first, values_of
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.policies import policies_of
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.summary import Slicing
 
@@ -202,7 +202,7 @@ def explore_comparison(
     )  # fmt: skip
     title = f"{cmp.candidate} against {cmp.baseline}"
     # another harness has no word, and may look at whole lists
-    word, k = ("", None) if cmp.profile else (cmp.overall, cmp.k)
+    word, k = ("", None) if cmp._harness else (cmp.overall, cmp.k)
     verdict = [_counts(cmp, word), *cmp._words()[1:], describe_matching(cmp.level, k)]
     return _explorer(runs, title, verdict, "cmp", query, outcome, search, by, texts, max_queries)
 
@@ -225,9 +225,9 @@ def explore_runs(
         raise DataError(
             "no run has rows", field="runs", allowed="runs with hits or answers, not only means"
         )
-    own = Policies() if ev.profile else replace(ev.policies, match=ev._level)
     compared = tuple(
-        compare_ranks(ev.results, ev.golden, names[0], one, policies=own, rule=ev.rule,
+        compare_ranks(ev.results, ev.golden, names[0], one, rule=ev.rule,
+                      policies=replace(ev.policies, match=ev._level),
                       profile=ev.profile, allow_different=True)[0]
         for one in names[1:]
     )  # fmt: skip
