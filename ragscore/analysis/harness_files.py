@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.operations import ALL_TYPES, errors, indexing
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.data import Golden, Results
 from ragscore.io.output import check_one_run, write_json
 from ragscore.scoring.harness import aggregate_rows, rows_by_run
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs

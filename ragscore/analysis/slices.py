@@ -152,7 +152,7 @@ def compare_slices(
     candidate: str,
     metrics: list[str] | str | None = None,
     *,
-    results: Results | None = None,
+    rows: Rows | None = None,
     cluster: str | None = "group",
     min_n: int = MIN_N,
     declared: MetricTable = TABLE,
@@ -160,7 +160,8 @@ def compare_slices(
     """Compare two runs slice by slice; see `Comparison.slices`."""
     runs = [baseline, candidate]
     aligned, groups = _prepared(scores, golden, by, metrics, runs, cluster, declared)
-    expected = expected_in(aligned, scores)
+    expected = expected_in(aligned, scores, rows)
+    results = None if rows is None else rows.results
     everything = np.ones(len(aligned.query_ids), dtype=bool)
 
     def deltas(inside: Flags) -> pd.DataFrame:
@@ -217,7 +218,7 @@ def _members(
 def _slices_of(
     golden: Golden, by: Slicing, results: Results | None, runs: list[str]
 ) -> pd.DataFrame:
-    """Return the slices of queries; by a column of responses, those that are the same in all runs."""
+    """Return the slices of queries; by a column of responses, those alike in all runs."""
     rows = slices(golden, by, results)
     if "run_id" not in rows:
         return rows

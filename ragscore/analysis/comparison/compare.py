@@ -125,13 +125,15 @@ def compare_runs(
         Config keys differ that `vary` doesn't declare; judges differ, and are ignored; only one run
         has a result field.
     """
-    changes, rows = compare_ranks(
+    changes = compare_ranks(
         results, golden, baseline, candidate, rule=rule, profile=profile, vary=vary,
         strict_chunker_version=strict_chunker_version, allow_different=allow_different,
         policies=policies,
     )  # fmt: skip
     a, b, k, matched = changes.baseline, changes.candidate, changes.k, changes.level
-    harness, pair, golden = changes._harness, rows.results, rows.golden
+    harness, rows = changes._harness, changes.rows
+    assert rows is not None
+    pair, golden = rows.results, rows.golden
     names = ["run_id", "state", "level", *chosen_columns(scores, metrics)]
     is_asked = scores["run_id"].isin([a, b]) & scores["state"].ne("extra")
     scores = scores.loc[is_asked.to_numpy(dtype=bool), names]
@@ -188,13 +190,8 @@ def compare_ranks(
     policies: Policies | None, rule: Rule | None = None, profile: str | Reading | None = None,
     strict_chunker_version: bool = False, vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
-) -> tuple[RankChanges, Rows]:  # fmt: skip
-    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`.
-
-    Returns
-    -------
-    What changed, and the rows of both runs: the golden set as it was read, the lists compared.
-    """
+) -> RankChanges:  # fmt: skip
+    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`."""
     check_inputs(results, golden)
     reading = find_reading(profile)
     harness = COMPARISONS.get(reading.name)
@@ -245,8 +242,8 @@ def compare_ranks(
         invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
         level=level, k=k, profile=reading if profile else None,
         policies={} if harness else asdict(policies),
-        golden=golden, results=whole, rule=rule,
-    ), rows  # fmt: skip
+        golden=golden, results=whole, rule=rule, rows=rows,
+    )  # fmt: skip
 
 
 def _common_k(pair: Results) -> int:

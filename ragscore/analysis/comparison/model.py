@@ -34,6 +34,7 @@ from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
 from ragscore.stats.verdicts import overall_word
 
@@ -66,6 +67,7 @@ class RankChanges:
     golden: Golden | None = field(default=None, compare=False)
     results: Results | None = field(default=None, compare=False)
     rule: Rule | None = field(default=None, compare=False)
+    rows: Rows | None = field(default=None, compare=False)
 
     @property
     def _harness(self) -> Reading | None:
@@ -138,7 +140,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         were taken; empty if they are two.
     clusters
         How many conversations intervals allow for, in words; empty without any.
-    golden, scores, results, rule
+    golden, scores, results, rule, rows
         What slices and some pictures are made of; not part of the JSON.
     """
 
@@ -194,7 +196,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         golden, scores = self._evaluated
         chosen = list(self.primary) if metrics is None else metrics
         return compare_slices(
-            scores, golden, by, self.baseline, self.candidate, chosen, results=self.results,
+            scores, golden, by, self.baseline, self.candidate, chosen, rows=self.rows,
             cluster=cluster, min_n=min_n, declared=self.declared,
         )  # fmt: skip
 
@@ -261,7 +263,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
             self, deltas=self.deltas.assign(delta_pct=per_cent), level=asdict(self.level),
             chunker_version_match=self.level.chunker_version_match, counts=self.counts,
             overall=self.overall, profile=self.profile and self.profile.name,
-            **dict.fromkeys(["golden", "scores", "results", "rule"]),
+            **dict.fromkeys(["golden", "scores", "results", "rule", "rows"]),
         )  # fmt: skip
 
     @classmethod

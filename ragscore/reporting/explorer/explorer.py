@@ -228,7 +228,7 @@ def explore_runs(
     compared = tuple(
         compare_ranks(ev.results, ev.golden, names[0], one, rule=ev.rule,
                       policies=replace(ev.policies, match=ev._level),
-                      profile=ev.profile, allow_different=True)[0]
+                      profile=ev.profile, allow_different=True)
         for one in names[1:]
     )  # fmt: skip
     golden = find_reading(ev.profile).golden(ev.golden)[0]

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from conftest import THREE_QUERIES, record
 from pandas.testing import assert_frame_equal
-from ragscore.scoring.readings import READINGS
 
 import ragscore as rs
+from ragscore.scoring.readings import READINGS
 from tests.compared import compare_runs
 from tests.messages import refused
 
