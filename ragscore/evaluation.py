@@ -1546,7 +1546,7 @@ class Evaluation(Display):
         Returns
         -------
         One row per run, kind of score and `relevance`: *relevant* (the hit meets a target of grade
-        ≥ 1), *not relevant* (of grade 0 only), *unjudged* (none), *undecided* (its text is cut),
+        ≥ 1), *not relevant* (of grade 0 only), *unjudged* (none),
         *should be refused* and *unlabelled* (nothing can be relevant to the query). `n_hits` with a
         score, `n_queries` they are of, `n_no_score` hits left out; `min`, `p5`, `p25`, `p50`,
         `p75`, `p95`, `max` of the score. `above`: the share of pairs of a relevant hit and one of

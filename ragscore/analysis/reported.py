@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.profile_report import COMPARISONS
 from ragscore.analysis.repeats import average_names
 from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Golden, Results, categorical, runs_without_hits
@@ -19,10 +18,7 @@ from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
 from ragscore.scoring.harness import aggregate, round_half_away
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import (
-    CRITERIA,
-    TABLE,
-)
+from ragscore.scoring.metrics import CRITERIA, TABLE
 from ragscore.scoring.metrics.declaration import spelling
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.primary import headline_of
@@ -341,18 +337,9 @@ def _first_ranks(
 
     The rank is NaN without a hit; the difference is then infinite, unless none is reported either.
     """
-    labels = ["mrr"]
-    if profile is not None:
-        runs = results.runs[results.runs["run_id"].isin(rows["run_id"])]
-        versions = runs.get("chunker_version", pd.Series(dtype="str"))
-        is_one = versions.nunique(dropna=False) <= 1
-        harness = COMPARISONS[profile.name]
-        levels = harness.levels if is_one else harness.fallback_levels
-        labels = [f"mrr:{level}" for level in levels]
-    scores = score(results, golden, labels, profile=profile, **fields)
+    scores = score(results, golden, ["mrr"], profile=profile, **fields)
     keys = ["run_id", "query_id"]
-    of_rows = scores.reset_index().astype({"run_id": "str"}).set_index(keys)[labels]
-    reciprocal = of_rows.bfill(axis=1).iloc[:, 0]  # each query by its finest target
+    reciprocal = scores.reset_index().astype({"run_id": "str"}).set_index(keys)["mrr"]
     found = reciprocal.reindex(pd.MultiIndex.from_frame(rows[keys])).to_numpy("float64")
     with np.errstate(divide="ignore"):
         rank = np.round(1 / found)

@@ -20,7 +20,7 @@ from ragscore.analysis.slices import compare_slices
 from ragscore.scoring.score import scored
 from ragscore.stats import mean_interval
 from tests.compared import compare_runs
-from tests.messages import refused, says, warned
+from tests.messages import refused, says
 
 SHARED = next(
     (
@@ -245,9 +245,8 @@ def test_means_stand_beside_how_many_values_were_expected(write_run, write_golde
     assert rows.loc["mrr", "short"].tolist() == [2, 3]
     assert rows.loc["empty", "short"].tolist() == [1, 2]
     assert rows.loc["empty", "full"].tolist() == [1, 3]
-    sliced = compare_slices(
-        scores, golden, "answerable", "full", "short", ["mrr", "empty"], rows=found.rows
-    ).table
+    pair, metrics = ("full", "short"), ["mrr", "empty"]
+    sliced = compare_slices(scores, golden, "answerable", *pair, metrics, rows=found.rows).table
     expected = ["n", "n_expected_baseline", "n_expected_candidate"]
     assert sliced[expected].to_numpy().tolist() == [[2, 3, 3], [1, 3, 2]]
 
