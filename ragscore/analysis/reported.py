@@ -396,16 +396,10 @@ def _harness_label(harness: Harness | None, metric: str, k: int | None) -> str |
 
     An aggregate may call the mean `metric_avg` or `metric_rate`.
     """
-    expressions = harness.keys if harness else {}
-    names = [name for name in (metric, f"{metric}_avg", f"{metric}_rate") if name in expressions]
-    if (
-        harness is None
-        or not names
-        or "{k}" in expressions[names[0]]
-        or "(" in expressions[names[0]]
-    ):
-        return None
-    return harness.at(expressions[names[0]], k)
+    keys = harness.keys if harness else {}
+    names = (metric, f"{metric}_avg", f"{metric}_rate")
+    text = next((keys[name] for name in names if name in keys), "(")
+    return None if harness is None or "{k}" in text or "(" in text else harness.at(text, k)
 
 
 def _reported(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:

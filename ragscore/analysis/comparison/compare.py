@@ -218,16 +218,14 @@ def compare_ranks(
         level, k = choose_level(pair, of_hits, policies.match), _common_k(pair)
     else:
         levels = harness.levels if versions_agree else harness.fallback_levels
-        fallback = "fallback_doc_span" if "span" in levels else "fallback_doc"
         level = Level(
             "per_query" if len(levels) > 1 else levels[0],
             "",
             levels,
-            "exact" if versions_agree else fallback,
+            "exact" if versions_agree else "fallback_doc",
         )
-        default = HARNESSES[reading.name].default_k
-        ks = [own for own in k_of_runs(pair.runs, default).values() if own is not None]
-        k = min(ks) if harness.cuts_at_k and ks else NO_CUT
+        ks = k_of_runs(pair.runs, HARNESSES[reading.name].default_k).values()
+        k = min(own for own in ks if own) if harness.cuts_at_k else NO_CUT
     rows = Rows(pair, golden, level, of_hits, rule, reading)
     targets = _target_ranks(rows, k)
     with_target = expected_targets(rows)["query_id"].drop_duplicates()

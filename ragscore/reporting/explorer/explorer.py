@@ -198,7 +198,7 @@ def explore_comparison(
     runs = Runs(
         cmp.golden, cmp.results, cmp.scores, [cmp.baseline, cmp.candidate], (cmp,), cmp.primary,
         cmp.level, policies_of(None, cmp.policies, find_reading(cmp.profile).policies), cmp.rule,
-        bool(cmp.profile and cmp.profile.scores_refusals), cmp.declared,
+        find_reading(cmp.profile).golden(cmp.golden)[1], cmp.declared,
     )  # fmt: skip
     title = f"{cmp.candidate} against {cmp.baseline}"
     # another harness has no word, and may look at whole lists
@@ -231,7 +231,7 @@ def explore_runs(
                       profile=ev.profile, allow_different=True)
         for one in names[1:]
     )  # fmt: skip
-    golden = find_reading(ev.profile).golden(ev.golden)[0]
+    golden, of_hits = find_reading(ev.profile).golden(ev.golden)
     if compared:
         level, k = compared[0].level, max(one.k for one in compared)
     else:
@@ -239,8 +239,7 @@ def explore_runs(
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
         golden, ev.results, scores, names, compared, ev.primary, level,
-        ev.policies, ev.rule,
-        bool(ev.profile and ev.profile.scores_refusals), ev.declared,
+        ev.policies, ev.rule, of_hits, ev.declared,
     )  # fmt: skip
     title = names[0] if len(names) == 1 else f"{names[1]} against {names[0]}"
     if len(names) > 2:
