@@ -730,7 +730,7 @@ class Evaluation(Display):
         `state`, the cause; `reason`, the same in words. States: *scored*; *not_applicable* (the
         golden set asks nothing of the query that the metric could judge, the run never records what
         it is made of, or there is nothing to divide by); *refused* (the system refused an
-        answerable query); *system_error*; *judge_failed*; *undecided* (only cut texts are stored);
+        answerable query); *system_error*; *judge_failed*; *undecided* (has no target at this level);
         *missing* (no response, or one without what this run records elsewhere); *unexplained*. All
         but not_applicable and unexplained are the `n_expected` of `summary`.
 

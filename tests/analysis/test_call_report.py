@@ -104,3 +104,12 @@ def test_one_call_read_alone_is_a_step_on_hits_and_calls_stay_known():
     assert of_q1["doc_id"].tolist() == ["t", "c", "b", "y"]
     assert of_q1["rank"].tolist() == [1, 2, 3, 4]
     assert last.select("A").calls().table["calls_max"].tolist() == [3]
+
+
+def test_a_call_of_another_tool_is_no_search():
+    results = rs.load_results({"q": [["a"], ["b"]], "r": [["c"]]})
+    other = results.calls.iloc[:1].assign(call=[3], n_hits=pd.array([pd.NA], dtype="Int64"))
+    calls = pd.concat([results.calls.astype({"n_hits": "Int64"}), other])
+    ev = rs.evaluate(replace(results, calls=calls), {"q": {"b": 1}, "r": {"c": 1}})
+    assert ev.scores["n_calls"].tolist() == [2, 1]
+    assert ev.calls().table["calls_max"].tolist() == [2]
