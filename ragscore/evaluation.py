@@ -637,7 +637,8 @@ class Evaluation(Display):
         Parameters
         ----------
         metrics
-            Labels, or one; by default all that were scored. True and false count as 1 and 0.
+            Labels, or one; by default all that were scored, "all" for those and all others. True and
+            false count as 1 and 0.
         by
             A column of `golden.queries`, a kind of tag, or "mode", that of each run's response; or
             several. A query with several tags counts in each slice, one without in `(none)`.
@@ -666,6 +667,9 @@ class Evaluation(Display):
         --------
         >>> ev.summary(["hit@5", "mrr@10"], by="difficulty")
         """
+        if metrics == "all":
+            others = [] if self._source is None else TABLE.labels()
+            metrics = list(dict.fromkeys([*others, *metric_columns(self.scores)]))
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, rows=self._rows, cluster=cluster,
