@@ -637,7 +637,7 @@ class Evaluation(Display):
         Parameters
         ----------
         metrics
-            Labels, or one; by default all that were scored, "all" for those and all others. True and
+            Labels, or one; by default all that were scored; "all": those and all others. True and
             false count as 1 and 0.
         by
             A column of `golden.queries`, a kind of tag, or "mode", that of each run's response; or
@@ -734,7 +734,7 @@ class Evaluation(Display):
         `state`, the cause; `reason`, the same in words. States: *scored*; *not_applicable* (the
         golden set asks nothing of the query that the metric could judge, the run never records what
         it is made of, or there is nothing to divide by); *refused* (the system refused an
-        answerable query); *system_error*; *judge_failed*; *undecided* (has no target at this level);
+        answerable query); *system_error*; *judge_failed*; *undecided* (no target at this level);
         *missing* (no response, or one without what this run records elsewhere); *unexplained*. All
         but not_applicable and unexplained are the `n_expected` of `summary`.
 
