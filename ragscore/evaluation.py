@@ -38,7 +38,7 @@ from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable
 from ragscore.scoring.own import with_own
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.primary import REFUSALS, primary_of
-from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
@@ -473,6 +473,11 @@ class Evaluation(Display):
         return Rows(lists, golden, level, of_hits, self.rule, reading)
 
     @property
+    def _is_of_harness(self) -> bool:
+        """True if another harness compares its own way; a reading of one's own compares like us."""
+        return find_reading(self.profile).name in HARNESSES
+
+    @property
     def run_ids(self) -> list[str]:
         """The runs, in order."""
         return self.settings["run_id"].astype("str").tolist()
@@ -632,7 +637,8 @@ class Evaluation(Display):
         Parameters
         ----------
         metrics
-            Labels, or one; by default all that were scored. True and false count as 1 and 0.
+            Labels, or one; by default all that were scored; "all": those and all others. True and
+            false count as 1 and 0.
         by
             A column of `golden.queries`, a kind of tag, or "mode", that of each run's response; or
             several. A query with several tags counts in each slice, one without in `(none)`.
@@ -661,6 +667,9 @@ class Evaluation(Display):
         --------
         >>> ev.summary(["hit@5", "mrr@10"], by="difficulty")
         """
+        if metrics == "all":
+            others = [] if self._source is None else TABLE.labels()
+            metrics = list(dict.fromkeys([*others, *metric_columns(self.scores)]))
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, rows=self._rows, cluster=cluster,
@@ -725,7 +734,7 @@ class Evaluation(Display):
         `state`, the cause; `reason`, the same in words. States: *scored*; *not_applicable* (the
         golden set asks nothing of the query that the metric could judge, the run never records what
         it is made of, or there is nothing to divide by); *refused* (the system refused an
-        answerable query); *system_error*; *judge_failed*; *undecided* (only cut texts are stored);
+        answerable query); *system_error*; *judge_failed*; *undecided* (no target at this level);
         *missing* (no response, or one without what this run records elsewhere); *unexplained*. All
         but not_applicable and unexplained are the `n_expected` of `summary`.
 
@@ -925,7 +934,7 @@ class Evaluation(Display):
         pair = run_names(self._runs, [baseline, candidate])
         deciding = self.primary if chosen is None else tuple(dict.fromkeys(chosen))
         level, among = None, None
-        if (n := len(self.run_ids)) > 2 and self.profile is None:
+        if (n := len(self.run_ids)) > 2 and not self._is_of_harness:
             asked = self.baseline if self.baseline in pair else None
             level = self._level_of_all(scores, deciding, asked, how.get("cluster", "group"))
             among = None if of_all else (n, level)
@@ -936,7 +945,7 @@ class Evaluation(Display):
         return compare_runs(
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
             rule=self.rule, profile=self.profile,
-            policies=None if self.profile else replace(self.policies, match=self._level),
+            policies=replace(self.policies, match=self._level),
             primary=deciding, declared=self.declared, level=level if of_all else None, among=among,
             **how,
         )  # fmt: skip
@@ -1541,7 +1550,7 @@ class Evaluation(Display):
         Returns
         -------
         One row per run, kind of score and `relevance`: *relevant* (the hit meets a target of grade
-        ≥ 1), *not relevant* (of grade 0 only), *unjudged* (none), *undecided* (its text is cut),
+        ≥ 1), *not relevant* (of grade 0 only), *unjudged* (none),
         *should be refused* and *unlabelled* (nothing can be relevant to the query). `n_hits` with a
         score, `n_queries` they are of, `n_no_score` hits left out; `min`, `p5`, `p25`, `p50`,
         `p75`, `p95`, `max` of the score. `above`: the share of pairs of a relevant hit and one of
@@ -1779,7 +1788,7 @@ class Evaluation(Display):
         names = list(dict.fromkeys([*self.primary, *medians]))
         # results of a store are not read to be printed
         rows = self._rows if isinstance(self._source, Results) else None
-        if len(self.run_ids) > MOST_RUNS or self.profile is not None:
+        if len(self.run_ids) > MOST_RUNS or self._is_of_harness:
             means = summarize(
                 self.scores, self.golden, metrics=names, rows=rows, table=self.declared
             )

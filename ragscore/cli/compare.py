@@ -106,7 +106,7 @@ def compare_command(args: argparse.Namespace) -> None:
     lists_all = (
         args.all
         or args.json
-        or (cmp.profile is not None and COMPARISONS[cmp.profile.name].markdown)
+        or (cmp._harness is not None and COMPARISONS[cmp._harness.name].markdown)
     )
     left_out = 0 if lists_all else max(len(cmp.changed()) - LISTED, 0)
     say(

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.frames.errors import unsaid
-from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
+from ragscore.scoring.readings import Harness, Reading, find_reading, harness_of, k_of_runs
 from ragscore.scoring.score import score
 
 
@@ -21,12 +21,7 @@ def aggregate(
     `harness` is that of the profile by default.
     """
     check_inputs(results, golden)
-    reading = find_reading(profile)
-    if harness is None and reading.name not in HARNESSES:
-        raise DataError(
-            "no profile given", field="profile", allowed=f"one of {', '.join(HARNESSES)}"
-        )
-    harness = harness or HARNESSES[reading.name]
+    harness, reading = harness or harness_of(profile), find_reading(profile)
     ks = k_of_runs(results.runs, harness.default_k)
     return {
         run_id: aggregate_rows(rows, harness, ks[run_id])

@@ -129,12 +129,11 @@ class Rows:
 
     @cached_property
     def n_calls(self) -> Codes:
-        """The number of searches: as recorded, else those that hits came from."""
-        n = (
-            np.zeros(self.n, dtype=np.int64)
-            if self.results.calls is None
-            else self.count(self.of(self.results.calls))
-        )
+        """The number of searches: as recorded (not of other tools), else those hits came from."""
+        calls = self.results.calls
+        if calls is not None and "n_hits" in calls:
+            calls = calls[calls["n_hits"].notna().to_numpy()]
+        n = self.count(self.of(calls))
         hits, found = self.results.hits, np.zeros(self.n + 1, dtype=np.int64)
         if "call" in hits:
             np.maximum.at(found, self.row_of_hit, hits["call"].fillna(0).to_numpy(np.int64))

@@ -14,12 +14,12 @@ from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 from stored import describe, described
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.trend.trend import trend
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.policies import POLICIES
 from ragscore.scoring.provenance import COMPONENTS, provenance
 from ragscore.store.catalogue import open_catalogue
+from tests.compared import compare_runs
 from tests.messages import refused, says, warned
 
 METRICS = ["hit@1", "citation_coverage", "faithfulness"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.comparison.profile_report import COMPARISONS
+from ragscore.analysis.comparison.profile_report import HarnessComparison
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import name_list, names_of, nearest, warn
@@ -22,7 +22,6 @@ from ragscore.scoring.provenance import (
     same_temperature,
     unstated_judges,
 )
-from ragscore.scoring.readings import Reading
 
 COLUMNS = ("name", "baseline", "candidate", "state")
 JUDGES = "judge_fingerprint"
@@ -55,9 +54,9 @@ def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
 
 
 def profile_invariants(
-    results: Results, a: str, b: str, profile: Reading, ignore: bool | str | list[str]
+    results: Results, a: str, b: str, harness: HarnessComparison, ignore: bool | str | list[str]
 ) -> pd.DataFrame:
-    """One row per config key that the harness of a profile wants equal and that a run states.
+    """One row per config key that a harness wants equal and that a run states.
 
     What runs state of their judges doesn't count where both hold judgments of the same judges.
     """
@@ -65,7 +64,7 @@ def profile_invariants(
     are_judged = bool(judges[a] and judges[b])
     is_alike = are_judged and judges_agree(results, a, b)
     first, second = (_stated(results, run_id) for run_id in (a, b))
-    for key, component in COMPARISONS[profile.name].must_agree.items():
+    for key, component in harness.must_agree.items():
         pair = first.get(key), second.get(key)
         if component == JUDGES and are_judged and (is_alike or None in pair):
             state = "equal" if is_alike else "unknown"  # the judgments tell

@@ -314,16 +314,10 @@ def provenance_of(
 
 
 def _reason(changed: Sequence[str], before: Provenance, now: Provenance) -> str:
-    """Describe what changed; components that changed from and to the same are named together."""
-    names: dict[str, list[str]] = {}
-    for name in changed:
-        a, b = _change(name, before, now)
-        names.setdefault(f"({a} → {b})", []).append(CHANGES.get(name, name))
-    several = {
-        change: " and ".join([found[0], *(name.removeprefix("other ") for name in found[1:])])
-        for change, found in names.items()
-    }
-    return "; ".join(f"{found} {change}" for change, found in several.items())
+    """Describe what changed."""
+    return "; ".join(
+        f"{CHANGES.get(name, name)} ({' → '.join(_change(name, before, now))})" for name in changed
+    )
 
 
 def _change(name: str, before: Provenance, now: Provenance) -> tuple[str, str]:

@@ -7,9 +7,12 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.own import with_own
 from ragscore.scoring.summary import add_columns, summarize
 from tests.messages import refused, warned
 
+RATES = ("stale", "conflict")
 ADDRESSES = [
     {
         "doc_id": "addr-2023",
@@ -129,7 +132,8 @@ def golden():
 def test_rates_become_metrics(two_queries, golden):
     rates = rs.extras.freshness(*two_queries, 2).per_query
     scores = add_columns(rs.score(two_queries[0], golden, ["hit@1"]), rates)
-    summary = summarize(scores).set_index("metric")
+    own = [with_own(f"freshness.{one}_free_rate@2", "higher", (0, 1)) for one in RATES]
+    summary = summarize(scores, table=TABLE.with_metrics(own)).set_index("metric")
     assert summary.loc["freshness.stale_free_rate@2", "mean"] == 0.75
     conflicts = summary.loc["freshness.conflict_free_rate@2"]
     assert conflicts["mean"] == 0.5

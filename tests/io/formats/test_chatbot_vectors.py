@@ -12,9 +12,9 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.comparison.changes import flips
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.scoring.harness import aggregate as aggregate_of
 from ragscore.scoring.provenance import judge_fingerprint, judges_agree
+from tests.compared import compare_runs
 from tests.messages import refused, warned
 
 SUPPORTS = [
