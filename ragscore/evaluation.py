@@ -1337,12 +1337,12 @@ class Evaluation(Display):
         --------
         >>> ev.failures().transitions("dense", "hybrid")
         """
-        from ragscore.analysis.failure_causes import DEFAULT_K, failures
+        from ragscore.analysis.failure_causes import failures
 
         hit = None if hit is None else self._named(hit)
         right = None if right is None else self._named(right)
         asked = [name for name in (hit, right) if name]
-        scores, _ = self._scored([*DECIDED_BY, f"hit@{DEFAULT_K}", *asked])
+        scores, _ = self._scored([*DECIDED_BY, *TABLE.labels({"hit@k"}), *asked])
         return failures(
             scores, self.golden,
             self.results, hit=hit, right=right, threshold=threshold, declared=self.declared,
@@ -1603,7 +1603,7 @@ class Evaluation(Display):
         from ragscore.golden.health import golden_health
 
         name = self._named(metric)
-        scores, _ = self._scored(name)
+        scores, _ = self._scored([name, *TABLE.labels({"judged@k"})])
         return golden_health(
             scores, self.golden, self.results, name, similarity=similarity,
             differences=differences, declared=self.declared,
