@@ -147,7 +147,7 @@ NAMESPACES = (
 
 CONSTANTS = {
     "match.Rule": "A matching rule: a function of hits and targets. It returns the row positions of"
-    " those that match, as columns `hit` and `target`.",
+    " those that match: two arrays, of hits and of targets.",
     "plot.theme": "The look of pictures as parameters of matplotlib, for pictures of your own.",
     "stats.ALPHA": "The share of false claims that a set of verdicts allows.",
     "stats.DIRECTIONS": "Direction of better values -> the words for a gain and a loss.",
