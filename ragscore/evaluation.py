@@ -118,9 +118,9 @@ def evaluate(
         patterns, frames, dicts, records. None: no golden set.
     metrics
         Labels, or one; by default about 15, by what the data supports, "all" for every metric of
-        `rs.metrics()` that is marked so. Without a golden set: all that have a value. Others are scored when they are asked
-        for, stored ones by their names. Metrics of your own are `rs.Metric`
-        objects (see `rs.metric`); "default" in a list stands for the default ones.
+        `rs.metrics()` that is marked so. Without a golden set: all that have a value. Others are
+        scored when they are asked for, stored ones by their names. Metrics of your own are
+        `rs.Metric` objects (see `rs.metric`); "default" in a list stands for the default ones.
     rule
         A matching rule of your own instead of the level's; see `rs.score`.
     profile

@@ -316,7 +316,9 @@ def metric_table(part: str) -> str:
     for metric in metrics_of(part):
         better = metric.better if metric.range == "0 to 1" else f"{metric.better}; {metric.range}"
         name = f"`{metric.name}`" + ("" if metric.default else " ○")
-        rows.append([name, plain(metric.formula), better, plain(metric.nan_when), plain(metric.also)])
+        rows.append(
+            [name, plain(metric.formula), better, plain(metric.nan_when), plain(metric.also)]
+        )
     return table(["metric", "formula", "better", "NaN when", "elsewhere"], rows)
 
 
