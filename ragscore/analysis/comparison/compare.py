@@ -79,7 +79,7 @@ def compare_runs(
     baseline, candidate
         Each a run_id, or a system that only one run has.
     metrics
-        Labels for `deltas`; by default all metrics of `scores`, or those of `rs.score`.
+        Labels for `deltas`; by default all default metrics, or all metrics of `scores`.
     scores
         Rows of both runs as `rs.score` made them at this match level, with columns of your own if
         there are any: these are compared, and nothing is scored anew.
