@@ -1568,7 +1568,6 @@ class Evaluation(Display):
         self,
         metric: str = "passed",
         *,
-        similarity: float = 0.7,
         differences: tuple[float, ...] = (0.02, 0.05, 0.1),
     ) -> GoldenHealth:
         """Measure how well the golden set tells runs apart, and find its gaps.
@@ -1580,15 +1579,13 @@ class Evaluation(Display):
         ----------
         metric
             A metric from 0 to 1, higher being better.
-        similarity
-            Minimum similarity of near-duplicates (see `Golden.near_duplicates`).
         differences
             Differences of the metric's mean that should be detectable.
 
         Returns
         -------
-        `GoldenHealth`: frames `summary`, `queries`, `duplicates`, `targets`, `judged`, `ties`,
-        `effective` and `needed`; its docstring has their columns.
+        `GoldenHealth`: frames `summary`, `queries`, `targets` and `needed`; its docstring has their
+        columns.
 
         Raises
         ------
@@ -1605,9 +1602,8 @@ class Evaluation(Display):
         name = self._named(metric)
         scores, _ = self._scored([name, *TABLE.labels({"judged@k"})])
         return golden_health(
-            scores, self.golden, self.results, name, similarity=similarity,
-            differences=differences, declared=self.declared,
-        )  # fmt: skip
+            scores, self.golden, self.results, name, differences=differences, declared=self.declared
+        )
 
     # Provenance, other tools
 

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.errors import unsaid
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
-from ragscore.scoring.score import scored
+from ragscore.scoring.score import score
 
 
 def aggregate(
@@ -38,7 +39,8 @@ def rows_by_run(
 ) -> dict[str, pd.DataFrame]:
     """Return the rows of scores per run that a harness counts, missing ones only if it does."""
     labels = harness.labels(dict.fromkeys(k_of_runs(results.runs, harness.default_k).values()))
-    scores = scored(results, golden, [*labels, "failed"], profile=reading).scores
+    with unsaid("golden queries without a row"):  # what the harness counts, it says itself
+        scores = score(results, golden, [*labels, "failed"], profile=reading)
     scores = _with_outcomes(scores, results)
     counts_missing = reading.policies.get("missing") == "zero"
     return {

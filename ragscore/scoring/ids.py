@@ -131,7 +131,7 @@ def _note(
         (own, rows.row_of_hit[here] - run * n_queries), (expected, wanted[1][is_own]))]  # fmt: skip
     joined = {words: _is_joined(sides, code) for words, code in {"": "", **READINGS}.items()}
     words = max(joined, key=lambda one: joined[one].sum())
-    (n_now, could), few = counts, (len(expected) + 1) // 2 if is_few else len(expected)
+    (n_now, could), few = counts, (len(expected) + 1) // 2 if is_few else LEAST
     least = max(min(LEAST, few), SHARE * could / step)
     n_more = int(joined[words].sum() - joined[""].sum())
     if not is_few and n_more < least:

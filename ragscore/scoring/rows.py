@@ -39,6 +39,8 @@ class Rows:
         judge the hits of queries that should be refused, too.
     query, response, run
         Places in the golden queries (-1: none), in the responses (-1: none), and in the runs.
+    seen
+        The hits that answers may cite: all of them, where ranking metrics see some.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Rows:
     ) -> None:  # fmt: skip
         self.results, self.golden, self.level, self.rule = results, golden, level, rule
         self.of_hits, self.reading = golden if of_hits is None else of_hits, reading
+        self.seen = results.hits
         responses, own = results.responses, golden.queries["query_id"]
         self.runs: pd.Index = results.runs["run_id"].cat.categories
         extra = np.flatnonzero(~is_among(responses["query_id"], own))

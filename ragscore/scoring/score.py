@@ -160,6 +160,7 @@ def scored(
     is_part = level is not None
     level = level or choose_level(lists, of_hits, held.match)
     rows = Rows(lists, golden, level, of_hits, rule, reading)
+    rows.seen = results.hits
     columns = {label.text: rows.score(label) for label in labels}
     scores = _with_policies(rows, columns, labels, held)
     for label in labels:
@@ -184,7 +185,9 @@ def table_of(metrics: Asked) -> MetricTable:
                 allowed="a metric, which @rs.metric(name, formula) above a function makes of it",
             )
     own = [
-        one.metric if isinstance(one, Label) else one for one in given if not isinstance(one, str)
+        one.metric if isinstance(one, Label) else one
+        for one in given
+        if isinstance(one, (Metric, Label))
     ]
     own = [one for one in own if one.source]
     return TABLE.with_metrics(own) if own else TABLE

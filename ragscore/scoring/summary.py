@@ -54,6 +54,7 @@ def summarize(
         `by` without a golden set, or no column or kind of tag of it; an unknown metric column, or
         one of text; a `cluster` that the golden set doesn't have.
     """
+    check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
     chosen = chosen_columns(scores, metrics, table)
     held = score_rows(scores, chosen)
     keys, names = _keys(held, golden, by, chosen, None if rows is None else rows.results)

@@ -392,7 +392,7 @@ def test_a_case_twice_in_a_run_names_both_lines(tmp_path):
 
 def test_a_cut_text_leaves_its_hit_undecided(golden_file, run_folder):
     results, golden = rs.load_results(run_folder), rs.load_golden(golden_file)
-    assert coverage(results, golden).runs["n_undecidable"].tolist() == [1]
+    assert coverage(results, golden).runs["n_cut"].tolist() == [1]
     with warned("1 hits"):
         scores = rs.score(results, golden, ["hit@1", "hit@3", "recall_all@3"])
     assert scores.loc["test_001", ["hit@1", "hit@3", "recall_all@3"]].isna().tolist() == [
