@@ -1600,7 +1600,7 @@ class Evaluation(Display):
         from ragscore.golden.health import golden_health
 
         name = self._named(metric)
-        scores, _ = self._scored([name, *TABLE.labels({"judged@k"})])
+        scores, _ = self._scored(name)
         return golden_health(
             scores, self.golden, self.results, name, differences=differences, declared=self.declared
         )
