@@ -713,7 +713,6 @@ STORE_TABLES = {
     "judgments": "judged item and criterion",
     "chunks": "chunk of the index",
     "reported": "value that another tool stored",
-    "matches": "match of a hit and a target",
     "calls": "search or step on the way to an answer",
     "documents": "document of the corpus",
     "problems": "thing that loading could not take",
