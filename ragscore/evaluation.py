@@ -117,10 +117,10 @@ def evaluate(
         `Results` and `Golden`, or whatever `rs.load_results` and `rs.load_golden` take: paths,
         patterns, frames, dicts, records. None: no golden set.
     metrics
-        Labels, or one; by default every default metric, and those that the runs' judgments
-        measure. Without a golden set: all that have a value. Others are scored when they are asked
-        for, stored ones by their names. Metrics of your own are `rs.Metric`
-        objects (see `rs.metric`); "default" in a list stands for the default ones.
+        Labels, or one; by default about 15, by what the data supports, "all" for every metric of
+        `rs.metrics()` that is marked so. Without a golden set: all that have a value. Others are
+        scored when they are asked for, stored ones by their names. Metrics of your own are
+        `rs.Metric` objects (see `rs.metric`); "default" in a list stands for the default ones.
     rule
         A matching rule of your own instead of the level's; see `rs.score`.
     profile
@@ -734,9 +734,9 @@ class Evaluation(Display):
         `state`, the cause; `reason`, the same in words. States: *scored*; *not_applicable* (the
         golden set asks nothing of the query that the metric could judge, the run never records what
         it is made of, or there is nothing to divide by); *refused* (the system refused an
-        answerable query); *system_error*; *judge_failed*; *undecided* (no target at this level);
-        *missing* (no response, or one without what this run records elsewhere); *unexplained*. All
-        but not_applicable and unexplained are the `n_expected` of `summary`.
+        answerable query); *system_error*; *judge_failed*; *undecided* (its targets are
+        all at another match level); *missing* (no response, or one without what this run records
+        elsewhere). All but not_applicable are the `n_expected` of `summary`.
 
         Raises
         ------
@@ -1346,12 +1346,12 @@ class Evaluation(Display):
         --------
         >>> ev.failures().transitions("dense", "hybrid")
         """
-        from ragscore.analysis.failure_causes import DEFAULT_K, failures
+        from ragscore.analysis.failure_causes import failures
 
         hit = None if hit is None else self._named(hit)
         right = None if right is None else self._named(right)
         asked = [name for name in (hit, right) if name]
-        scores, _ = self._scored([*DECIDED_BY, f"hit@{DEFAULT_K}", *asked])
+        scores, _ = self._scored([*DECIDED_BY, *TABLE.labels({"hit@k"}), *asked])
         return failures(
             scores, self.golden,
             self.results, hit=hit, right=right, threshold=threshold, declared=self.declared,

@@ -131,7 +131,7 @@ def _note(
         (own, rows.row_of_hit[here] - run * n_queries), (expected, wanted[1][is_own]))]  # fmt: skip
     joined = {words: _is_joined(sides, code) for words, code in {"": "", **READINGS}.items()}
     words = max(joined, key=lambda one: joined[one].sum())
-    (n_now, could), few = counts, len(expected) if is_few else LEAST
+    (n_now, could), few = counts, (len(expected) + 1) // 2 if is_few else LEAST
     least = max(min(LEAST, few), SHARE * could / step)
     n_more = int(joined[words].sum() - joined[""].sum())
     if not is_few and n_more < least:
@@ -143,7 +143,7 @@ def _note(
         return ""
     shown = "; ".join(
         f"{name} {', '.join(map(excerpt, sorted(ids.unique())[:3]))}"
-        for name, ids in (("it has", own), ("expected are", expected))
+        for name, ids in (("The run has", own), ("expected are", expected))
     )
     text = (
         f"{'do not join' if is_few else 'join in part'} {at}: {n_now} of {could} expected {column}"

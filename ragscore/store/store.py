@@ -141,8 +141,8 @@ class RunStore(RunStoreVerbs):
         `store.save(ev)` takes golden set, rule, profile, policies and primary metrics from an
         evaluation, and columns of your own with their direction and range.
 
-        Matches and scores are computed and stored before texts are cut, so that cutting never
-        changes a score. Problems of the load are stored, too.
+        Scores are computed and stored before texts are cut, so that cutting changes none of them.
+        Problems of the load are stored, too.
 
         Parameters
         ----------
