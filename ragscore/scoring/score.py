@@ -298,8 +298,8 @@ def _with_policies(
     }  # fmt: skip
     for label in labels:
         family, values = label.metric.family, columns[label.text]
-        if family == "ranking" and label.name in empty:
-            values = np.where(rows.vacuous, np.where(absent, 0.0, empty[label.name]), values)
+        if family == "ranking" and label.metric.base in empty:
+            values = np.where(rows.vacuous, np.where(absent, 0.0, empty[label.metric.base]), values)
         if has_absent and (policies.missing == "exclude" or family not in ("ranking", "success")):
             lost = 1.0 if policies.missing == "zero" and label.text == "failed" else np.nan
             values = np.where(absent, lost, values)
@@ -407,7 +407,7 @@ def _gain_notes(
     golden: Golden, reading: Reading, labels: Sequence[Label], asked: Asked
 ) -> Iterator[str]:
     """Say which nDCG was asked for by name, where another tool's is another number."""
-    targets, names = golden.targets, {label.name for label in labels}
+    targets, names = golden.targets, {label.metric.base for label in labels}
     given = [asked] if isinstance(asked, (str, Metric, Label)) else asked or ()
     texts = [one for one in given if isinstance(one, str)]
     own = HARNESSES[reading.name].labels() if reading.name in HARNESSES else []
