@@ -21,7 +21,7 @@ from ragscore.scoring.metrics.declaration import Label, Metric
 from ragscore.scoring.metrics.judged import verdicts
 from ragscore.scoring.metrics.matched import MatchedHits, matched_hits
 from ragscore.scoring.metrics.needs import IRRELEVANT, TARGETS, Need, with_target
-from ragscore.scoring.readings import OURS, Reading
+from ragscore.scoring.readings import OURS, Reading, k_of_runs
 from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, targets_at
 
@@ -251,9 +251,8 @@ class Rows:
     @cached_property
     def run_k(self) -> Values:
         """The k of each run, infinite where it states none."""
-        runs = self.results.runs.set_index(self.results.runs["run_id"].astype("str"))
-        k = runs.reindex(columns=["k"])["k"].reindex(self.runs.astype("str"))
-        return k.to_numpy("float64", na_value=np.inf)
+        k = k_of_runs(self.results.runs, None)
+        return np.array([k[str(run_id)] or np.inf for run_id in self.runs], np.float64)
 
     @cached_property
     def used(self) -> Codes:

@@ -89,6 +89,12 @@ class Metric:
         return re.sub("@[kr]$", "", self.name)
 
     @property
+    def labels(self) -> list[str]:
+        """Its labels at the usual cut-offs."""
+        is_cut = self.name.endswith("@k") and self.name != "mrr@k"
+        return [self.name.replace("@k", f"@{k}") for k in (DEFAULT_KS if is_cut else (10,))]
+
+    @property
     def range(self) -> str:
         """Its bounds as text."""
         low, high = (f"{bound:.15g}" if np.isfinite(bound) else "" for bound in self.bounds)
@@ -230,6 +236,9 @@ class MetricTable(dict[str, Metric]):
             spelling(name): one.base for one in ours for name in _names_elsewhere(one)
         } | {spelling(one.base): one.base for one in ours}
 
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self))  # never changed, so fields of dataclasses may default to one
+
     def __reduce__(self) -> Any:
         return MetricTable, (list(self.values()),)
 
@@ -252,7 +261,9 @@ class MetricTable(dict[str, Metric]):
         """
         if not isinstance(text, str):
             raise DataError(
-                f"found {excerpt(text)}", field="metrics", allowed="labels, such as 'mrr@10'"
+                f"found {excerpt(text)}",
+                field="metrics",
+                allowed="labels, such as 'mrr@10'; what @rs.metric makes of a function",
             )
         if text in self and self[text].family == "own" and not text.endswith("@k"):
             return Label(text, self[text])
@@ -340,12 +351,10 @@ class MetricTable(dict[str, Metric]):
 
     def labels(self, names: Collection[str] | None = None) -> list[str]:
         """Return the labels of these metrics at the usual cut-offs; by default those of "all"."""
-        return [
-            one.name.replace("@k", f"@{k}")
-            for one in self.values()
-            if (one.default if names is None else one.name in names)
-            for k in (DEFAULT_KS if one.name.endswith("@k") and one.name != "mrr@k" else (10,))
-        ]
+        held = (
+            one for one in self.values() if (one.default if names is None else one.name in names)
+        )
+        return [label for one in held for label in one.labels]
 
 
 def own_column(name: str, better: str | None = None, bounds: Bounds = ANY) -> Metric:
