@@ -310,7 +310,7 @@ def _by_text(
     whole = (
         own.take(checked["hit"].to_numpy())
         .str.lower()
-        .str.cat(checked["hit"].map(more).fillna("").to_numpy(), sep="\0")
+        .str.cat(more.reindex(checked["hit"]).fillna("").to_numpy(), sep="\0")
     )
     at = np.arange(len(checked))
     holds = contains_each(whole.tolist(), at, checked["text"].str.lower().tolist(), at)
@@ -401,6 +401,11 @@ def matched_pairs(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> Pair
     DataError
         Not pairs; a position that no row has; a hit matched with a target of another query.
     """
+    if not callable(rule):
+        raise DataError(
+            f"found {excerpt(rule)}, {type(rule).__name__}", field="rule",
+            allowed="a function (hits, targets) -> pairs",
+        )  # fmt: skip
     found, name = rule(hits, targets), str(getattr(rule, "__qualname__", "rule"))
     if isinstance(found, pd.DataFrame):
         found = tuple(found.reindex(columns=["hit", "target"])[side] for side in ("hit", "target"))
@@ -410,13 +415,14 @@ def matched_pairs(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> Pair
             allowed="two arrays of positions, or a frame with the columns hit and target",
         )  # fmt: skip
     for positions, frame, side in zip(found, (hits, targets), ("hit", "target"), strict=True):
-        at = np.asarray(positions)
-        if len(at) and (at.dtype.kind not in "iu" or at.min() < 0 or at.max() >= len(frame)):
+        at = pd.Series(positions)
+        is_whole = not len(at) or (pd.api.types.is_integer_dtype(at) and not at.isna().any())
+        if not is_whole or not at.between(0, len(frame) - 1).all():
             raise DataError(
-                f"{side} is {excerpt(at[:3].tolist())}", field=f"{name}.{side}",
+                f"{side} is {excerpt(at.iloc[:3].tolist())}", field=f"{name}.{side}",
                 allowed=f"row positions from 0 to {len(frame) - 1}",
             )  # fmt: skip
-    hit, target = (np.asarray(one, np.int64) for one in found)
+    hit, target = (pd.Series(one).to_numpy(np.int64) for one in found)
     queries = distinct(targets["query_id"])
     own, wanted = (lookup(frame["query_id"].iloc[at], queries)
                    for frame, at in ((hits, hit), (targets, target)))  # fmt: skip

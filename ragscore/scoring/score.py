@@ -346,9 +346,10 @@ def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
     """Say that no query id of a run is one of the golden set's, and what would join them."""
     sides = (", ".join(map(repr, side.iloc[:3])) for side in (ids, wanted))
     text = "query ids of {} do not join: it has {}; the golden set has {}".format(run_id, *sides)
-    words, n = best_reading(wanted, ids)
+    own, expected = (pd.DataFrame({"query": 0, "id": side}) for side in (ids, wanted))
+    words, _, joined = best_reading(own, expected)
     if words:
-        return f"{text}. {n} of {len(wanted)} would join {words}"
+        return f"{text}. {joined.sum()} of {len(wanted)} would join {words}"
     if ids.str.fullmatch(MADE_ID).all():
         text += (
             ". The run's ids were made from the texts of its queries: name the column that holds"

@@ -375,8 +375,8 @@ def _names_elsewhere(metric: Metric) -> list[str]:
 # step on frames.
 _USUAL = ("", "rel=1", "judged_only=False")
 _STEPS = {
-    "rel": "golden.with_min_grade(...), by which lower grades are 0",
-    "judged_only": "rs.match.judged_only(results, golden)",
+    "rel": "golden.with_min_grade(grade), whose lower grades are 0",
+    "judged_only": "judged hits alone, rs.match.judged_only(results, golden)",
 }
 
 
