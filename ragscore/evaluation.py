@@ -34,7 +34,7 @@ from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.explain import explain
 from ragscore.scoring.intervals import clusters_text, query_clusters
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.own import with_own
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.primary import REFUSALS, primary_of
@@ -42,7 +42,7 @@ from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import Asked, asked_labels, scored
+from ragscore.scoring.score import Asked, asked_of, scored
 from ragscore.scoring.stored import (
     averaged,
     deciding_of,
@@ -253,8 +253,11 @@ def compare(
     names = {item.name for item in fields(Policies)}
     given = policies_of(policies, {name: how.pop(name) for name in names & how.keys()})
     if primary is None and metrics is not None:
-        given_names = [metrics] if isinstance(metrics, (str, Metric, Label)) else metrics
-        named = [text for one in given_names for text in asked_labels(one)]
+        named = [
+            text
+            for one in asked_of(metrics)
+            for text in (one.labels if isinstance(one, Metric) else [getattr(one, "text", one)])
+        ]
         primary = [one for one in named if one not in ("default", "all")] or None
     ev = evaluate_pair(baseline, candidate, golden, metrics, primary, given)
     return ev.compare(*ev.run_ids, **how)
