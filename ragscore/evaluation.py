@@ -1689,7 +1689,7 @@ class Evaluation(Display):
             self.results, self.golden, ["failed"], rule=self.rule, profile=self.profile,
             policies=replace(self.policies, match=self._level),
         )  # fmt: skip
-        parts = provenance_of(replace(found, table=self.declared), names)
+        parts = provenance_of(found.rows, found.policies, names, self.declared)
         frame = provenance_frame(parts, names, self.declared)
         return frame.astype({"run_id": self.results.runs["run_id"].dtype})
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.errors import warn
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import scored
 
@@ -38,8 +39,10 @@ def rows_by_run(
 ) -> dict[str, pd.DataFrame]:
     """Return the rows of scores per run that a harness counts, missing ones only if it does."""
     labels = harness.labels(dict.fromkeys(k_of_runs(results.runs, harness.default_k).values()))
-    scores = scored(results, golden, [*labels, "failed"], profile=reading).scores
-    scores = _with_outcomes(scores, results)
+    found = scored(results, golden, [*labels, "failed"], profile=reading)
+    for note in found.notes:
+        warn(note)
+    scores = _with_outcomes(found.scores, results)
     counts_missing = reading.policies.get("missing") == "zero"
     return {
         str(run_id): rows if counts_missing else rows[rows["state"] != "missing"]
