@@ -6,6 +6,7 @@ gated like any metric.
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,21 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import name_list, names_of, nearest, warn
-from ragscore.scoring.explain import in_rows, is_expected
+from ragscore.scoring.explain import expected
 from ragscore.scoring.intervals import intervals, quantile_intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.rows import Rows
 from ragscore.stats.grouped import Grouping, statistics
 
 Slicing = str | Sequence[str]
+PLURALS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 NO_VALUE = "(none)"  # the slice of queries without a value or a tag
 FIXED_COLUMNS = ("run_id", "query_id", "state", "level", "created_at", "system")
 STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
     "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
 )  # fmt: skip
+ENDS = ("low", "high", "p50_low", "p50_high", "p95_low", "p95_high")
 
 
 def summarize(
@@ -57,53 +60,33 @@ def summarize(
     chosen = chosen_columns(scores, metrics, table)
     held = score_rows(scores, chosen)
     keys, names = _keys(held, golden, by, chosen, None if rows is None else rows.results)
-    codes = np.asarray(
-        naturally(keys, names).groupby(names, observed=True).ngroup().fillna(-1), np.int64
-    )
-    grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
-    own = Grouping.by_codes(codes)
-    groups = keys[names].iloc[own.order[own.starts]]
-    of_metrics = [table.describe(name) for name in chosen]
-    columns = [held[name].to_numpy() for name in chosen]
-    found = statistics(columns, grouping)
-    parts = dict(found)
+    groups = naturally(keys, names).groupby(names, observed=True).ngroup()
+    keys = keys.assign(group=np.asarray(groups.fillna(-1), np.int64))
+    grouping = Grouping.by_codes(keys["group"].to_numpy(), keys["row"].to_numpy())
+    columns, of_metrics = [held[name].to_numpy() for name in chosen], [*map(table.describe, chosen)]
+    found: dict[str, Any] = dict(statistics(columns, grouping))
     # sums over clusters don't depend on the order of queries
     by_id = grouping.ordered(pd.factorize(held["query_id"], sort=True)[0])
     clusters = query_clusters(golden, pd.Index(held["query_id"]), cluster)
     ends = np.full((6, len(grouping.sizes), len(chosen)), np.nan)
-    for group in range(len(grouping.sizes)):
+    for group in range(len(grouping.sizes) if chosen else 0):
         members = by_id.members(group)
-        values = np.column_stack([one[members] for one in columns]) if chosen else np.zeros((0, 0))
+        values = np.column_stack([one[members] for one in columns])
         shared = None if clusters is None else shared_only(clusters[members])
         ends[:2, group] = intervals(values, of_metrics, shared)
         ends[2:4, group] = quantile_intervals(values, of_metrics, 0.5)
         ends[4:, group] = quantile_intervals(values, of_metrics, 0.95)
-    parts |= dict(
-        zip(("low", "high", "p50_low", "p50_high", "p95_low", "p95_high"), ends, strict=True)
-    )
-    expected = [grouping.count(one) for one in _expected(held, chosen, table, rows)]
-    shape = (len(chosen), len(grouping.sizes))
-    parts["n_expected"] = np.array(expected, dtype=np.int64).reshape(shape).T
+    found |= dict(zip(ENDS, ends, strict=True))
+    counts = [grouping.count(one) for one in expected(held, chosen, table, rows)]
+    found["n_expected"] = np.array(counts, np.int64).reshape(len(chosen), len(grouping.sizes)).T
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
-        counts = grouping.count(held["state"].eq(state).to_numpy(dtype=bool))
-        parts[name] = counts[:, None].repeat(len(chosen), axis=1)
-    head = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
+        found[name] = grouping.count(held["state"].eq(state).to_numpy()).repeat(len(chosen))
+    first = keys[keys["group"] >= 0].drop_duplicates("group").sort_values("group")[names]
+    head = first.loc[first.index.repeat(len(chosen))].reset_index(drop=True)
     return head.assign(
-        metric=pd.array(chosen * len(groups), dtype="str"),
-        **{name: parts[name].ravel() for name in STATISTICS},
+        metric=pd.array(chosen * len(first), dtype="str"),
+        **{name: found[name].ravel() for name in STATISTICS},
     )
-
-
-def _expected(held: pd.DataFrame, chosen: list[str], table: MetricTable, rows: Rows | None) -> Any:
-    """Yield for each metric flags of the rows of which a value was expected."""
-    place = None if rows is None else rows.places(held)
-    for name in chosen:
-        has_value = held[name].notna().to_numpy()
-        if rows is None or place is None:
-            yield has_value | held["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
-        else:
-            is_nan = in_rows(rows, place, ~has_value)
-            yield is_expected(rows, table.label_of(name), is_nan)[place]
 
 
 def _keys(
@@ -111,12 +94,12 @@ def _keys(
     results: Results | None,
 ) -> tuple[pd.DataFrame, list[str]]:  # fmt: skip
     """Return run, slice and position `row` of every row, once per slice that it is in."""
-    keys = held[["run_id"]].assign(row=np.arange(len(held)))
+    keys = held[["run_id", "query_id"]].assign(row=np.arange(len(held)))
     if by is None:
         return keys, ["run_id"]
     if golden is None:
         raise DataError("by= needs the golden set", field="by", allowed="a golden set")
-    names, taken = slice_names(by), {"run_id", "query_id", "metric", *STATISTICS, *chosen}
+    names, taken = slice_names(by), {*keys, "metric", *STATISTICS, *chosen}
     if reserved := [name for name in names if name in taken]:
         raise DataError(
             f"a slice can't be called {reserved[0]!r}",
@@ -124,12 +107,9 @@ def _keys(
             allowed="a name that no column of the summary has",
         )
     parts = slices(golden, by, results)
-    on = [name for name in ("run_id", "query_id") if name in parts]
-    keyed = keys.assign(
-        query_id=held["query_id"], run=keys["run_id"], run_id=keys["run_id"].astype("str")
-    )
-    keyed = keyed.merge(parts, on=on).drop(columns="run_id").rename(columns={"run": "run_id"})
-    return keyed[["run_id", *names, "row"]], ["run_id", *names]
+    if "run_id" in parts:
+        parts = parts.astype({"run_id": keys["run_id"].dtype})
+    return keys.merge(parts), ["run_id", *names]
 
 
 def slices(golden: Golden, by: Slicing, results: Results | None = None) -> pd.DataFrame:
@@ -164,36 +144,31 @@ def slices(golden: Golden, by: Slicing, results: Results | None = None) -> pd.Da
 
 
 def _values(golden: Golden, by: str, results: Results | None) -> pd.DataFrame:
-    """One row per query and value of one name."""
-    kinds = golden.tags["kind"].unique().tolist()
-    columns = [
-        str(name) for name in golden.queries if name not in ("query_id", "query", "position")
-    ]
-    column = by if by in columns else f"x_{by}"
-    kind = {"tags": "tag", "vaults": "vault", "folders": "folder"}.get(by, by)
-    if column in columns and by in kinds:
+    """One row per query (with a column of the responses: run and query) and value of one name."""
+    every, tags, names = golden.queries[["query_id"]], golden.tags, (by, f"x_{by}")
+    fields = [str(one) for one in golden.queries if one not in ("query_id", "query", "position")]
+    told = [] if results is None else results.responses.columns.drop(["run_id", "query_id"])
+    column = next((one for one in names if one in fields), None)
+    stated = next((one for one in names if one in told), None)
+    of_kind = tags[tags["kind"].eq(PLURALS.get(by, by))]
+    if column and tags["kind"].eq(by).any():
         raise DataError(
             f"{by!r} is a column of the queries and a kind of tag",
             field="by",
             allowed="a name that only one of them has",
         )
-    query_ids = golden.queries[["query_id"]]
-    if column in columns:
-        return query_ids.assign(**{by: golden.queries[column].astype("str").fillna(NO_VALUE)})
-    if kind in kinds:
-        values = golden.tags.loc[golden.tags["kind"].eq(kind), ["query_id", "value"]]
-        named = query_ids.merge(values.rename(columns={"value": by}), on="query_id", how="left")
-        return named.fillna({by: NO_VALUE})
-    held = [] if results is None else [str(name) for name in results.responses]
-    column = by if by in held else f"x_{by}"
-    if results is not None and column in held and by not in ("run_id", "query_id"):
-        told = results.responses[["run_id", "query_id"]].astype({"run_id": "str"})
-        told = told.assign(**{by: results.responses[column].astype("str")})
-        runs = pd.DataFrame({"run_id": results.runs["run_id"].astype("str")})
-        every = runs.merge(query_ids, how="cross").merge(told, how="left")
-        return every.fillna({by: NO_VALUE})
-    known = [name.removeprefix("x_") for name in [*columns, *kinds]]
-    raise DataError(f"no column or kind of tag {by!r}", field="by", allowed=nearest(by, known))
+    if column:
+        values = golden.queries[["query_id", column]]
+    elif len(of_kind):
+        values = of_kind[["query_id", "value"]]
+    elif stated and results is not None:
+        values = results.responses[["run_id", "query_id", stated]].astype({"run_id": "str"})
+        every = results.runs[["run_id"]].astype({"run_id": "str"}).merge(every, how="cross")
+    else:
+        known = [one.removeprefix("x_") for one in [*fields, *tags["kind"].unique()]]
+        raise DataError(f"no column or kind of tag {by!r}", field="by", allowed=nearest(by, known))
+    texts = values.set_axis([*values.columns[:-1], by], axis=1).astype({by: "str"})
+    return every.merge(texts, how="left").fillna({by: NO_VALUE})
 
 
 def slice_names(by: Slicing) -> tuple[str, ...]:
@@ -246,33 +221,23 @@ def chosen_columns(
     known = metric_columns(scores)
     if metrics is None:
         return known
-    chosen = list(
-        dict.fromkeys(column_of(one, known, table) for one in names_of(metrics, "metrics"))
-    )
-    if unknown := [name for name in chosen if name not in scores.columns]:
+    asked = names_of(metrics, "metrics")
+    chosen = list(dict.fromkeys(column_of(one, known, table) for one in asked))
+    if unknown := [name for name in chosen if name not in known]:
         raise DataError(
-            f"no column {name_list(unknown)}",
+            f"no column of numbers {name_list(unknown)}",
             field="metrics",
             allowed=nearest(unknown[0], known, "scores has"),
-        )
-    if texts := [name for name in chosen if name not in known]:
-        raise DataError(
-            f"{name_list(texts)} holds no numbers",
-            field="metrics",
-            allowed=f"scores has {name_list(known)}",
         )
     return chosen
 
 
 def column_of(name: str, known: list[str], table: MetricTable = TABLE) -> str:
     """Return the column of a metric that may be asked for by another tool's name."""
-    if name in known or not isinstance(name, str):
-        return name
-    try:
+    with suppress(DataError):
         label = table.parse(name).text
-    except DataError:
-        return name
-    return label if label in known else name
+        return label if label in known and name not in known else name
+    return name
 
 
 def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:
