@@ -87,7 +87,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
         yield rows.failed, SYSTEM_ERROR, rows.error_words
         if len(judged):
             yield from _judged_causes(rows, judged)
-            yield ~is_judged, MISSING, "no judgment recorded"
+            yield rows.count(rows.verdicts["row"].to_numpy()) == 0, MISSING, "no judgment recorded"
         return
     excused = rows.should_refuse & (metric.family not in ("success", "refusals", "operations"))
     yield excused, NOT_APPLICABLE, "the query should be refused"

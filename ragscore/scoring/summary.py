@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import name_list, names_of, nearest, warn
+from ragscore.frames.errors import check_known, name_list, names_of, nearest, warn
 from ragscore.scoring.explain import expected
 from ragscore.scoring.intervals import intervals, quantile_intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import TABLE, MetricTable
@@ -23,6 +23,7 @@ from ragscore.stats.grouped import Grouping, statistics
 Slicing = str | Sequence[str]
 PLURALS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 NO_VALUE = "(none)"  # the slice of queries without a value or a tag
+KEYS = ["run_id", "query_id"]
 FIXED_COLUMNS = ("run_id", "query_id", "state", "level", "created_at", "system")
 STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
@@ -182,9 +183,9 @@ def slice_names(by: Slicing) -> tuple[str, ...]:
 
 def slice_texts(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     """Return the slice of each row as one text: its values joined by ×."""
-    texts, *more = (rows[name].astype("str") for name in names)
-    for one in more:
-        texts = texts + " × " + one
+    texts = rows[names[0]].astype("str")
+    for name in names[1:]:
+        texts = texts + " × " + rows[name].astype("str")
     return texts
 
 
@@ -214,21 +215,19 @@ def metric_columns(scores: pd.DataFrame) -> list[str]:
 
 
 def chosen_columns(
-    scores: pd.DataFrame, metrics: list[str] | str | None, table: MetricTable = TABLE
+    scores: pd.DataFrame,
+    metrics: list[str] | str | None,
+    table: MetricTable = TABLE,
+    field: str = "metrics",
 ) -> list[str]:
     """Return the metric columns asked for, each once; all of them by default."""
     check_type(scores, pd.DataFrame, "scores")
     known = metric_columns(scores)
     if metrics is None:
         return known
-    asked = names_of(metrics, "metrics")
+    asked = names_of(metrics, field)
     chosen = list(dict.fromkeys(column_of(one, known, table) for one in asked))
-    if unknown := [name for name in chosen if name not in known]:
-        raise DataError(
-            f"no column of numbers {name_list(unknown)}",
-            field="metrics",
-            allowed=nearest(unknown[0], known, "scores has"),
-        )
+    check_known(chosen, known, field, "column of numbers", "scores has")
     return chosen
 
 
@@ -242,31 +241,23 @@ def column_of(name: str, known: list[str], table: MetricTable = TABLE) -> str:
 
 def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:
     """Return a scores frame with query ids as a column, and these metric columns as float64."""
-    rows = scores if "query_id" in scores else scores.reset_index()
-    keys = ("run_id", "query_id", "state", "level")
-    if missing := [name for name in keys if name not in rows]:
-        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
-    columns = {name: rows[name].reset_index(drop=True) for name in keys}
+    rows, keys = scores if "query_id" in scores else scores.reset_index(), [*KEYS, "state", "level"]
+    check_known(keys, rows, "scores", "column", "a frame of rs.score, not of")
     # without copies: there may be a hundred columns
+    columns = {name: rows[name].reset_index(drop=True) for name in keys}
     values = {name: rows[name].to_numpy("float64", na_value=np.nan) for name in chosen}
     return pd.DataFrame(columns | values, copy=False)
 
 
 def add_columns(
-    scores: pd.DataFrame,
-    table: pd.DataFrame,
-    columns: list[str] | None = None,
-    *,
-    partial: bool = False,
+    scores: pd.DataFrame, table: pd.DataFrame, columns: list[str], *, partial: bool = False
 ) -> pd.DataFrame:
     """Add metric columns from elsewhere to the scores, joined by run and query.
 
     Parameters
     ----------
     table
-        One row per run and query: run_id, query_id, and numbers.
-    columns
-        Columns to add; by default all whose name holds a dot or an @.
+        One row per run and query: run_id, query_id, and these columns of numbers.
     partial
         Queries may be absent from the table: no warning.
 
@@ -280,51 +271,31 @@ def add_columns(
         The table knows other queries than the scores, or one of them twice; a column is absent, or
         there already.
     """
-    chosen = columns
-    if chosen is None:
-        chosen = [name for name in table.columns if "." in name or "@" in name]
-    lacking = [name for name in ("run_id", "query_id", *chosen) if name not in table.columns]
-    if lacking or not chosen:
-        raise DataError(
-            f"no column {name_list(lacking) if lacking else 'of a metric'}",
-            field="columns",
-            allowed=nearest((lacking or [""])[0], table.columns, "the table has"),
-        )
-    if known := [name for name in chosen if name in scores.columns]:
-        raise DataError(
-            f"{', '.join(known)} is among the scores already",
-            field="columns",
-            allowed="other names",
-        )
-    names = ["run_id", "query_id"]
-    cells = pd.MultiIndex.from_arrays(
-        [scores["run_id"].astype("str"), scores.index.astype("str")], names=names
-    )
-    keyed = table.set_index([table[name].astype("str") for name in names])[chosen].astype("float64")
-    keys = keyed.index
-    if keys.has_duplicates:
-        raise DataError(
-            f"{' / '.join(keys[keys.duplicated()][0])} appears twice",
-            field="table",
-            allowed="one row per run and query",
-        )
-    if len(unknown := pd.Index(keys).difference(pd.Index(cells))):
-        raise DataError(
-            f"{len(unknown)} rows have no score, first {' / '.join(map(str, unknown[0]))}",
-            field="table",
-            allowed="the runs and queries of the scores",
-        )
-    is_asked = ~scores["state"].eq("missing").to_numpy(dtype=bool)
-    answered = cells[is_asked]
-    absent: Any = pd.Index(answered).difference(pd.Index(keys))
+    if not columns:
+        raise DataError("no column of numbers", field="columns", allowed="at least one")
+    check_known([*KEYS, *columns], table.columns, "columns", "column", "the table has")
+    if known := [name for name in columns if name in scores.columns]:
+        text = f"{', '.join(known)} is among the scores already"
+        raise DataError(text, field="columns", allowed="other names")
+    cells = pd.MultiIndex.from_arrays([scores["run_id"].astype("str"), scores.index.astype("str")])
+    keyed = table.set_index([table[name].astype("str") for name in KEYS])[columns]
+    twice, unknown = keyed.index[keyed.index.duplicated()], keyed.index.difference(cells)
+    for cell in twice[:1]:
+        text = f"{' / '.join(cell)} appears twice"
+        raise DataError(text, field="table", allowed="one row per run and query")
+    for cell in unknown[:1]:
+        text = f"{len(unknown)} rows have no score, first {' / '.join(cell)}"
+        raise DataError(text, field="table", allowed="the runs and queries of the scores")
+    answered = cells[scores["state"].ne("missing").to_numpy(dtype=bool)]
+    absent = answered.difference(keyed.index)
     if len(absent) and not partial:
         warn(
-            f"{len(absent)} of {len(answered)} answered queries have no row of {name_list(chosen)},"
-            f" first {' / '.join(map(str, absent[0]))}: they are NaN, and in no mean (partial=True if that is"
-            " meant)"
+            f"{len(absent)} of {len(answered)} answered queries have no row of"
+            f" {name_list(columns)}, first {' / '.join(absent[0])}: they are NaN, and in no mean"
+            " (partial=True if that is meant)"
         )
-    found = keyed.reindex(cells)
-    return scores.assign(**{name: found[name].to_numpy() for name in chosen})
+    found = keyed.astype("float64").reindex(cells)
+    return scores.assign(**{name: found[name].to_numpy() for name in columns})
 
 
 def with_saved(scores: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
@@ -333,13 +304,12 @@ def with_saved(scores: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
     Values of queries that the golden set doesn't have, as after one was dropped, are left out with
     a warning.
     """
-    columns = [str(name) for name in own if name not in ("run_id", "query_id", *scores.columns)]
+    columns = [str(name) for name in own if name not in (*KEYS, *scores.columns)]
     if not columns:
         return scores
-    asked = scores[scores["state"].ne("extra").to_numpy()]
-    is_asked = pd.MultiIndex.from_frame(own[["run_id", "query_id"]].astype("str")).isin(
-        pd.MultiIndex.from_arrays([asked["run_id"].astype("str"), asked.index.astype("str")])
-    )
-    if n := int(own.loc[~is_asked, columns].notna().any(axis=1).sum()):
+    asked = scores[scores["state"].ne("extra").to_numpy()].reset_index()[KEYS].astype("str")
+    held = own.astype(dict.fromkeys(KEYS, "str")).dropna(subset=columns, how="all")
+    kept = held.merge(asked, on=KEYS)
+    if n := len(held) - len(kept):
         warn(f"left out: {n} rows of {name_list(columns)}, of queries that the golden set lacks")
-    return add_columns(scores, own[is_asked], columns, partial=True)
+    return add_columns(scores, kept, columns, partial=True)
