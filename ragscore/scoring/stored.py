@@ -221,17 +221,17 @@ def averaged(results: Results, names: pd.Series) -> Results:
 
 
 def sides_named(sides: list[Results]) -> list[Results]:
-    """Return the two sides of a comparison, each with runs of one system, and names of their own.
+    """Return the two sides of a comparison, each with runs of one system.
 
     The system of repeats is called as their runs are, without the number of the repeat.
 
     Raises
     ------
     DataError
-        A side with several systems, or with none.
+        A side with several systems, or with none; two sides of one name.
     """
-    found, places = [], ("baseline", "candidate")
-    for place, side in zip(places, sides, strict=True):
+    found, taken = [], set[str]()
+    for place, side in zip(("baseline", "candidate"), sides, strict=True):
         runs = side.runs["run_id"].astype("str")
         names = runs.str.replace(r"-r[0-9]+$", "", regex=True) if len(runs) > 1 else runs
         if names.nunique() != 1:
@@ -241,18 +241,15 @@ def sides_named(sides: list[Results]) -> list[Results]:
                 allowed="one run, or repeats of one; rs.evaluate(...).compare(...) takes two of"
                 " many",
             )
+        if twice := taken & {*runs, *names}:
+            raise DataError(
+                f"both sides are called {name_list(sorted(twice))}",
+                field=place,
+                allowed="another name, as by rs.load_results(path, run_id='new')",
+            )
+        taken |= {*runs, *names}
         found.append(replace(side, runs=side.runs.assign(system=names.to_numpy())))
-    taken = [{*side.runs["run_id"], *side.runs["system"]} for side in found]
-    if taken[0].isdisjoint(taken[1]):
-        return found
-    return [_suffixed(side, f".{place}") for place, side in zip(places, found, strict=True)]
-
-
-def _suffixed(results: Results, suffix: str) -> Results:
-    """Return results whose runs and systems have a longer name."""
-    runs = results.runs["run_id"].astype("str")
-    longer = results.runs.assign(system=results.runs["system"] + suffix)
-    return _named(replace(results, runs=longer), (runs + suffix).set_axis(runs))
+    return found
 
 
 def _named(results: Results, names: pd.Series) -> Results:
