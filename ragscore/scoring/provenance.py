@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results
-from ragscore.frames.errors import name_list, names_of, nearest, warn
+from ragscore.frames.errors import check_known, names_of, warn
 from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.metrics.judged import FAILED
@@ -150,12 +150,7 @@ def check_ignored(ignore: bool | str | list[str]) -> tuple[str, ...]:
     if isinstance(ignore, bool):
         return COMPONENTS if ignore else ()
     named = names_of(ignore, "allow_different", "True, False, or names of components")
-    if unknown := [name for name in named if name not in (*COMPONENTS, "all")]:
-        raise DataError(
-            f"found {name_list(map(repr, unknown))}",
-            field="allow_different",
-            allowed=nearest(unknown[0], COMPONENTS, "True, False, or some of"),
-        )
+    check_known(named, (*COMPONENTS, "all"), "allow_different", "component", "True, False, or of")
     return COMPONENTS if "all" in named else tuple(named)
 
 

@@ -48,25 +48,18 @@ def with_refusals_in_words(results: Results, phrases: Iterable[str] | None = Non
     """
     check_type(results, Results, "results")
     given = listed_phrases() if phrases is None else phrases
-    if not given or isinstance(given, str) or not all(map(_is_phrase, given)):
-        raise DataError(
-            f"found {excerpt(phrases)}",
-            field="phrases",
-            allowed="a list of texts that aren't blank",
-        )
+    are_texts = all(isinstance(one, str) and one.strip() for one in given)
+    if not given or isinstance(given, str) or not are_texts:
+        allowed = "a list of texts that aren't blank"
+        raise DataError(f"found {excerpt(phrases)}", field="phrases", allowed=allowed)
     responses = results.responses
     is_open = unstated(responses)
     refused = _stated(responses).mask(is_open, in_words(responses.loc[is_open, "answer"], given))
     return replace(results, responses=responses.assign(refused=refused))
 
 
-def _is_phrase(one: object) -> bool:
-    return isinstance(one, str) and bool(one.strip())
-
-
 def _stated(responses: pd.DataFrame) -> pd.Series:
-    absent = pd.Series(pd.NA, responses.index, dtype="boolean")
-    return responses.get("refused", absent)
+    return responses.get("refused", pd.Series(pd.NA, responses.index, dtype="boolean"))
 
 
 def unstated(responses: pd.DataFrame) -> pd.Series:

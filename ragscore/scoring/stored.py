@@ -104,8 +104,8 @@ def scored_and_stored(
     Parameters
     ----------
     is_alone
-        True if there is no golden set: `golden` holds the queries of the results. Only metrics of
-        which a row has a value are kept.
+        True if there is no golden set: `golden` holds the queries of the results, and stored
+        scores go first.
     more
         Labels that are scored, too, as those that decide.
 
@@ -125,17 +125,12 @@ def scored_and_stored(
     ours = [one for one in given if one not in stored]
     ours += [one for one in more if one not in names and not table.is_own(one)]
     found = scored(results, golden, ours or ["failed"], **how)
-    scores = found.scores.drop(
-        columns=[*wanted, *(["failed"] if not ours else [])], errors="ignore"
-    )
+    replaced = wanted if ours else [*wanted, "failed"]
+    scores = found.scores.drop(columns=replaced, errors="ignore")
     if wanted:
+        computed = metric_columns(scores) if is_alone else []
         scores = add_columns(scores, values, wanted, partial=True)
-    if is_alone and DEFAULT in given:
-        rest = [name for name in metric_columns(scores) if name not in wanted]
-        # without any hit it isn't known whether some came back
-        unknown = [] if len(results.hits) else ["empty"]
-        held = [name for name in rest if scores[name].any() and name not in unknown]
-        scores = scores[[*scores.columns.drop([*rest, *wanted]), *wanted, *held]]
+        scores = scores[[*scores.columns.drop(computed), *computed]]
     both = found.table.with_metrics(one for one in own if one.name in wanted)
     return replace(found, scores=scores, table=both), wanted
 
