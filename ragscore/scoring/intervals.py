@@ -53,13 +53,6 @@ def shared_only(codes: Groups | None) -> Groups | None:
     return np.where(is_shared, codes, -1) if is_shared.any() else None
 
 
-def cluster_name(golden: Golden | None, cluster: str | None) -> str | None:
-    """Return the column that `query_clusters` takes: "group" may stand for the conversation."""
-    if cluster != "group" or golden is None or "conversation" not in golden.queries:
-        return cluster
-    return "conversation" if golden.queries["conversation"].notna().any() else cluster
-
-
 def clusters_text(
     golden: Golden | None, query_ids: pd.Index, cluster: str | None, *, talks: bool = False
 ) -> str:
@@ -67,11 +60,13 @@ def clusters_text(
 
     With `talks`, clusters count that are conversations, and no others.
     """
-    name, shared = cluster_name(golden, cluster), query_clusters(golden, query_ids, cluster)
-    if shared is None or (talks and name != "conversation"):
+    shared, is_talk = query_clusters(golden, query_ids, cluster), cluster == "conversation"
+    if cluster == "group" and golden is not None:
+        is_talk = bool(golden.queries.reindex(columns=["conversation"]).notna().any(axis=None))
+    if shared is None or (talks and not is_talk):
         return ""
     n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-    what = "conversations" if name == "conversation" else f"groups of queries ({name})"
+    what = "conversations" if is_talk else f"groups of queries ({cluster})"
     return f"Intervals account for {n} {what}: {of} queries depend on each other."
 
 

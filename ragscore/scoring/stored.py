@@ -18,6 +18,7 @@ from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.own import with_own
 from ragscore.scoring.score import DEFAULT, Asked, Scored, scored, table_of
 from ragscore.scoring.summary import add_columns, metric_columns
+from ragscore.scoring.turns import renamed
 
 _CELL = ["run_id", "query_id"]
 MOST_DECIDING = 5  # stored metrics that decide by default
@@ -168,10 +169,6 @@ def golden_of(results: Results, labels: list[Golden]) -> Golden:
             f" {shown}: queries are paired by their ids; give the same input the same id, as by"
             ' columns={"query_id": ...}'
         )
-    asked = responses.astype({"run_id": "str"}).groupby("run_id")["query_id"].nunique()
-    if len(few := asked[asked < len(own)]):
-        counts = ", ".join(f"{run} {n}" for run, n in (len(own) - few).items())
-        warn(f"queries that a run wasn't asked, and others were: {counts} of {len(own)}")
     # Other fields that are the same in all runs, as the subject of an item is, slice and make
     # clusters; JSON is left to the responses, and what is a kind of tag already.
     kinds = {f"x_{kind}" for golden in labels for kind in golden.tags["kind"]}
@@ -212,7 +209,8 @@ def averaged(results: Results, names: pd.Series) -> Results:
     `names` has a name for each run id (its index).
     """
     first = names.drop_duplicates()
-    return _named(results.select(first.index.tolist()), first)
+    kept = results.select(first.index.tolist())
+    return renamed(kept, "run_id", lambda frame: frame["run_id"].astype("str").map(first))
 
 
 def sides_named(sides: list[Results]) -> list[Results]:
@@ -245,14 +243,3 @@ def sides_named(sides: list[Results]) -> list[Results]:
         taken |= {*runs, *names}
         found.append(replace(side, runs=side.runs.assign(system=names.to_numpy())))
     return found
-
-
-def _named(results: Results, names: pd.Series) -> Results:
-    """Return results whose runs are called otherwise; `names` has the new name of each."""
-    frames: dict[str, Any] = {}
-    for item in fields(results):
-        frame = getattr(results, item.name)
-        if frame is not None and "run_id" in frame:
-            run = frame["run_id"].astype("str")
-            frames[item.name] = frame.assign(run_id=run.map(names).where(run.notna()))
-    return replace(results, **frames)

@@ -1,11 +1,12 @@
 """Conversations and turns: responses find their query by them, and queries get them."""
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 
 import pandas as pd
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden, Results, narrowed
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.schema import MADE_ID
 
 PLACE = ["conversation", "turn"]
@@ -26,10 +27,15 @@ def with_turns(results: Results, golden: Golden) -> tuple[Results, Golden]:
         return results, golden
     if {*PLACE} <= {*golden.queries}:
         found = _query_ids(told, golden.queries)
-        is_new = found.ne(told["query_id"])
-        if is_new.any():
-            results = _renamed(results, told.assign(new=found)[is_new])
-            told = told.assign(query_id=found)
+        if found.ne(told["query_id"]).any():
+            cell = ["run_id", "query_id"]
+            of_cell = pd.Series(found.to_numpy(), pd.MultiIndex.from_frame(told[cell]))
+
+            def new_ids(frame: pd.DataFrame) -> pd.Series:
+                cells = pd.MultiIndex.from_frame(frame[cell].astype("str"))
+                return of_cell.reindex(cells).set_axis(frame.index).fillna(frame["query_id"])
+
+            results, told = renamed(results, "query_id", new_ids), told.assign(query_id=found)
     return results, with_told_turns(golden, told)
 
 
@@ -55,17 +61,14 @@ def _query_ids(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
     return found.where(is_made | ~is_among(own, queries["query_id"])).fillna(own)
 
 
-def _renamed(results: Results, renamed: pd.DataFrame) -> Results:
-    """Return results with other query ids; `renamed` has run_id, query_id and the id `new`."""
-    cell = ["run_id", "query_id"]
-    new, frames = renamed.set_index(cell)["new"], {}
+def renamed(results: Results, column: str, new_ids: Callable[[pd.DataFrame], pd.Series]) -> Results:
+    """Return results with other run or query ids in all frames that have this column."""
+    frames = {}
     for item in fields(results):
         frame = getattr(results, item.name)
-        if frame is not None and {*cell} <= {*frame}:
-            cells = pd.MultiIndex.from_frame(frame[cell].astype("str"))
-            found = new.reindex(cells).set_axis(frame.index).fillna(frame["query_id"].astype("str"))
-            frames[item.name] = frame.assign(query_id=found)
-    return narrowed(results, **frames)
+        if frame is not None and {"run_id", column} <= {*frame}:
+            frames[item.name] = frame.assign(**{column: new_ids(frame)})
+    return replace(results, **frames)
 
 
 def with_told_turns(golden: Golden, told: pd.DataFrame | None) -> Golden:
