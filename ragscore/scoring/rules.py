@@ -33,7 +33,7 @@ from ragscore.frames.codes import (
     small_lookup,
 )
 from ragscore.frames.data import DataError, Golden, Results, empty
-from ragscore.frames.errors import check_choice, excerpt
+from ragscore.frames.errors import check_choice
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.readings import k_of_runs
 
