@@ -273,13 +273,12 @@ def compare_judges(a: Judges, b: Judges) -> str:
 def unstated_judges(
     parts: Mapping[str, Parts], columns: Iterable[str], table: MetricTable = TABLE
 ) -> list[str]:
-    """List what of a judge's settings one run states and another doesn't, by criterion."""
-    judges = [relevant(one, columns, table)["judge_fingerprint"] for one in parts.values()]
-    stated = [_stated(one) for one in judges]
+    """List what of a judge's settings one of two runs states and the other doesn't."""
+    a, b = (relevant(one, columns, table)["judge_fingerprint"] for one in parts.values())
     return sorted(
         f"{name.removeprefix('x_')} of the judge of {criterion}"
-        for criterion, name in set.union(*stated) - set.intersection(*stated)
-        if all(criterion in one for one in judges)
+        for criterion, name in _stated(a) ^ _stated(b)
+        if criterion in a and criterion in b
     )
 
 

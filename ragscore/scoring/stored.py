@@ -120,7 +120,7 @@ def scored_and_stored(
     stored = [name for name in names if is_alone or table.is_own(name)]
     wanted = [name for name in given if name in stored]
     if DEFAULT in given:
-        judged = [] if results.judgments is None else results.judgments["criterion"].unique()
+        judged = set() if results.judgments is None else {*results.judgments["criterion"]}
         wanted += [name for name in stored if is_alone or name in judged]
     wanted = list(dict.fromkeys(wanted))
     ours = [one for one in given if one not in stored]
