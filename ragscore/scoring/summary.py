@@ -140,9 +140,7 @@ def slices(golden: Golden, by: Slicing, results: Results | None = None) -> pd.Da
     check_type(golden, Golden, "golden")
     rows = golden.queries[["query_id"]]
     for name in slice_names(by):
-        values = _values(golden, name, results)
-        on = [one for one in ("run_id", "query_id") if one in rows and one in values]
-        rows = rows.merge(values, on=on)
+        rows = rows.merge(_values(golden, name, results))
     return rows
 
 
