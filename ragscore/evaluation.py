@@ -195,7 +195,7 @@ def _evaluated(
         policies=given,
     )  # fmt: skip
     for note in found.notes:
-        if not (is_alone and note.startswith(("golden queries without", "none of the"))):
+        if not (is_alone and note.startswith("none of the")):
             warn(note)
     if is_alone and primary is None:
         primary = list(deciding_of(found.scores, stored, found.table)) or None
@@ -1698,7 +1698,7 @@ class Evaluation(Display):
             self.results, self.golden, ["failed"], rule=self.rule, profile=self.profile,
             policies=replace(self.policies, match=self._level),
         )  # fmt: skip
-        parts = provenance_of(replace(found, table=self.declared), names)
+        parts = provenance_of(found.rows, found.policies, names, self.declared)
         frame = provenance_frame(parts, names, self.declared)
         return frame.astype({"run_id": self.results.runs["run_id"].dtype})
 

@@ -219,4 +219,4 @@ def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
         )
     lacks = own.isna().assign(**dict.fromkeys(_SPAN, own["start"].isna()))
     resolved = own.where(~lacks | ~is_chunk[:, None], found)
-    return replace(golden, targets=targets.assign(**dict(resolved.items())))
+    return replace(golden, targets=targets.assign(**{name: resolved[name] for name in names}))

@@ -100,7 +100,7 @@ def _metric(
     def of_hits(matched: MatchedHits, label: Label) -> Values:
         found = _by_row(matched.rows, function(hits_of(matched)), label.text)
         is_worst_0 = better == "higher" and bounds[0] == 0  # what a list without hits is worth
-        return np.where(np.isnan(found) & (matched.n_hits == 0) & is_worst_0, 0.0, found)
+        return np.where(np.isnan(found) & (matched.rows.n_hits == 0) & is_worst_0, 0.0, found)
 
     def of_frame(rows: Rows) -> Values:
         frame = getattr(rows.results, of)

@@ -8,6 +8,7 @@ In: batches of parts and a `ScoringJob`. Out: the frame of `rs.score`.
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
@@ -261,7 +262,7 @@ def assemble(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the frame of `rs.score` of all batches, and runs whose ids may not join.
 
-    Of these a part found some that don't. What else parts noted is warned of once.
+    Of these a part found some that don't. What else parts noted is added up and warned of.
     """
     query_ids = job.golden.queries["query_id"]
     n, place = len(query_ids), {run_id: number for number, run_id in enumerate(run_ids)}
@@ -270,7 +271,7 @@ def assemble(
     values = np.empty((len(job.labels), len(run_ids) * n))
     state, level = (np.full(len(run_ids) * n, -1, dtype=np.int8) for _ in range(2))
     extras: dict[int, tuple[npt.NDArray[np.int64], BatchScores]] = {}
-    notes, doubted = dict[str, str](), set[str]()
+    told, counts, doubted = list[str](), Counter[str](), set[str]()
     for one in results:
         runs = np.array([place[part.run.run_id] for part in batches[one.number]])
         rows = _as_slice(np.add.outer(runs * n, one.query).ravel())
@@ -287,11 +288,14 @@ def assemble(
             extras[one.number] = runs[one.extra_run], rest
         part = batches[one.number][0]
         is_whole = part.first == 0 and part.is_last
-        for note in one.notes:  # parts of a run differ in numbers only
-            if note.startswith("ids of") and not is_whole:
-                doubted.add(part.run.run_id)
+        for note in one.notes:
+            if not note.startswith("ids of"):  # parts of a run differ in the number of hits only
+                n_hits = int(re.findall("[0-9]+", note)[0])
+                counts[note.replace(str(n_hits), "{}", 1)] += n_hits
+            elif is_whole:
+                told.append(note)
             else:
-                notes.setdefault(re.split(r"\(level|[0-9]+ of |of [0-9]+ hits", note)[0], note)
+                doubted.add(part.run.run_id)
     values[:, np.flatnonzero(state < 0)] = np.nan
     more = [extras[number] for number in sorted(extras)]
     run = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
@@ -309,7 +313,8 @@ def assemble(
         )
     ids = [*[query_ids] * len(run_ids), *(pd.Series(one.extra, dtype="str") for _, one in more)]
     index = pd.Index(pd.concat(ids, ignore_index=True), name="query_id")
-    for note in notes.values():
+    # not before all threads are done: a silence of theirs would swallow it
+    for note in [*told, *(text.replace("{}", str(n), 1) for text, n in counts.items())]:
         warn(note)
     scores = pd.DataFrame(columns, copy=False).set_axis(index, axis=0)
     return scores, [run_id for run_id in run_ids if run_id in doubted]

@@ -20,7 +20,7 @@ from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.own import DECLARED, to_plain
 from ragscore.scoring.policies import Policies, policies_of
-from ragscore.scoring.provenance import measured_by, metric_versions, recorded_parts
+from ragscore.scoring.provenance import metric_versions, provenance_of
 from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule, rule_name
@@ -231,17 +231,13 @@ def _per_run(
             for name in map(str, request.own.columns[2:])
             for base in [name.partition("@")[0] if name not in own else name]
         }
-    measured = measured_by(
-        golden, level.name, job.rule, job.policies, job.reading.name, metric_columns(scores),
-        request.declared,
-    )  # fmt: skip
-    recorded = recorded_parts(results, level.name)
+    provenance = provenance_of(rows, job.policies, metric_columns(scores), request.declared)
     hashes = query_parts(golden).reset_index()
     summary = summarize(scores, golden, rows=rows, table=request.declared)
     return {
         run_id: {
             "scores": rows_of_run(scores, run_id),
-            "scoring": scoring | {"provenance": measured | recorded[run_id]},
+            "scoring": scoring | {"provenance": provenance[run_id]},
             "summary": summary[summary["run_id"] == run_id],
             "golden": hashes.assign(run_id=run_id),
         }

@@ -305,11 +305,11 @@ def test_an_ingested_run_is_scored_as_a_saved_one(small, tmp_path, write_golden,
 @pytest.mark.parametrize(
     ("rows", "choices"),
     [
-        (MIXED, {"match": "anchor", "unknown": "miss"}),
+        (MIXED, {"match": "anchor"}),
         (BY_ID, {"rule": by_last_digit, "match": "doc"}),
     ],
 )
-def test_texts_that_were_cut_before_stay_undecided(small, tmp_path, write_golden, rows, choices):
+def test_texts_that_were_cut_before_are_scored_alike(small, tmp_path, write_golden, rows, choices):
     small(group_rows=6)
     golden = rs.load_golden(write_golden(rows))
     cut = [

@@ -242,6 +242,20 @@ class MetricTable(dict[str, Metric]):
     def __reduce__(self) -> Any:
         return MetricTable, (list(self.values()),)
 
+    # Reports write and read their tables by these two; what `rs.metric` takes is told in `own`.
+    def to_plain(self) -> dict[str, dict[str, Any]]:
+        """Return metrics and columns of your own as JSON holds them."""
+        from ragscore.scoring.own import to_plain
+
+        return to_plain(self.own)
+
+    @classmethod
+    def from_plain(cls, content: Any) -> "MetricTable":
+        """Return our metrics, and those that `to_plain` wrote."""
+        from ragscore.scoring.own import TABLE, from_plain
+
+        return TABLE.with_metrics(from_plain(content))
+
     @property
     def own(self) -> list[Metric]:
         """Metrics and columns of your own."""

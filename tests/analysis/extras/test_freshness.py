@@ -7,8 +7,6 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.own import with_own
 from ragscore.scoring.summary import add_columns, summarize
 from tests.messages import refused, warned
 
@@ -129,11 +127,13 @@ def golden():
     return rs.load_golden({"q1": {"x": 1}, "q2": {"x": 1}})
 
 
+RATES = ["freshness.stale_free_rate@2", "freshness.conflict_free_rate@2"]
+
+
 def test_rates_become_metrics(two_queries, golden):
     rates = rs.extras.freshness(*two_queries, 2).per_query
-    scores = add_columns(rs.score(two_queries[0], golden, ["hit@1"]), rates)
-    own = [with_own(f"freshness.{one}_free_rate@2", "higher", (0, 1)) for one in RATES]
-    summary = summarize(scores, table=TABLE.with_metrics(own)).set_index("metric")
+    scores = add_columns(rs.score(two_queries[0], golden, ["hit@1"]), rates, RATES)
+    summary = summarize(scores).set_index("metric")
     assert summary.loc["freshness.stale_free_rate@2", "mean"] == 0.75
     conflicts = summary.loc["freshness.conflict_free_rate@2"]
     assert conflicts["mean"] == 0.5
@@ -142,8 +142,9 @@ def test_rates_become_metrics(two_queries, golden):
 
 def test_a_query_with_two_rows_of_rates_is_refused(two_queries, golden):
     rates = rs.extras.freshness(*two_queries, 2).per_query
+    twice = pd.concat([rates, rates.iloc[:1]])
     with refused("r", "q1", field="table"):
-        add_columns(rs.score(two_queries[0], golden, ["hit@1"]), pd.concat([rates, rates.iloc[:1]]))
+        add_columns(rs.score(two_queries[0], golden, ["hit@1"]), twice, RATES)
 
 
 def test_a_query_without_hits_is_not_measured(documents):
