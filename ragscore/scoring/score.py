@@ -18,6 +18,7 @@ from ragscore.scoring.ids import best_reading, join_notes
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable
 from ragscore.scoring.metrics.judged import FAILED
+from ragscore.scoring.metrics.needs import among
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.rows import STATES, Rows
@@ -360,12 +361,11 @@ def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
 
 def _judged_notes(golden: Golden, reading: Reading) -> Iterator[str]:
     """Say how many queries are judged and have no relevant target."""
-    targets = golden.targets[~is_among(golden.targets["query_id"], golden.refusals)]
-    if reading.empty or not (targets["grade"] < 1).any():
-        return
-    best = targets.groupby("query_id", observed=True)["grade"].max()
-    if n := int((best < 1).sum()):
+    targets, queries = golden.targets, golden.queries["query_id"]
+    judged = among(golden, targets["query_id"]) & ~is_among(queries, golden.refusals)
+    n = int((judged & ~among(golden, targets.loc[targets["grade"] > 0, "query_id"])).sum())
+    if n and not reading.empty:
         yield (
-            f"{n} of {len(best)} judged queries have no relevant target (grades of 0 throughout):"
+            f"{n} of {judged.sum()} judged queries have no relevant target (grades of 0 throughout):"
             " their ranking metrics are 0, as trec_eval's"
         )
