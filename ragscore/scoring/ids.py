@@ -130,7 +130,8 @@ def _note(
     expected = golden.targets[[column]].set_axis(["id"], axis=1).assign(query=numbered(golden)[0])
     wanted = expected[np.isin(expected["query"], queries)].dropna().astype({"id": "str"})
     words, is_now, is_so = best_reading(pd.DataFrame({"query": query, "id": ids}), wanted)
-    least, is_more = max(min(LEAST, len(wanted)), SHARE * could / step), is_so & ~is_now
+    few, is_more = (len(wanted) + 1) // 2 if is_few else LEAST, is_so & ~is_now
+    least = max(min(LEAST, few), SHARE * could / step)
     if not is_few and is_more.sum() < least:
         return ""
     # as they are, if of another query
@@ -138,7 +139,7 @@ def _note(
     n_more, n_known = int((is_more & ~is_known).sum()), int(is_known.sum())
     shown = "; ".join(
         f"{name} {', '.join(map(excerpt, sorted(side.unique())[:3]))}"
-        for name, side in (("it has", ids), ("expected are", wanted["id"]))
+        for name, side in (("The run has", ids), ("expected are", wanted["id"]))
     )
     text = (
         f"{'do not join' if is_few else 'join in part'} {at}: {n_now} of {could} expected {column}"

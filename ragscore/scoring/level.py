@@ -7,6 +7,7 @@ import pandas as pd
 
 from ragscore.frames.codes import blocks, codes_of, is_among, is_present
 from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.errors import check_known
 from ragscore.scoring.metrics.needs import with_target
 from ragscore.scoring.targets import LEVELS, judges_irrelevant, targets_at
 
@@ -185,6 +186,8 @@ def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
     """
     check_type(golden, Golden, "golden")
     check_type(known, (Results, pd.DataFrame), "known", "Results or a DataFrame with chunk_id")
+    if isinstance(known, pd.DataFrame):
+        check_known("chunk_id", list(known), "known", "column", "it has")
     names, targets = [*_LOCATORS, *_SPAN], golden.targets
     is_chunk = targets["level"].eq("chunk").to_numpy(dtype=bool)
     if "chunk_id" not in targets or not is_chunk.any():

@@ -39,6 +39,8 @@ class Rows:
         judge the hits of queries that should be refused, too.
     query, response, run
         Places in the golden queries (-1: none), in the responses (-1: none), and in the runs.
+    seen
+        The hits that answers may cite: all of them, where ranking metrics see some.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Rows:
     ) -> None:  # fmt: skip
         self.results, self.golden, self.level, self.rule = results, golden, level, rule
         self.of_hits, self.reading = golden if of_hits is None else of_hits, reading
+        self.seen = results.hits
         responses, own = results.responses, golden.queries["query_id"]
         self.runs: pd.Index = results.runs["run_id"].cat.categories
         extra = np.flatnonzero(~is_among(responses["query_id"], own))
@@ -117,8 +120,11 @@ class Rows:
 
     @cached_property
     def n_calls(self) -> Codes:
-        """The number of searches: as recorded, else those that hits came from."""
-        n = self.count(self.of(self.results.calls))
+        """The number of searches: as recorded (not of other tools), else those hits came from."""
+        calls = self.results.calls
+        if calls is not None and "n_hits" in calls:
+            calls = calls[calls["n_hits"].notna().to_numpy()]
+        n = self.count(self.of(calls))
         hits, found = self.results.hits, np.zeros(self.n + 1, dtype=np.int64)
         if "call" in hits:
             np.maximum.at(found, self.row_of_hit, hits["call"].fillna(0).to_numpy(np.int64))

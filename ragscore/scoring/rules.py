@@ -33,7 +33,7 @@ from ragscore.frames.codes import (
     small_lookup,
 )
 from ragscore.frames.data import DataError, Golden, Results, empty
-from ragscore.frames.errors import check_choice, excerpt
+from ragscore.frames.errors import check_choice
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.readings import k_of_runs
 
@@ -113,7 +113,7 @@ def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
         )
 
     def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
-        if not (_has_spans(hits, "hits") and _has_spans(targets, "targets")):
+        if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
             return NONE, NONE
         is_spanned = targets["start"].notna().to_numpy()
         has_doc = is_present(targets["doc_id"]) if "doc_id" in targets else is_spanned & False
@@ -129,7 +129,7 @@ def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
     return rule
 
 
-def _has_spans(frame: pd.DataFrame, name: str) -> bool:
+def has_spans(frame: pd.DataFrame, name: str) -> bool:
     """Return whether any row has a span; one whose end or unit is unknown is refused."""
     has_some = "start" in frame and bool(frame["start"].notna().any())
     if has_some and not {"end", "span_unit"} <= {*frame}:
@@ -403,23 +403,24 @@ def matched_pairs(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> Pair
     """
     if not callable(rule):
         raise DataError(
-            f"found {excerpt(rule)}, {type(rule).__name__}", field="rule",
-            allowed="a function (hits, targets) -> pairs",
-        )  # fmt: skip
+            f"found {type(rule).__name__}", field="rule", allowed="a function, as rs.match.by_doc"
+        )
     found, name = rule(hits, targets), str(getattr(rule, "__qualname__", "rule"))
+    allowed = "two arrays of positions, or a DataFrame with the columns hit and target"
     if isinstance(found, pd.DataFrame):
-        found = tuple(found.reindex(columns=["hit", "target"])[side] for side in ("hit", "target"))
+        if len(found) and (lacking := sorted({"hit", "target"} - {*found})):
+            raise DataError(f"no column {lacking}", field=name, allowed=allowed)
+        found = (found["hit"], found["target"]) if len(found) else (NONE, NONE)
     if not isinstance(found, tuple) or len(found) != 2:
-        raise DataError(
-            f"found {excerpt(found)}", field=name,
-            allowed="two arrays of positions, or a frame with the columns hit and target",
-        )  # fmt: skip
+        raise DataError(f"found {type(found).__name__}", field=name, allowed=allowed)
     for positions, frame, side in zip(found, (hits, targets), ("hit", "target"), strict=True):
-        at = pd.Series(positions)
-        is_whole = not len(at) or (pd.api.types.is_integer_dtype(at) and not at.isna().any())
-        if not is_whole or not at.between(0, len(frame) - 1).all():
+        at = pd.Series(positions).reset_index(drop=True)
+        is_place = pd.Series(pd.api.types.is_integer_dtype(at), at.index, dtype=bool)
+        is_place &= at.between(0, len(frame) - 1).fillna(False) if is_place.all() else False
+        if not is_place.all():
+            wrong = int(is_place.argmin())
             raise DataError(
-                f"{side} is {excerpt(at.iloc[:3].tolist())}", field=f"{name}.{side}",
+                f"{at[wrong]} ({at.dtype}) in row {wrong}", field=f"{name}.{side}",
                 allowed=f"row positions from 0 to {len(frame) - 1}",
             )  # fmt: skip
     hit, target = (pd.Series(one).to_numpy(np.int64) for one in found)

@@ -161,6 +161,7 @@ def scored(
     is_part = level is not None
     level = level or choose_level(lists, of_hits, held.match)
     rows = Rows(lists, golden, level, of_hits, rule, reading)
+    rows.seen = results.hits
     columns = {label.text: rows.score(label) for label in labels}
     scores = _with_policies(rows, columns, labels, held)
     for label in labels:

@@ -11,7 +11,7 @@ from ragscore.frames.config import parsed
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import ANCHORS, CONFLICT_RULE, FOLDERS, RELEVANT
-from ragscore.scoring.rules import RULES, by_anchor
+from ragscore.scoring.rules import RULES, by_anchor, has_spans
 from ragscore.scoring.targets import LEVELS, targets_at
 
 metric = Family("citations", reads="citations", where="given")
@@ -61,12 +61,14 @@ class Cited:
             .fillna("")
             .where(located | cited["marker"].notna(), cited["position"].astype("str") + "?")
         )
-        hits = rows.results.hits.assign(row=rows.row_of_hit)
+        hits = rows.seen.assign(row=rows.of(rows.seen))
         self.hits = (
-            hits[np.isin(rows.row_of_hit, cited["row"].unique())]
+            hits[hits["row"].isin(cited["row"].unique())]
             .reindex(columns=["row", *LOCATORS, "rank"])
             .astype(DTYPES)
         )
+        if cited["start"].notna().any():
+            has_spans(rows.seen, "hits")
         chunks = rows.results.chunks
         self.chunks = None
         if chunks is not None:
