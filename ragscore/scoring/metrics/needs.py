@@ -119,7 +119,9 @@ RELEVANT = Need(
     lambda golden, _: among(golden, golden.targets.loc[golden.targets["grade"] > 0, "query_id"]),
     _TARGETS,
 )
-ANCHORS = Need("anchor", lambda golden, _: with_target(golden, "anchor"), "anchors (gold_supports)")
+ANCHORS = Need(
+    "anchor", lambda golden, _: with_target(golden, "anchor", 1), "anchors (gold_supports)"
+)
 FOLDERS = Need(
     "folder or anchor",
     lambda golden, _: (
