@@ -11,13 +11,13 @@ import pytest
 from conftest import RUN_A, THREE_QUERIES, golden_of, hit, hits_of, record, targets_of
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.golden.coverage import coverage
 from ragscore.scoring.harness import aggregate
 from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.rules import matched_pairs
 from ragscore.scoring.summary import summarize
 from ragscore.scoring.targets import targets_at
+from tests.compared import compare_runs
 from tests.messages import ANY, refused
 
 

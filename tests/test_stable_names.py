@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import ragscore as rs
-from ragscore.scoring.provenance import provenance_frame, provenance_of
 from ragscore.scoring.score import scored
 
 DEMO = Path(__file__).parents[1] / "data" / "demo"
@@ -61,8 +60,7 @@ def test_a_rule_of_ones_own_is_recorded_with_a_hash_of_its_code(golden, results)
 
 def test_hashes_of_the_demo_are_what_they_were(golden, results):
     assert golden.golden_hash == "63253d3c2a3be42c"
-    columns = ["hit@5", "recall@5", "refusal_correct"]
-    parts = provenance_frame(provenance_of(scored(results, golden, columns), columns), columns)
+    parts = rs.evaluate(results, golden, ["hit@5", "recall@5", "refusal_correct"]).provenance()
     hashes = parts.set_index("component")["hash"].dropna()
     assert hashes.to_dict() == {
         "golden": "43117429100d2f69",

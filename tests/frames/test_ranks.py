@@ -5,7 +5,7 @@ Ties, ranks from 0, documents kept once, and queries without anything relevant.
 
 import json
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
