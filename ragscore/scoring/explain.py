@@ -14,6 +14,7 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.metrics import Label, MetricTable
 from ragscore.scoring.metrics.declaration import recorded_words
 from ragscore.scoring.metrics.judged import FAILED
+from ragscore.scoring.metrics.needs import IRRELEVANT
 from ragscore.scoring.rows import Rows
 
 STATES = (
@@ -98,7 +99,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     yield excused, NOT_APPLICABLE, "the query should be refused"
     for need in metric.needs:
         lacks = ~rows.of_query(rows.meets(need, label.level or ""))
-        if label.level is None and lacks.any():
+        if label.level is None and need != IRRELEVANT and lacks.any():
             is_elsewhere = rows.of_query(need.anywhere(rows.of_hits))
             yield lacks & is_elsewhere, UNDECIDED, ELSEWHERE
         yield lacks, NOT_APPLICABLE, f"the query has no {need.lacking}"
@@ -109,7 +110,8 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     }  # fmt: skip
     held, words = recorded.get(frame, everywhere), recorded_words(metric.reads)
     in_run = rows.records_citations if metric.reads == "citations" else rows.of_runs_with(held)
-    in_run |= ~rows.of_runs_with(rows.asked & ~rows.failed)  # nothing finished to record it of
+    # nothing may have finished to record it of
+    in_run = in_run | ~rows.of_runs_with(rows.asked & ~rows.failed)
     yield ~in_run, NOT_APPLICABLE, f"the run records no {words}"
     yield ~rows.asked, MISSING, "no response"
     if metric.family in ("operations", "scope"):
