@@ -252,7 +252,8 @@ class MetricTable(dict[str, Metric]):
     @classmethod
     def from_plain(cls, content: Any) -> "MetricTable":
         """Return our metrics, and those that `to_plain` wrote."""
-        from ragscore.scoring.own import TABLE, from_plain
+        from ragscore.scoring.metrics import TABLE
+        from ragscore.scoring.own import from_plain
 
         return TABLE.with_metrics(from_plain(content))
 
