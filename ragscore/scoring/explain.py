@@ -32,9 +32,10 @@ def explain(rows: Rows | None, labels: Iterable[Label], scores: pd.DataFrame) ->
     """
     held = scores.reset_index() if "query_id" not in scores else scores
     keys, parts = held[["run_id", "query_id"]], []
+    place = None if rows is None else rows.places(held)
     for label in labels:
         values = held[label.text].to_numpy("float64")
-        codes, reasons = states_of(rows, label, held, np.isnan(values))
+        codes, reasons = states_of(rows, label, place, np.isnan(values))
         states, words = categorical(codes, STATES), pd.array(reasons, dtype="str")
         parts.append(keys.assign(metric=label.text, value=values, state=states, reason=words))
     if not parts:
@@ -49,6 +50,7 @@ def expected(
 
     They have one, or a failure is why they don't: any but the state `not_applicable`.
     """
+    place = None if rows is None else rows.places(scores)
     for name in names:
         is_nan = scores[name].isna().to_numpy()
         if rows is None:
@@ -56,19 +58,22 @@ def expected(
         elif not is_nan.any():
             yield ~is_nan
         else:
-            yield states_of(rows, table.label_of(name), scores, is_nan)[0] != NOT_APPLICABLE
+            yield states_of(rows, table.label_of(name), place, is_nan)[0] != NOT_APPLICABLE
 
 
 def states_of(
-    rows: Rows | None, label: Label, scores: pd.DataFrame, is_nan: Flags
+    rows: Rows | None, label: Label, place: Codes | None, is_nan: Flags
 ) -> tuple[Codes, Any]:
-    """Return the state of every row of scores, a place in STATES, and its reason in words."""
+    """Return the state of every row of scores, a place in STATES, and its reason in words.
+
+    `place` is the row of each of them.
+    """
     nothing = label.metric.nan_when if label.metric.family == "own" else "nothing to measure"
     codes = np.where(is_nan, NOT_APPLICABLE, SCORED)
-    reasons = np.where(is_nan, "no value" if rows is None else nothing, "").astype(object)
-    if rows is None:
+    reasons, is_open = np.full(len(is_nan), "", dtype=object), is_nan.copy()
+    reasons[is_nan] = "no value" if rows is None else nothing
+    if rows is None or place is None:
         return codes, reasons
-    place, is_open = rows.places(scores), is_nan.copy()
     for flags, state, reason in _causes(rows, label):  # the first that holds counts
         holds = is_open & flags[place]
         codes[holds] = state
