@@ -121,7 +121,11 @@ RELEVANT = Need(
     _TARGETS,
 )
 ANCHORS = Need(
-    "anchor", lambda golden, _: with_target(golden, "anchor", 1), "anchors (gold_supports)"
+    "anchor",
+    lambda golden, _: among(
+        golden, targets_at(golden, "anchor").targets.query("grade > 0")["query_id"]
+    ),
+    "anchors (gold_supports)",
 )
 FOLDERS = Need(
     "folder or anchor",
