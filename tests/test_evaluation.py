@@ -246,7 +246,7 @@ def test_a_method_has_the_defaults_of_its_function(method, function):
     shared = [
         name for name in mine if name in theirs and mine[name].default is not mine[name].empty
     ]
-    assert {"narrow", "min_n", "similarity"} & set(shared)
+    assert {"narrow", "min_n", "differences"} & set(shared)
     for name in set(shared) - {"metrics", "metric"}:
         assert mine[name].default == theirs[name].default, name
 

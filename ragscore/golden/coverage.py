@@ -191,7 +191,8 @@ def _ids(hits: pd.DataFrame, golden: Golden) -> pd.DataFrame:
         wanted = distinct(targets[column].dropna()) if column in targets else pd.Index([])
         if len(wanted):
             ids = hits[column] if column in hits else pd.Series(pd.NA, hits.index, dtype="str")
-            is_joined = np.isin(np.arange(len(hits)), pairs_with_equal(hits, targets, column)[0])
+            is_joined = pd.Series(False, hits.index)
+            is_joined.iloc[pairs_with_equal(hits, targets, column)[0]] = True
             known = ids.where(is_among(ids, wanted))
             run = hits["run_id"]
             of_ids = ids.groupby(run, observed=False)
@@ -199,7 +200,7 @@ def _ids(hits: pd.DataFrame, golden: Golden) -> pd.DataFrame:
                 "level": level, "n_hits": of_ids.size(), "n_with_id": of_ids.count(),
                 "n_ids": of_ids.nunique(), "n_expected_ids": len(wanted),
                 "n_joined_ids": known.groupby(run, observed=False).nunique(),
-                "n_joined_hits": pd.Series(is_joined, hits.index).groupby(run, observed=False).sum(),
+                "n_joined_hits": is_joined.groupby(run, observed=False).sum(),
             }))  # fmt: skip
     if not parts:
         return pd.DataFrame(columns=["run_id", "level"])

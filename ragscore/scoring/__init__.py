@@ -32,8 +32,8 @@ __all__ = [
     "BY_QUANTILES", "HARNESSES", "TABLE", "Label", "Metric", "Policies", "Reading", "Rule",
     "Scored", "MetricTable", "add_columns", "aggregate", "aggregate_rows", "aspects_of",
     "check_provenance", "chunker_versions", "clusters_text", "explain", "find_reading",
-    "from_plain", "headline_of", "intervals", "judges_by_criterion", "kind_of", "limits_of", "match",
-    "metric", "policies_of", "primary_of", "provenance_of", "quantile_intervals",
+    "from_plain", "headline_of", "intervals", "judges_by_criterion", "kind_of", "limits_of",
+    "match", "metric", "policies_of", "primary_of", "provenance_of", "quantile_intervals",
     "query_clusters", "resolve_spans", "rows_by_run", "score", "scored", "scored_and_stored",
     "shared_only", "slices", "stored_values", "summarize", "to_plain", "with_turns",
 ]  # fmt: skip

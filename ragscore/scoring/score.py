@@ -368,8 +368,8 @@ def _judged_notes(golden: Golden, reading: Reading) -> Iterator[str]:
     n = int((judged & ~among(golden, targets.loc[targets["grade"] > 0, "query_id"])).sum())
     if n and not reading.empty:
         yield (
-            f"{n} of {judged.sum()} judged queries have no relevant target (grades of 0 throughout):"
-            " their ranking metrics are 0, as trec_eval's"
+            f"{n} of {judged.sum()} judged queries have no relevant target (grades of 0 throughout"
+            "): their ranking metrics are 0, as trec_eval's"
         )
 
 

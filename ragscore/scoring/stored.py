@@ -133,6 +133,9 @@ def scored_and_stored(
         computed = metric_columns(scores) if is_alone else []
         scores = add_columns(scores, values, wanted, partial=True)
         scores = scores[[*scores.columns.drop(computed), *computed]]
+    elif is_alone and metrics is None:  # nothing to compare runs by, unless something happened
+        columns = metric_columns(scores)
+        scores = scores.drop(columns=[one for one in columns if not scores[one].fillna(0).any()])
     both = found.table.with_metrics(one for one in own if one.name in wanted)
     return replace(found, scores=scores, table=both), wanted
 

@@ -22,7 +22,8 @@ from ragscore.frames.verbs import Accessor, Verb
 from ragscore.io.citations import CITATION_KINDS, SPAN_FIELDS, SPAN_UNITS
 from ragscore.io.columns import GOLDEN_ROLES, RESULT_ROLES
 from ragscore.io.golden_read import CHECK_FIELDS, TAG_FIELDS
-from ragscore.io.record import CALL_COLUMNS, HIT_COLUMNS
+from ragscore.io.layout import CALL
+from ragscore.io.record import HIT_COLUMNS
 from ragscore.io.registry import FORMATS, TABLES
 from ragscore.io.targets import ID_FIELDS
 from ragscore.scoring.metrics import TABLE
@@ -583,7 +584,8 @@ RUN_FIELDS = {
 
 
 def run_column(part: str) -> Callable[[str], str]:
-    columns: dict[str, dict[str, str]] = {"hit": HIT_COLUMNS, "call": CALL_COLUMNS}
+    of_calls = {name: field.column for name, field in CALL.fields.items()}
+    columns: dict[str, dict[str, str]] = {"hit": HIT_COLUMNS, "call": of_calls}
     frames = {
         "answer": "responses",
         "hit": "hits",

@@ -14,9 +14,9 @@ from ragscore.analysis.result_forms import FramesResult, JsonResult, TableResult
 from ragscore.frames.kinds import KINDS
 from ragscore.io.citations import CITATION_KINDS
 from ragscore.io.golden_read import FIELD_ORDER
+from ragscore.io.layout import CALL
 from ragscore.io.record import (
     ANSWER_FIELDS,
-    CALL_COLUMNS,
     CITATION_FIELDS,
     HIT_FIELDS,
     RECORD_FIELDS,
@@ -97,7 +97,7 @@ def test_every_field_of_a_run_file_is_described():
         HIT_FIELDS
     )
     assert fields["citation"] == CITATION_FIELDS
-    assert fields["call"] - {"iter"} == set(CALL_COLUMNS)
+    assert fields["call"] - {"iter"} == set(CALL.fields)
     assert fields["run"] | {"config_snapshot_json"} == _RUN_FIELDS
     assert fields["judgment"] == set(KINDS["judgments"].dtypes) - {"run_id"}
     assert all(f"| {kind} |" in reference.citation_kinds() for kind in CITATION_KINDS)

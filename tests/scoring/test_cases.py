@@ -374,9 +374,12 @@ def test_random_rankings_have_the_values_of_other_tools():
         query: {doc: float(-rank) for rank, doc in enumerate(found)}
         for query, found in lists.items()
     }
-    names = {"map": "map", "recip_rank": "mrr", "ndcg": "ndcg_linear", "Rprec": "rprec", "bpref": "bpref",
-             "P_5": "precision@5", "recall_10": "recall@10", "success_1": "hit@1", "11pt_avg": "11pt_avg",
-             "ndcg_cut_10": "ndcg_linear@10", "map_cut_10": "map@10", "set_F": "set_f1", "set_P": "set_precision"}  # fmt: skip
+    names = {
+        "map": "map", "recip_rank": "mrr", "ndcg": "ndcg_linear", "Rprec": "rprec",
+        "bpref": "bpref", "P_5": "precision@5", "recall_10": "recall@10", "success_1": "hit@1",
+        "11pt_avg": "11pt_avg", "ndcg_cut_10": "ndcg_linear@10", "map_cut_10": "map@10",
+        "set_F": "set_f1", "set_P": "set_precision",
+    }  # fmt: skip
     theirs = pytrec_eval.RelevanceEvaluator(grades, pytrec_eval.supported_measures).evaluate(run)
     ours = quiet(results_of(lists), golden_of(grades), [*names.values()])
     for name, label in names.items():

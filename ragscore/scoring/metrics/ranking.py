@@ -1,4 +1,4 @@
-"""Ranking metrics: a formula gets the matched hits of all rows within its cut-off, and its label."""
+"""Ranking metrics: a formula gets the matched hits within its cut-off, and its label."""
 
 import numpy as np
 

@@ -86,7 +86,8 @@ def test_a_metric_of_one_run_alone_has_no_word_and_one_line():
     golden = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["b"], "must_contain": ["yes"]}
               for n in range(12)]  # fmt: skip
     bare = [{name: row[name] for name in ("qid", "retrieved")} for row in rows]
-    cmp = rs.compare(rows, bare, golden)
+    sides = [rs.load_results(one, run_id=name) for name, one in (("full", rows), ("bare", bare))]
+    cmp = rs.compare(*sides, golden)
     own = cmp.deltas.set_index("metric")
     assert own.loc["answer_checks", "is_primary"] and own.loc["answer_checks", "n"] == 0
     assert pd.isna(own.loc["answer_checks", "verdict"])

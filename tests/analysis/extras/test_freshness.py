@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.own import with_own
 from ragscore.scoring.summary import add_columns, summarize
 from tests.messages import refused, warned
 
@@ -133,7 +135,8 @@ RATES = ["freshness.stale_free_rate@2", "freshness.conflict_free_rate@2"]
 def test_rates_become_metrics(two_queries, golden):
     rates = rs.extras.freshness(*two_queries, 2).per_query
     scores = add_columns(rs.score(two_queries[0], golden, ["hit@1"]), rates, RATES)
-    summary = summarize(scores).set_index("metric")
+    own = [with_own(name, "higher", (0, 1)) for name in RATES]
+    summary = summarize(scores, table=TABLE.with_metrics(own)).set_index("metric")
     assert summary.loc["freshness.stale_free_rate@2", "mean"] == 0.75
     conflicts = summary.loc["freshness.conflict_free_rate@2"]
     assert conflicts["mean"] == 0.5
