@@ -134,36 +134,31 @@ class Cited:
     def matched(self) -> tuple[Values, Values, Values]:
         """Count for each row relevant passages, targets that they meet, and all targets.
 
-        At the scoring's level, or the next coarser one that citations carry.
+        At the scoring's level, or the next coarser one that passages of the answer carry.
         """
-        rows, golden = self.of, self.of.golden
-        usable = [
-            one
-            for one, name in CARRIED.items()
-            if (not len(self.passages) or self.passages[name].notna().any())
-            and len(targets_at(golden, one).targets)
-        ]
-        if rows.level.name == "per_query":
-            used = [one for one in usable if one in rows.level.joinable]
-        else:
-            at = LEVELS.index(rows.level.name)
-            used = [one for one in usable if LEVELS.index(one) >= at][:1]
+        rows, golden, passages = self.of, self.of.golden, self.passages
+        own, by_query = rows.level.name, rows.level.name == "per_query"
+        usable = rows.level.joinable if by_query else LEVELS[LEVELS.index(own) :]
         n_relevant, n_met, n_targets = (np.zeros(rows.n) for _ in range(3))
-        for level in reversed(used):  # the finest is written last
+        is_open, cites_nothing = rows.asked.copy(), self.count(passages) == 0
+        for level in [one for one in CARRIED if one in usable]:
             targets = targets_at(golden, level).targets
             targets = targets[targets["grade"] > 0]
-            hit, target = RULES[level](self.passages, targets)
-            place = self.passages["row"].to_numpy()[hit]
+            of_query = targets.groupby("query_id")["target_id"].nunique()
+            expected = rows.query_ids.map(of_query).fillna(0.0).to_numpy("float64")
+            carries = self.count(passages, passages[CARRIED[level]].notna()) > 0
+            has_target = expected > 0
+            here = is_open & np.where(cites_nothing | by_query, has_target, carries)
+            here &= (carries | cites_nothing) & bool(len(targets))
+            hit, target = RULES[level](passages, targets)
+            place = passages["row"].to_numpy()[hit]
             pairs = pd.DataFrame(
                 {"row": place, "hit": hit, "target_id": targets["target_id"].to_numpy()[target]}
             )
-            of_query = targets.groupby("query_id")["target_id"].nunique()
-            expected = rows.query_ids.map(of_query).fillna(0.0).to_numpy("float64", copy=True)
-            expected[~rows.asked] = 0.0
             for found, keys in ((n_relevant, ["row", "hit"]), (n_met, ["row", "target_id"])):
-                counts = self.count(pairs.drop_duplicates(keys))
-                found[expected > 0] = counts[expected > 0]
-            n_targets[expected > 0] = expected[expected > 0]
+                found[here] = self.count(pairs.drop_duplicates(keys))[here]
+            n_targets[here] = expected[here]
+            is_open &= ~here
         return n_relevant, n_met, n_targets
 
 
@@ -203,7 +198,7 @@ def weak(rows: Any) -> Values:
 @metric(
     "citation_precision",
     "cited passages that meet a target of grade ≥ 1 / passages cited, each once; at the"
-    " match level, or the next coarser one that citations carry",
+    " match level, or the next coarser one that the answer's citations carry",
     also="ALCE citation precision (by labels, not NLI)",
     needs=(RELEVANT,),
 )
