@@ -170,11 +170,9 @@ class Judged(JudgedVerbs, Display):
                     )
                 write_judgments(part, folder)
             log = self.ledger[self.ledger["run_id"] == run_id]
-            rows = records_of(log)
-            if (folder / LEDGER_FILE).exists():
-                saved = load_ledger(folder)
-                rows = records_of(saved[~saved["judge"].isin(log["judge"].unique())]) + rows
-            write_lines(folder / LEDGER_FILE, rows)
+            saved = ledger_of(folder)
+            others = saved[~saved["judge"].isin(log["judge"].unique())]
+            write_lines(folder / LEDGER_FILE, [*records_of(others), *records_of(log)])
             folders.append(folder)
         return folders
 
@@ -189,21 +187,11 @@ class Judged(JudgedVerbs, Display):
         return [title, Table(self.counts(), limit=SHOWN_ROWS, way=".counts()")]
 
 
-def load_ledger(folder: str | Path) -> pd.DataFrame:
-    """Load the judge log of a run's folder: the frame of `Judged.ledger`.
-
-    Raises
-    ------
-    DataError
-        The folder has no judge log.
-    """
-    file = Path(folder) / LEDGER_FILE
-    if not file.exists():
-        raise DataError(
-            "no such file", file=file, allowed="a run whose judgments were saved by Judged.save"
-        )
-    rows = json_rows(file, Problems(file, strict=True))
-    return pd.DataFrame([row.values for row in rows]).astype(_LOG_TYPES)
+def ledger_of(folder: Path) -> pd.DataFrame:
+    """Return the judge log of a run's folder: the frame of `Judged.ledger`."""
+    file = folder / LEDGER_FILE
+    rows = json_rows(file, Problems(file, strict=True)) if file.exists() else []
+    return pd.DataFrame([row.values for row in rows], columns=_LOG_COLUMNS).astype(_LOG_TYPES)
 
 
 def judge(

@@ -30,6 +30,7 @@ from faults.judge_wire import (
 )
 from faults.size import times
 from ragscore.judging.cache import Cache, CachedReply
+from ragscore.judging.run import ledger_of
 from tests.messages import check, names, says
 
 pytestmark = pytest.mark.slow
@@ -113,7 +114,7 @@ def test_an_odd_reply_ends_one_judgment_and_no_run(given, tmp_path):
     assert not (ledger[["tokens", "cost_usd"]] < 0).any(axis=None)
     assert not np.isinf(ledger[["tokens", "cost_usd"]]).any(axis=None)
     judged.save(tmp_path)
-    assert len(rs.judging.load_ledger(tmp_path)) == len(ledger)
+    assert len(ledger_of(tmp_path)) == len(ledger)
 
 
 def test_a_reply_that_never_ends_is_given_up_in_time(given):
