@@ -5,22 +5,22 @@ rather than an event loop, so that a running loop (as in Jupyter) does not matte
 """
 
 import json
-import queue
 import random
 import threading
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ragscore.collecting.replies import NO_SECRETS, RecordAndConfig, record_of
+from ragscore.collecting.replies import RecordAndConfig, record_of
 from ragscore.collecting.systems import CARRIED, SETTINGS, AskError, Request, System
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError, name_list, nearest
 from ragscore.io.http_replies import LONGEST_WAIT, too_long
-from ragscore.io.secrets import Redactor
+from ragscore.io.secrets import Redactor, refuse_keys
 from ragscore.io.source import describe
 from ragscore.io.values import row_dicts, unflatten
 
@@ -54,6 +54,9 @@ class Settings:
                 field="settings",
                 allowed="other names: these have parameters of their own, or come with the query",
             )
+        refuse_keys(
+            self.own, "settings", "a header or parameter that a mapping takes from a variable"
+        )
         try:
             json.dumps(self.own, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -225,82 +228,57 @@ class RateLimiter:
             return turn - now
 
 
-# Seconds. An interrupt that comes just as a wait begins does not end it: no wait is without end.
-_LOOK_UP = 0.5
-
-
 def ask_all(
     system: System,
     requests: list[Request],
     policy: RequestPolicy,
     save: Callable[[RecordAndConfig], Saved],
-    redactor: Redactor = NO_SECRETS,
+    redactor: Redactor,
     on_wait: Callable[[int], object] = id,
 ) -> Generator[Saved, None, None]:
     """Ask every request and yield what `save` returns for each record, in the order of arrival.
 
-    A worker saves a record before its next request. Calls of `save` never overlap. Leaving the
-    loop early asks nothing more, and waits for the replies in flight, which are saved, too:
-    `on_wait` is told their number. A second interrupt abandons them.
+    A worker saves a record before its next request. Calls of `save` never overlap, and none follows
+    one that failed. Leaving the loop early asks nothing more, and waits for the replies in flight,
+    which are saved, too: `on_wait` is told their number. A second interrupt abandons them.
     """
-    stop, saving, limiter = threading.Event(), threading.Lock(), RateLimiter(policy.rate)
+    stop, closed, saving = threading.Event(), threading.Event(), threading.Lock()
+    limiter = RateLimiter(policy.rate)
+
+    def work(request: Request) -> Saved | None:
+        if stop.is_set():
+            return None
+        record = ask(system, request, policy, limiter, stop.wait, redactor)
+        with saving:
+            if record is None or closed.is_set():
+                return None
+            try:
+                return save(record)
+            except BaseException:
+                stop.set()
+                closed.set()  # the first error is the one to tell
+                raise
+
     # Without threads, connections that are bound to the calling thread work.
     if policy.workers == 1 and policy.timeout is None:
-        for request in requests:
-            if record := ask(system, request, policy, limiter, stop.wait, redactor):
-                yield save(record)
+        yield from filter(lambda saved: saved is not None, map(work, requests))
         return
-    todo: queue.SimpleQueue[Request] = queue.SimpleQueue()
-    done: queue.SimpleQueue[Saved | BaseException] = queue.SimpleQueue()
-    for request in requests:
-        todo.put(request)
-    is_open = True
-
-    def work() -> None:
-        nonlocal is_open
-        try:
-            while not stop.is_set():
-                record = ask(system, todo.get_nowait(), policy, limiter, stop.wait, redactor)
-                with saving:
-                    try:
-                        if is_open and record:
-                            done.put(save(record))
-                    except BaseException:
-                        is_open = False  # no other is saved: the first error is the one to tell
-                        raise
-        except queue.Empty:
-            pass
-        except BaseException as error:
-            done.put(error)
-
-    threads = [
-        threading.Thread(target=work, name=f"ragscore-ask-{number}", daemon=True)
-        for number in range(min(policy.workers, len(requests)))
-    ]
-    n_left = len(requests)
+    pool = ThreadPoolExecutor(policy.workers, "ragscore-ask")
+    futures = [pool.submit(work, request) for request in requests]
     try:
-        for thread in threads:
-            thread.start()
-        while n_left:
-            try:
-                saved = done.get(timeout=_LOOK_UP)
-            except queue.Empty:
-                continue
-            if isinstance(saved, BaseException):
-                raise saved
-            n_left -= 1
-            yield saved
+        for future in as_completed(futures):
+            if (saved := future.result()) is not None:
+                yield saved
     finally:
         stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
         try:
-            if n_left and (n_alive := sum(thread.is_alive() for thread in threads)):
-                on_wait(n_alive)
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(_LOOK_UP)
+            if n_running := sum(future.running() for future in futures):
+                on_wait(n_running)
+            pool.shutdown()
         finally:
             with saving:  # the last line is written before the journal is closed
-                is_open = False
+                closed.set()
 
 
 def ask(
@@ -309,7 +287,7 @@ def ask(
     policy: RequestPolicy,
     limiter: RateLimiter,
     sleep: Callable[[float], Any],
-    redactor: Redactor = NO_SECRETS,
+    redactor: Redactor,
 ) -> RecordAndConfig | None:
     """Ask one request, with retries, and return its record; None if `sleep` says to stop.
 
@@ -341,7 +319,7 @@ def ask(
     elapsed_ms = 1000 * (perf_counter() - started)
     for _ in range(2):
         try:
-            return record_of(request, reply, elapsed_ms, text, attempts, redactor)
+            return record_of(request, reply, elapsed_ms, text, attempts, redactor=redactor)
         except Exception as fault:  # what of the reply a record can hold is kept
             reply = getattr(fault, "reply", None)
-    return record_of(request, None, elapsed_ms, text, attempts, redactor)
+    return record_of(request, None, elapsed_ms, text, attempts, redactor=redactor)

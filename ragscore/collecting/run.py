@@ -39,7 +39,7 @@ from ragscore.io.per_query_write import write_per_query
 from ragscore.io.progress import progress_bar
 from ragscore.io.record import read_record
 from ragscore.io.records import Tables
-from ragscore.io.secrets import Redactor, redacted_logs, secrets_in
+from ragscore.io.secrets import Redactor, redacted_logs, refuse_keys
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id
 
@@ -166,11 +166,11 @@ def collect(
     left_out = tuple(dict.fromkeys(leave_out))
     requests = select_requests(requests_of(golden, sent, left_out), limit, sample, seed or 0)
     check_accepted(system, sent, requests, left_out)
-    redactor = Redactor([*system.secrets, *secrets_in([sent.own, config or {}])])
-    snapshot = redactor.config(
-        {**(config or {}), **sent.sent, **({"left_out": list(left_out)} if left_out else {})}
-    ) | {"system": redactor.values(system.config)}
-    described = (redactor.message(note).strip() or None) if note is not None else None
+    refuse_keys(config, "config", "no key: run.json holds it")
+    redactor = Redactor(os.environ.get(name, "") for name in system.variables)
+    of_run = {"left_out": list(left_out)} if left_out else {}
+    snapshot = redactor.values((config or {}) | sent.sent | of_run | {"system": system.config})
+    described = (redactor.text(note).strip() or None) if note is not None else None
     identity = {
         "run_id": run_id,
         "system": name or system.name,

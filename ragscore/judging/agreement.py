@@ -241,10 +241,11 @@ def values_of(side: Side, other: Side) -> pd.DataFrame:
     """
     if isinstance(side, pd.DataFrame):
         results = other.results if isinstance(other, Judged) else other
-        runs = results.runs["run_id"] if isinstance(results, Results) else []
-        return people_values(side, [str(one) for one in runs])
+        runs = results.runs["run_id"].map(str) if isinstance(results, Results) else pd.Series()
+        return people_values(side, runs.tolist())
     results = side.results if isinstance(side, Judged) else side
     check_type(results, Results, "a, b", "judgments, or a frame of people's values")
+    assert isinstance(results, Results)
     rows = response_rows(results)  # one per response, in their order
     wide = results.responses[["query_id"]].assign(
         run_id=results.responses["run_id"].astype("str"),

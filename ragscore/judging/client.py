@@ -8,13 +8,12 @@ cannot pose as an instruction, whatever it contains.
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ragscore.io.secrets import hidden
 from ragscore.judging.cache import Cache, CachedReply, digest
 from ragscore.judging.cases import Case
 from ragscore.judging.endpoint import (
@@ -24,7 +23,6 @@ from ragscore.judging.endpoint import (
     EndpointClient,
     EndpointUnusable,
     Reply,
-    Reserved,
     Usage,
     valid_text,
 )
@@ -275,7 +273,7 @@ class JudgeClient:
             endpoint.temperature,
             endpoint.seed,
             endpoint.structured,
-            hidden(endpoint.options),
+            endpoint.options,
         ]
         key = digest([FORMAT, name, prompt.hash, settings, judgment.repeat, payload])
         shown = "\n".join(_texts(payload))
@@ -304,12 +302,7 @@ class JudgeClient:
             return _matrix(json.loads(text), len(texts))
 
         def request() -> CachedReply:
-            n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-            with self.costs.reserve(model, n_bytes, is_chat=False) as reserved:
-                reply = self._paid(
-                    judgment, model, reserved,
-                    lambda: replace(self.connection.embed(texts), completion_tokens=0),
-                )  # fmt: skip
+            reply = self._paid(judgment, model, lambda: self.connection.embed(texts))
             if reply.fault:
                 raise JudgeFailed(reply.fault)
             _matrix(reply.content, len(texts))
@@ -345,20 +338,9 @@ class JudgeClient:
         tokens: list[tuple[int | None, int | None]] = []
         fault = ""
         for attempt in (1, 2):
-            n_bytes = _n_bytes(messages, prompt.schema, endpoint.options)
-            # of a reply's tokens, if one is sent
-            named = (endpoint.options.get(name) for name in ("max_tokens", "max_completion_tokens"))
-            limits = [value for value in named if type(value) is int and value > 0]
-            with self.costs.reserve(
-                endpoint.model, n_bytes, limit=min(limits) if limits else None
-            ) as reserved:
-                usage.n_repairs += attempt == 2
-                reply = self._paid(
-                    judgment,
-                    endpoint.model,
-                    reserved,
-                    partial(self.connection.chat, messages, prompt.name, prompt.schema, seed),
-                )
+            call = partial(self.connection.chat, messages, prompt.name, prompt.schema, seed)
+            reply = self._paid(judgment, endpoint.model, call)
+            usage.n_repairs += attempt == 2
             tokens.append((reply.prompt_tokens, reply.completion_tokens))
             try:
                 if reply.fault:
@@ -371,8 +353,6 @@ class JudgeClient:
                 return CachedReply(reply.content, *totals)
             except ReplyError as error:
                 fault = str(error)
-                if reply.content is None:  # no completion: there is nothing to mend
-                    continue
                 repair = (
                     f"Your reply can't be used: {fault}. Reply again, with one JSON object of the"
                     " shape asked for and nothing else."
@@ -391,25 +371,15 @@ class JudgeClient:
             cost_usd=self.costs.cost(model, *counts),
         )
 
-    def _paid(
-        self,
-        judgment: Judgment,
-        model: str,
-        reserved: Reserved,
-        call: Callable[[], Reply],
-    ) -> Reply:
-        """Make a call and account for it. The reply's token counts are those that can be true."""
+    def _paid(self, judgment: Judgment, model: str, call: Callable[[], Reply]) -> Reply:
+        """Make a call and account for it."""
+        self.costs.check()
         try:
             reply = call()
         except CallFailed as error:
-            if error.is_free:
-                reserved.cost_usd = 0.0
             raise JudgeFailed(str(error)) from error
-        prompt, completion = self.costs.believe(reserved, reply)
-        reply = replace(reply, prompt_tokens=prompt, completion_tokens=completion)
-        usage = self._usage(model, CachedReply("", prompt, completion))
-        if not math.isnan(usage.cost_usd):
-            reserved.cost_usd = usage.cost_usd
+        usage = self._usage(model, CachedReply("", reply.prompt_tokens, reply.completion_tokens))
+        self.costs.add(usage.cost_usd)
         usage.n_calls, usage.n_retries = 1, reply.n_retries
         judgment.usage.add(usage)
         return reply
@@ -421,16 +391,7 @@ def _can_be_read(read: Callable[[str], Any], reply: CachedReply) -> bool:
         read(reply.text)
     except (ReplyError, JudgeFailed, ValueError, RecursionError):
         return False
-    return all(
-        count is None or (type(count) is int and count >= 0)
-        for count in (reply.prompt_tokens, reply.completion_tokens)
-    )
-
-
-def _n_bytes(*sent: Any) -> int:
-    """Return the bytes of what is sent, as JSON."""
-    text = json.dumps(sent, ensure_ascii=False, default=str)
-    return len(text.encode("utf-8", "surrogatepass"))
+    return True
 
 
 def _matrix(vectors: Any, n: int) -> Vectors:

@@ -90,11 +90,13 @@ def corrected(
     check_type(labels, pd.DataFrame, "labels", "a frame with query_id, criterion and value")
     if metric is not None:
         labels = labels.assign(criterion=metric)
+    golden: Golden | None
+    runs: list[str] | None = None
     if isinstance(judged, Comparison):
         golden, scores = judged._evaluated
-        runs, table, known = [judged.baseline, judged.candidate], judged.declared, None
+        runs, table = [judged.baseline, judged.candidate], judged.declared
         compared = judged.deltas["metric"].tolist()
-        names = labels["criterion"].astype("str").unique() if "criterion" in labels else []
+        names = [*map(str, labels["criterion"].unique())] if "criterion" in labels else []
         if unknown := [name for name in names if name not in compared]:
             raise DataError(
                 f"{unknown[0]!r} isn't compared", field="labels.criterion",
@@ -105,7 +107,8 @@ def corrected(
         known = {name: table.describe(name).bounds for name in names}
     else:
         golden, results, table, known = judged.golden, judged.results, TABLE, None
-        runs = None if baseline is None else run_names(results.runs, [baseline, str(candidate)])
+        if baseline is not None:
+            runs = run_names(results.runs, [baseline, str(candidate)])
         of_judge = values_of(results, results)
     if runs is not None and runs[0] == runs[1]:
         raise DataError(
@@ -134,8 +137,8 @@ def corrected(
             bounds = table.describe(str(criterion)).bounds
             for labelled, inside in _members(values.index, golden, by):
                 own = None if groups is None else shared_only(groups[inside])
-                arrays = (one.to_numpy("float64")[inside] for one in (values, of))
-                row = _row(*arrays, bounds, own, random, runs is not None)
+                of_slice, labels_in = (one.to_numpy("float64")[inside] for one in (values, of))
+                row = _row(of_slice, labels_in, bounds, own, random, runs is not None)
                 rows.append([run_id, criterion, *labelled, *row])
     if not rows:
         raise DataError(

@@ -84,8 +84,8 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str,
             raise ReplyError("a text of the reply holds half a character") from None
         for error in Draft202012Validator(schema).iter_errors(value):
             raise ReplyError(
-                f"the reply doesn't fit its schema at {error.json_path[:200]}: {error.validator}"
-                f" {json.dumps(error.validator_value)[:200]}"
+                f"the reply doesn't fit its schema at {error.json_path}: {error.validator}"
+                f" {json.dumps(error.validator_value)}"
             )
     except RecursionError:
         raise ReplyError("the reply is nested too deeply") from None

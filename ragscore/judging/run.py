@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
-from ragscore.frames.errors import check_choice, plural, warn
+from ragscore.frames.errors import check_choice, plural
 from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 from ragscore.frames.verbs import JudgedVerbs
 from ragscore.io.output import write_lines
@@ -233,14 +233,13 @@ def judge(
     workers
         Maximal number of concurrent requests.
     cache
-        File of JSON lines for usable replies, which processes can share. A judgment with the same
-        model, prompt, temperature, seed, repeat, question, answer, context and reference is not
-        requested again. Damaged or changed lines are, with a warning. None stores nothing.
+        SQLite file for usable replies, which processes can share. A judgment with the same model,
+        prompt, temperature, seed, repeat, question, answer, context and reference is not requested
+        again. Damaged rows are, with a warning. None stores nothing.
     prices, max_cost
-        US dollars per million tokens by model, as (prompt, completion) or one number. Running
-        requests count as the most they can cost. Once this sum reaches `max_cost`, none is added,
-        so that one request at most passes it; the finished judgments are returned. Without a price
-        the cost is NaN.
+        US dollars per million tokens by model, as (prompt, completion) or one number. No request
+        starts once `max_cost` is spent, and the finished judgments are returned; the up to
+        `workers` requests under way may pass it. Without a price the cost is NaN.
     k
         Number of hits in the context of a response; by default the run's own k, or all hits if it
         states none.
@@ -328,11 +327,6 @@ def judge(
         try:
             _run_all(due, client, workers, progress)
             replies.warn()
-            if costs.n_untrue:
-                warn(
-                    f"{plural(costs.n_untrue, 'call')} with token counts that can't be true: tokens"
-                    " and cost are unknown there, and max_cost counts the most they can cost"
-                )
         except BaseException as error:
             # Whatever ended the run, Ctrl-C or a warning too: what was judged is paid for.
             error.judged = judged()  # type: ignore[attr-defined]
