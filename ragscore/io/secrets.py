@@ -115,6 +115,8 @@ class Redactor:
             for key, in_pieces in known.items()
             for form in _forms(key)
         }
+        codes = ("".join(f"\\u{ord(sign):04x}" for sign in key) for key in known)
+        forms |= {(code, len(code)) for code in codes}
         self._forms = sorted(forms, key=lambda one: -len(one[0]))  # the longest first
 
     def text(self, text: str) -> str:
@@ -163,9 +165,9 @@ def _without(text: str, form: str, least: int) -> str:
 def _forms(key: str) -> set[str]:
     """Return a key as addresses, JSON and Python may spell it."""
     plain = key.encode("utf-8", "replace").decode()  # a variable may hold any bytes
-    escaped = json.dumps(plain)[1:-1]
+    escaped, quoted = json.dumps(plain)[1:-1], quote(plain, safe="")
     return {
-        key, quote(plain), quote(plain, safe=""), quote_plus(plain), escaped,
+        key, quote(plain), quoted, quote(quoted), quote_plus(plain), escaped,
         escaped.replace("/", "\\/"), json.dumps(plain, ensure_ascii=False)[1:-1],
         json.dumps(escaped)[1:-1], repr(plain)[1:-1], repr(plain.encode())[2:-1],
     }  # fmt: skip

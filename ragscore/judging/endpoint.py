@@ -275,7 +275,7 @@ class EndpointClient:
         body = body if isinstance(body, dict) else {}
         usage = body["usage"] if isinstance(body.get("usage"), dict) else {}
         prompt, completion = (
-            count if type(count := usage.get(name)) is int and count >= 0 else None
+            count if type(count := usage.get(name)) is int and 0 <= count < 1e12 else None
             for name in ("prompt_tokens", "completion_tokens")
         )
         return Reply(None, prompt, completion, raw.retries_taken), body
