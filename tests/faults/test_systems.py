@@ -183,11 +183,11 @@ FAULTS: dict[str, tuple[Callable[[Faulty, Connection, str], None], str]] = {
     "no number as length": (
         says(reply(b"", "Content-Length: x"), reply(b"", "Content-Length: -5")), "Protocol"),
     "too large": (says(reply(b" " * 300_000)), "200,000"),
-    "bomb": (says(reply(BOMB, "Content-Encoding: gzip")), "200,000"),
+    "bomb": (says(reply(BOMB, "Content-Encoding: gzip")), r"200,000|\d s\b"),
     "deflate bomb": (
-        says(reply(zlib.compress(ZEROS), "Content-Encoding: deflate")), "200,000"),
+        says(reply(zlib.compress(ZEROS), "Content-Encoding: deflate")), r"200,000|\d s\b"),
     "bomb in a bomb": (
-        says(reply(BOMB_OF_BOMB, "Content-Encoding: gzip, gzip")), "200,000"),
+        says(reply(BOMB_OF_BOMB, "Content-Encoding: gzip, gzip")), r"200,000|\d s\b"),
     "unknown encoding": (says(reply(b"{}", "Content-Encoding: br")), "no hits|Decoding"),
     "no gzip": (says(reply(b"{}", "Content-Encoding: gzip")), "Decoding"),
     "gzip cut short": (
