@@ -113,6 +113,8 @@ def _answer(values: dict[str, Any], record: Record, tables: Tables, problems: Pr
         implied = implied_refusal(found.get("answer"), found.get("grounded"))
         found |= {} if implied is None else {"refused": implied}
     _inner(answer, "usage", USAGE, found)
+    if answer.values.get("citations") == []:
+        found["n_citations"] = 0  # it is recorded that nothing is cited
     record.citations = _citations(answer)
     if answer.values.get("hops") != []:  # an empty list stays among the extra fields
         record.steps = read_steps(answer.pop("hops"), record.line, problems)

@@ -12,23 +12,22 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, excerpt, name_list, warn
+from ragscore.frames.errors import check_choice, name_list, warn
 from ragscore.frames.signatures import takes
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.relevance import CRITERION, IDS, relevance_grades
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
-from ragscore.scoring.metrics import CRITERIA, TABLE
+from ragscore.scoring.metrics import CRITERIA, TABLE, Metric
 from ragscore.scoring.metrics.judged import measured
-from ragscore.scoring.primary import limits_of
+from ragscore.scoring.primary import GOOD_FROM
 from ragscore.scoring.refusals import response_rows
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
 POINTS_FROM = 3.0  # width from which a scale is one of points
 FAR = 0.2  # of a scale's width: values further apart disagree, such as 2 of 5 points
 WARN_FROM = 0.2  # a higher rate of disagreement gives a warning
-Limits = tuple[float, float]  # a value worse than the first is bad, from the second on it is good
 Side = Judged | Results | Golden | pd.DataFrame
 _CELL = ["run_id", "query_id", "criterion", "item"]
 _COEFFICIENTS = ("kappa", "weighted_kappa", "alpha")
@@ -43,7 +42,7 @@ def agreement(
     a: Side,
     b: Side,
     *,
-    thresholds: Mapping[str, Limits] | None = None,
+    thresholds: Mapping[str, float] | None = None,
     cluster: str | None = "group",
 ) -> pd.DataFrame:
     """Measure how well two sides agree on the same answers, or on the same hits.
@@ -56,9 +55,8 @@ def agreement(
         several runs. Of hits: a golden set, a frame with `query_id`, `doc_id` or `chunk_id`, and
         `grade`, or what the judge "relevance" gave. Several values of one side are averaged.
     thresholds
-        {criterion: (bad, good)}: a value from `good` on is good. By default from .8 of the
-        criterion's scale, in whole points (4 of 0 to 5, 3 of 0 to 4), half of the verdicts where
-        judges say yes or no, and grade 1 for labels (criterion "relevance").
+        Criterion -> its lowest good value. By default .8 of its scale (4 of 0 to 5), half of the
+        verdicts where judges say yes or no, and grade 1 for labels (criterion "relevance").
     cluster
         The column of `golden.queries` whose equal values make queries depend on each other, if a
         side knows the golden set. Values of one query are always one cluster.
@@ -78,7 +76,8 @@ def agreement(
     ------
     DataError
         Nothing that both sides valued; a frame with missing columns, or with values outside the
-        criterion's range; thresholds that aren't (bad, good); an unknown `cluster`.
+        criterion's range; thresholds that aren't numbers of criteria; an
+        unknown `cluster`.
 
     Warns
     -----
@@ -102,11 +101,15 @@ def agreement(
             field="a, b",
             allowed="values of the same answers by the same criterion, or grades of the same hits",
         )
-    limits = check_limits(thresholds)
+    for name, given in (thresholds or {}).items():
+        check_choice(name, (*CRITERIA, CRITERION), "thresholds")
+        check_type(given, (int, float), f"thresholds[{name!r}]", "its lowest good value, such as 3")
+    least = {name: _good_from(TABLE[name]) for name in CRITERIA} | {CRITERION: 1.0}
+    least |= thresholds or {}
     known = [one if isinstance(one, Golden) else getattr(one, "golden", None) for one in (a, b)]
     golden = next((one for one in known if one is not None), None)
     rows = [
-        _row(name, both[both["criterion"] == name], limits, golden, cluster)
+        _row(name, both[both["criterion"] == name], float(least[name]), golden, cluster)
         for name in (*CRITERIA, CRITERION)
         if name in judged
     ]
@@ -122,7 +125,7 @@ def agreement(
 def _row(
     criterion: str,
     both: pd.DataFrame,
-    limits: dict[str, Limits],
+    least: float,
     golden: Golden | None,
     cluster: str | None,
 ) -> list[Any]:
@@ -131,14 +134,13 @@ def _row(
     groups = clusters_of(pairs["query_id"], golden, cluster)
     a, b = pairs["a"], pairs["b"]
     is_grade = criterion == CRITERION
-    low_end, high_end = (0.0, max(a.max(), b.max())) if is_grade else TABLE[criterion].bounds
-    is_far = (a - b).abs() > FAR * (high_end - low_end) + 1e-9
-    least = good_from(criterion, limits)
+    width = max(a.max(), b.max()) if is_grade else TABLE[criterion].width
+    is_far = (a - b).abs() > FAR * width + 1e-9
     is_flip = (a >= least) != (b >= least)
     disagrees = (is_far | is_flip).to_numpy("float64")
     low, high = mean_interval(disagrees, "binary", groups=groups)
     is_binary = not is_grade and TABLE[criterion].kind == "binary"
-    is_ordinal = is_grade or high_end - low_end >= POINTS_FROM
+    is_ordinal = is_grade or width >= POINTS_FROM
     scale = "ordinal" if is_ordinal else "nominal" if is_binary else "interval"
     coefficients = [
         cohen_kappa(a >= least, b >= least, groups=groups),
@@ -258,7 +260,7 @@ def values_of(side: Side, other: Side) -> pd.DataFrame:
 
 
 def people_values(
-    labels: pd.DataFrame, runs: list[str], bounds: Mapping[str, Limits] | None = None
+    labels: pd.DataFrame, runs: list[str], bounds: Mapping[str, tuple[float, float]] | None = None
 ) -> pd.DataFrame:
     """Return people's values like those of judges, several of one answer averaged.
 
@@ -330,32 +332,10 @@ def clusters_of(
     return shared_only(codes)
 
 
-def good_from(name: str, thresholds: Mapping[str, Limits]) -> float:
-    """Return the lowest good value of what judges measure; half of verdicts of yes and no."""
-    if name in thresholds or name == CRITERION:
-        return float(thresholds.get(name, (0, 1))[1])
-    metric, found = TABLE[name], limits_of(name)
-    assert found is not None  # every criterion has a range
-    return sum(metric.bounds) / 2 if metric.kind == "binary" else found[1]
-
-
-def check_limits(thresholds: Mapping[str, Limits] | None) -> dict[str, Limits]:
-    """Return limits as they were given, by criterion; anything but (bad, good) is refused."""
-    found = {}
-    for name, given in (thresholds or {}).items():
-        check_choice(name, (*CRITERIA, CRITERION), "thresholds")
-        try:
-            bad, good = (float(one) for one in given)
-        except (TypeError, ValueError):
-            bad, good = 1.0, 0.0
-        if bad > good:
-            raise DataError(
-                f"found {excerpt(given)} for {name}",
-                field="thresholds",
-                allowed="{criterion: (bad, good)}, such as {'judge_correctness': (2, 3)}",
-            )
-        found[name] = (bad, good)
-    return found
+def _good_from(metric: Metric) -> float:
+    """Return the lowest good value of a criterion; half of verdicts of yes and no."""
+    share = 0.5 if metric.kind == "binary" else GOOD_FROM
+    return round(metric.bounds[0] + share * metric.width, 9)
 
 
 takes(judge)(spot_check)

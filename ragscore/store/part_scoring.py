@@ -8,6 +8,7 @@ In: batches of parts and a `ScoringJob`. Out: the frame of `rs.score`.
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
@@ -258,8 +259,11 @@ def _in_task(function: Callable[..., Any], item: Any, number: int, shared: JobOn
 
 def assemble(
     batches: list[Batch], results: Iterable[BatchScores], job: ScoringJob, run_ids: list[str]
-) -> pd.DataFrame:
-    """Return the frame of `rs.score` of all batches; warn once of what they noted."""
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the frame of `rs.score` of all batches, and runs whose ids may not join.
+
+    Of these a part found some that don't. What else parts noted is added up and warned of.
+    """
     query_ids = job.golden.queries["query_id"]
     n, place = len(query_ids), {run_id: number for number, run_id in enumerate(run_ids)}
     # Written to as batches come: the values of all and their copy would not fit in memory. What
@@ -267,7 +271,7 @@ def assemble(
     values = np.empty((len(job.labels), len(run_ids) * n))
     state, level = (np.full(len(run_ids) * n, -1, dtype=np.int8) for _ in range(2))
     extras: dict[int, tuple[npt.NDArray[np.int64], BatchScores]] = {}
-    notes: dict[str, str] = {}
+    told, counts, doubted = list[str](), Counter[str](), set[str]()
     for one in results:
         runs = np.array([place[part.run.run_id] for part in batches[one.number]])
         rows = _as_slice(np.add.outer(runs * n, one.query).ravel())
@@ -282,8 +286,16 @@ def assemble(
                 level=one.level[n_golden:],
             )
             extras[one.number] = runs[one.extra_run], rest
-        for note in one.notes:  # parts of a run differ in numbers only
-            notes.setdefault(re.split(r"\(level|[0-9]+ of |of [0-9]+ hits", note)[0], note)
+        part = batches[one.number][0]
+        is_whole = part.first == 0 and part.is_last
+        for note in one.notes:
+            if not note.startswith("ids of"):  # parts of a run differ in the number of hits only
+                n_hits = int(re.findall("[0-9]+", note)[0])
+                counts[note.replace(str(n_hits), "{}", 1)] += n_hits
+            elif is_whole:
+                told.append(note)
+            else:
+                doubted.add(part.run.run_id)
     values[:, np.flatnonzero(state < 0)] = np.nan
     more = [extras[number] for number in sorted(extras)]
     run = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
@@ -301,9 +313,11 @@ def assemble(
         )
     ids = [*[query_ids] * len(run_ids), *(pd.Series(one.extra, dtype="str") for _, one in more)]
     index = pd.Index(pd.concat(ids, ignore_index=True), name="query_id")
-    for note in notes.values():
+    # not before all threads are done: a silence of theirs would swallow it
+    for note in [*told, *(text.replace("{}", str(n), 1) for text, n in counts.items())]:
         warn(note)
-    return pd.DataFrame(columns, copy=False).set_axis(index, axis=0)
+    scores = pd.DataFrame(columns, copy=False).set_axis(index, axis=0)
+    return scores, [run_id for run_id in run_ids if run_id in doubted]
 
 
 def _as_slice(rows: npt.NDArray[np.int64]) -> slice | npt.NDArray[np.int64]:
