@@ -9,25 +9,16 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural, warn
+from ragscore.judging.endpoint import Reply
 
 DEFAULT_CACHE = "~/.cache/ragscore/judge.sqlite"
 _TABLE = "replies (key text primary key, reply text, prompt integer, completion integer, hash text)"
 _WAIT = 60.0  # seconds for another process to write
-
-
-@dataclass(frozen=True)
-class CachedReply:
-    """A usable reply and its tokens; None where the endpoint did not report them."""
-
-    text: str
-    prompt_tokens: int | None
-    completion_tokens: int | None
 
 
 def digest(content: Any) -> str:
@@ -82,9 +73,9 @@ class Cache:
     def get_or_ask(
         self,
         key: str,
-        ask: Callable[[], CachedReply],
-        is_usable: Callable[[CachedReply], bool] = lambda reply: True,
-    ) -> tuple[CachedReply, bool]:
+        ask: Callable[[], Reply],
+        is_usable: Callable[[Reply], bool] = lambda reply: True,
+    ) -> tuple[Reply, bool]:
         """Return the stored reply, else store and return that of `ask`; and True if it was free.
 
         A stored reply that is not usable is asked for again. Threads that need the same key at the
@@ -96,14 +87,14 @@ class Cache:
             if (found := self._get(key)) is not None and is_usable(found):
                 return found, True
             reply = ask()
-            row = [key, *astuple(reply)]
+            row = [key, reply.content, reply.prompt_tokens, reply.completion_tokens]
             self._run("insert or replace into replies values (?, ?, ?, ?, ?)", [*row, digest(row)])
             return reply, False
 
-    def _get(self, key: str) -> CachedReply | None:
+    def _get(self, key: str) -> Reply | None:
         for *row, checksum in self._run("select * from replies where key = ?", [key]):
             if digest(row) == checksum:
-                return CachedReply(*row[1:])
+                return Reply(*row[1:])
             self._n_damaged += 1
         return None
 

@@ -209,7 +209,6 @@ def judge(
     refused: str = "skip",
     cut_text: str = "refuse",
     order: str = "rank",
-    first: Any = None,
     progress: bool | None = None,
 ) -> Judged:
     """Let models judge the responses of some runs.
@@ -252,8 +251,6 @@ def judge(
     order
         Order of the hits in the context: by "rank", or "reversed": what `agreement` of both
         finds is the effect of position.
-    first
-        Queries to judge first, which matters with `max_cost`: a frame with `query_id`.
     progress
         Show a progress bar on standard error; by default only on a terminal.
 
@@ -323,7 +320,7 @@ def judge(
 
     with Cache(cache) as replies, EndpointClient(endpoint) as connection:
         client = JudgeClient(connection, replies, costs)
-        due = _in_order([one for one in judgments if one.state != "skipped"], first)
+        due = [one for one in judgments if one.state != "skipped"]
         try:
             _run_all(due, client, workers, progress)
             replies.warn()
@@ -334,19 +331,6 @@ def judge(
             error.add_note(f"{plural(n, 'judgment')} made before: the error's attribute `judged`")
             raise
     return judged()
-
-
-def _in_order(judgments: list[Judgment], first: Any) -> list[Judgment]:
-    """Return judgments with those of certain queries first, in their order."""
-    if first is None:
-        return judgments
-    if not isinstance(first, pd.DataFrame) or "query_id" not in first:
-        raise DataError(
-            f"found {type(first).__name__}", field="first", allowed="a frame with query_id"
-        )
-    queries = dict.fromkeys(first["query_id"].astype(str))
-    place = {query_id: n for n, query_id in enumerate(queries)}
-    return sorted(judgments, key=lambda one: place.get(one.case.query_id, len(place)))
 
 
 def _run_all(

@@ -1,6 +1,5 @@
 """Relevance by a judge: hits that nobody labelled are graded, and the grades stand apart."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -83,16 +82,6 @@ def test_who_judged_comes_back_from_our_file(server, asked, tmp_path):
     pair = both.targets[[*keys, "grade", "judged_by"]].merge(back.targets, on=keys)
     assert len(pair) == 5 and pair["judged_by_x"].equals(pair["judged_by_y"])
     assert pair["grade_x"].equals(pair["grade_y"])
-
-
-def test_queries_that_are_named_are_judged_first(server, asked):
-    results, golden = asked
-    first = pd.DataFrame({"query_id": ["q2"]})
-    judge(server, results, golden, first=first, workers=1)
-    shown = [json.loads(body["messages"][1]["content"])["question"] for body in server.chats]
-    assert shown == ["what is cheese made of", "where is paris", "where is paris"]
-    with refused(field="first"):
-        judge(server, results, golden, first="q2")
 
 
 def test_where_everything_is_labelled_nothing_is_asked(server, asked):
