@@ -116,7 +116,7 @@ class Redactor:
             for form in _forms(key)
         }
         codes = ("".join(f"\\u{ord(sign):04x}" for sign in key) for key in known)
-        forms |= {(code, len(code)) for code in codes}
+        forms |= {(code, min(6 * PIECE, len(code))) for code in codes}
         self._forms = sorted(forms, key=lambda one: -len(one[0]))  # the longest first
 
     def text(self, text: str) -> str:

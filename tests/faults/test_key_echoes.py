@@ -292,5 +292,5 @@ def test_no_piece_of_a_key_that_a_judge_echoes_is_written(
     ]
     for text in written:
         assert_no_piece(text, key, f"{length} characters")
-        assert codes(key)[:36] not in text
+        assert codes(key)[:48] not in text
     assert {"scored", "judge_failed"} <= set(judged.ledger["state"]) and "***" in written[0]
