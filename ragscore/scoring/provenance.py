@@ -105,9 +105,12 @@ def _runs_with(results: Results, field: str) -> set[str]:
     if frame is None or column not in frame:
         return set()
     held = frame[frame[column].notna().to_numpy()]
-    if "run_id" not in held or held["run_id"].isna().any():
-        held = results.runs if len(held) else results.runs[:0]
-    return set(held["run_id"].unique())
+    is_of_runs = "run_id" in held and held["run_id"].notna().all()
+    return (
+        set(held["run_id"].unique() if is_of_runs else results.runs["run_id"])
+        if len(held)
+        else set()
+    )
 
 
 def relevant(parts: Parts, columns: Iterable[str], table: MetricTable = TABLE) -> Parts:

@@ -334,9 +334,10 @@ class Rows:
     def meets(self, need: Need, level: str = "") -> Flags:
         """Flag golden queries that have what a metric needs."""
         levels = (level,) if level else self.level.used
-        if need == IRRELEVANT:
-            is_known = any(one in self.level.irrelevant for one in levels)
-            return np.full(len(self.golden.queries), is_known)
+        if need == IRRELEVANT:  # at the level that each query is matched at
+            n = len(self.golden.queries)
+            at = np.full(n, LEVELS.index(level)) if level else self.used[:n]
+            return np.isin(at, [LEVELS.index(one) for one in self.level.irrelevant])
         golden = self.of_hits if need == TARGETS else self.golden
         return np.any([need.of_queries(golden, one) for one in levels], axis=0)
 

@@ -63,8 +63,8 @@ def summarize(
     held = score_rows(scores, chosen)
     keys, names = _keys(held, golden, by, chosen, None if rows is None else rows.results)
     groups = naturally(keys, names).groupby(names, observed=True).ngroup()
-    keys = keys.assign(group=np.asarray(groups.fillna(-1), np.int64))
-    grouping = Grouping.by_codes(keys["group"].to_numpy(), keys["row"].to_numpy())
+    codes = np.asarray(groups.fillna(-1), np.int64)
+    grouping = Grouping.by_codes(codes, keys["row"].to_numpy())
     columns, of_metrics = [held[name].to_numpy() for name in chosen], [*map(table.describe, chosen)]
     found: dict[str, Any] = dict(statistics(columns, grouping))
     # sums over clusters don't depend on the order of queries
@@ -83,7 +83,8 @@ def summarize(
     found["n_expected"] = np.array(counts, np.int64).reshape(len(chosen), len(grouping.sizes)).T
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
         found[name] = grouping.count(held["state"].eq(state).to_numpy()).repeat(len(chosen))
-    first = keys[keys["group"] >= 0].drop_duplicates("group").sort_values("group")[names]
+    numbers, at = np.unique(codes, return_index=True)
+    first = keys[names].iloc[at[numbers >= 0]]
     head = first.loc[first.index.repeat(len(chosen))].reset_index(drop=True)
     return head.assign(
         metric=pd.array(chosen * len(first), dtype="str"),
@@ -139,9 +140,7 @@ def slices(golden: Golden, by: Slicing, results: Results | None = None) -> pd.Da
     check_type(golden, Golden, "golden")
     rows = golden.queries[["query_id"]]
     for name in slice_names(by):
-        values = _values(golden, name, results)
-        on = [one for one in ("run_id", "query_id") if one in rows and one in values]
-        rows = rows.merge(values, on=on)
+        rows = rows.merge(_values(golden, name, results))
     return rows
 
 
@@ -299,8 +298,8 @@ def add_columns(
     if len(absent := answered[~answered.isin(own)]) and not partial:
         warn(
             f"{len(absent)} of {len(answered)} answered queries have no row of"
-            f" {name_list(columns)}, first {' / '.join(map(str, absent[0]))}: they are NaN, and in no mean"
-            " (partial=True if that is meant)"
+            f" {name_list(columns)}, first {' / '.join(map(str, absent[0]))}: they are NaN, and in"
+            " no mean (partial=True if that is meant)"
         )
     found = table[columns].astype("float64").set_axis(own).reindex(cells)
     return scores.assign(**{name: found[name].to_numpy() for name in columns})

@@ -128,17 +128,17 @@ def score_stored_runs(
     job = ScoringJob(golden, labels, rule, reading, policies)
     job, scores = _score_parts(runs, about, job, part_hits or job.part_hits, client)
     assert job.level is not None
-    _warn(scores, job)
+    _warn(scores, job, metrics)
     settings = settings_of(about, golden, job.level, rule, reading, policies)
     primary = [shown_primary(run) for run in runs]
     return StoredScores(scores, settings.assign(primary=primary), table)
 
 
-def _warn(scores: pd.DataFrame, job: ScoringJob) -> None:
+def _warn(scores: pd.DataFrame, job: ScoringJob, asked: Asked = None) -> None:
     """Warn of what means of whole runs leave out."""
     assert job.level is not None
     for note in notes_on_queries(
-        scores, job.golden, job.labels, job.level, job.reading, job.policies
+        scores, job.golden, job.labels, job.level, job.reading, job.policies, asked
     ):
         warn(note)
 
@@ -201,14 +201,14 @@ def score_written_run(run: StoredRun, beside: Results, request: ScoringRequest) 
     )
     assert job.level is not None
     kinds = ("responses", "citations", "chunks", "calls")
-    whole = replace(read_runs([run], beside.runs, kinds), judgments=beside.judgments)
+    # one hit stands for all where it only counts which columns hold values
+    filled = statistics_of(run, "hits")
+    known = {name: "?" for name in ("chunk_id", "text") if filled.get(name)}
+    hit = {"run_id": run.run_id, "query_id": "", "rank": 1} | known
+    hits, judgments = from_records([hit], "hits"), beside.judgments
+    whole = replace(read_runs([run], beside.runs, kinds), hits=hits, judgments=judgments)
     golden, of_hits = (one._coded for one in job.reading.golden(job.golden))
     rows = Rows(whole, golden, job.level, of_hits, job.rule, job.reading)
-    # one hit stands for all where only columns that hold values count
-    filled = {name: "?" for name, any_value in statistics_of(run, "hits").items() if any_value}
-    known = {name: filled[name] for name in ("chunk_id", "text") if name in filled}
-    hit = {"run_id": run.run_id, "query_id": "", "rank": 1} | known
-    whole = replace(whole, hits=from_records([hit], "hits"))
     return _per_run(whole, request, job, scores, rows)[run.run_id]
 
 

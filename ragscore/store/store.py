@@ -168,7 +168,7 @@ class RunStore(RunStoreVerbs):
             ev, results = results, results.results
             golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
             profile = ev.profile.name if ev.profile else None
-            if ev.profile not in (None, READINGS.get(profile)):
+            if ev.profile not in (None, READINGS.get(str(profile))):
                 raise DataError(
                     f"found a reading of your own, {profile!r}", field="profile",
                     allowed="a profile by its name: a store keeps names",

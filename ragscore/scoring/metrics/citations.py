@@ -315,7 +315,7 @@ def attribution_hit(rows: Any) -> Values:
     "recency_ok",
     "1 if the answer cites the supports that the query's rule for supports that disagree wants: the"
     " newest (cite_newer), every one (cite_both, acknowledge_both)",
-    needs=(CONFLICT_RULE,),
+    needs=(CONFLICT_RULE, ANCHORS),
 )
 def recency_ok(rows: Any) -> Values:
     anchors, met = met_anchors(rows)

@@ -315,7 +315,8 @@ class MetricTable(dict[str, Metric]):
         base = re.sub("@[kr]$", "", name)
         ways = {f"{base}@r": f"a recall level, as in {base}@0.1",
                 f"{base}@k": f"a cut-off, as in {base}@10", base: f"{base} without a cut-off"}  # fmt: skip
-        near = nearest(text, [*self.labels(), *self, *self.spelled], "rs.metrics() has")
+        elsewhere = [other for one in self.values() for other in _names_elsewhere(one)]
+        near = nearest(text, [*self.labels(), *self, *elsewhere], "rs.metrics() has")
         allowed = next((way for known, way in ways.items() if known in self), near)
         return DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=allowed)
 
