@@ -300,8 +300,10 @@ def _checked(
     found = judged.spot_check(second, n=args.spot_check, **options)
     rows = records_of(found)
     for run_id, place in where.items():
-        folder = place.path(run_id) if isinstance(place, RunStore) else place
-        write_json(folder / "agreement.json", {"table": rows})
+        write_json(
+            (place.path(run_id) if isinstance(place, RunStore) else place) / "agreement.json",
+            {"table": rows},
+        )
     return rows
 
 
