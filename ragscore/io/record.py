@@ -33,7 +33,6 @@ ANSWER_FIELDS = ANSWER.own | {"citations"}
 CITATION_FIELDS = CITATION.own | {"path", "span_unit"}
 HIT_FIELDS = HIT.own | {"doc_path", "span_unit", "metadata", "score_lexical", "score_vector"}
 HIT_COLUMNS = {name: field.column for name, field in HIT.fields.items()} | {"doc_path": "path"}
-CALL_COLUMNS = {name: field.column for name, field in CALL.fields.items()}
 RUN_FIELDS = ("run_id", "run_name", "run", "system")
 """Fields that may name the run of a record. A file holds one run, so they have one value."""
 

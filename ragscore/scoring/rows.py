@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, is_among, lookup, small_lookup
+from ragscore.frames.codes import codes_of, is_among, lookup, pair_codes, small_lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.level import Level
@@ -344,13 +344,13 @@ class Rows:
 
 def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> Codes:
     """Return the position in `responses` of the run and query of each row, -1 for none."""
-    runs = responses["run_id"].cat.categories
-    queries = pd.Index(responses["query_id"].unique())
-    known = np.full((len(runs) + 1, len(queries) + 1), -1)
-    known[codes_of(responses["run_id"]), lookup(responses["query_id"], queries)] = np.arange(
-        len(responses)
+    runs, queries = responses["run_id"].cat.categories, pd.Index(responses["query_id"].unique())
+    of, own = (
+        pair_codes(frame, ("run_id", "query_id"), runs, queries) for frame in (responses, rows)
     )
-    return known[lookup(rows["run_id"], runs), lookup(rows["query_id"], queries)]
+    known = np.full(len(runs) * len(queries) + 1, -1)  # the last is of what is unknown
+    known[of] = np.arange(len(of))
+    return known[own]
 
 
 def found_targets(rows: Rows) -> pd.DataFrame:

@@ -233,7 +233,7 @@ def sides_named(sides: list[Results]) -> list[Results]:
             raise DataError(
                 f"both sides are called {name_list(sorted(twice))}",
                 field=place,
-                allowed="another name, as by rs.load_results(path, run_id='new')",
+                allowed="another name of a file, or rs.load_results(path, run_id='new')",
             )
         taken |= {*runs, *names}
         found.append(replace(side, runs=side.runs.assign(system=names.to_numpy())))

@@ -252,7 +252,8 @@ class MetricTable(dict[str, Metric]):
     @classmethod
     def from_plain(cls, content: Any) -> "MetricTable":
         """Return our metrics, and those that `to_plain` wrote."""
-        from ragscore.scoring.own import TABLE, from_plain
+        from ragscore.scoring.metrics import TABLE
+        from ragscore.scoring.own import from_plain
 
         return TABLE.with_metrics(from_plain(content))
 
@@ -313,8 +314,10 @@ class MetricTable(dict[str, Metric]):
     def _unknown(self, text: str, name: str) -> DataError:
         """Return the error of a label that names no metric."""
         base = re.sub("@[kr]$", "", name)
-        ways = {f"{base}@r": f"a recall level, as in {base}@0.1",
-                f"{base}@k": f"a cut-off, as in {base}@10", base: f"{base} without a cut-off"}  # fmt: skip
+        ways = {
+            f"{base}@r": f"a recall level, as in {base}@0.1",
+            f"{base}@k": f"a cut-off, as in {base}@10", base: f"{base} without a cut-off",
+        }  # fmt: skip
         elsewhere = [other for one in self.values() for other in _names_elsewhere(one)]
         near = nearest(text, [*self.labels(), *self, *elsewhere], "rs.metrics() has")
         allowed = next((way for known, way in ways.items() if known in self), near)

@@ -61,9 +61,10 @@ def with_check(golden: Golden, *kinds: str) -> Flags:
     return among(golden, golden.checks.loc[golden.checks["kind"].isin(kinds), "query_id"])
 
 
-def with_target(golden: Golden, level: str) -> Flags:
-    """Flag golden queries with a target at a level."""
-    return among(golden, targets_at(golden, level).targets["query_id"])
+def with_target(golden: Golden, level: str, grade: int = 0) -> Flags:
+    """Flag golden queries with a target of this grade or more at a level."""
+    targets = targets_at(golden, level).targets
+    return among(golden, targets.loc[targets["grade"] >= grade, "query_id"])
 
 
 def texts_only(golden: Golden) -> Flags:
@@ -120,7 +121,11 @@ RELEVANT = Need(
     _TARGETS,
 )
 ANCHORS = Need(
-    "anchor", lambda golden, _: with_target(golden, "anchor", 1), "anchors (gold_supports)"
+    "anchor",
+    lambda golden, _: among(
+        golden, targets_at(golden, "anchor").targets.query("grade > 0")["query_id"]
+    ),
+    "anchors (gold_supports)",
 )
 FOLDERS = Need(
     "folder or anchor",
