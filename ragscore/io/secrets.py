@@ -34,6 +34,9 @@ _WORDS = frozenset(
     " auth credential credentials cookie signature sig bearer jwt".split()
 )
 _KEYS = frozenset("api access private secret auth account subscription".split())  # before "key"
+_IN_ADDRESS = re.compile(
+    r"(?i)(://)[^\s/@]+(?=@)|([?&][\w-]*(?:key|token|secret|password|sig|signature)=)[^&\s]+"
+)
 SCHEME = re.compile(r"(?i)^(?:bearer|basic|token|apikey|digest)\s+(?=\S)")
 _KEY_LIKE = re.compile(r"(?=.*\d)(?=.*[A-Za-z])(?!/)(?!.*://)[\w+/=.~:-]{16,}")
 
@@ -56,7 +59,9 @@ def is_secret_parameter(name: str) -> bool:
 
 
 def hidden(value: Any) -> Any:
-    """Return nested values with `***` for texts in fields whose name suggests a key."""
+    """Return nested values with `***` for keys: in fields whose name suggests one, in addresses."""
+    if isinstance(value, str):
+        return _IN_ADDRESS.sub(r"\1\2***", value)
     if isinstance(value, dict):
         return {
             name: HIDDEN if isinstance(one, str) and one and is_secret(str(name)) else hidden(one)
@@ -66,7 +71,7 @@ def hidden(value: Any) -> Any:
 
 
 def refuse_keys(value: Any, field: str, allowed: str) -> None:
-    """Raise a DataError if nested values have a text in a field whose name suggests a key."""
+    """Raise a DataError if nested values hold what `hidden` hides."""
     if hidden(value) != value:
         raise DataError("found a key", field=field, allowed=allowed)
 

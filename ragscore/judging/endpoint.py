@@ -113,7 +113,8 @@ class Endpoint:
                 allowed="a function from a list of texts to a list of vectors",
             )
         refuse_keys(self.options, "options", _KEY_PLACES)
-        checked_address(self._url, "base_url", _KEY_PLACES)
+        if self.call is None:
+            checked_address(self._url, "base_url", _KEY_PLACES)
         checked_key(self.api_key or "", "api_key")
 
     def __getstate__(self) -> dict[str, Any]:

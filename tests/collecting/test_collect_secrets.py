@@ -182,6 +182,10 @@ REPLY = {"response": {"answer": "a"}}
         (["rag", "--token", TOKEN], "system"),
         (["rag", f"--api-key={TOKEN}"], "system"),
         (["rag", f"MY_TOKEN={TOKEN}"], "system"),
+        (["curl", "-H", f"Authorization: Bearer {TOKEN}"], "system"),
+        (["curl", f"https://user:{TOKEN}@h/"], "system"),
+        (["curl", f"https://h/ask?api_key={TOKEN}&q=1"], "system"),
+        ({"url": "http://h/", "fixed": {"at": f"http://me:{TOKEN}@h"}} | REPLY, "fixed"),
     ],
 )
 def test_a_key_elsewhere_is_refused_and_not_shown(system, field, monkeypatch):

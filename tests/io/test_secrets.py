@@ -140,6 +140,12 @@ def test_names_that_tell_of_keys(name, secret):
     assert found == [{"a": {name: "***" if secret else "x", "b": [1, None]}}]
 
 
+def test_addresses_in_texts_hide_users_and_keys():
+    text = f"at http://me:{KEY}@h:1/a?k=3&x_api_key={KEY}&n=2, or http://h/a@b?monkey"
+    shown = "at http://***@h:1/a?k=3&x_api_key=***&n=2, or http://h/a@b?monkey"
+    assert hidden({"a": [text]}) == {"a": [shown]}
+
+
 @pytest.mark.parametrize(
     "text", ["a" * 9_000, "eyJ-" * 2_500, "token " * 1_600, "sk-" * 3_000, KEY[:8] * 2_000]
 )

@@ -14,11 +14,12 @@ from typing import Any
 
 from ragscore.collecting.systems.base import AskError, Request, System, timed_out
 from ragscore.frames.errors import DataError
-from ragscore.io.secrets import Redactor, is_secret
+from ragscore.io.secrets import Redactor, is_secret, refuse_keys
 from ragscore.io.source import parse_json
 
+_ALLOWED = "an environment variable, which the command reads"
 SHOWN = 500  # characters of a failed command's output in its error
-_NAMED = re.compile(r"-{0,2}([\w-]+)(=.*)?", re.DOTALL)
+_NAMED = re.compile(r"-{0,2}([\w-]+)([=:].*)?", re.DOTALL)  # --token=..., TOKEN=..., X-Token: ...
 
 
 def command_system(command: list[str], name: str | None = None) -> System:
@@ -32,13 +33,11 @@ def command_system(command: list[str], name: str | None = None) -> System:
         An argument holds a key.
     """
     for argument, following in zip(command, [*command[1:], "-"], strict=True):
+        refuse_keys(argument, "system", _ALLOWED)
         named = _NAMED.fullmatch(argument)
         is_option = argument.startswith("-") and not following.startswith("-")
         if named and is_secret(named[1]) and (named[2] or is_option):
-            raise DataError(
-                f"found a key: {named[1]}", field="system",
-                allowed="an environment variable, which the command reads",
-            )  # fmt: skip
+            raise DataError(f"found a key: {named[1]}", field="system", allowed=_ALLOWED)
 
     def ask(request: Request, seconds: float | None) -> Any:
         def value(match: re.Match[str]) -> str:
