@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     from ragscore.analysis.trend.trend import Trend
     from ragscore.golden.coverage import Coverage
     from ragscore.golden.health import GoldenHealth
-    from ragscore.judging.reliability import JudgeAgreement
     from ragscore.reporting import Report
     from ragscore.reporting.explorer.explorer import Explorer
     from ragscore.store.store import RunStore
@@ -1727,7 +1726,7 @@ class Evaluation(Display):
         path: str | Path,
         profile: str | Reading = "chatbot",
         *,
-        agreement: JudgeAgreement | None = None,
+        agreement: pd.DataFrame | None = None,
     ) -> Path:
         """Write one run's aggregates as the `metrics.json` of the chatbot harness.
 
@@ -1752,11 +1751,7 @@ class Evaluation(Display):
         from ragscore.analysis.harness_files import write_metrics_json
 
         return write_metrics_json(
-            self.results,
-            self.golden,
-            path,
-            profile=profile,
-            reliability=agreement.reliability if agreement else None,
+            self.results, self.golden, path, profile=profile, agreement=agreement
         )
 
     # What it prints

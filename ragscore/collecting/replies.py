@@ -15,7 +15,7 @@ from ragscore.io.layout import ANSWER, USAGE
 from ragscore.io.record import HIT_COLUMNS, read_record
 from ragscore.io.records import Tables
 from ragscore.io.rows import plain
-from ragscore.io.secrets import Redactor
+from ragscore.io.secrets import Redactor, hidden
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
 
@@ -42,7 +42,6 @@ _CITATION_NAMES = {"heading": "heading_path"}
 
 MAX_DIGITS = 1000  # of a whole number; Python itself writes no more than 4300
 _TOO_LONG = 10**MAX_DIGITS
-NO_SECRETS = Redactor((), {})
 
 RecordAndConfig = tuple[dict[str, Any], dict[str, Any]]
 """A query's record, and the config that its reply reports."""
@@ -54,7 +53,8 @@ def record_of(
     elapsed_ms: float,
     error: str | None = None,
     attempts: int = 1,
-    redactor: Redactor = NO_SECRETS,
+    *,
+    redactor: Redactor,
 ) -> RecordAndConfig:
     """Return the record of one query, and the config that the reply reports, without secrets.
 
@@ -74,7 +74,7 @@ def record_of(
         error = as_json(error)
     elif values.get("error"):
         error = _text(values["error"])
-    error = None if error is None else redactor.message(error)
+    error = None if error is None else redactor.text(error)
     if error is None and "hits" not in values and values.get("answer") is None:
         raise AskError(f"the reply holds neither hits nor an answer: {describe(values or None)}")
     # milliseconds of each phase
@@ -102,7 +102,7 @@ def record_of(
         record["request"] = redactor.values(carried)
     if attempts > 1:
         record["attempts"] = attempts
-    config = redactor.config(_reported_config(values))
+    config = hidden(_reported_config(values))
     if (fault_text := _fault(record) or _fault_of_config(config)) is not None:
         hits = {name: record[name] for name in ("query_id", "query", "hits_top_k")}
         raise AskError(
