@@ -7,12 +7,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from conftest import answer, hit, record
+from ragscore.store.catalogue import open_catalogue
 from stored import edit_table, put_file, put_table, stored_file
 
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.store import tables
-from ragscore.store.catalogue import open_catalogue
 from ragscore.store.tables import read_run
 from tests.messages import ANY, refused
 

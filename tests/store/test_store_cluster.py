@@ -16,12 +16,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from ragscore.store.parquet import LENGTHS_KEY, RESPONSES_KEY
+from ragscore.store.part_scoring import JobOnWorker, run_each
 from stored import put_file, stored_file, stored_table
 
 import ragscore as rs
 from ragscore.store import tables as run_tables
-from ragscore.store.parquet import LENGTHS_KEY, RESPONSES_KEY
-from ragscore.store.part_scoring import JobOnWorker, run_each
 from tests.messages import refused
 
 pytest.importorskip("s3fs")
