@@ -13,10 +13,10 @@ from conftest import RUN_A, THREE_QUERIES, golden_of, hit, hits_of, record, targ
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.golden.coverage import coverage
-from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.harness import aggregate
-from ragscore.scoring.targets import targets_at
+from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.summary import summarize
+from ragscore.scoring.targets import targets_at
 from tests.messages import ANY, refused
 
 

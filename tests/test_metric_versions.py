@@ -22,10 +22,10 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.scoring.metrics import (
+    CRITERIA,
     TABLE,
     labels,
 )
-from ragscore.scoring.metrics import CRITERIA
 
 FILE = Path(__file__).with_name("metric_values.json")
 K = 3

@@ -112,17 +112,26 @@ class Disk:
         file = self.root / name
         staging = f"{name.rpartition('/')[0]}/{STAGING}{uuid4().hex[:12]}"
         self.write(staging, data)
-        _sync_folder(file.parent)
         try:
-            os.link(self.root / staging, file)
-        except FileExistsError:
-            raise
-        except OSError:  # no hard links here: a file that a crash cuts short is then an error
-            self.write(name, data)
+            _sync_folder(file.parent)
+            try:
+                os.link(self.root / staging, file)
+            except FileExistsError:
+                raise
+            except OSError:  # no hard links here: a file that a crash cuts short is then an error
+                self.write(name, data)
         finally:
-            self.remove(staging)
-        for folder in (file.parent, self.root, self.root.parent):
-            _sync_folder(folder)
+            with suppress(Exception):
+                self.remove(staging)
+        try:
+            for folder in (file.parent, self.root, self.root.parent):
+                _sync_folder(folder)
+        except OSError as error:
+            raise DataError(
+                f"the run is in place, and may be lost with the next power cut ({error.strerror})",
+                file=str(file),
+                allowed="a sound disk, then the same again with overwrite=True",
+            ) from error
 
     @_named
     def remove(self, name: str) -> None:
@@ -198,12 +207,19 @@ class Remote:
         try:
             with _IN_MEMORY:
                 self.fs.pipe_file(f"{self.root}/{name}", data, mode="create")
-        except Exception:
-            with suppress(FileNotFoundError):  # its answer alone may have been lost
-                if self.read(name) == data:
-                    return
+        except Exception as error:
+            try:  # its answer alone may have been lost
+                found = self.read(name)
+            except FileNotFoundError:
+                raise error from None
+            except DataError:
+                raise DataError(
+                    f"not known whether it is there ({error})",
+                    file=self.where(name),
+                    allowed="a look at store.runs() once the storage answers again",
+                ) from error
+            if found != data:
                 raise FileExistsError(name) from None
-            raise
 
     @_named
     def remove(self, name: str) -> None:
@@ -213,7 +229,9 @@ class Remote:
 
 
 def _stamp(told: dict[str, Any]) -> Stamp:
+    """Return what a file system tells of a file; times are dates, or seconds since 1970."""
     times = [one.timestamp() for one in told.values() if isinstance(one, datetime)]
+    times += [told[name] for name in ("created", "mtime") if isinstance(told.get(name), float)]
     return Stamp(str(told), max(times, default=None))
 
 

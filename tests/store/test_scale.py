@@ -140,9 +140,8 @@ def test_groups_of_a_real_history_give_the_scores_of_the_whole(monkeypatch):
 
 
 def test_groups_hold_small_runs_together_and_each_part_of_a_large_one(varied, tmp_path, few_hits):
-    results, golden = varied
     store = rs.RunStore(tmp_path)
-    store.save(results)
+    store.save(varied[0])
     runs = [stored_run(store, name) for name in "cab"]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tables, "PART_HITS", 200)
@@ -266,7 +265,7 @@ def test_what_is_no_client_is_refused_and_what_needs_a_golden_set(varied, tmp_pa
     with refused(field="golden"):
         store.scores(rule=by_last_digit)
     with refused("metrics=", field="golden"):
-        store.scores("mrr")
+        store.scores(metrics="mrr")
 
 
 def pieces_of(results, n):

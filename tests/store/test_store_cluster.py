@@ -145,7 +145,7 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
 
     for module in ("scoring", "level_search"):
         monkeypatch.setattr(f"ragscore.store.{module}.run_each", counted)
-    scores = store.score(
+    scores = store.scores(
         golden, client=client, rule=by_doc_reading_texts, match="doc", part_hits=3_000
     )
     monkeypatch.undo()
@@ -158,7 +158,7 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
     light = rs.score(without_texts(store), golden, rule=rs.match.by_doc, match="doc")
     pd.testing.assert_frame_equal(scores, light, check_exact=True)
     pd.testing.assert_frame_equal(
-        store.score(golden, client=client), store.score(golden), check_exact=True
+        store.scores(golden, client=client), store.scores(golden), check_exact=True
     )
 
 
@@ -176,7 +176,7 @@ def test_workers_score_a_metric_of_ones_own(client, tmp_path):
     store = rs.RunStore(tmp_path / "runs")
     store.save(results)
     asked = [short.label(2), "mrr"]
-    scores = store.score(golden, asked, client=client, part_hits=10)
+    scores = store.scores(golden, asked, client=client, part_hits=10)
     here = rs.score(results, golden, asked)
     pd.testing.assert_frame_equal(scores, here, check_exact=True, check_categorical=False)
     assert set(here["short@2"]) == {0.0, 1.0}
@@ -204,7 +204,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return rs.match.by_doc(hits, targets)
 
-    scores = store.score(
+    scores = store.scores(
         golden,
         client=client,
         rule=killing,
@@ -214,7 +214,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
     )
     assert flag.exists()
     pd.testing.assert_frame_equal(
-        scores, store.score(golden, match="doc", metrics=["mrr", "ndcg@10"]), check_exact=True
+        scores, store.scores(golden, match="doc", metrics=["mrr", "ndcg@10"]), check_exact=True
     )
 
 
@@ -224,7 +224,7 @@ def test_an_error_on_a_worker_is_the_error_of_the_library(client, large):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with refused("target"):
-            store.score(
+            store.scores(
                 golden,
                 client=client,
                 rule=lambda hits, targets: pd.DataFrame({"hit": [0]}),

@@ -12,7 +12,7 @@ from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.invariants import config_diff
 from ragscore.analysis.comparison.text import shown_largest_changes
 from ragscore.analysis.rankings import rank_overlap
-from tests.messages import refused, warned
+from tests.messages import refused
 
 
 def test_outcomes_deltas_and_notes(pair):

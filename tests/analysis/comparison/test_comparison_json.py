@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from conftest import THREE_QUERIES, record
 from pandas.testing import assert_frame_equal
+from ragscore.scoring.profiles import PROFILES
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.scoring.profiles import PROFILES
 from tests.messages import refused
 
 FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff")

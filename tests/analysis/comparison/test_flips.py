@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 
 from ragscore.analysis.comparison.changes import flips
-from ragscore.scoring.own import with_own
-from ragscore.scoring.primary import limits_of
 from ragscore.scoring.metrics import (
+    CRITERIA,
     TABLE,
 )
-from ragscore.scoring.metrics import CRITERIA
 from ragscore.scoring.metrics.judged import PARTS
+from ragscore.scoring.own import with_own
+from ragscore.scoring.primary import limits_of
 
 
 def _own(name, better, bounds):
