@@ -158,13 +158,6 @@ def test_a_run_elsewhere_has_no_folder_on_this_machine(pair, remote):
             remote.path(run)
 
 
-@pytest.mark.parametrize(
-    ("root", "options", "field", "named"),
-    [
-        ("nowhere://x", None, ANY, ["nowhere"]),
-        ("runs", {"key": "x"}, "storage_options", ["key", "s3://bucket/runs"]),
-    ],
-)
 def test_a_file_system_that_overwrites_what_it_should_create_is_refused(pair, monkeypatch):
     store = rs.RunStore(f"memory://{uuid4().hex}")
     fs = type(store._place.fs)
@@ -175,6 +168,13 @@ def test_a_file_system_that_overwrites_what_it_should_create_is_refused(pair, mo
     assert len(store.runs()) == 0 and not [one for one in names_in(store) if "staging" in one]
 
 
+@pytest.mark.parametrize(
+    ("root", "options", "field", "named"),
+    [
+        ("nowhere://x", None, ANY, ["nowhere"]),
+        ("runs", {"key": "x"}, "storage_options", ["key", "s3://bucket/runs"]),
+    ],
+)
 def test_a_place_that_is_none_is_refused(root, options, field, named):
     with refused(*named, field=field):
         rs.RunStore(root, storage_options=options)
