@@ -24,12 +24,12 @@ from ragscore.frames.data import (
     Results,
     categorical,
     from_records,
-    golden_part,
 )
 from ragscore.frames.errors import packages_of, warn
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.metrics import Label, Metric, MetricTable
+from ragscore.scoring.metrics import Label, MetricTable
 from ragscore.scoring.policies import Policies
+from ragscore.scoring.provenance import SETTINGS
 from ragscore.scoring.readings import Reading
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import READS_TEXT, Rule
@@ -37,6 +37,7 @@ from ragscore.scoring.score import (
     DEFAULT,
     Asked,
     Scored,
+    asked_of,
     labels_of,
     notes_on_queries,
     scored,
@@ -56,16 +57,14 @@ READ = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "ca
 class StoredScores(NamedTuple):
     """The frame of `rs.score` of stored runs, and what it was made by.
 
-    `results` are those scored, or an `outline` of them; `rows` what is known of each row where all
-    were scored at once, else `expected` counts, per run and metric, those of which a value was
-    expected.
+    `rows` are what is known of each row where all were scored at once. Else they are those of an
+    `outline`, and `expected` counts, per run and metric, the rows of which a value was expected.
     """
 
     scores: pd.DataFrame
     settings: pd.DataFrame
     table: MetricTable
-    results: Results
-    rows: Rows | None = None
+    rows: Rows
     expected: pd.DataFrame | None = None
 
 
@@ -107,9 +106,8 @@ class Job:
 
 
 class GroupScores(NamedTuple):
-    """The scores of a group, and what there is to say about them; `run_id` of its first part."""
+    """The scores of a group, and what there is to say about them."""
 
-    run_id: str
     scores: pd.DataFrame
     notes: tuple[str, ...]
     expected: pd.DataFrame | None
@@ -128,9 +126,7 @@ def score_stored_runs(
         found = job.scored(job.read(groups[0]), golden, metrics)
         for note in found.notes:
             warn(note)
-        return StoredScores(
-            found.scores, found.settings, found.table, found.rows.results, found.rows
-        )
+        return StoredScores(found.scores, found.settings, found.table, found.rows)
     read, of_hits = profile.golden(golden)
     known = outline(runs, groups, job, metrics, client)
     job = replace(
@@ -146,12 +142,13 @@ def score_stored_runs(
         notes.setdefault(re.sub(r"\d+", "", note), note)
     for note in [
         *notes.values(),
-        *notes_on_queries(scores, read, job.labels, job.level, profile, policies, metrics),
+        *notes_on_queries(scores, read, job.labels, job.level, profile, policies),
     ]:
         warn(note)
     settings = settings_of(about, read, job.level, rule, profile, policies)
     counted = pd.concat([one.expected for one in parts]) if counts else None
-    return StoredScores(scores, settings, table, known, expected=counted)
+    rows = Rows(known, read._coded, job.level, of_hits._coded, rule, profile)
+    return StoredScores(scores, settings, table, rows, counted)
 
 
 def groups_of(runs: list[StoredRun], n_queries: int) -> list[list[Part]]:
@@ -177,11 +174,15 @@ def outline(
     The runs' files tell which columns hold a value. Only expected chunk ids, versions of chunkers
     and numbers of calls are looked up.
     """
-    rows = {kind: [_made_up(run, kind) for run in runs if run.n_rows(kind)]
-            for kind in ("responses", "hits", "hit_meta", "citations")}  # fmt: skip
-    given = [metrics] if isinstance(metrics, (str, Metric, Label)) else list(metrics or [DEFAULT])
+    rows = {kind: [_made_up(run, kind, run.filled(kind)) for run in runs if run.n_rows(kind)]
+            for kind in ("responses", "hits", "hit_meta")}  # fmt: skip
+    # all citations are compared at the levels that any of them carries
+    cited = set().union(*(run.filled("citations") for run in runs))
+    rows["citations"] = [
+        _made_up(run, "citations", cited) for run in runs if run.n_rows("citations")
+    ]
     chunks: list[dict[str, Any]] = []
-    has_calls = DEFAULT in given and any("call" in run.filled("hits") for run in runs)
+    has_calls = DEFAULT in asked_of(metrics) and any("call" in run.filled("hits") for run in runs)
     if has_calls or len(_expected_chunks(job)):
         for hits, own in run_each(find_evidence, groups, job, client):
             rows["hits"] += [one | {"query_id": MADE_UP} for one in hits]
@@ -189,7 +190,8 @@ def outline(
     rows["hits"] = [one | {"rank": rank} for rank, one in enumerate(rows["hits"], 1)]
     rows["calls"] = [{"run_id": run.run_id, "query_id": MADE_UP, "call": 1} for run in runs
                      if run.n_rows("calls") or "call" in run.filled("hits")]  # fmt: skip
-    read = map_threads(lambda run: read_frame(run, "judgments", ["criterion", "state"]), runs)
+    of_judges = ["state", *SETTINGS]
+    read = map_threads(lambda run: read_frame(run, "judgments", of_judges), runs)
     judged = [
         one.drop_duplicates().assign(run_id=run.run_id, item=lambda rows: rows.index.astype(str))
         for run, one in zip(runs, read, strict=True)
@@ -204,12 +206,12 @@ def outline(
     )  # fmt: skip
 
 
-def _made_up(run: StoredRun, kind: str) -> dict[str, Any]:
-    """Return a row with a value in each column that holds one."""
+def _made_up(run: StoredRun, kind: str, filled: set[str]) -> dict[str, Any]:
+    """Return a row with a value in each of these columns."""
     values = {"str": "?", "boolean": False, "float64": 0.0, "Int64": 1, "int32": 1}
     dtypes, unlike = KINDS[kind].dtypes, ("error", "call", "chunker_version")
-    filled = [name for name in run.filled(kind) & dtypes.keys() if name not in unlike]
-    return {name: values.get(dtypes[name]) for name in filled} | {
+    known = [name for name in filled & dtypes.keys() if name not in unlike]
+    return {name: values.get(dtypes[name]) for name in known} | {
         "run_id": run.run_id, "query_id": MADE_UP
     }  # fmt: skip
 
@@ -281,44 +283,37 @@ def _unpickled(job: bytes) -> Job:
 
 def score_group(group: list[Part], job: Job) -> GroupScores:
     """Score a group; of a part of a run, the queries that it answers."""
-    (run, part), results, golden = group[0], job.read(group), job.golden
-    if run.n_parts == 1:
-        return _told(run.run_id, job.scored(results, golden, job.labels), golden, job)
-    known, query_ids = results.responses["query_id"], golden.queries["query_id"]
+    (run, part), results, query_ids = group[0], job.read(group), job.golden.queries["query_id"]
+    own, notes = np.ones(len(query_ids), dtype=bool), ""
     if part:
-        own = is_among(query_ids, known)
-    else:  # and those that no part answers
+        own = is_among(query_ids, results.responses["query_id"])
+    elif run.n_parts > 1:  # and those that no part answers; it stands for the others in notes
         parts = range(1, run.n_parts)
         elsewhere = [read_table(run, "responses", one, ["query_id"]) for one in parts]
         ids = pa.concat_tables([one for one in elsewhere if one is not None])["query_id"]
         own = ~is_among(query_ids, ids.to_pandas())
-    golden = golden_part(golden, golden.queries[own])
-    found = job.scored(_with_outline(results, run.run_id, job), golden, job.labels)
-    # one part stands for the others
-    which = f"(in the first of {run.n_parts} parts of {run.run_id})"
-    notes = tuple(f"{note} {which}" for note in found.notes if not part)
-    scores = found.scores[found.scores.index != MADE_UP]
-    return _told(run.run_id, replace(found, scores=scores, notes=notes), golden, job)
+        notes = f" (in the first of {run.n_parts} parts of {run.run_id})"
+    found = job.scored(_with_outline(results, job), job.golden, job.labels)
+    runs = results.runs["run_id"]
+    extra = found.scores.index[len(runs) * len(own) :] != MADE_UP
+    scores, expected = found.scores[np.append(np.tile(own, len(runs)), extra)], None
+    if job.counts:
+        summary = summarize(scores, job.golden, rows=found.rows, table=found.table)
+        expected = summary[["run_id", "metric", "n_expected"]]
+    said = [] if part else [f"{note}{notes}" for note in found.notes]
+    return GroupScores(scores, tuple(said), expected)
 
 
-def _with_outline(results: Results, run_id: str, job: Job) -> Results:
-    """Add a made-up query that has what some part of the run records: 0 and unknown differ."""
+def _with_outline(results: Results, job: Job) -> Results:
+    """Add a made-up query to each run that has what it records in any part: 0 isn't unknown."""
     assert job.known is not None
-    known = job.known.select(run_id)
+    known = job.known.select(results.runs["run_id"].astype("str").tolist())
     kinds = ("responses", "citations", "judgments", "calls")
     frames = {kind: [one for one in (getattr(results, kind), getattr(known, kind))
                      if one is not None and len(one)] for kind in kinds}  # fmt: skip
     return replace(results, **{
         kind: pd.concat(own, ignore_index=True) for kind, own in frames.items() if own
     })  # fmt: skip
-
-
-def _told(run_id: str, found: Scored, golden: Golden, job: Job) -> GroupScores:
-    expected = None
-    if job.counts:
-        summary = summarize(found.scores, golden, rows=found.rows, table=found.table)
-        expected = summary[["run_id", "metric", "n_expected"]]
-    return GroupScores(run_id, found.scores, found.notes, expected)
 
 
 def _assembled(parts: list[GroupScores], job: Job) -> pd.DataFrame:

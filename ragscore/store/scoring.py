@@ -15,7 +15,7 @@ from ragscore.frames.golden_versions import query_parts
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.own import DECLARED, to_plain
 from ragscore.scoring.policies import Policies, policies_of
-from ragscore.scoring.provenance import measured_by, recorded_parts
+from ragscore.scoring.provenance import provenance_of
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import ALL
@@ -75,19 +75,16 @@ def kept_of(found: StoredScores, request: Request) -> Kept:
             for name in map(str, request.own.columns[2:])
             for base in [name if name in own else name.partition("@")[0]]
         }
-    summary = summarize(scores, golden, rows=found.rows, table=request.declared)
+    at_once = found.rows if found.expected is None else None
+    summary = summarize(scores, golden, rows=at_once, table=request.declared)
     if found.expected is not None:
         keys = ["run_id", "metric"]
         sums = found.expected.astype(dict.fromkeys(keys, "str")).groupby(keys)["n_expected"].sum()
         cells = pd.MultiIndex.from_frame(summary[keys].astype("str"))
         told = sums.reindex(cells).to_numpy()
         summary["n_expected"] = np.where(np.isnan(told), summary["n_expected"], told).astype(int)
-    measured = measured_by(
-        golden, scoring["level"], request.rule, policies, profile or "", metric_columns(scores),
-        request.declared,
-    )  # fmt: skip
-    recorded = recorded_parts(found.results, scoring["level"])
-    kept = {run: scoring | {"provenance": measured | recorded[run]} for run in recorded}
+    provenance = provenance_of(found.rows, policies, metric_columns(scores), request.declared)
+    kept = {run: scoring | {"provenance": own} for run, own in provenance.items()}
     return scores, summary, kept
 
 

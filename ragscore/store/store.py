@@ -40,7 +40,7 @@ from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.own import DECLARED, from_plain
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.provenance import check_provenance
-from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.readings import READINGS, Reading, find_reading
 from ragscore.scoring.rows import STATES
 from ragscore.scoring.rules import Rule, rule_name
 from ragscore.scoring.score import ALL, Asked, scored
@@ -188,6 +188,12 @@ class RunStore(RunStoreVerbs):
             ev, results = results, results.results
             golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
             profile, declared = ev.profile.name if ev.profile else None, ev.declared
+            if ev.profile not in (None, READINGS.get(str(profile))):
+                raise DataError(
+                    f"found a reading of your own, {profile!r}",
+                    field="profile",
+                    allowed="a profile by its name: a store keeps names",
+                )
             names = metric_columns(ev.scores)
             mine = [n for n in names if declared.is_own(n) or declared.describe(n).source]
             metrics += tuple(name for name in names if name not in mine)
@@ -214,11 +220,8 @@ class RunStore(RunStoreVerbs):
             found = scored(results, golden, metrics, **request.how)
             for note in found.notes:
                 warn(note)
-            whole = found.rows.results
-            kept = kept_of(
-                StoredScores(found.scores, found.settings, found.table, whole, found.rows),
-                replace(request, golden=golden),
-            )
+            whole = StoredScores(found.scores, found.settings, found.table, found.rows)
+            kept = kept_of(whole, replace(request, golden=golden))
         self._make_folder()
 
         def write(draft: Draft) -> dict[str, Any]:
@@ -265,11 +268,6 @@ class RunStore(RunStoreVerbs):
             [run], from_records([run.record], "runs"), request.golden, request.metrics,
             counts=True, **request.how,
         )  # fmt: skip
-        judgments = read_frame(run, "judgments")
-        if found.rows is None and judgments is not None:
-            found = found._replace(
-                results=replace(found.results, judgments=conform(judgments, "judgments"))
-            )
         return kept_of(found, request)
 
     def _make_folder(self) -> None:
