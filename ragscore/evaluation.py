@@ -333,13 +333,14 @@ def evaluate_stored(
         golden, metrics, store._with_rows(runs), client=client, rule=rule,
         profile=find_reading(profile), policies=given,
     )  # fmt: skip
-    run_ids = found.settings["run_id"].astype("str").tolist()
-    own, declared = store._saved_columns(run_ids, found.table, found.settings)
+    settings = found.settings()
+    run_ids = settings["run_id"].astype("str").tolist()
+    own, declared = store._saved_columns(run_ids, found.table, settings)
     scores = found.scores if own is None else with_saved(found.scores, own)
     golden = store._with_turns(golden, run_ids[0])
-    deciding = primary_of(scores, primary or _saved_primary(found.settings, scores), declared)
+    deciding = primary_of(scores, primary or _saved_primary(settings, scores), declared)
     return Evaluation(
-        unshared(golden), scores, found.settings.assign(primary=", ".join(deciding)), deciding,
+        unshared(golden), scores, settings.assign(primary=", ".join(deciding)), deciding,
         given, find_reading(profile) if profile else None, rule, partial(_loaded, store, run_ids),
         None, declared, _among=tuple(store._by_saving()),
     )._against(baseline)  # fmt: skip

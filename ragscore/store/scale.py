@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +62,7 @@ class StoredScores(NamedTuple):
     """
 
     scores: pd.DataFrame
-    settings: pd.DataFrame
+    settings: Callable[[], pd.DataFrame]  # the hash of a golden set takes as long as scoring
     table: MetricTable
     rows: Rows
     expected: pd.DataFrame | None = None
@@ -126,7 +126,7 @@ def score_stored_runs(
         found = job.scored(job.read(groups[0]), golden, metrics)
         for note in found.notes:
             warn(note)
-        return StoredScores(found.scores, found.settings, found.table, found.rows)
+        return StoredScores(found.scores, lambda: found.settings, found.table, found.rows)
     read, of_hits = profile.golden(golden)
     known = outline(runs, groups, job, metrics, client)
     job = replace(
@@ -145,7 +145,7 @@ def score_stored_runs(
         *notes_on_queries(scores, read, job.labels, job.level, profile, policies),
     ]:
         warn(note)
-    settings = settings_of(about, read, job.level, rule, profile, policies)
+    settings = partial(settings_of, about, read, job.level, rule, profile, policies)
     counted = pd.concat([one.expected for one in parts]) if counts else None
     rows = Rows(known, read._coded, job.level, of_hits._coded, rule, profile)
     return StoredScores(scores, settings, table, rows, counted)
@@ -190,7 +190,7 @@ def outline(
     rows["hits"] = [one | {"rank": rank} for rank, one in enumerate(rows["hits"], 1)]
     rows["calls"] = [{"run_id": run.run_id, "query_id": MADE_UP, "call": 1} for run in runs
                      if run.n_rows("calls") or "call" in run.filled("hits")]  # fmt: skip
-    of_judges = ["state", *SETTINGS]
+    of_judges = frozenset(["state", *SETTINGS]).__contains__
     read = map_threads(lambda run: read_frame(run, "judgments", of_judges), runs)
     judged = [
         one.drop_duplicates().assign(run_id=run.run_id, item=lambda rows: rows.index.astype(str))
@@ -226,10 +226,12 @@ def _expected_chunks(job: Job) -> pd.Series:
 def find_evidence(group: list[Part], job: Job) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return hits and chunks of a group: an expected one per run, each version, the last call."""
     expected = _expected_chunks(job)
-    columns, hits, chunks = ["chunk_id", "chunker_version", "call"], [], []
+    is_read = frozenset(["chunk_id", "chunker_version", "call"]).__contains__
+    hits: list[dict[str, Any]] = []
+    chunks: list[dict[str, Any]] = []
     for run, part in group:
         for kind, found in (("hits", hits), ("chunks", chunks)):
-            table = read_table(run, kind, part, columns)
+            table = read_table(run, kind, part, is_read)
             if table is None or not table.num_columns:
                 continue
             frame = table.to_pandas()
@@ -289,7 +291,7 @@ def score_group(group: list[Part], job: Job) -> GroupScores:
         own = is_among(query_ids, results.responses["query_id"])
     elif run.n_parts > 1:  # and those that no part answers; it stands for the others in notes
         parts = range(1, run.n_parts)
-        elsewhere = [read_table(run, "responses", one, ["query_id"]) for one in parts]
+        elsewhere = [read_table(run, "responses", one, "query_id".__eq__) for one in parts]
         ids = pa.concat_tables([one for one in elsewhere if one is not None])["query_id"]
         own = ~is_among(query_ids, ids.to_pandas())
         notes = f" (in the first of {run.n_parts} parts of {run.run_id})"

@@ -58,7 +58,7 @@ class Request:
 
 def kept_of(found: StoredScores, request: Request) -> Kept:
     """Return scores with columns of your own, their summary, and what is kept of each scoring."""
-    made_by, golden, scores = found.settings.iloc[0], request.golden, found.scores
+    made_by, golden, scores = found.settings().iloc[0], request.golden, found.scores
     policies, profile = request.how["policies"], request.choices.get(PROFILE)
     scoring = {name: str(made_by[name])
                for name in ("level", "left_out", "chunker_version_match", "rule")} | {

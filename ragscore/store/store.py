@@ -220,7 +220,7 @@ class RunStore(RunStoreVerbs):
             found = scored(results, golden, metrics, **request.how)
             for note in found.notes:
                 warn(note)
-            whole = StoredScores(found.scores, found.settings, found.table, found.rows)
+            whole = StoredScores(found.scores, lambda: found.settings, found.table, found.rows)
             kept = kept_of(whole, replace(request, golden=golden))
         self._make_folder()
 
@@ -502,15 +502,15 @@ class RunStore(RunStoreVerbs):
         stored = [self._stored[name] for name in names]
         found = score_stored_runs(stored, self._about(names), golden, metrics, client=client, **how)
         primary = [", ".join(run.scoring.get("primary", [])) for run in stored]
-        return found._replace(settings=found.settings.assign(primary=primary))
+        return found._replace(settings=lambda: found.settings().assign(primary=primary))
 
     def _stored_scores(self, names: list[str], metrics: Any = None) -> pd.DataFrame:
         """Return run_id, state, level and metrics of these runs in this order (index query_id)."""
         asked = None if metrics is None else names_of(metrics, "metrics")
-        columns = None if asked is None else ["query_id", "state", "level", *asked]
-        found = map_threads(
-            lambda name: read_table(self._stored[name], "scores", 0, columns), names
-        )
+        wanted = frozenset(["query_id", "state", "level", *(asked or ())])
+        is_read = bool if asked is None else wanted.__contains__
+        read = partial(read_table, kind="scores", is_read=is_read)
+        found = map_threads(read, [self._stored[name] for name in names])
         for name, table in zip(names, found, strict=True):
             if lacking := sorted(set(asked or ()) - {*table.column_names}):
                 raise DataError(
@@ -746,7 +746,7 @@ class RunStore(RunStoreVerbs):
         """Return a golden set that names no conversation with those that a run tells."""
         if "conversation" in golden.queries:
             return golden
-        held = read_frame(self._open()[run_id], "responses", TOLD)
+        held = read_frame(self._open()[run_id], "responses", TOLD.__contains__)
         return golden if held is None else with_told_turns(golden, told_turns(held))
 
 

@@ -5,7 +5,7 @@ runs have one part. In: `Results`, and what a scoring made of them. Out: files, 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from itertools import chain, groupby
@@ -191,9 +191,12 @@ def check_columns(frame: pd.DataFrame, kind: str) -> None:
 
 
 def read_table(
-    run: StoredRun, kind: str, part: int = 0, columns: Sequence[str] | None = None
+    run: StoredRun, kind: str, part: int = 0, is_read: Callable[[str], bool] = bool
 ) -> pa.Table | None:
-    """Read a table of a part; None if it has none. One file for all parts is read whole."""
+    """Read a table of a part, or columns of it; None if it has none.
+
+    One file for all parts is read whole.
+    """
     files = run.files.get(kind) or [None]
     entry = files[part] if len(files) > 1 else files[0]
     if entry is None:
@@ -202,7 +205,7 @@ def read_table(
     where = run.place.where(f"{run.folder}/{entry.name}")
     with reading_parquet(where):
         source = pq.ParquetFile(pa.BufferReader(data))
-        names = [one for one in source.schema_arrow.names if columns is None or one in columns]
+        names = [name for name in source.schema_arrow.names if is_read(name)]
         return source.read(names, use_threads=entry.n_rows > IN_THREADS)
 
 
@@ -215,11 +218,11 @@ def map_threads(work: Any, items: Sequence[Any]) -> list[Any]:
 
 
 def read_frame(
-    run: StoredRun, kind: str, columns: Sequence[str] | None = None
+    run: StoredRun, kind: str, is_read: Callable[[str], bool] = bool
 ) -> pd.DataFrame | None:
     """Read a table of all parts of a run as it is; None if it has none."""
     n_files = len(run.files.get(kind, ()))
-    tables = [read_table(run, kind, part, columns) for part in range(n_files)]
+    tables = [read_table(run, kind, part, is_read) for part in range(n_files)]
     found = [one for one in tables if one is not None]
     return pa.concat_tables(found, promote_options="permissive").to_pandas() if found else None
 
@@ -262,24 +265,21 @@ def _part_table(
     has_one_file = run.n_parts > len(run.files.get(kind, ())) == 1
     if has_one_file and is_whole and part:
         return None
-    table = read_table(run, kind, part)
-    if table is None:
-        return None
     known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
-    left_out = without if kind in ("hits", "chunks") else ()
-    names = [
-        name
-        for name in table.column_names
-        if (name in known or name.startswith(prefixes))
-        and name not in ("run_id", *left_out)
-        and not (name.startswith("x_") and "x_*" in left_out)
-    ]
-    if has_one_file and not is_whole and "query_id" in table.column_names:
-        own = read_table(run, "responses", part, ["query_id"])
+    left_out = {"run_id", *(without if kind in ("hits", "chunks") else ())}
+
+    def is_read(name: str) -> bool:
+        is_open = name.startswith("x_") and "x_*" in left_out
+        is_known = name in known or name.startswith(prefixes)
+        return is_known and name not in left_out and not is_open
+
+    table = read_table(run, kind, part, is_read)
+    if table is not None and has_one_file and not is_whole and "query_id" in table.column_names:
+        own = read_table(run, "responses", part, "query_id".__eq__)
         assert own is not None
         holds = is_among(table["query_id"].to_pandas(), own["query_id"].to_pandas())
         table = table.filter(pa.array(holds))
-    return table.select(names)
+    return table
 
 
 def _frame(rows: list[tuple[int, pa.Table]], kind: str, run_ids: pd.CategoricalDtype) -> Any:
