@@ -797,6 +797,7 @@ class Evaluation(Display):
         self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(
             self.results, self.golden, query_id, runs, match=self._level, texts=texts,
+            rule=self.rule,
         )  # fmt: skip
 
     def explore(
@@ -1561,7 +1562,7 @@ class Evaluation(Display):
         """
         from ragscore.analysis.rankings import score_distribution
 
-        return score_distribution(self.results, self.golden, match=self._level)
+        return score_distribution(self.results, self.golden, match=self._level, rule=self.rule)
 
     # What the golden set can tell
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from ragscore.analysis.comparison import compare
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.frames.data import Golden, Results, run_names
+from ragscore.frames.data import Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import unsaid
 from ragscore.scoring.policies import POLICIES, policies_of
 from ragscore.scoring.readings import find_reading
@@ -17,6 +17,7 @@ def compare_runs(
     **how: Any,
 ) -> Comparison:  # fmt: skip
     """Compare two runs, their scores made by the policies among `how` if none are given."""
+    check_inputs(results, golden)
     fields = {name: how.pop(name) for name in POLICIES if name in how}
     policies = policies_of(policies, fields, find_reading(profile).policies)
     if scores is None:

@@ -71,9 +71,12 @@ def test_a_rule_of_ones_own_holds_for_ranks_and_outcomes_too(ev):
     def nothing(hits, targets):
         return tuple(positions[:0] for positions in rs.match.by_doc(hits, targets))
 
-    cmp = rs.evaluate(ev.results, ev.golden, "mrr", rule=nothing).compare("dense", "hybrid")
+    own = rs.evaluate(ev.results, ev.golden, "mrr", rule=nothing)
+    cmp = own.compare("dense", "hybrid")
     assert set(cmp.per_query["outcome"]) == {"both_miss", "no_target"}
     assert cmp.deltas["baseline"].tolist() == [0.0]
+    assert not own.query("pd-001").hits["target"].any()
+    assert "relevant" not in set(own.retriever_scores()["relevance"])
 
 
 # One metric for each aspect that the data have: retrieval, answers, the refusal pair, passed.

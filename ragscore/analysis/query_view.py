@@ -26,7 +26,7 @@ from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.tables import Display, Table
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import CRITERIA
-from ragscore.scoring.rules import rule_of
+from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, targets_at
 
 MAX_CHARS = 600  # of a text that is shown
@@ -137,6 +137,7 @@ def show_query(
     *,
     match: str = "auto",
     texts: pd.DataFrame | None = None,
+    rule: Rule | None = None,
 ) -> QueryView:
     """Show one query through several runs, matched at a level; see `Evaluation.query`."""
     check_inputs(results, golden)
@@ -165,7 +166,7 @@ def show_query(
     level = _level_name(query_id, choose_level(chosen, golden, match), golden)
     hits = of_query(chosen.hits).sort_values(["run_id", "rank"], ignore_index=True)
     targets = of_query(targets_at(golden, level).targets).reset_index(drop=True)
-    hit, target = rule_of(level, chosen, golden)(hits, targets)
+    hit, target = matched_pairs(rule or rule_of(level, chosen, golden), hits, targets)
     calls = None if chosen.calls is None else of_query(chosen.calls)
     own = narrowed(chosen, hits=hits, calls=calls)
     shown = _shown_hits(hits, names, texts)

@@ -23,7 +23,7 @@ from ragscore.frames.errors import check_choice
 from ragscore.frames.ranking import collapse_hits
 from ragscore.frames.typing import Values
 from ragscore.scoring.level import choose_level, chunker_versions
-from ragscore.scoring.rules import rule_of
+from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import targets_at
 
 Ranks = npt.NDArray[np.int64]
@@ -69,13 +69,15 @@ def retriever_scores(results: Results, by: str | None = "rank") -> pd.DataFrame:
     return table[[*keys, "n", *MIDDLE]]
 
 
-def score_distribution(results: Results, golden: Golden, *, match: str = "auto") -> pd.DataFrame:
+def score_distribution(
+    results: Results, golden: Golden, *, match: str = "auto", rule: Rule | None = None
+) -> pd.DataFrame:
     """Return scores of relevant and other hits; see `Evaluation.retriever_scores`."""
     check_inputs(results, golden)
     keys = ["run_id", "score_kind", "relevance"]
     hits = _hits_with_scores(results).assign(
         query_id=lambda rows: lookup(rows["query_id"], distinct(rows["query_id"])),
-        relevance=categorical(_relevance(results, golden, match), RELEVANCE),
+        relevance=categorical(_relevance(results, golden, match, rule), RELEVANCE),
     )
     scored = hits.dropna(subset=["score"]) if hits["score"].hasnans else hits
     grouped = hits.groupby(keys, observed=True, sort=True)["score"]
@@ -126,7 +128,7 @@ def _quantiles(hits: pd.DataFrame, keys: list[str], shares: dict[str, float]) ->
     )
 
 
-def _relevance(results: Results, golden: Golden, match: str) -> Ranks:
+def _relevance(results: Results, golden: Golden, match: str, rule: Rule | None) -> Ranks:
     """Return the position of each hit's relevance in RELEVANCE.
 
     Where queries have levels of their own, each is matched at its finest.
@@ -138,7 +140,7 @@ def _relevance(results: Results, golden: Golden, match: str) -> Ranks:
     for name in level.used:
         targets = targets_at(golden, name).targets
         is_own = is_among(hits["query_id"], targets["query_id"]) & ~labelled
-        hit, target = rule_of(name, results, golden)(hits, targets)
+        hit, target = matched_pairs(rule or rule_of(name, results, golden), hits, targets)
         keep = is_own[hit]
         np.maximum.at(grade, hit[keep], targets["grade"].to_numpy()[target[keep]])
         labelled |= is_own

@@ -487,9 +487,3 @@ def contains_each(
         dtype=bool,
         count=len(whole),
     )
-
-
-def unique_rows(texts: pd.Series, rows: Codes) -> tuple[pd.Series, Codes]:
-    """Return the distinct texts of these rows (NA as ""), and where among them each row is."""
-    once, place = np.unique(rows, return_inverse=True)
-    return texts.take(once).fillna(""), place.astype(np.int64)

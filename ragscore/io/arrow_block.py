@@ -355,6 +355,8 @@ def _answer(answer: pa.StructArray, responses: Columns) -> tuple[pa.ListArray, b
     columns["refused"] = _refused(columns["answer"], stated)
     usage, citation_lists = _members(values.pop("usage"), USAGE), values.pop("citations")
     columns |= layout.USAGE.columns(usage, CHECKED)
+    is_empty = pc.equal(pc.list_value_length(citation_lists), 0)
+    columns["n_citations"] = pc.if_else(is_empty, pa.scalar(0, pa.int64()), None)
     values.pop("hops")
     _add_extras(columns, values, "x_answer.")
     _add_extras(columns, usage, "x_answer.usage.")

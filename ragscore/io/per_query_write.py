@@ -166,7 +166,7 @@ def _answer(
     fields, tokens = ANSWER.write(response), USAGE.write(response)
     own = extra.pop("answer", None)
     if own is None:
-        if not (fields or tokens or citations):
+        if not (fields or tokens or citations or "n_citations" in response):
             return None
         own = {}
     usage = own.get("usage", {}) if isinstance(own, dict) else {}
@@ -185,7 +185,9 @@ def _answer(
         fields["refused"] = UNKNOWN
     elif fields.get("refused") == implied:
         fields.pop("refused", None)
-    answer = {"answer": None, **fields, "citations": [_citation(row) for row in citations], **own}
+    cited = [_citation(row) for row in citations]
+    records = {"citations": cited} if cited or "n_citations" in response else {}
+    answer = {"answer": None, **fields, **records, **own}
     return answer | {"usage": {**tokens, **usage}} if tokens else answer
 
 

@@ -33,7 +33,6 @@ ANSWER_FIELDS = ANSWER.own | {"citations"}
 CITATION_FIELDS = CITATION.own | {"path", "span_unit"}
 HIT_FIELDS = HIT.own | {"doc_path", "span_unit", "metadata", "score_lexical", "score_vector"}
 HIT_COLUMNS = {name: field.column for name, field in HIT.fields.items()} | {"doc_path": "path"}
-CALL_COLUMNS = {name: field.column for name, field in CALL.fields.items()}
 RUN_FIELDS = ("run_id", "run_name", "run", "system")
 """Fields that may name the run of a record. A file holds one run, so they have one value."""
 
@@ -113,6 +112,8 @@ def _answer(values: dict[str, Any], record: Record, tables: Tables, problems: Pr
         implied = implied_refusal(found.get("answer"), found.get("grounded"))
         found |= {} if implied is None else {"refused": implied}
     _inner(answer, "usage", USAGE, found)
+    if answer.values.get("citations") == []:
+        found["n_citations"] = 0  # it is recorded that nothing is cited
     record.citations = _citations(answer)
     if answer.values.get("hops") != []:  # an empty list stays among the extra fields
         record.steps = read_steps(answer.pop("hops"), record.line, problems)

@@ -14,6 +14,7 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.metrics import Label, MetricTable
 from ragscore.scoring.metrics.declaration import recorded_words
 from ragscore.scoring.metrics.judged import FAILED
+from ragscore.scoring.metrics.needs import IRRELEVANT
 from ragscore.scoring.rows import Rows
 
 STATES = (
@@ -31,9 +32,10 @@ def explain(rows: Rows | None, labels: Iterable[Label], scores: pd.DataFrame) ->
     """
     held = scores.reset_index() if "query_id" not in scores else scores
     keys, parts = held[["run_id", "query_id"]], []
+    place = None if rows is None else rows.places(held)
     for label in labels:
         values = held[label.text].to_numpy("float64")
-        codes, reasons = states_of(rows, label, held, np.isnan(values))
+        codes, reasons = states_of(rows, label, place, np.isnan(values))
         states, words = categorical(codes, STATES), pd.array(reasons, dtype="str")
         parts.append(keys.assign(metric=label.text, value=values, state=states, reason=words))
     if not parts:
@@ -48,6 +50,7 @@ def expected(
 
     They have one, or a failure is why they don't: any but the state `not_applicable`.
     """
+    place = None if rows is None else rows.places(scores)
     for name in names:
         is_nan = scores[name].isna().to_numpy()
         if rows is None:
@@ -55,19 +58,22 @@ def expected(
         elif not is_nan.any():
             yield ~is_nan
         else:
-            yield states_of(rows, table.label_of(name), scores, is_nan)[0] != NOT_APPLICABLE
+            yield states_of(rows, table.label_of(name), place, is_nan)[0] != NOT_APPLICABLE
 
 
 def states_of(
-    rows: Rows | None, label: Label, scores: pd.DataFrame, is_nan: Flags
+    rows: Rows | None, label: Label, place: Codes | None, is_nan: Flags
 ) -> tuple[Codes, Any]:
-    """Return the state of every row of scores, a place in STATES, and its reason in words."""
+    """Return the state of every row of scores, a place in STATES, and its reason in words.
+
+    `place` is the row of each of them.
+    """
     nothing = label.metric.nan_when if label.metric.family == "own" else "nothing to measure"
     codes = np.where(is_nan, NOT_APPLICABLE, SCORED)
-    reasons = np.where(is_nan, "no value" if rows is None else nothing, "").astype(object)
-    if rows is None:
+    reasons, is_open = np.full(len(is_nan), "", dtype=object), is_nan.copy()
+    reasons[is_nan] = "no value" if rows is None else nothing
+    if rows is None or place is None:
         return codes, reasons
-    place, is_open = rows.places(scores), is_nan.copy()
     for flags, state, reason in _causes(rows, label):  # the first that holds counts
         holds = is_open & flags[place]
         codes[holds] = state
@@ -93,7 +99,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     yield excused, NOT_APPLICABLE, "the query should be refused"
     for need in metric.needs:
         lacks = ~rows.of_query(rows.meets(need, label.level or ""))
-        if label.level is None and lacks.any():
+        if label.level is None and need != IRRELEVANT and lacks.any():
             is_elsewhere = rows.of_query(need.anywhere(rows.of_hits))
             yield lacks & is_elsewhere, UNDECIDED, ELSEWHERE
         yield lacks, NOT_APPLICABLE, f"the query has no {need.lacking}"
@@ -104,7 +110,8 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     }  # fmt: skip
     held, words = recorded.get(frame, everywhere), recorded_words(metric.reads)
     in_run = rows.records_citations if metric.reads == "citations" else rows.of_runs_with(held)
-    in_run |= ~rows.of_runs_with(rows.asked & ~rows.failed)  # nothing finished to record it of
+    # nothing may have finished to record it of
+    in_run = in_run | ~rows.of_runs_with(rows.asked & ~rows.failed)
     yield ~in_run, NOT_APPLICABLE, f"the run records no {words}"
     yield ~rows.asked, MISSING, "no response"
     if metric.family in ("operations", "scope"):

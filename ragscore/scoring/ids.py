@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among, is_present, lookup
-from ragscore.frames.data import DataError
+from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import excerpt, name_list
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.targets import numbered, targets_at
@@ -92,9 +92,8 @@ def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
     """Say what there is to say of one level; runs of which the same is said share a note."""
     golden = targets_at(rows.of_hits, level)
     is_given = is_present(golden.targets[column])
-    wanted = pd.DataFrame({"query": numbered(golden)[0], "id": golden.targets[column].to_numpy()})
-    wanted = wanted[is_given]
-    n_wanted = np.bincount(wanted["query"], minlength=len(golden.queries) + 1)[rows.query]
+    query = numbered(golden)[0]
+    n_wanted = np.bincount(query[is_given], minlength=len(golden.queries) + 1)[rows.query]
     met_row, _, met_target = rows.matched_at(level).met
     n_met = np.bincount(met_row[is_given[met_target]], minlength=rows.n)
     has_hits, said = (rows.n_hits > 0) & (rows.query >= 0), dict[str, list[str]]()
@@ -104,14 +103,14 @@ def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
         if not len(lacks) or len(said) > MOST_NOTES:
             continue
         counts = [int(one[of_run].sum()) for one in (n_met, n_wanted, rows.n_hits)]
-        if note := _note(rows, run, f"(level {level})", column, wanted, lacks, counts):
+        if note := _note(rows, run, f"(level {level})", column, golden, lacks, counts):
             said.setdefault(note, []).append(run_id)
     for note, run_ids in said.items():
         yield f"ids of {name_list(run_ids)} {note}"
 
 
 def _note(
-    rows: "Rows", run: int, at: str, column: str, wanted: pd.DataFrame, lacks: Codes,
+    rows: "Rows", run: int, at: str, column: str, golden: Golden, lacks: Codes,
     counts: list[int],
 ) -> str:  # fmt: skip
     """Return the note on one run, from the hits of some rows that lack a target; "" if all is well.
@@ -121,13 +120,15 @@ def _note(
     hits, (n_now, could, n_hits) = rows.results.hits, counts
     is_few = n_now < FEW * min(could, n_hits)
     step = int(np.ceil(rows.n_hits[lacks].sum() / max(SAMPLE, PER_HIT * n_hits)))
-    some = lacks[::step]
-    here = np.flatnonzero(np.isin(rows.row_of_hit, some))
+    is_asked, queries = np.zeros(rows.n + 1, dtype=bool), rows.query[lacks[::step]]
+    is_asked[lacks[::step]] = True  # the last is of hits that belong to no row
+    here = np.flatnonzero(is_asked[rows.row_of_hit])
     if column not in hits or not is_present(hits[column].iloc[here]).any():
         others = ", ".join(name for name in COLUMNS if name in hits)
         return f"do not join {at}: its hits have no {column}, but {others}" if is_few else ""
     query, ids = rows.query[rows.row_of_hit[here]], hits[column].iloc[here].astype("str").fillna("")
-    wanted = wanted[np.isin(wanted["query"], rows.query[some])].astype({"id": "str"})
+    expected = golden.targets[[column]].set_axis(["id"], axis=1).assign(query=numbered(golden)[0])
+    wanted = expected[np.isin(expected["query"], queries)].dropna().astype({"id": "str"})
     words, is_now, is_so = best_reading(pd.DataFrame({"query": query, "id": ids}), wanted)
     few, is_more = (len(wanted) + 1) // 2 if is_few else LEAST, is_so & ~is_now
     least = max(min(LEAST, few), SHARE * could / step)

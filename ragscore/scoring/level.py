@@ -107,6 +107,8 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
         return _chunks_differ(results, golden)
     column, run = COLUMNS[level], codes_of(hits["run_id"])
     given = is_present(hits[column]) if column in hits else np.zeros(len(hits), dtype=bool)
+    if given.all():
+        return ""
     n_hits, n_given = (np.bincount(of, minlength=len(runs)) for of in (run, run[given]))
     without = runs[(n_hits > 0) & (n_given == 0)].tolist()
     lacking = "span" if level == "span" else column
@@ -219,4 +221,4 @@ def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
         )
     lacks = own.isna().assign(**dict.fromkeys(_SPAN, own["start"].isna()))
     resolved = own.where(~lacks | ~is_chunk[:, None], found)
-    return replace(golden, targets=targets.assign(**dict(resolved.items())))
+    return replace(golden, targets=targets.assign(**{name: resolved[name] for name in names}))

@@ -155,7 +155,7 @@ def with_own(name: str, better: str | None = None, range: Any = None) -> Metric:
         raise DataError(
             f"{name} is a metric of the table", field="better, range", allowed="another name"
         )
-    return own_column(name, None if better is None else _direction(better), _bounds(range))
+    return own_column(name, _direction(better), _bounds(range))
 
 
 def to_plain(own: Iterable[Metric]) -> dict[str, dict[str, Any]]:
@@ -183,25 +183,16 @@ def from_plain(content: Any) -> list[Metric]:
     found = []
     for name, told in content.items():
         check_type(told, Mapping, f"declared.{name}", "{better, range}")
-        better, range_ = told.get("better"), told.get("range")
+        better, bounds = _direction(told.get("better")), _bounds(told.get("range"))
         if "source" not in told:
-            found.append(with_own(str(name), better, range_))
+            found.append(with_own(str(name), told.get("better"), told.get("range")))
             continue
         if missing := [key for key in ("formula", "of", "kind", "aspect") if key not in told]:
             raise DataError(
                 f"no {missing[0]}", field=f"declared.{name}", allowed="what rs.metric was given"
             )
-        found.append(
-            _metric(
-                name,
-                told["formula"],
-                _direction(better),
-                _bounds(range_),
-                told,
-                None,
-                told["source"],
-            )
-        )
+        source = told["source"]
+        found.append(_metric(name, told["formula"], better, bounds, told, None, source))
     return found
 
 
@@ -210,22 +201,19 @@ def _frame_of(one: Metric) -> str:
 
 
 def _direction(better: Any) -> str:
-    if better is None:
-        return "not declared"
-    check_choice(better, ("higher", "lower"), "better")
-    return str(better)
+    if better is not None:
+        check_choice(better, ("higher", "lower"), "better")
+    return "not declared" if better is None else str(better)
 
 
 def _bounds(range: Any) -> Bounds:
-    if range is None:
-        return ANY
-    allowed = "(lowest, highest), two numbers, the lower one first; None for no bound"
     try:
-        low, high = range
+        low, high = ANY if range is None else range
         bounds = (-np.inf if low is None else float(low), np.inf if high is None else float(high))
     except (TypeError, ValueError):
-        raise DataError(f"found {excerpt(range)}", field="range", allowed=allowed) from None
+        bounds = (np.nan, np.nan)
     if not bounds[0] < bounds[1]:
+        allowed = "(lowest, highest), two numbers, the lower one first; None for no bound"
         raise DataError(f"found {excerpt(range)}", field="range", allowed=allowed)
     return bounds
 

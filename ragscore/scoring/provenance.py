@@ -105,9 +105,12 @@ def _runs_with(results: Results, field: str) -> set[str]:
     if frame is None or column not in frame:
         return set()
     held = frame[frame[column].notna().to_numpy()]
-    if "run_id" not in held or held["run_id"].isna().any():
-        held = results.runs if len(held) else results.runs[:0]
-    return set(held["run_id"].unique())
+    is_of_runs = "run_id" in held and held["run_id"].notna().all()
+    return (
+        set(held["run_id"].unique() if is_of_runs else results.runs["run_id"])
+        if len(held)
+        else set()
+    )
 
 
 def relevant(parts: Parts, columns: Iterable[str], table: MetricTable = TABLE) -> Parts:
@@ -273,13 +276,12 @@ def compare_judges(a: Judges, b: Judges) -> str:
 def unstated_judges(
     parts: Mapping[str, Parts], columns: Iterable[str], table: MetricTable = TABLE
 ) -> list[str]:
-    """List what of a judge's settings one run states and another doesn't, by criterion."""
-    judges = [relevant(one, columns, table)["judge_fingerprint"] for one in parts.values()]
-    stated = [_stated(one) for one in judges]
+    """List what of a judge's settings one of two runs states and the other doesn't."""
+    a, b = (relevant(one, columns, table)["judge_fingerprint"] for one in parts.values())
     return sorted(
         f"{name.removeprefix('x_')} of the judge of {criterion}"
-        for criterion, name in set.union(*stated) - set.intersection(*stated)
-        if all(criterion in one for one in judges)
+        for criterion, name in _stated(a) ^ _stated(b)
+        if criterion in a and criterion in b
     )
 
 

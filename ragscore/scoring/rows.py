@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, is_among, lookup, small_lookup
+from ragscore.frames.codes import codes_of, is_among, lookup, pair_codes, small_lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.level import Level
@@ -334,22 +334,23 @@ class Rows:
     def meets(self, need: Need, level: str = "") -> Flags:
         """Flag golden queries that have what a metric needs."""
         levels = (level,) if level else self.level.used
-        if need == IRRELEVANT:
-            is_known = any(one in self.level.irrelevant for one in levels)
-            return np.full(len(self.golden.queries), is_known)
+        if need == IRRELEVANT:  # at the level that each query is matched at
+            n = len(self.golden.queries)
+            at = np.full(n, LEVELS.index(level)) if level else self.used[:n]
+            return np.isin(at, [LEVELS.index(one) for one in self.level.irrelevant])
         golden = self.of_hits if need == TARGETS else self.golden
         return np.any([need.of_queries(golden, one) for one in levels], axis=0)
 
 
 def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> Codes:
     """Return the position in `responses` of the run and query of each row, -1 for none."""
-    runs = responses["run_id"].cat.categories
-    queries = pd.Index(responses["query_id"].unique())
-    known = np.full((len(runs) + 1, len(queries) + 1), -1)
-    known[codes_of(responses["run_id"]), lookup(responses["query_id"], queries)] = np.arange(
-        len(responses)
+    runs, queries = responses["run_id"].cat.categories, pd.Index(responses["query_id"].unique())
+    of, own = (
+        pair_codes(frame, ("run_id", "query_id"), runs, queries) for frame in (responses, rows)
     )
-    return known[lookup(rows["run_id"], runs), lookup(rows["query_id"], queries)]
+    known = np.full(len(runs) * len(queries) + 1, -1)  # the last is of what is unknown
+    known[of] = np.arange(len(of))
+    return known[own]
 
 
 def found_targets(rows: Rows) -> pd.DataFrame:

@@ -183,10 +183,10 @@ def by_anchor(snippets: bool = True, cut_text: str = "unknown") -> Rule:
             parts = parts.str.removesuffix(mark)
         at = np.arange(len(hit))
         holds = contains_each(whole.tolist(), at, parts.tolist(), at)
-        is_cut = hits.get("text_cut", pd.Series(False, hits.index)).take(hit)
-        is_unknown, is_cut = whole.eq("").to_numpy(bool), is_cut.fillna(False).to_numpy(bool)
-        is_unknown = is_unknown & ~is_cut if cut_text == "miss" else is_unknown | is_cut
-        holds |= snippet.isna().to_numpy() | is_unknown
+        cut = hits.get("text_cut", pd.Series(False, hits.index)).take(hit).fillna(False)
+        is_empty, is_cut = whole.eq("").to_numpy(bool), cut.to_numpy(bool)
+        holds |= is_empty & ~is_cut if cut_text == "miss" else is_empty | is_cut
+        holds |= snippet.isna().to_numpy()
         return hit[holds], target[holds]
 
     rule.__qualname__ = f"by_anchor(snippets={snippets})"

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.codes import is_among
+from ragscore.frames.data import DataError, Golden, Results, golden_part
 from ragscore.frames.errors import excerpt, name_list, plural, warn
 from ragscore.io.records import ABOUT_METRIC
 from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable, own_column
@@ -120,7 +121,7 @@ def scored_and_stored(
     stored = [name for name in names if is_alone or table.is_own(name)]
     wanted = [name for name in given if name in stored]
     if DEFAULT in given:
-        judged = [] if results.judgments is None else results.judgments["criterion"].unique()
+        judged = set() if results.judgments is None else {*results.judgments["criterion"]}
         wanted += [name for name in stored if is_alone or name in judged]
     wanted = list(dict.fromkeys(wanted))
     ours = [one for one in given if one not in stored]
@@ -184,23 +185,17 @@ def _labelled(asked: pd.DataFrame, parts: list[Golden]) -> Golden:
     """Return the labels of the queries that were asked; of several of one query, the first."""
     if not parts:
         return Golden(asked)
-    joined = {}
-    for item in fields(Golden):
-        frames = [getattr(one, item.name).assign(part=n) for n, one in enumerate(parts)]
-        if "query_id" in frames[0]:
-            joined[item.name] = pd.concat(frames)
-    own = joined.pop("queries").drop_duplicates("query_id").set_index("query_id")
-    own = own[own.index.isin(asked["query_id"])]
-    about = own.drop(columns=["query", "position", "part"], errors="ignore")
-    held = {
-        name: frame[frame["query_id"].map(own["part"]).eq(frame["part"]).to_numpy(bool)]
-        for name, frame in joined.items()
-        if len(frame)
+    kept, known = [], asked["query_id"]
+    for part in parts:
+        own = part.queries[is_among(part.queries["query_id"], known)]
+        known = known[~is_among(known, own["query_id"])]
+        kept.append(golden_part(part, own))
+    frames = {
+        item.name: pd.concat([getattr(one, item.name) for one in kept], ignore_index=True)
+        for item in fields(Golden)
     }
-    return Golden(
-        asked.merge(about, on="query_id", how="left"),
-        **{name: frame.drop(columns="part") for name, frame in held.items()},
-    )
+    about = frames.pop("queries").drop(columns=["query", "position"], errors="ignore")
+    return Golden(asked.merge(about, on="query_id", how="left"), **frames)
 
 
 def averaged(results: Results, names: pd.Series) -> Results:
@@ -238,7 +233,7 @@ def sides_named(sides: list[Results]) -> list[Results]:
             raise DataError(
                 f"both sides are called {name_list(sorted(twice))}",
                 field=place,
-                allowed="another name, as by rs.load_results(path, run_id='new')",
+                allowed="another name of a file, or rs.load_results(path, run_id='new')",
             )
         taken |= {*runs, *names}
         found.append(replace(side, runs=side.runs.assign(system=names.to_numpy())))

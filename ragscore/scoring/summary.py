@@ -63,8 +63,8 @@ def summarize(
     held = score_rows(scores, chosen)
     keys, names = _keys(held, golden, by, chosen, None if rows is None else rows.results)
     groups = naturally(keys, names).groupby(names, observed=True).ngroup()
-    keys = keys.assign(group=np.asarray(groups.fillna(-1), np.int64))
-    grouping = Grouping.by_codes(keys["group"].to_numpy(), keys["row"].to_numpy())
+    codes = np.asarray(groups.fillna(-1), np.int64)
+    grouping = Grouping.by_codes(codes, keys["row"].to_numpy())
     columns, of_metrics = [held[name].to_numpy() for name in chosen], [*map(table.describe, chosen)]
     found: dict[str, Any] = dict(statistics(columns, grouping))
     # sums over clusters don't depend on the order of queries
@@ -83,7 +83,8 @@ def summarize(
     found["n_expected"] = np.array(counts, np.int64).reshape(len(chosen), len(grouping.sizes)).T
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
         found[name] = grouping.count(held["state"].eq(state).to_numpy()).repeat(len(chosen))
-    first = keys[keys["group"] >= 0].drop_duplicates("group").sort_values("group")[names]
+    numbers, at = np.unique(codes, return_index=True)
+    first = keys[names].iloc[at[numbers >= 0]]
     head = first.loc[first.index.repeat(len(chosen))].reset_index(drop=True)
     return head.assign(
         metric=pd.array(chosen * len(first), dtype="str"),
@@ -139,9 +140,7 @@ def slices(golden: Golden, by: Slicing, results: Results | None = None) -> pd.Da
     check_type(golden, Golden, "golden")
     rows = golden.queries[["query_id"]]
     for name in slice_names(by):
-        values = _values(golden, name, results)
-        on = [one for one in ("run_id", "query_id") if one in rows and one in values]
-        rows = rows.merge(values, on=on)
+        rows = rows.merge(_values(golden, name, results))
     return rows
 
 
@@ -149,7 +148,7 @@ def _values(golden: Golden, by: str, results: Results | None) -> pd.DataFrame:
     """One row per query (with a column of the responses: run and query) and value of one name."""
     every, tags, names = golden.queries[["query_id"]], golden.tags, (by, f"x_{by}")
     fields = [str(one) for one in golden.queries if one not in ("query_id", "query", "position")]
-    told = [] if results is None else results.responses.columns.drop(["run_id", "query_id"])
+    told = [] if results is None else [*results.responses.columns.drop(["run_id", "query_id"])]
     column = next((one for one in names if one in fields), None)
     stated = next((one for one in names if one in told), None)
     of_kind = tags[tags["kind"].eq(PLURALS.get(by, by))]
@@ -276,26 +275,33 @@ def add_columns(
         raise DataError("no column of numbers", field="columns", allowed="at least one")
     check_known([*KEYS, *columns], table.columns, "columns", "column", "the table has")
     if known := [name for name in columns if name in scores.columns]:
-        text = f"{', '.join(known)} is among the scores already"
-        raise DataError(text, field="columns", allowed="other names")
+        raise DataError(
+            f"{name_list(known)} is among the scores already",
+            field="columns",
+            allowed="other names",
+        )
     cells = pd.MultiIndex.from_arrays([scores["run_id"].astype("str"), scores.index.astype("str")])
-    keyed = table.set_index([table[name].astype("str") for name in KEYS])[columns]
-    twice, unknown = keyed.index[keyed.index.duplicated()], keyed.index.difference(cells)
-    for cell in twice[:1]:
-        text = f"{' / '.join(cell)} appears twice"
-        raise DataError(text, field="table", allowed="one row per run and query")
-    for cell in unknown[:1]:
-        text = f"{len(unknown)} rows have no score, first {' / '.join(cell)}"
-        raise DataError(text, field="table", allowed="the runs and queries of the scores")
+    own = pd.MultiIndex.from_frame(table[KEYS].astype("str"))
+    if own.has_duplicates:
+        raise DataError(
+            f"{' / '.join(map(str, own[own.duplicated()][0]))} appears twice",
+            field="table",
+            allowed="one row per run and query",
+        )
+    if len(unknown := own[~own.isin(cells)]):
+        raise DataError(
+            f"{len(unknown)} rows have no score, first {' / '.join(map(str, unknown[0]))}",
+            field="table",
+            allowed="the runs and queries of the scores",
+        )
     answered = cells[scores["state"].ne("missing").to_numpy(dtype=bool)]
-    absent = answered.difference(keyed.index)
-    if len(absent) and not partial:
+    if len(absent := answered[~answered.isin(own)]) and not partial:
         warn(
             f"{len(absent)} of {len(answered)} answered queries have no row of"
-            f" {name_list(columns)}, first {' / '.join(absent[0])}: they are NaN, and in no mean"
-            " (partial=True if that is meant)"
+            f" {name_list(columns)}, first {' / '.join(map(str, absent[0]))}: they are NaN, and in"
+            " no mean (partial=True if that is meant)"
         )
-    found = keyed.astype("float64").reindex(cells)
+    found = table[columns].astype("float64").set_axis(own).reindex(cells)
     return scores.assign(**{name: found[name].to_numpy() for name in columns})
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import all_differ, has_pair, is_among, lookup, pair_numbers
+from ragscore.frames.codes import all_differ, has_pair, is_among, is_present, lookup, pair_numbers
 from ragscore.frames.data import Golden, narrowed
 from ragscore.frames.errors import check_choice
 from ragscore.frames.typing import Codes
@@ -28,8 +28,8 @@ def targets_at(golden: Golden, level: str) -> Golden:
 
 def _targets_at(golden: Golden, level: str) -> Golden:
     targets, groups = golden.targets, golden.support_groups
-    if level == "span":
-        keep = targets.get("start", pd.Series(pd.NA, targets.index)).notna().to_numpy()
+    if level == "span" and "start" in targets:
+        keep = is_present(targets["start"])
     else:
         keep = is_among(targets["level"], TARGET_LEVELS.get(level, (level,)))
     if not keep.any():
@@ -42,7 +42,7 @@ def _targets_at(golden: Golden, level: str) -> Golden:
         )
         rankless = golden.checks.loc[golden.checks["kind"].isin(RANKLESS), "query_id"]
         keep &= ~(outvoted | is_among(targets["query_id"], rankless))
-    targets = targets[keep]
+    targets = targets if keep.all() else targets[keep]
     if len(groups):  # of the queries whose named targets are all of this level
         is_here = has_pair(groups, targets, ("query_id", "target_id"))
         is_unknown = groups["target_id"].str.startswith(UNKNOWN_TARGET).to_numpy()

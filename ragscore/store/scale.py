@@ -7,6 +7,7 @@ same for all groups, metrics and match level, follows from the runs' files befor
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -137,18 +138,25 @@ def score_stored_runs(
     )
     assert job.level is not None
     parts = list(run_each(score_group, groups, job, client))
-    scores, notes = _assembled(parts, job), dict[str, str]()
+    scores, notes = _assembled(parts, job), Counter[str]()
     for note in [note for one in parts for note in one.notes]:
-        notes.setdefault(re.sub(r"\d+", "", note), note)
+        text, n = (note, 0) if note.startswith("ids of") else _counted(note)
+        notes[text] += n
     for note in [
-        *notes.values(),
-        *notes_on_queries(scores, read, job.labels, job.level, profile, policies),
+        *(text.replace("{}", str(n), 1) for text, n in notes.items()),
+        *notes_on_queries(scores, read, job.labels, job.level, profile, policies, metrics),
     ]:
         warn(note)
     settings = partial(settings_of, about, read, job.level, rule, profile, policies)
     counted = pd.concat([one.expected for one in parts]) if counts else None
     rows = Rows(known, read._coded, job.level, of_hits._coded, rule, profile)
     return StoredScores(scores, settings, table, rows, counted)
+
+
+def _counted(note: str) -> tuple[str, int]:
+    """Return what is said of a number of hits, and the number."""
+    n = re.findall(r"\d+", note)[0]
+    return note.replace(n, "{}", 1), int(n)
 
 
 def groups_of(runs: list[StoredRun], n_queries: int) -> list[list[Part]]:
@@ -286,15 +294,14 @@ def _unpickled(job: bytes) -> Job:
 def score_group(group: list[Part], job: Job) -> GroupScores:
     """Score a group; of a part of a run, the queries that it answers."""
     (run, part), results, query_ids = group[0], job.read(group), job.golden.queries["query_id"]
-    own, notes = np.ones(len(query_ids), dtype=bool), ""
+    own = np.ones(len(query_ids), dtype=bool)
     if part:
         own = is_among(query_ids, results.responses["query_id"])
-    elif run.n_parts > 1:  # and those that no part answers; it stands for the others in notes
+    elif run.n_parts > 1:  # and those that no part answers
         parts = range(1, run.n_parts)
         elsewhere = [read_table(run, "responses", one, "query_id".__eq__) for one in parts]
         ids = pa.concat_tables([one for one in elsewhere if one is not None])["query_id"]
         own = ~is_among(query_ids, ids.to_pandas())
-        notes = f" (in the first of {run.n_parts} parts of {run.run_id})"
     found = job.scored(_with_outline(results, job), job.golden, job.labels)
     runs = results.runs["run_id"]
     extra = found.scores.index[len(runs) * len(own) :] != MADE_UP
@@ -302,7 +309,8 @@ def score_group(group: list[Part], job: Job) -> GroupScores:
     if job.counts:
         summary = summarize(scores, job.golden, rows=found.rows, table=found.table)
         expected = summary[["run_id", "metric", "n_expected"]]
-    said = [] if part else [f"{note}{notes}" for note in found.notes]
+    # of ids, one part stands for the others; all else is a number of hits
+    said = [one for one in found.notes if not part or not one.startswith("ids of")]
     return GroupScores(scores, tuple(said), expected)
 
 

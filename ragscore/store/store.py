@@ -183,8 +183,12 @@ class RunStore(RunStoreVerbs):
         The run ids written.
         """
         metrics: tuple[str, ...] = (ALL,)
+        is_scored = isinstance(getattr(results, "golden", None), Golden)
+        if not isinstance(results, Iterator):
+            allowed = "Results, an Evaluation, or an iterator of Results"
+            check_type(results.results if is_scored else results, Results, "results", allowed)
         primary, own, declared = (), None, TABLE
-        if isinstance(getattr(results, "golden", None), Golden):
+        if is_scored:
             ev, results = results, results.results
             golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
             profile, declared = ev.profile.name if ev.profile else None, ev.declared
@@ -206,7 +210,6 @@ class RunStore(RunStoreVerbs):
             request = Request(golden, rule, choices, metrics, primary, own, declared)
         if isinstance(results, Iterator):
             return self._save_pieces(results, request, overwrite, text)
-        check_type(results, Results, "results", "Results, an Evaluation, or an iterator of Results")
         if golden is not None:
             check_inputs(results, golden)
             results, golden = with_turns(results, golden)

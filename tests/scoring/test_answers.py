@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import answer, hit, record
 
@@ -57,6 +58,16 @@ def test_citations_must_resolve_to_what_the_query_had(scored, citations, strict,
         ["citation_coverage", "citation_coverage_weak", "citation_present"],
     )
     assert found.iloc[0, 3:].tolist() == [strict, weak, float(bool(citations))]
+
+
+def test_a_run_records_citations_where_its_rows_have_the_field_if_only_empty(scored, write_run):
+    rows, labels = [*GOLD, GOLD[0] | {"id": "p"}], ["citation_present", "citation_recall"]
+    empty = [record(one, HITS, answer=citing()) for one in ("q", "p")]
+    assert scored(rows, empty, labels)[labels].to_numpy().tolist() == [[0, 0], [0, 0]]
+    silent = [record(one, HITS, answer={"answer": "text"}) for one in ("q", "p")]
+    assert scored(rows, silent, labels)[labels].isna().all(axis=None)
+    one = rs.load_results(write_run("e", [{**empty[0], "answer": {"citations": []}}, silent[1]]))
+    assert one.responses["n_citations"].tolist() == [0, pd.NA]
 
 
 def test_a_citation_of_another_querys_hit_does_not_resolve(scored):

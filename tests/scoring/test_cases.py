@@ -136,6 +136,29 @@ def test_citations_are_nan_where_a_run_records_none_and_0_where_an_answer_has_no
     assert quiet(said, golden, labels)[labels].to_numpy().tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
+def test_bpref_is_measured_where_the_level_of_a_query_has_documents_judged_as_not_relevant():
+    golden = golden_of({"q": {"a": 1, "b": 0}, "r": {"c": 1}})
+    golden.targets.loc[golden.targets["query_id"].eq("r"), "level"] = "chunk"
+    golden.targets["chunk_id"] = golden.targets["doc_id"]
+    results = results_of({"q": ["b", "a"], "r": ["c"]})
+    results.hits["chunk_id"] = results.hits["doc_id"]
+    found = quiet(results, golden, ["bpref", "mrr"], match="per_query")
+    # of one relevant document: 1 - 1 / 1, as b is before it
+    np.testing.assert_equal(found["bpref"].tolist(), [0, math.nan])
+    assert found["mrr"].tolist() == [1 / 2, 1]
+
+
+def test_supports_are_anchors_that_are_relevant():
+    golden = golden_of({"q": {"a.md": 1}, "r": {"a.md": 0}, "s": {}})
+    targets = golden.targets.assign(level="anchor", path=golden.targets["doc_id"])
+    rules = pd.DataFrame({"query_id": ["q", "s"], "kind": "recency_rule", "text": "cite_newer"})
+    golden = Golden(golden.queries, targets=targets, checks=rules)
+    results = results_of({"q": [], "r": [], "s": []}, answer=["see [File: a.md, Section: x]"] * 3)
+    found = quiet(results, golden, ["attribution_hit", "recency_ok"])
+    np.testing.assert_equal(found["attribution_hit"].tolist(), [1, math.nan, math.nan])
+    np.testing.assert_equal(found["recency_ok"].tolist(), [1, math.nan, math.nan])
+
+
 # States and values
 
 

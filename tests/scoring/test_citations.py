@@ -47,7 +47,7 @@ def chunks(*names):
         (chunks("c1", "c3"), (1, 1 / 2, 0)),
         # lines outside every hit, though the document is right
         ([line("docs/d.md", 40, 41)], (1, 1 / 2, 1)),
-        ([], (None, None, None)),
+        ([], (None, 0, None)),  # the field is there: none of the two is met
         # without a locator the marker tells them apart
         ([{"marker": "[7]"}, {"marker": "[7]"}, {"marker": "[8]"}, {}], (None, None, 1)),
     ],

@@ -52,6 +52,14 @@ def test_an_unknown_name_lists_the_nearest(golden, by, named):
         golden.slices(by)
 
 
+def test_a_column_called_group_is_a_slice_like_any():
+    golden = rs.load_golden(
+        [{"query_id": one, "relevant_doc_ids": ["d"], "group": one.upper()} for one in "ab"]
+    )
+    ev = rs.evaluate(rs.load_results({"a": ["d"], "b": ["x"]}), golden, ["hit@1"])
+    assert ev.summary(by="group")[["group", "mean"]].values.tolist() == [["A", 1], ["B", 0]]
+
+
 def test_a_summary_has_a_column_per_name(golden, write_run):
     from conftest import hit, record
 

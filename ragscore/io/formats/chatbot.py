@@ -170,8 +170,10 @@ def read_chatbot(path: Path, strict: bool) -> Results:
 
 def _without_rows(path: Path, run_id: str) -> pd.DataFrame:
     """Return the problem of a run without rows, by which errors can name the missing file."""
-    problem = {"file": str(path), "line": None, "field": None, "found": NO_ROWS}
-    return from_records([problem | {"allowed": "the run's rows", "run_id": run_id}], "problems")
+    return from_records([{
+        "file": str(path), "line": None, "field": None, "found": NO_ROWS,
+        "allowed": "the run's rows", "run_id": run_id,
+    }], "problems")  # fmt: skip
 
 
 def read_description(path: Path) -> str | None:
@@ -505,8 +507,9 @@ def _hallucinated(response: Record, golden: Golden | None, to_refuse: set[str]) 
     """Return the column that says whether a query was answered that should be refused."""
     if golden is None or "refused" not in response:
         return {}
-    is_due = response["query_id"] in to_refuse
-    return {"x_abstention.hallucinated": bool(is_due and not response["refused"])}
+    return {
+        "x_abstention.hallucinated": response["query_id"] in to_refuse and not response["refused"]
+    }
 
 
 def _case(

@@ -177,8 +177,6 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     if not parts:
         raise DataError("the table eval_runs holds no run", file=path)
     results = Results.concat(parts)
-    if not problems.records:
-        return results
     both = pd.concat([results.problems, problems.frame()], ignore_index=True)
     return replace(results, problems=both)
 

@@ -59,9 +59,8 @@ def read(
     rows, config = _rows(source, problems)
     if isinstance(config, dict):
         described = described | {"config": json_text(config)}
-    prompts = {as_text(row.values.get("promptIdx")) for row in rows}
-    providers = {_provider(Cells(row, problems)) for row in rows}
-    has_prompts = len(prompts) > max(len(providers), 1)
+    n_prompts = len({as_text(row.values.get("promptIdx")) for row in rows})
+    has_prompts = n_prompts > max(len({_provider(Cells(row, problems)) for row in rows}), 1)
     cases = [_case(row, problems, columns, has_prompts) for row in rows]
     return imported(cases, described, problems)
 

@@ -140,18 +140,16 @@ class Cited:
         usable = [
             one
             for one, name in CARRIED.items()
-            if not len(self.passages) or self.passages[name].notna().any()
+            if (not len(self.passages) or self.passages[name].notna().any())
+            and len(targets_at(golden, one).targets)
         ]
-        usable = [one for one in usable if len(targets_at(golden, one).targets)]
-        name = rows.level.name
-        at = -1 if name == "per_query" else LEVELS.index(name)
-        coarser = [
-            one
-            for one in usable
-            if (one in rows.level.joinable if at < 0 else LEVELS.index(one) >= at)
-        ]
+        if rows.level.name == "per_query":
+            used = [one for one in usable if one in rows.level.joinable]
+        else:
+            at = LEVELS.index(rows.level.name)
+            used = [one for one in usable if LEVELS.index(one) >= at][:1]
         n_relevant, n_met, n_targets = (np.zeros(rows.n) for _ in range(3))
-        for level in reversed(coarser if at < 0 else coarser[:1]):
+        for level in reversed(used):  # the finest is written last
             targets = targets_at(golden, level).targets
             targets = targets[targets["grade"] > 0]
             hit, target = RULES[level](self.passages, targets)
@@ -315,7 +313,7 @@ def attribution_hit(rows: Any) -> Values:
     "recency_ok",
     "1 if the answer cites the supports that the query's rule for supports that disagree wants: the"
     " newest (cite_newer), every one (cite_both, acknowledge_both)",
-    needs=(CONFLICT_RULE,),
+    needs=(CONFLICT_RULE, ANCHORS),
 )
 def recency_ok(rows: Any) -> Values:
     anchors, met = met_anchors(rows)

@@ -242,6 +242,21 @@ class MetricTable(dict[str, Metric]):
     def __reduce__(self) -> Any:
         return MetricTable, (list(self.values()),)
 
+    # Reports write and read their tables by these two; what `rs.metric` takes is told in `own`.
+    def to_plain(self) -> dict[str, dict[str, Any]]:
+        """Return metrics and columns of your own as JSON holds them."""
+        from ragscore.scoring.own import to_plain
+
+        return to_plain(self.own)
+
+    @classmethod
+    def from_plain(cls, content: Any) -> "MetricTable":
+        """Return our metrics, and those that `to_plain` wrote."""
+        from ragscore.scoring.metrics import TABLE
+        from ragscore.scoring.own import from_plain
+
+        return TABLE.with_metrics(from_plain(content))
+
     @property
     def own(self) -> list[Metric]:
         """Metrics and columns of your own."""
@@ -299,9 +314,12 @@ class MetricTable(dict[str, Metric]):
     def _unknown(self, text: str, name: str) -> DataError:
         """Return the error of a label that names no metric."""
         base = re.sub("@[kr]$", "", name)
-        ways = {f"{base}@r": f"a recall level, as in {base}@0.1",
-                f"{base}@k": f"a cut-off, as in {base}@10", base: f"{base} without a cut-off"}  # fmt: skip
-        near = nearest(text, [*self.labels(), *self, *self.spelled], "rs.metrics() has")
+        ways = {
+            f"{base}@r": f"a recall level, as in {base}@0.1",
+            f"{base}@k": f"a cut-off, as in {base}@10", base: f"{base} without a cut-off",
+        }  # fmt: skip
+        elsewhere = [other for one in self.values() for other in _names_elsewhere(one)]
+        near = nearest(text, [*self.labels(), *self, *elsewhere], "rs.metrics() has")
         allowed = next((way for known, way in ways.items() if known in self), near)
         return DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=allowed)
 

@@ -55,8 +55,6 @@ def measured(rows: Any, name: str) -> Values:
 
     A pass over the parts of an answer in which a judgment failed has no value.
     """
-    if rows.results.judgments is None:
-        return np.full(rows.n, np.nan)
     judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
     if not len(judged):
         return np.full(rows.n, np.nan)
@@ -123,10 +121,8 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     told = told[["row", "item", "text", "value", "strict"]]
     by_text = told.merge(asked[["row", "text", "nugget"]], on=["row", "text"], how="left")
     number = by_text["nugget"].fillna(pd.to_numeric(by_text["item"], errors="coerce"))
-    known, keys = (
-        by_text.assign(nugget=number).dropna(subset=["nugget", "value"]),
-        ["row", "nugget"],
-    )
+    known, keys = by_text.assign(nugget=number), ["row", "nugget"]
+    known = known.dropna(subset=["nugget", "value"])
     means = known.groupby(keys)[["value", "strict"]].mean().reset_index()
     return asked.merge(means.astype({"nugget": "int64"}), on=keys, how="left")
 
@@ -151,8 +147,6 @@ def nugget_share(nuggets: pd.DataFrame, n: int, weight: str, support: str) -> Va
 
 
 def _nuggets(rows: Any, weight: str, support: str) -> Values:
-    if rows.results.judgments is None:
-        return np.full(rows.n, np.nan)
     return nugget_share(judged_nuggets(rows), rows.n, weight, support)
 
 

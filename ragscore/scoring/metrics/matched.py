@@ -180,7 +180,7 @@ def _group_rank(hits: MatchedHits) -> Values:
     row, rank, target = (one[is_relevant] for one in hits.met)
     if not rows.reading.groups_only:
         n_met, last = np.bincount(row, minlength=rows.n), np.zeros(rows.n)
-        np.maximum.at(last, row, rank)
+        last[row] = rank  # by row, then rank: the last one written is the last
         is_whole = (n_met > 0) & (n_met == expected.n[rows.query])
         complete = np.where(is_whole, last, np.inf)
     if not len(groups):

@@ -120,7 +120,13 @@ RELEVANT = Need(
     lambda golden, _: among(golden, golden.targets.loc[golden.targets["grade"] > 0, "query_id"]),
     _TARGETS,
 )
-ANCHORS = Need("anchor", lambda golden, _: with_target(golden, "anchor"), "anchors (gold_supports)")
+ANCHORS = Need(
+    "anchor",
+    lambda golden, _: among(
+        golden, targets_at(golden, "anchor").targets.query("grade > 0")["query_id"]
+    ),
+    "anchors (gold_supports)",
+)
 FOLDERS = Need(
     "folder or anchor",
     lambda golden, _: (
