@@ -140,8 +140,8 @@ def score_stored_runs(
     parts = list(run_each(score_group, groups, job, client))
     scores, notes = _assembled(parts, job), Counter[str]()
     for note in [note for one in parts for note in one.notes]:
-        text, n = (note, 0) if note.startswith("ids of") else _counted(note)
-        notes[text] += n
+        n = "" if note.startswith("ids of") else re.findall(r"\d+", note)[0]
+        notes[note.replace(n, "{}", 1) if n else note] += int(n or 0)
     for note in [
         *(text.replace("{}", str(n), 1) for text, n in notes.items()),
         *notes_on_queries(scores, read, job.labels, job.level, profile, policies, metrics),
@@ -151,12 +151,6 @@ def score_stored_runs(
     counted = pd.concat([one.expected for one in parts]) if counts else None
     rows = Rows(known, read._coded, job.level, of_hits._coded, rule, profile)
     return StoredScores(scores, settings, table, rows, counted)
-
-
-def _counted(note: str) -> tuple[str, int]:
-    """Return what is said of a number of hits, and the number."""
-    n = re.findall(r"\d+", note)[0]
-    return note.replace(n, "{}", 1), int(n)
 
 
 def groups_of(runs: list[StoredRun], n_queries: int) -> list[list[Part]]:
@@ -330,7 +324,7 @@ def _assembled(parts: list[GroupScores], job: Job) -> pd.DataFrame:
     """Return scores as `rs.score` orders them."""
     run_ids = job.about["run_id"].astype("str").tolist()
     scores = pd.concat([one.scores.astype({"run_id": "str"}) for one in parts])
-    run = pd.Index(run_ids).get_indexer(scores["run_id"])
+    run = pd.Index(run_ids).get_indexer(pd.Index(scores["run_id"]))
     scores["run_id"] = categorical(run, run_ids)
     place = lookup(scores.index, job.golden.queries["query_id"])
     is_extra = place < 0

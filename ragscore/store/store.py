@@ -130,7 +130,7 @@ class RunStore(RunStoreVerbs):
         self._place = place_of(root, storage_options)
         self._seen: Seen = {}
         self._stored: dict[str, StoredRun] = {}
-        self._table: pd.DataFrame | None = None
+        self._table = from_records([], "runs")
 
     def __repr__(self) -> str:
         return f"RunStore({self._root!r}): {plural(len(self._open()), 'run')}"
@@ -218,8 +218,9 @@ class RunStore(RunStoreVerbs):
         for kind in FRAMES:
             if (frame := getattr(results, kind)) is not None:
                 check_columns(frame, kind)
-        _warn_of_cut(results, text)
-        if request is not None:
+        if text is not None and results.judgments is not None and len(results.judgments):
+            warn(f"text={text}: a judge that is asked again reads the texts that are stored")
+        if request is not None and golden is not None:
             found = scored(results, golden, metrics, **request.how)
             for note in found.notes:
                 warn(note)
@@ -230,11 +231,12 @@ class RunStore(RunStoreVerbs):
         def write(draft: Draft) -> dict[str, Any]:
             run = only_run(results, draft.run_id)
             write_run(draft, run, text)
-            content = {"run": run_description(run.runs), "text": text}
-            if request is not None:
+            content: dict[str, Any] = {"run": run_description(run.runs), "text": text}
+            if golden is not None:
                 return content | write_scores(draft, golden, kept)
-            is_told = run.reported is not None and not len(run.responses)
-            return content | ({"metrics": reported_means(run.reported)} if is_told else {})
+            if run.reported is not None and not len(run.responses):
+                content["metrics"] = reported_means(run.reported)
+            return content
 
         for at, run_id in enumerate(run_ids):
             with _told(run_ids[:at], "saved"):
@@ -244,9 +246,8 @@ class RunStore(RunStoreVerbs):
     def _save_pieces(
         self, pieces: Iterator[Any], request: Request | None, overwrite: bool, text: int | None
     ) -> list[str]:
-        first = next(pieces, None)
+        first: Any = next(pieces, None)
         check_type(first, Results, "results", "at least one piece, as Results")
-        assert isinstance(first, Results)
         (run_id, *others) = first.runs["run_id"].astype("str")
         if others:
             raise DataError(f"pieces of {1 + len(others)} runs", field="results", allowed="one run")
@@ -389,7 +390,6 @@ class RunStore(RunStoreVerbs):
         `store.runs().query("system == 'bm25'")["run_id"].tolist()`.
         """
         self._open()
-        assert self._table is not None
         return self._table.copy()
 
     @_of_one_state
@@ -589,9 +589,13 @@ class RunStore(RunStoreVerbs):
         every = {
             one for own in kept.values() for name in own for one in (name, name.partition("@")[0])
         }
-        own_metrics = [
-            one for own in told.values() for one in _metrics_of(own) if one.base in every
-        ]
+        # what is declared of mine@5 is declared of the metric mine@k
+        of_metrics = [
+            {f"{name.partition('@')[0]}@k" if one.get("source") and "@" in name else name: one
+             for name, one in own.items() if one}
+            for own in told.values()
+        ]  # fmt: skip
+        own_metrics = [one for own in of_metrics for one in from_plain(own) if one.base in every]
         return found, declared.with_metrics(own_metrics)
 
     def summary(
@@ -610,7 +614,7 @@ class RunStore(RunStoreVerbs):
         table = self._means(self._names(runs) if runs is not None else None)
         names = [one for one in table["run_id"].unique() if self._stored[one].scoring]
         self._check_provenance(names, table["metric"].unique().tolist(), allow_different)
-        return table.astype({"run_id": pd.CategoricalDtype(table["run_id"].unique())})
+        return table.astype({"run_id": pd.CategoricalDtype(table["run_id"].unique().tolist())})
 
     def _means(self, names: list[str] | None = None) -> pd.DataFrame:
         """Return the stored means of these runs: run_id, metric, statistics, is_reported."""
@@ -670,7 +674,7 @@ class RunStore(RunStoreVerbs):
     def _open(self) -> dict[str, StoredRun]:
         """Return the runs that the store holds now; only new or changed ones are read."""
         before, self._seen = self._seen, stored_runs(self._place, self._seen)
-        if self._seen != before or self._table is None:
+        if self._seen != before:
             self._stored = {run_id: run for run_id, (_, run) in self._seen.items()}
             runs = from_records([run.record for run in self._stored.values()], "runs")
             by = [name for name in ("created_at", "run_id") if name in runs]
@@ -679,12 +683,10 @@ class RunStore(RunStoreVerbs):
         return self._stored
 
     def _order(self) -> list[str]:
-        assert self._table is not None
         return self._table["run_id"].astype("str").tolist()
 
     def _about(self, names: list[str]) -> pd.DataFrame:
         """Return the rows of these runs in the runs frame, in this order."""
-        assert self._table is not None
         rows = self._table.iloc[pd.Index(self._order()).get_indexer(pd.Index(names))]
         return rows.assign(run_id=names)
 
@@ -720,8 +722,11 @@ class RunStore(RunStoreVerbs):
         for a, b in pairwise(parts):
             if parts[a]["golden"] != parts[b]["golden"]:
                 with suppress(GoneError):  # a clone without tables can't tell which queries
-                    old, new = (read_frame(self._stored[one], "golden") for one in (a, b))
-                    changes = changes_of(old.set_index("query_id"), new.set_index("query_id"))
+                    old, new = (
+                        read_table(self._stored[one], "golden").to_pandas().set_index("query_id")
+                        for one in (a, b)
+                    )
+                    changes = changes_of(old, new)
                     details = f"{a} to {b}: {counted(changes, len(old))}"
                 break
         first: dict[str, dict[str, Any]] = {}
@@ -761,15 +766,6 @@ def _is_without_rows(run: StoredRun, there: set[str]) -> bool:
     return not there.intersection(names)
 
 
-def _metrics_of(own: Mapping[str, Any]) -> list[Any]:
-    """Return what is declared of columns by the name of their metric: mine@5 is of mine@k."""
-    return from_plain({
-        f"{name.partition('@')[0]}@k" if told.get("source") and "@" in name else name: told
-        for name, told in own.items()
-        if told
-    })  # fmt: skip
-
-
 @contextmanager
 def _told(done: list[str], what: str) -> Iterator[None]:
     """Let an error about one of several runs say which were done before it."""
@@ -779,11 +775,6 @@ def _told(done: list[str], what: str) -> Iterator[None]:
         if done and not isinstance(error, GoneError):
             error.add_note(f"{what} before it: {name_list(done)}")
         raise
-
-
-def _warn_of_cut(results: Results, text: int | None) -> None:
-    if text is not None and results.judgments is not None and len(results.judgments):
-        warn(f"text={text}: a judge that is asked again reads the texts that are stored")
 
 
 def _choices(
