@@ -11,7 +11,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
 import ragscore as rs
 from ragscore.io import arrow_lines
 from ragscore.plot import dots, grids
-from ragscore.store import ingest
+from ragscore.store import tables
 
 matplotlib.use("Agg")
 
@@ -67,17 +67,16 @@ def many(tmp_path, monkeypatch):
 def test_reading_leaves_no_thread_even_where_it_fails(many, left, monkeypatch, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     assert len(rs.load_results(many).responses) == 200
-    assert store.ingest(many, overwrite=True, progress=True)
+    assert store.save(iter([rs.load_results(many)]))
     assert left()[0] == []
     kept = []
     for holder, name, call in (
         (arrow_lines.FileColumns, "add", lambda: rs.load_results(many)),
-        (arrow_lines.FileColumns, "add", lambda: store.ingest(many, overwrite=True)),
-        (ingest, "write_groups", lambda: store.ingest(many, overwrite=True)),
+        (tables, "write_table", lambda: store.save(rs.load_results(many), overwrite=True)),
     ):
         with monkeypatch.context() as broken:
             broken.setattr(holder, name, fail)
             with pytest.raises(RuntimeError, match="no room") as caught:
                 call()
             kept.append(caught.value)  # as a notebook keeps the last error, with all its frames
-    assert left()[0] == [] and len(kept) == 3
+    assert left()[0] == [] and len(kept) == 2

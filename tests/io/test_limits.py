@@ -105,16 +105,6 @@ def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch, from_bytes):
     assert len(rs.load_results(file).responses) == 2
 
 
-def test_a_file_is_ingested_within_the_same_limits(tmp_path):
-    file = tmp_path / "per_query.jsonl"
-    file.write_text(json.dumps(record("q", [], query="x" * 5000)))
-    store = rs.RunStore(tmp_path / "store")
-    with refused("4,000", file="per_query.jsonl", line=1):
-        store.ingest(file, max_bytes=4000)
-    assert len(store.runs()) == 0
-    assert store.ingest(file, max_bytes=None) and len(store.runs()) == 1
-
-
 @pytest.mark.parametrize("limit", [0, 1.5, True])
 def test_a_limit_is_a_whole_number_from_1_or_none(tmp_path, limit):
     (tmp_path / "per_query.jsonl").write_text(LINE)

@@ -137,7 +137,7 @@ def test_a_run_file_says_what_it_states_in_memory_through_a_store_and_written_ag
     found = results.responses.get("refused", pd.Series(pd.NA, index=range(len(answers))))
     assert [None if pd.isna(one) else one for one in found] == expected
     store = rs.RunStore(tmp_path / "store")
-    store.ingest(file)
+    store.save(results)
     stored = store.load("a").responses
     pd.testing.assert_frame_equal(stored, results.responses, check_like=True)
     results.save(tmp_path / "per_query.jsonl")
