@@ -411,7 +411,23 @@ def load_results(
             field="run_id",
             allowed="one file per run; name runs in run.json, or by run_id= one by one",
         )
-    return parts[0] if len(parts) == 1 else Results.concat(parts)
+    loaded = parts[0] if len(parts) == 1 else Results.concat(parts)
+    _warn_of_error_words(loaded.responses["error"])
+    return loaded
+
+
+def _warn_of_error_words(errors: pd.Series) -> None:
+    stated = errors.dropna()
+    words = stated[stated.str.strip().str.lower().isin(NO_ERROR_WORDS)]
+    if len(words):
+        warn(
+            f"{plural(len(words), 'error')} of {len(errors)} responses:"
+            f" {name_list(map(repr, words.unique()))} count as failures; if they say that there was"
+            " none, make them null"
+        )
+
+
+NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 
 def with_labels(source: Any) -> tuple[Results, list[tuple[Results, Golden]]]:

@@ -166,7 +166,7 @@ def _answer(
     fields, tokens = ANSWER.write(response), USAGE.write(response)
     own = extra.pop("answer", None)
     if own is None:
-        if not (fields or tokens or citations):
+        if not (fields or tokens or citations or "n_citations" in response):
             return None
         own = {}
     usage = own.get("usage", {}) if isinstance(own, dict) else {}
@@ -185,7 +185,10 @@ def _answer(
         fields["refused"] = UNKNOWN
     elif fields.get("refused") == implied:
         fields.pop("refused", None)
-    answer = {"answer": None, **fields, "citations": [_citation(row) for row in citations], **own}
+    answer = {"answer": None, **fields}
+    if citations or "n_citations" in response:  # an empty list says that nothing is cited
+        answer["citations"] = [_citation(row) for row in citations]
+    answer |= own
     return answer | {"usage": {**tokens, **usage}} if tokens else answer
 
 

@@ -7,10 +7,7 @@ import json
 import math
 import random
 import re
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 from uuid import uuid4
 
 import pandas as pd
@@ -22,7 +19,7 @@ from plausible_runs import equal, plausible, put
 from stored import described, named_by, stored_file, stored_table
 
 import ragscore as rs
-from ragscore.io import arrow_lines, stream
+from ragscore.io import file_content, parsed_lines
 from ragscore.store import ingest
 from ragscore.store import tables as run_tables
 from tests.messages import ANY, refused, warned
@@ -40,10 +37,9 @@ def small(monkeypatch):
     (infinity).
     """
 
-    def make(from_bytes=0, block=2_000, rows=16, group_rows=16, group_bytes=10**9):
-        monkeypatch.setattr(arrow_lines, "FROM_BYTES", from_bytes)
-        monkeypatch.setattr(arrow_lines, "BLOCK_BYTES", block)
-        monkeypatch.setattr(stream, "BLOCK_ROWS", rows)
+    def make(from_bytes=0, block=2_000, group_rows=16, group_bytes=10**9):
+        monkeypatch.setattr(parsed_lines, "FEWEST", from_bytes)
+        monkeypatch.setattr(file_content, "BLOCK_BYTES", block)
         monkeypatch.setattr(run_tables, "GROUP_ROWS", group_rows)
         monkeypatch.setattr(ingest, "GROUP_BYTES", group_bytes)
 
@@ -108,7 +104,6 @@ def test_files_of_plausible_records_leave_the_same_store(small, tmp_path, from_b
         small(
             from_bytes,
             block=by.choice([500, 3_000, 10**6]),
-            rows=by.choice([1, 7, 1000]),
             group_rows=by.choice([5, 40, 10**6]),
             group_bytes=by.choice([2_000, 10**9]),
         )
@@ -424,52 +419,3 @@ def test_a_store_elsewhere_is_written_to_as_well(small, tmp_path, write_golden):
     assert store.ingest(file, golden=golden) == local.ingest(file, golden=golden)
     equal(store.load(), local.load())
     pd.testing.assert_frame_equal(store.scores(), local.scores())
-
-
-PEAK = """
-import re, sys
-from pathlib import Path
-import ragscore as rs
-from ragscore.store import ingest; from ragscore.store import tables as run_tables
-from ragscore.io import arrow_lines, stream
-# the smaller file has several of each
-arrow_lines.BLOCK_BYTES, stream.BLOCK_ROWS, run_tables.GROUP_ROWS = 1 << 20, 500, 5_000
-arrow_lines.FROM_BYTES = 0
-rs.RunStore(sys.argv[2]).ingest(sys.argv[1], format="per_query")
-print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
-"""
-
-
-def peak_mb(file: Path, store: Path) -> float:
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, str(file), str(store)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return int(done.stdout) / 1024
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
-def test_peak_memory_does_not_grow_with_the_file(tmp_path):
-    body = json.dumps(
-        record(
-            "ID",
-            [
-                hit(f"chunk-{rank}", f"doc-{rank}", rank, snippet="some words " * 20)
-                for rank in range(1, 11)
-            ],
-        )
-    )
-    peaks = []
-    for times in (1, 4):
-        file = tmp_path / f"{times}.jsonl"
-        with file.open("w") as opened:
-            opened.writelines(
-                body.replace("ID", f"q{number}") + "\n" for number in range(8_000 * times)
-            )
-        peaks.append(peak_mb(file, tmp_path / f"store{times}"))
-        size = file.stat().st_size / 2**20
-    # Loaded whole, the second file would take more than its size on top.
-    assert peaks[1] - peaks[0] < size / 8, (peaks, size)

@@ -28,13 +28,12 @@ from ragscore.io.values import (
     flatten,
     is_int,
     row_dicts,
-    text,
     unify_types,
 )
 
-BEIR_QUERY: Fields = {"_id": ("query_id", text), "text": ("query", text)}
-QRELS_QUERY: Fields = {"query_id": ("query_id", text), "query": ("query", text)}
-QRELS_ANSWER: Fields = {"reference_answer": ("reference_answer", text)}
+BEIR_QUERY: Fields = {"_id": ("query_id", "text"), "text": ("query", "text")}
+QRELS_QUERY: Fields = {"query_id": ("query_id", "text"), "query": ("query", "text")}
+QRELS_ANSWER: Fields = {"reference_answer": ("reference_answer", "text")}
 QRELS_FIELDS = frozenset((*QRELS_QUERY, "relevant_docs", *QRELS_ANSWER))
 HIGHEST_GRADE = 255
 

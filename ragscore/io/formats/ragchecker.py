@@ -18,8 +18,8 @@ from ragscore.io.rows import json_value
 from ragscore.io.source import Problems, as_id, as_text
 from ragscore.io.values import flatten, number
 
-RESPONSE: Fields = {"query": ("query", as_text), "response": ("answer", as_text)}
-HIT: Fields = {"doc_id": ("doc_id", as_id), "text": ("text", as_text)}
+RESPONSE = {"query": ("query", as_text), "response": ("answer", as_text)}
+HIT = {"doc_id": ("doc_id", as_id), "text": ("text", as_text)}
 RESULT_KEYS = frozenset(("query_id", *RESPONSE, "retrieved_context"))
 CLAIMS = {
     "faithfulness": ("response_claims", "retrieved2response"),
