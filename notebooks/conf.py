@@ -77,18 +77,20 @@ CLASSES = {
     for name in re.findall(r"autoclass:: (\S+)", page.read_text(encoding="utf-8"))
 }
 MADE_BY_HAND = (
-    "Golden", "Results", "Policies", "Profile", "RunStore", "Endpoint", "LabelSession",
+    "Golden", "Results", "Policies", "Reading", "RunStore", "Endpoint", "LabelSession",
 )  # fmt: skip
 
 
 def shown_signature(app, what, name, value, options, signature, returns):
-    """Name the class that a function returns; leave out arguments that only methods give."""
+    """Name the class that a function returns; shorten what nobody reads."""
     if what == "class":
         is_made = name.rpartition(".")[2] in MADE_BY_HAND
         return (signature.replace("<factory>", "...") if is_made and signature else ""), None
     annotated = getattr(value, "__annotations__", {}).get("return", "")
     returned = CLASSES.get(getattr(annotated, "__name__", str(annotated)))
-    return (signature, returned) if returned else None
+    # a default that is the whole table of metrics
+    short = re.sub(r"declared=\{.*\}", "declared=...", signature or "", flags=re.S)
+    return (short or None, returned) if returned or short != signature else None
 
 
 class Prose:

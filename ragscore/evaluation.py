@@ -34,15 +34,15 @@ from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.explain import explain
 from ragscore.scoring.intervals import clusters_text, query_clusters
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.own import with_own
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.primary import REFUSALS, primary_of
-from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import Asked, asked_labels, scored
+from ragscore.scoring.score import Asked, asked_of, scored
 from ragscore.scoring.stored import (
     averaged,
     deciding_of,
@@ -117,10 +117,10 @@ def evaluate(
         `Results` and `Golden`, or whatever `rs.load_results` and `rs.load_golden` take: paths,
         patterns, frames, dicts, records. None: no golden set.
     metrics
-        Labels, or one; by default every default metric, and those that the runs' judgments
-        measure. Without a golden set: all that have a value. Others are scored when they are asked
-        for, stored ones by their names. Metrics of your own are `rs.Metric`
-        objects (see `rs.metric`); "default" in a list stands for the default ones.
+        Labels, or one; by default about 15, by what the data supports, "all" for every metric of
+        `rs.metrics()` that is marked so. Without a golden set: all that have a value. Others are
+        scored when they are asked for, stored ones by their names. Metrics of your own are
+        `rs.Metric` objects (see `rs.metric`); "default" in a list stands for the default ones.
     rule
         A matching rule of your own instead of the level's; see `rs.score`.
     profile
@@ -195,7 +195,7 @@ def _evaluated(
         policies=given,
     )  # fmt: skip
     for note in found.notes:
-        if not (is_alone and note.startswith(("golden queries without", "none of the"))):
+        if not (is_alone and note.startswith("none of the")):
             warn(note)
     if is_alone and primary is None:
         primary = list(deciding_of(found.scores, stored, found.table)) or None
@@ -253,8 +253,11 @@ def compare(
     names = {item.name for item in fields(Policies)}
     given = policies_of(policies, {name: how.pop(name) for name in names & how.keys()})
     if primary is None and metrics is not None:
-        given_names = [metrics] if isinstance(metrics, (str, Metric, Label)) else metrics
-        named = [text for one in given_names for text in asked_labels(one)]
+        named = [
+            text
+            for one in asked_of(metrics)
+            for text in (one.labels if isinstance(one, Metric) else [getattr(one, "text", one)])
+        ]
         primary = [one for one in named if one not in ("default", "all")] or None
     ev = evaluate_pair(baseline, candidate, golden, metrics, primary, given)
     return ev.compare(*ev.run_ids, **how)
@@ -473,6 +476,11 @@ class Evaluation(Display):
         return Rows(lists, golden, level, of_hits, self.rule, reading)
 
     @property
+    def _is_of_harness(self) -> bool:
+        """True if another harness compares its own way; a reading of one's own compares like us."""
+        return find_reading(self.profile).name in HARNESSES
+
+    @property
     def run_ids(self) -> list[str]:
         """The runs, in order."""
         return self.settings["run_id"].astype("str").tolist()
@@ -632,7 +640,8 @@ class Evaluation(Display):
         Parameters
         ----------
         metrics
-            Labels, or one; by default all that were scored. True and false count as 1 and 0.
+            Labels, or one; by default all that were scored; "all": those and all others. True and
+            false count as 1 and 0.
         by
             A column of `golden.queries`, a kind of tag, or "mode", that of each run's response; or
             several. A query with several tags counts in each slice, one without in `(none)`.
@@ -661,6 +670,9 @@ class Evaluation(Display):
         --------
         >>> ev.summary(["hit@5", "mrr@10"], by="difficulty")
         """
+        if metrics == "all":
+            others = [] if self._source is None else TABLE.labels()
+            metrics = list(dict.fromkeys([*others, *metric_columns(self.scores)]))
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, rows=self._rows, cluster=cluster,
@@ -725,9 +737,9 @@ class Evaluation(Display):
         `state`, the cause; `reason`, the same in words. States: *scored*; *not_applicable* (the
         golden set asks nothing of the query that the metric could judge, the run never records what
         it is made of, or there is nothing to divide by); *refused* (the system refused an
-        answerable query); *system_error*; *judge_failed*; *undecided* (only cut texts are stored);
-        *missing* (no response, or one without what this run records elsewhere); *unexplained*. All
-        but not_applicable and unexplained are the `n_expected` of `summary`.
+        answerable query); *system_error*; *judge_failed*; *undecided* (its targets are
+        all at another match level); *missing* (no response, or one without what this run records
+        elsewhere). All but not_applicable are the `n_expected` of `summary`.
 
         Raises
         ------
@@ -925,7 +937,7 @@ class Evaluation(Display):
         pair = run_names(self._runs, [baseline, candidate])
         deciding = self.primary if chosen is None else tuple(dict.fromkeys(chosen))
         level, among = None, None
-        if (n := len(self.run_ids)) > 2 and self.profile is None:
+        if (n := len(self.run_ids)) > 2 and not self._is_of_harness:
             asked = self.baseline if self.baseline in pair else None
             level = self._level_of_all(scores, deciding, asked, how.get("cluster", "group"))
             among = None if of_all else (n, level)
@@ -936,7 +948,7 @@ class Evaluation(Display):
         return compare_runs(
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
             rule=self.rule, profile=self.profile,
-            policies=None if self.profile else replace(self.policies, match=self._level),
+            policies=replace(self.policies, match=self._level),
             primary=deciding, declared=self.declared, level=level if of_all else None, among=among,
             **how,
         )  # fmt: skip
@@ -1337,12 +1349,12 @@ class Evaluation(Display):
         --------
         >>> ev.failures().transitions("dense", "hybrid")
         """
-        from ragscore.analysis.failure_causes import DEFAULT_K, failures
+        from ragscore.analysis.failure_causes import failures
 
         hit = None if hit is None else self._named(hit)
         right = None if right is None else self._named(right)
         asked = [name for name in (hit, right) if name]
-        scores, _ = self._scored([*DECIDED_BY, f"hit@{DEFAULT_K}", *asked])
+        scores, _ = self._scored([*DECIDED_BY, *TABLE.labels({"hit@k"}), *asked])
         return failures(
             scores, self.golden,
             self.results, hit=hit, right=right, threshold=threshold, declared=self.declared,
@@ -1541,7 +1553,7 @@ class Evaluation(Display):
         Returns
         -------
         One row per run, kind of score and `relevance`: *relevant* (the hit meets a target of grade
-        ≥ 1), *not relevant* (of grade 0 only), *unjudged* (none), *undecided* (its text is cut),
+        ≥ 1), *not relevant* (of grade 0 only), *unjudged* (none),
         *should be refused* and *unlabelled* (nothing can be relevant to the query). `n_hits` with a
         score, `n_queries` they are of, `n_no_score` hits left out; `min`, `p5`, `p25`, `p50`,
         `p75`, `p95`, `max` of the score. `above`: the share of pairs of a relevant hit and one of
@@ -1568,7 +1580,6 @@ class Evaluation(Display):
         self,
         metric: str = "passed",
         *,
-        similarity: float = 0.7,
         differences: tuple[float, ...] = (0.02, 0.05, 0.1),
     ) -> GoldenHealth:
         """Measure how well the golden set tells runs apart, and find its gaps.
@@ -1580,15 +1591,13 @@ class Evaluation(Display):
         ----------
         metric
             A metric from 0 to 1, higher being better.
-        similarity
-            Minimum similarity of near-duplicates (see `Golden.near_duplicates`).
         differences
             Differences of the metric's mean that should be detectable.
 
         Returns
         -------
-        `GoldenHealth`: frames `summary`, `queries`, `duplicates`, `targets`, `judged`, `ties`,
-        `effective` and `needed`; its docstring has their columns.
+        `GoldenHealth`: frames `summary`, `queries`, `targets` and `needed`; its docstring has their
+        columns.
 
         Raises
         ------
@@ -1605,9 +1614,8 @@ class Evaluation(Display):
         name = self._named(metric)
         scores, _ = self._scored(name)
         return golden_health(
-            scores, self.golden, self.results, name, similarity=similarity,
-            differences=differences, declared=self.declared,
-        )  # fmt: skip
+            scores, self.golden, self.results, name, differences=differences, declared=self.declared
+        )
 
     # Provenance, other tools
 
@@ -1689,7 +1697,7 @@ class Evaluation(Display):
             self.results, self.golden, ["failed"], rule=self.rule, profile=self.profile,
             policies=replace(self.policies, match=self._level),
         )  # fmt: skip
-        parts = provenance_of(replace(found, table=self.declared), names)
+        parts = provenance_of(found.rows, found.policies, names, self.declared)
         frame = provenance_frame(parts, names, self.declared)
         return frame.astype({"run_id": self.results.runs["run_id"].dtype})
 
@@ -1783,7 +1791,7 @@ class Evaluation(Display):
         names = list(dict.fromkeys([*self.primary, *medians]))
         # results of a store are not read to be printed
         rows = self._rows if isinstance(self._source, Results) else None
-        if len(self.run_ids) > MOST_RUNS or self.profile is not None:
+        if len(self.run_ids) > MOST_RUNS or self._is_of_harness:
             means = summarize(
                 self.scores, self.golden, metrics=names, rows=rows, table=self.declared
             )

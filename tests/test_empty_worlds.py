@@ -48,4 +48,4 @@ def test_a_picture_of_an_unlabelled_golden_set_says_that_there_is_no_value(draw)
     given = ("mrr", "difficulty") if draw in ("heatmap", "slices") else ()
     with refused(error=rs.DataError) as caught:
         plot(*given)
-    assert any(names(str(caught.value), one) for one in ("metric", "value", "query", "slice"))
+    assert any(names(str(caught.value), one) for one in ("metric", "column", "query", "slice"))

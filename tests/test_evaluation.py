@@ -13,11 +13,11 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.paraphrases import paraphrases
 from ragscore.analysis.slices import slice_means
 from ragscore.golden.health import golden_health
 from ragscore.scoring.summary import summarize
+from tests.compared import compare_runs
 from tests.messages import refused, says, warned
 
 ROOT = Path(__file__).parents[1]
@@ -43,7 +43,7 @@ def test_an_evaluation_holds_what_was_scored(ev):
 
 
 def test_means_know_golden_set_and_results(ev):
-    pd.testing.assert_frame_equal(ev.summary(), summarize(ev.scores, ev.golden, results=ev.results))
+    pd.testing.assert_frame_equal(ev.summary(), summarize(ev.scores, ev.golden, rows=ev._rows))
     hard = ev.summary("mrr@10", by="difficulty")
     assert set(hard["difficulty"]) == {"easy", "hard", "medium"}
 
@@ -69,7 +69,7 @@ def test_a_comparison_takes_the_evaluations_level_and_policies(ev):
 
 def test_a_rule_of_ones_own_holds_for_ranks_and_outcomes_too(ev):
     def nothing(hits, targets):
-        return rs.match.by_doc(hits, targets).iloc[:0]
+        return tuple(positions[:0] for positions in rs.match.by_doc(hits, targets))
 
     cmp = rs.evaluate(ev.results, ev.golden, "mrr", rule=nothing).compare("dense", "hybrid")
     assert set(cmp.per_query["outcome"]) == {"both_miss", "no_target"}

@@ -166,8 +166,7 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
     "name",
     [
         "latency", "errors", "indexing", "hops_summary", "verification", "retriever_scores",
-        "rank_overlap", "reported_scores", "judgment_counts",
-        "with_judged_refusals",
+        "rank_overlap", "reported_scores", "with_judged_refusals",
     ],
 )  # fmt: skip
 def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev, name):

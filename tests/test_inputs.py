@@ -11,12 +11,13 @@ import pytest
 from conftest import RUN_A, THREE_QUERIES, golden_of, hit, hits_of, record, targets_of
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.golden.coverage import coverage
-from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.harness import aggregate
-from ragscore.scoring.targets import targets_at
+from ragscore.scoring.level import resolve_spans
+from ragscore.scoring.rules import matched_pairs
 from ragscore.scoring.summary import summarize
+from ragscore.scoring.targets import targets_at
+from tests.compared import compare_runs
 from tests.messages import ANY, refused
 
 
@@ -59,10 +60,10 @@ def test_spans_need_their_end_and_unit(side, column):
     frames = {"hits": hits_of(SPAN), "targets": targets_of(SPAN)}
     frames[side] = frames[side].drop(columns=column)
     with refused(column, "start", "end", "span_unit", field=side):
-        rs.match.grade_hits(frames["hits"], frames["targets"], rs.match.by_span())
+        rs.match.by_span()(frames["hits"], frames["targets"])
     frames[side] = frames[side].assign(start=pd.array([None], dtype="Int64"))
     # no span, nothing amiss
-    assert not len(rs.match.grade_hits(frames["hits"], frames["targets"], rs.match.by_span())[0])
+    assert not len(rs.match.by_span()(frames["hits"], frames["targets"])[0])
 
 
 def test_citations_are_not_checked_against_spans_of_no_unit(write_golden, write_run):
@@ -106,22 +107,22 @@ def test_a_rule_that_returns_no_matches_frame_is_named(matches, field, named, pa
 
     odd_rule.__qualname__ = "odd_rule"
     with refused(*named, field=field):
-        rs.match.grade_hits(
-            hits_of({"doc_id": "d"}), targets_of({"doc_id": "d"}, {"doc_id": "e"}), odd_rule
+        matched_pairs(
+            odd_rule, hits_of({"doc_id": "d"}), targets_of({"doc_id": "d"}, {"doc_id": "e"})
         )
 
 
 @pytest.mark.parametrize("nothing", [pd.DataFrame(), pd.DataFrame({"hit": [], "target": []})])
 def test_an_empty_frame_is_no_match(nothing):
     hits, targets = hits_of({"doc_id": "d"}), targets_of({"doc_id": "d"})
-    assert not len(rs.match.grade_hits(hits, targets, lambda hits, targets: nothing)[0])
+    assert not len(matched_pairs(lambda hits, targets: nothing, hits, targets)[0])
 
 
 def test_positions_may_be_nullable_whole_numbers():
     pairs = pd.DataFrame({"hit": pd.array([0], "Int64"), "target": pd.array([0], "Int64")})
-    assert rs.match.grade_hits(
-        hits_of({"doc_id": "x"}), targets_of({"doc_id": "d"}), lambda hits, targets: pairs
-    )[1]["target_id"].tolist() == ["d"]
+    hits, targets = hits_of({"doc_id": "x"}), targets_of({"doc_id": "d"})
+    hit, target = matched_pairs(lambda hits, targets: pairs, hits, targets)
+    assert (hit.tolist(), target.tolist()) == ([0], [0])
 
 
 def resolved(known, **target):
@@ -188,16 +189,6 @@ def test_a_catalogue_without_chunk_ids_is_refused():
         resolved(pd.DataFrame({"doc_id": ["d"]}))
 
 
-def test_run_ids_of_raw_frames_may_be_plain_text():
-    hits, targets = hits_of({"doc_id": "x"}, {"doc_id": "d"}), targets_of({"doc_id": "d"})
-    plain = hits.astype({"run_id": "str"})
-    rows = pd.DataFrame({"run_id": ["r", "s"], "query_id": ["q", "q"], "n_hits": [2, 0]})
-    found = rs.match.score_hits(
-        *rs.match.grade_hits(plain, targets), golden_of(targets), rows, "mrr"
-    )
-    assert found["mrr"].tolist() == [0.5, 0]
-
-
 @pytest.mark.parametrize(
     ("call", "about"),  # the field, and what else the error names
     [
@@ -236,14 +227,6 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
         (
             lambda results, golden: summarize(rs.score(results, golden, ["mrr"]), results),
             ("golden", "Results", "Golden"),
-        ),
-        (
-            lambda results, golden: rs.match.grade_hits(results, golden),
-            ("hits", "Results", "DataFrame"),
-        ),
-        (
-            lambda results, golden: rs.match.grade_hits(results.hits, golden),
-            ("targets", "Golden", "DataFrame"),
         ),
         (
             lambda results, golden: rs.Golden(queries="golden.yaml"),

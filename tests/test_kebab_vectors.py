@@ -7,8 +7,8 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.scoring.harness import aggregate as aggregate_of
+from tests.compared import compare_runs
 from tests.messages import refused
 
 AGGREGATE_A = {

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragscore as rs
-from ragscore.scoring.provenance import provenance
-from ragscore.scoring.score import scoring
+from ragscore.scoring.score import scored
 
 DEMO = Path(__file__).parents[1] / "data" / "demo"
 
@@ -47,26 +46,26 @@ def modules_in(pickled):
 def test_a_rule_is_recorded_by_its_name_and_parameters(rule, name, golden, results):
     assert rule.__qualname__ == name
     if name in ("by_chunk", "by_doc"):
-        assert list(scoring(results, golden, rule=rule)["rule"]) == [name]
+        assert list(scored(results, golden, rule=rule).settings["rule"]) == [name]
 
 
 def test_a_rule_of_ones_own_is_recorded_with_a_hash_of_its_code(golden, results):
     def mine(hits, targets):
         return rs.match.by_doc(hits, targets)
 
-    (name,) = scoring(results, golden, rule=mine)["rule"]
+    (name,) = scored(results, golden, rule=mine).settings["rule"]
     assert name.startswith(mine.__qualname__ + "#")
     assert len(name.rpartition("#")[2]) == 8
 
 
 def test_hashes_of_the_demo_are_what_they_were(golden, results):
     assert golden.golden_hash == "63253d3c2a3be42c"
-    parts = provenance(results, golden, ["hit@5", "recall@5", "refusal_correct"])
+    parts = rs.evaluate(results, golden, ["hit@5", "recall@5", "refusal_correct"]).provenance()
     hashes = parts.set_index("component")["hash"].dropna()
     assert hashes.to_dict() == {
         "golden": "43117429100d2f69",
         "rule": "3c4004f61fbab62e",
-        "policies": "c1b447454b289f59",
+        "policies": "0c94a5c7bfc8d38a",
         "metric_versions": "71acc490696e8b1e",
         "fields": "ad7e11d64d50839b",
     }

@@ -16,12 +16,11 @@ from ragscore.frames.typing import Codes
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.rows import Rows, expected_targets, found_targets, response_of
+from ragscore.scoring.rows import Rows, expected_targets, found_targets
 from ragscore.scoring.rules import Rule
 from ragscore.stats import mean_interval
 
 CELL = ["run_id", "query_id"]
-OUTCOMES = ("all found", "some found", "none found", "no target")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -48,15 +47,12 @@ class CallReport(FramesResult):
         One row per run and query: `n_calls`, `n_hits`, `n_later_hits` of later calls, of them
         `n_repeated`, later calls `n_without_new` documents, `elapsed_ms` of the calls and
         `cost_usd` of the response (NaN: unknown), `outcome`: all found, some found, none found, no
-        target.
-    outcomes
-        One row per run and outcome: `n` queries, and the means of `n_calls`, `elapsed_ms` and
-        `cost_usd`.
+        target. Grouped by run and outcome it tells what each outcome cost.
     k
         Hits of each call that were looked at; None: all.
     """
 
-    FRAMES = ("table", "after", "targets", "per_query", "outcomes")
+    FRAMES = ("table", "after", "targets", "per_query")
     METHODS = ("plot()",)
 
     plot = Accessor("ragscore.plot.accessor:CALLS")
@@ -93,16 +89,6 @@ class CallReport(FramesResult):
             }
         ).reset_index()
 
-    @cached_property
-    def outcomes(self) -> pd.DataFrame:
-        """Calls, time and cost by outcome."""
-        rows = self.per_query.assign(outcome=pd.Categorical(self.per_query["outcome"], OUTCOMES))
-        groups = rows.groupby(["run_id", "outcome"], observed=True, sort=True)
-        means = groups[["n_calls", "elapsed_ms", "cost_usd"]].mean()
-        return means.assign(n=groups.size()).reset_index()[
-            ["run_id", "outcome", "n", "n_calls", "elapsed_ms", "cost_usd"]
-        ].astype({"outcome": "str"})  # fmt: skip
-
     def _heading(self) -> str:
         cut = "" if self.k is None else f", {self.k} hits of each"
         n = self.per_query["run_id"].nunique()
@@ -127,17 +113,6 @@ def searches(results: Results) -> pd.DataFrame | None:
     return calls[calls["n_hits"].notna().to_numpy()]
 
 
-def n_calls(results: Results) -> Codes:
-    """Return the number of searches for each response, at least 1."""
-    counts = np.ones(len(results.responses) + 1, dtype=np.int64)
-    frames = [results.hits] if "call" in results.hits else []
-    if frames and (found := searches(results)) is not None:
-        frames.append(found)
-    for frame in frames:
-        np.maximum.at(counts, response_of(frame, results.responses), call_of_hits(frame))
-    return counts[:-1]
-
-
 def of_rank(hits: pd.DataFrame) -> pd.Series:
     """Return the rank of each hit among those of its call."""
     cells = [hits["run_id"], hits["query_id"], call_of_hits(hits)]
@@ -152,18 +127,18 @@ def calls(
     k: int | None,
 ) -> CallReport:
     """Measure what each call adds; see `Evaluation.calls`."""
-    counts = n_calls(results)
+    hits = results.hits.assign(call=call_of_hits(results.hits), rank_in_call=of_rank(results.hits))
+    if k is not None:
+        hits = hits[hits["rank_in_call"] <= k]
+    level = choose_level(results, golden, match)
+    rows = Rows(replace(results, hits=hits[results.hits.columns]), golden, level, rule=rule)
+    counts = np.maximum(rows.n_calls[rows.of(results.responses)], 1)
     if not (counts > 1).any():
         raise DataError(
             "no query has several calls",
             field="results.calls",
             allowed="traces with several searches, lists of lists of ids, or a column `call`",
         )
-    hits = results.hits.assign(call=call_of_hits(results.hits), rank_in_call=of_rank(results.hits))
-    if k is not None:
-        hits = hits[hits["rank_in_call"] <= k]
-    level = choose_level(results, golden, match)
-    rows = Rows(replace(results, hits=hits[results.hits.columns]), golden, level, rule=rule)
     relevant, found = expected_targets(rows), found_targets(rows)
     places = hits[[*CELL, "rank", "call", "rank_in_call"]]
     found = found.merge(

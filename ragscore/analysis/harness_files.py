@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.operations import ALL_TYPES, errors, indexing
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.data import Golden, Results
 from ragscore.io.output import check_one_run, write_json
 from ragscore.scoring.harness import aggregate_rows, rows_by_run
-from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
+from ragscore.scoring.readings import Harness, Reading, find_reading, harness_of, k_of_runs
 from ragscore.scoring.summary import NO_VALUE, slices
 
 NOT_HASHED = "eval_set_commit_hash"
@@ -44,9 +44,8 @@ def write_metrics_json(
     path
         A file that ends in .json, or a folder.
     profile
-        The harness whose means are written; see `ragscore.scoring.readings`. With
-        `dataclasses.replace(PROFILES["chatbot"], over_all_rows=(), policies={"match": "anchor"})`
-        they are taken over the queries to which a metric applies.
+        The harness whose means are written; see `ragscore.scoring.readings`. A `Reading` of your
+        own keeps the harness's name, such as `dataclasses.replace(READINGS["chatbot"], empty={})`.
     reliability
         `judge_reliability`: how often two judges disagreed (`JudgeAgreement.reliability`).
 
@@ -60,18 +59,13 @@ def write_metrics_json(
         `results` holds no run or more than one, or what `ev.to_profile` refuses.
     """
     check_one_run(results)
-    chosen = find_reading(profile)
-    if chosen.name not in HARNESSES:
-        raise DataError(
-            "no profile given", field="profile", allowed="the name of a profile, or a Reading"
-        )
     file = Path(path) if str(path).endswith(".json") else Path(path) / "metrics.json"
     run = results.runs.iloc[0]
     config = json.loads(run["config"]) if isinstance(run.get("config"), str) else None
     content: dict[str, Any] = {
         "run_id": str(run["run_id"]),
         "timestamp": run["created_at"].isoformat() if pd.notna(run.get("created_at")) else None,
-        **_aggregates(results, golden, chosen),
+        **_aggregates(results, golden, find_reading(profile), harness_of(profile)),
     }
     if reliability is not None:
         content["judge_reliability"] = reliability
@@ -90,11 +84,13 @@ def config_hash(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _aggregates(results: Results, golden: Golden, profile: Reading) -> dict[str, Any]:
+def _aggregates(
+    results: Results, golden: Golden, profile: Reading, harness: Harness
+) -> dict[str, Any]:
     """Return `aggregate_metrics`, and what stands beside it (`BESIDE` of the format)."""
-    run_id, k = next(iter(k_of_runs(results.runs, HARNESSES[profile.name].default_k).items()))
-    rows = rows_by_run(results, golden, profile, HARNESSES[profile.name])[run_id]
-    means = aggregate_rows(rows, HARNESSES[profile.name], k)
+    run_id, k = next(iter(k_of_runs(results.runs, harness.default_k).items()))
+    rows = rows_by_run(results, golden, profile, harness)[run_id]
+    means = aggregate_rows(rows, harness, k)
     if results.chunks is not None and results.documents is not None:
         by_type = indexing(results).dropna(subset=["coverage"])
         by_type = by_type[by_type["doc_type"] != ALL_TYPES]
@@ -108,8 +104,8 @@ def _aggregates(results: Results, golden: Golden, profile: Reading) -> dict[str,
     }
     return {
         "aggregate_metrics": means | {"cost": cost},
-        "by_tag": _by_slice(rows, golden, "tag", profile, k),
-        "by_category": _by_slice(rows, golden, "category", profile, k),
+        "by_tag": _by_slice(rows, golden, "tag", harness, k),
+        "by_category": _by_slice(rows, golden, "category", harness, k),
         "total_tests": len(results.responses),
         "answerable_tests": int(asked["answerable"].sum()),
         "unanswerable_tests": int(asked["answerable"].eq(False).sum()),
@@ -117,7 +113,7 @@ def _aggregates(results: Results, golden: Golden, profile: Reading) -> dict[str,
 
 
 def _by_slice(
-    rows: pd.DataFrame, golden: Golden, by: str, profile: Reading, k: int | None
+    rows: pd.DataFrame, golden: Golden, by: str, harness: Harness, k: int | None
 ) -> dict[str, Any]:
     """Return the means of each slice, with its number of tests.
 
@@ -130,7 +126,7 @@ def _by_slice(
     for name, members in sliced[sliced[by] != NO_VALUE].groupby(by):
         part = rows[rows.index.isin(members["query_id"])]
         if len(part):
-            means = aggregate_rows(part, HARNESSES[profile.name], k)
+            means = aggregate_rows(part, harness, k)
             content[str(name)] = {"total_tests": len(part)} | {
                 key: value for key, value in means.items() if not isinstance(value, dict)
             }

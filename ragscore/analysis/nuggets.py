@@ -12,7 +12,7 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural
-from ragscore.scoring.metrics.judged import judged_nuggets, nugget_share
+from ragscore.scoring.metrics.judged import judged_nuggets
 from ragscore.scoring.rows import Rows
 
 
@@ -24,9 +24,7 @@ class Nuggets(FramesResult):
     ----------
     table
         One row per run and metric of nuggets: `mean` with its 95 % interval `low`, `high` over the
-        `n` queries whose nuggets all have a verdict; `least` and `most`, the mean over all answered
-        queries if no nugget without a verdict were supported, and if all were; `n_unjudged` of the
-        run's nuggets.
+        `n` queries whose nuggets all have a verdict; `n_unjudged` of the run's nuggets.
     per_nugget
         One row per query and nugget: query_id, `nugget` (its number), text, importance, weight;
         `n` answers with a verdict, of which `n_support`, `n_partial` and `n_not`; `share`, the mean
@@ -86,26 +84,10 @@ def nuggets(facts: Rows | None, means: pd.DataFrame | None) -> Nuggets:
     rows = judged_nuggets(facts)
     rows = rows[facts.asked[rows["row"]]].reset_index(drop=True)
     rows = rows.assign(run_id=run[rows["row"]].to_numpy())
-    ends = {}
-    for name, missing in (("least", 0.0), ("most", 1.0)):
-        # what should not be there counts the other way round
-        filled = pd.Series(missing, index=rows.index).mask(rows["weight"].lt(0), 1 - missing)
-        known = rows.assign(
-            value=rows["value"].fillna(filled), strict=rows["strict"].fillna(filled)
-        )
-        values = {
-            f"nugget_{weight}{end}": nugget_share(known, facts.n, weight, support)
-            for weight in ("all", "vital", "weighted", "rubric")
-            for end, support in (("", "value"), ("_strict", "strict"))
-        }
-        wide = pd.DataFrame(values).groupby(run.to_numpy())
-        ends[name] = wide.mean().stack()
-    keys = pd.MultiIndex.from_frame(means[["run_id", "metric"]].astype("str"))
     unjudged = rows[rows["value"].isna()].groupby("run_id").size()
     table = means[["run_id", "metric", "mean", "low", "high", "n"]].assign(
-        **{name: found.reindex(keys).to_numpy() for name, found in ends.items()},
         n_unjudged=means["run_id"].astype("str").map(unjudged).fillna(0).astype("int64"),
     )
-    order = ["run_id", "metric", "mean", "low", "high", "least", "most", "n", "n_unjudged"]
+    order = ["run_id", "metric", "mean", "low", "high", "n", "n_unjudged"]
     columns = ["run_id", "query_id", "nugget", "text", "importance", "weight", "value"]
     return Nuggets(table[order].reset_index(drop=True), rows[columns])

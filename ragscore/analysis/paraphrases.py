@@ -181,11 +181,10 @@ def paraphrases(
     deepest = results.hits.groupby("run_id", observed=True)["rank"].max()
     cut_short = [str(run_id) for run_id, rank in deepest.items() if rank < pool]
     if cut_short:
-        text = (
+        warn(
             f"the candidate pool of {', '.join(cut_short)} may be cut short: no hit at rank {pool};"
             " Missing may be MisRanked further down"
         )
-        warn(text)
     table = rows[["run_id", "group", "variant", "query_id", "query"]].assign(
         recall_narrow=near,
         recall_pool=deep,

@@ -29,7 +29,7 @@ from ragscore.scoring.targets import targets_at
 Ranks = npt.NDArray[np.int64]
 
 NO_KIND = "score"  # of hits that don't say what kind of score they have
-RELEVANCE = ("relevant", "not relevant", "unjudged", "undecided", "should be refused", "unlabelled")
+RELEVANCE = ("relevant", "not relevant", "unjudged", "should be refused", "unlabelled")
 QUANTILES = {"min": 0.0, "p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
 MIDDLE = {name: QUANTILES[name] for name in ("p25", "p50", "p75")}
 IDS = {"chunk": "chunk_id", "doc": "doc_id"}

@@ -305,8 +305,8 @@ def metric_applies(rows: pd.DataFrame, golden: Golden, metric: str) -> Flags:
     described = TABLE.describe(metric)
     if described.family == "ranking":
         return rows[metric].notna().to_numpy()
-    needed = [need.anywhere(golden) for need in described.needs]
-    has_all = np.all(needed, axis=0) if needed else np.ones(len(golden.queries), dtype=bool)
+    every = np.ones(len(golden.queries), dtype=bool)
+    has_all = np.all([every, *(need.anywhere(golden) for need in described.needs)], axis=0)
     applies = golden.queries.loc[has_all, "query_id"]
     if described.family not in ("success", "refusals", "operations"):
         applies = applies[~is_among(applies, golden.refusals)]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.profile_report import COMPARISONS
 from ragscore.analysis.repeats import average_names
 from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Golden, Results, categorical, runs_without_hits
@@ -19,15 +18,12 @@ from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
 from ragscore.scoring.harness import aggregate, round_half_away
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import (
-    CRITERIA,
-    TABLE,
-)
+from ragscore.scoring.metrics import CRITERIA, TABLE
 from ragscore.scoring.metrics.declaration import spelling
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.primary import headline_of
 from ragscore.scoring.provenance import judge_fingerprint
-from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
+from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score
 from ragscore.scoring.stored import stored_values
 from ragscore.scoring.summary import STATISTICS, summarize
@@ -247,14 +243,12 @@ def check_reported(
 ) -> pd.DataFrame:
     """Compare reported values with recomputed ones; see `Evaluation.check_reported`."""
     rows = _reported(results, reported).rename(columns={"value": "reported"})
-    chosen = find_reading(profile) if profile else None
+    chosen = find_reading(profile)
+    harness = HARNESSES.get(chosen.name)
     with_rows, without = split_reported(results)
     of_format = rows["label"].notna() if "label" in rows else pd.Series(False, rows.index)
-    rows = rows.assign(
-        label=_labels(
-            rows, k_of_runs(results.runs, HARNESSES[chosen.name].default_k if chosen else 5), chosen
-        )
-    )
+    ks = k_of_runs(results.runs, harness.default_k if harness else 5)
+    rows = rows.assign(label=_labels(rows, ks, harness))
     labels = rows["label"].dropna().unique().tolist()
     has_rows = bool(len(with_rows.runs))
     if labels and has_rows:
@@ -265,7 +259,7 @@ def check_reported(
     else:
         recomputed = np.full(len(rows), np.nan)
     stated = rows["reported"].to_numpy("float64")
-    if chosen is not None and has_rows:
+    if harness and has_rows:
         aggregates = {
             (run_id, name): value
             for run_id, content in aggregate(with_rows, golden, chosen).items()
@@ -278,9 +272,7 @@ def check_reported(
         is_of_run = rows["query_id"].eq("") & rows["metric"].isin(means.index.unique("metric"))
         is_of_run &= rows["statistic"].eq("mean") | of_format  # n beside a mean is no aggregate
         recomputed = np.where(is_of_run, of_run.to_numpy("float64"), recomputed)
-        rounded = [
-            round_half_away(value, HARNESSES[chosen.name].decimals) for value in stated.tolist()
-        ]
+        rounded = [round_half_away(value, harness.decimals) for value in stated.tolist()]
         stated = np.where(is_of_run, rounded, stated)
     rows = rows.assign(recomputed=recomputed, difference=recomputed - stated)
     is_rank = rows["query_id"].ne("") & rows["metric"].eq(FIRST_RANK)
@@ -335,24 +327,15 @@ def _with_means_of_stored(rows: pd.DataFrame, results: Results) -> tuple[pd.Data
 
 
 def _first_ranks(
-    results: Results, golden: Golden, rows: pd.DataFrame, profile: Reading | None, **fields: Any
+    results: Results, golden: Golden, rows: pd.DataFrame, profile: Reading, **fields: Any
 ) -> pd.DataFrame:
     """Return the first right hit's rank, and how far it is from the one reported.
 
     The rank is NaN without a hit; the difference is then infinite, unless none is reported either.
     """
-    labels = ["mrr"]
-    if profile is not None:
-        runs = results.runs[results.runs["run_id"].isin(rows["run_id"])]
-        versions = runs.get("chunker_version", pd.Series(dtype="str"))
-        is_one = versions.nunique(dropna=False) <= 1
-        harness = COMPARISONS[profile.name]
-        levels = harness.levels if is_one else harness.fallback_levels
-        labels = [f"mrr:{level}" for level in levels]
-    scores = score(results, golden, labels, profile=profile, **fields)
+    scores = score(results, golden, ["mrr"], profile=profile, **fields)
     keys = ["run_id", "query_id"]
-    of_rows = scores.reset_index().astype({"run_id": "str"}).set_index(keys)[labels]
-    reciprocal = of_rows.bfill(axis=1).iloc[:, 0]  # each query by its finest target
+    reciprocal = scores.reset_index().astype({"run_id": "str"}).set_index(keys)["mrr"]
     found = reciprocal.reindex(pd.MultiIndex.from_frame(rows[keys])).to_numpy("float64")
     with np.errstate(divide="ignore"):
         rank = np.round(1 / found)
@@ -393,34 +376,30 @@ def _notes(rows: pd.DataFrame) -> pd.Series:
     return notes.astype("str")
 
 
-def _labels(rows: pd.DataFrame, ks: dict[str, int | None], profile: Reading | None) -> pd.Series:
+def _labels(rows: pd.DataFrame, ks: dict[str, int | None], harness: Harness | None) -> pd.Series:
     """Return our label for each reported value.
 
-    A profile's name is taken at its run's own k; else the file's format says it, else the name.
+    A harness's name is taken at its run's own k; else the file's format says it, else the name.
     """
     of_format = rows["label"] if "label" in rows else pd.Series(pd.NA, rows.index, dtype="str")
     told = list(zip(rows["run_id"], rows["metric"], of_format, strict=True))
     labels = {
-        (run_id, metric, label): _profile_label(profile, metric, ks[run_id])
+        (run_id, metric, label): _harness_label(harness, metric, ks[run_id])
         or (label_of(metric) if pd.isna(label) else label)
         for run_id, metric, label in dict.fromkeys(told)
     }
     return pd.Series([labels[one] for one in told], index=rows.index, dtype="str")
 
 
-def _profile_label(profile: Reading | None, metric: str, k: int | None) -> str | None:
-    """Return our label for what a profile's aggregate calls `metric`.
+def _harness_label(harness: Harness | None, metric: str, k: int | None) -> str | None:
+    """Return our label for what a harness's aggregate calls `metric`.
 
     An aggregate may call the mean `metric_avg` or `metric_rate`.
     """
-    if profile is None:
-        return None
-    harness = HARNESSES[profile.name]
-    expressions = harness.keys
-    names = [name for name in (metric, f"{metric}_avg", f"{metric}_rate") if name in expressions]
-    if not names or "{k}" in expressions[names[0]] or "(" in expressions[names[0]]:
-        return None
-    return harness.at(expressions[names[0]], k)
+    keys = harness.keys if harness else {}
+    names = (metric, f"{metric}_avg", f"{metric}_rate")
+    text = next((keys[name] for name in names if name in keys), "(")
+    return None if harness is None or "{k}" in text or "(" in text else harness.at(text, k)
 
 
 def _reported(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:

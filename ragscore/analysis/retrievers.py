@@ -38,20 +38,18 @@ class RetrieverReport(FramesResult):
         of them; `passed`, `pass_rate` (0 to 1); `precision_at_1` and `mrr` over the positive
         queries, the only kind with a rank; `precision_at_1_all`, `mrr_all` over all judged queries,
         where a query without a rank adds 0 (a perfect retriever stays below 1 there); `latency_ms`,
-        the mean over queries that didn't fail; `n_failed`, `n_missing` and `n_unjudged` queries
-        (the last include those that cut texts leave undecided). Only queries that passed have a
-        rank; if their first right hit is undecided, they are in no mean of ranks. Higher is better
-        but for the latency.
+        the mean over queries that didn't fail; `n_failed`, `n_missing` and `n_unjudged` queries.
+        Only queries that passed have a rank. Higher is better but for the latency.
     matrix
         One row per query (index query_id, in the order of the golden set), one column per
-        retriever, by name. "✅ #rank": passed with its first right hit at that rank ("✅ #?": the
-        rank is undecided); "✅": passed without a rank (no hit, or no forbidden source); "❌":
-        failed; "?": not asked, nothing to judge it by, or undecided because texts are cut.
+        retriever, by name. "✅ #rank": passed with its first right hit at that rank; "✅": passed
+        without a rank (no hit, or no forbidden source); "❌": failed; "?": not asked, or nothing to
+        judge it by.
     per_query
         One row per retriever (`run_id`) and query: `kind` (expected_empty, must_not_contain,
         positive; other: judged by its refusal, or by nothing), `n_hits` within k,
-        `rank_first_match` (NA: none, or undecided), `passed` (1, 0; NaN: nothing to judge it by,
-        not asked, or undecided), `elapsed_ms`, `state` (scored, failed, missing). `passed` is
+        `rank_first_match` (NA: none), `passed` (1, 0; NaN: nothing to judge it by, or not asked),
+        `elapsed_ms`, `state` (scored, failed, missing). `passed` is
         the metric `found` where k, hits and options are the defaults: answers don't count.
     """
 
@@ -93,7 +91,7 @@ class RetrieverReport(FramesResult):
             f"MRR and P@1 over the {n_positive} positive queries; (all) over every"
             f" query, where one without a rank adds 0. {PASSED} #rank: passed, first right hit at"
             f" that rank; {PASSED}: passed without a rank; {FAILED}: failed; {NOT_ASKED}: not"
-            " asked, nothing to judge by, or undecided because texts are cut."
+            " asked, or nothing to judge by."
         )
         parts = [
             "# Retrievers" + (f" (k = {', '.join(map(str, ks))})" if ks else ""),
@@ -191,12 +189,9 @@ def _cut(results: Results, k: int | None) -> Results:
 
 def _summary(rows: pd.DataFrame) -> pd.DataFrame:
     is_judged, is_positive = rows["passed"].notna(), rows["kind"].eq("positive")
-    has_passed, has_rank = rows["passed"] == 1, rows["rank_first_match"].notna()
-    # passed, but which hit is the first right one is undecided
-    is_open = is_positive & has_passed & ~has_rank
+    has_passed = rows["passed"] == 1
     rank = rows["rank_first_match"].astype("float64").where(has_passed)
-    reciprocal = (1 / rank).fillna(0.0).mask(is_open)
-    first = (rank == 1).astype("float64").mask(is_open)
+    reciprocal, first = (1 / rank).fillna(0.0), (rank == 1).astype("float64")
     counts = {
         "n_queries": is_judged,
         "n_positive": is_judged & is_positive,

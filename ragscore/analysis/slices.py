@@ -68,7 +68,7 @@ def slice_means(
     parts = [pd.DataFrame(columns=columns)]
     for run in aligned.run_ids:
         values = aligned.frame(run).to_numpy()
-        for labels, inside in _members(aligned, golden, by, results, [run]):
+        for labels, inside in _members(aligned, _slices_of(golden, by, results, [run]), by):
             mean, _, n = moments(values[inside])
             mean_rest, _, n_rest = moments(values[~inside])
             own = shared_only(None if groups is None else groups[inside])
@@ -152,7 +152,7 @@ def compare_slices(
     candidate: str,
     metrics: list[str] | str | None = None,
     *,
-    results: Results | None = None,
+    rows: Rows | None = None,
     cluster: str | None = "group",
     min_n: int = MIN_N,
     declared: MetricTable = TABLE,
@@ -160,7 +160,8 @@ def compare_slices(
     """Compare two runs slice by slice; see `Comparison.slices`."""
     runs = [baseline, candidate]
     aligned, groups = _prepared(scores, golden, by, metrics, runs, cluster, declared)
-    expected = expected_in(aligned, scores)
+    expected = expected_in(aligned, scores, rows)
+    results = None if rows is None else rows.results
     everything = np.ones(len(aligned.query_ids), dtype=bool)
 
     def deltas(inside: Flags) -> pd.DataFrame:
@@ -175,12 +176,14 @@ def compare_slices(
 
     columns = slice_names(by)
     nothing = deltas(everything)[:0].assign(**dict.fromkeys(columns, ""))
-    members = _members(aligned, golden, by, results, aligned.run_ids)
-    parts = [deltas(inside).assign(**labels) for labels, inside in members]
+    sliced = _slices_of(golden, by, results, aligned.run_ids)
+    parts = [deltas(inside).assign(**labels) for labels, inside in _members(aligned, sliced, by)]
+    n_sliced = sliced["query_id"].nunique()
     table = pd.concat(parts or [nothing], ignore_index=True)[[*columns, *DELTAS]]
     return SliceComparison(
         aligned.run_ids[0], aligned.run_ids[1], columns, min_n, table,
-        deltas(everything)[list(DELTAS)], _n_changed(golden, by, results, aligned.run_ids),
+        deltas(everything)[list(DELTAS)],
+        len(golden.queries) - n_sliced if "run_id" in sliced else 0,
         aligned.declared,
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip
@@ -201,11 +204,10 @@ def _prepared(
 
 
 def _members(
-    aligned: AlignedScores, golden: Golden, by: Slicing, results: Results | None, runs: list[str]
+    aligned: AlignedScores, rows: pd.DataFrame, by: Slicing
 ) -> Iterator[tuple[dict[str, str], Flags]]:
     """Give the labels of each slice, and a flag per query."""
     columns = list(slice_names(by))
-    rows = _slices_of(golden, by, results, runs)
     place = lookup(pd.Index(rows["query_id"]), aligned.query_ids.astype("str"))
     for labels, held in naturally(rows, columns).groupby(columns, observed=True).indices.items():
         # the last place: queries without a row
@@ -217,7 +219,7 @@ def _members(
 def _slices_of(
     golden: Golden, by: Slicing, results: Results | None, runs: list[str]
 ) -> pd.DataFrame:
-    """Return the slices of queries; by a column of responses, those that are the same in all runs."""
+    """Return the slices of queries; by a column of responses, those alike in all runs."""
     rows = slices(golden, by, results)
     if "run_id" not in rows:
         return rows
@@ -225,9 +227,3 @@ def _slices_of(
     keys = ["query_id", *slice_names(by)]
     is_same = rows.groupby(keys)["run_id"].transform("nunique").eq(len(runs))
     return rows[is_same.to_numpy()].drop_duplicates(keys)
-
-
-def _n_changed(golden: Golden, by: Slicing, results: Results | None, runs: list[str]) -> int:
-    """Count the queries that are in no slice, as the runs differ in them."""
-    rows = _slices_of(golden, by, results, runs)
-    return len(golden.queries) - rows["query_id"].nunique() if "run_id" in rows else 0

@@ -72,7 +72,7 @@ def max_drop_options(default: str) -> list[Option]:
     "Compare two runs query by query, on the queries both have.",
     "compare runs/dense runs/hybrid --golden golden.yaml",
     *PAIR,
-    metric_option("compare", "every default metric"),
+    metric_option("compare", "those that the data supports"),
     switch(
         "--strict-chunker-version",
         "refuse runs of different chunkers (default: match them by spans or documents)",
@@ -106,7 +106,7 @@ def compare_command(args: argparse.Namespace) -> None:
     lists_all = (
         args.all
         or args.json
-        or (cmp.profile is not None and COMPARISONS[cmp.profile.name].markdown)
+        or (cmp._harness is not None and COMPARISONS[cmp._harness.name].markdown)
     )
     left_out = 0 if lists_all else max(len(cmp.changed()) - LISTED, 0)
     say(
@@ -162,7 +162,7 @@ def compare_command(args: argparse.Namespace) -> None:
 def gate_command(args: argparse.Namespace) -> int:
     """Print the decision; the exit status is the gate's."""
     allowed = losses(args.max_drop, "--max-drop")
-    # By every default metric, to know the primary ones; the gate's own are scored when asked for.
+    # By the default metrics, to know the primary ones; the gate's own are scored when asked for.
     ev, baseline, candidate = evaluation_of_pair(args)
     names = dict.fromkeys([*metric_columns(ev.scores), *map(scored_by, allowed)])
     scores, _ = ev._scored(list(names))

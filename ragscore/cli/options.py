@@ -217,8 +217,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-_VALUES = {name: "|".join(POLICIES.get(name, "N")) for name in POLICY_HELP}
-_VALUES |= {"match": "LEVEL"}
+_VALUES = {name: "|".join(POLICIES[name]) for name in POLICY_HELP} | {"match": "LEVEL"}
 # no default, to tell what was given
 _POLICIES = [
     option(flag(name), text, _VALUES[name], default=None) for name, text in POLICY_HELP.items()

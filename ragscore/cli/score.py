@@ -25,8 +25,6 @@ from ragscore.frames.data import records_of
 from ragscore.frames.render import shown_number
 from ragscore.scoring.harness import aggregate
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.primary import headline_of
-from ragscore.scoring.summary import metric_columns
 
 
 @command(
@@ -34,7 +32,7 @@ from ragscore.scoring.summary import metric_columns
     "Score runs against a golden file: means with 95 % intervals.",
     "score golden.yaml runs/dense runs/hybrid --metric mrr@10 --by difficulty",
     *GOLDEN_ARGUMENT,
-    metric_option("print", "the usual ones; with --json all"),
+    metric_option("print", "the usual ones"),
     several(
         "--by",
         "slice by a column or tag of the golden file (several times: by each combination;"
@@ -56,8 +54,7 @@ def score_command(args: argparse.Namespace) -> None:
         return
     ev = evaluation(args, args.runs, args.metric)
     by = args.by[0] if args.by and len(args.by) == 1 else args.by
-    metrics = args.metric if args.metric or args.json else headline_of(metric_columns(ev.scores))
-    table = ev.summary(metrics, by)
+    table = ev.summary(args.metric, by)
     say(as_json(records_of(table)) if args.json else readable(table, args.by or [], ev.declared))
 
 

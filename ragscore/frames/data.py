@@ -341,10 +341,9 @@ class Results(ResultsVerbs):
     ----------
     runs, responses, hits, citations
         One row per run / response to a query / hit / citation.
-    chunks, judgments, hit_meta, reported, matches, calls, documents
+    chunks, judgments, hit_meta, reported, calls, documents
         Optional frames: the index during the run, judges' verdicts, metadata of hits, values that
-        another tool stored, stored matches, searches and steps on the way to an answer, versions of
-        documents.
+        another tool stored, searches and steps on the way to an answer, versions of documents.
     problems
         One row per thing that loading with `strict=False` could not take.
     mapping
@@ -361,7 +360,6 @@ class Results(ResultsVerbs):
     judgments: pd.DataFrame | None = None
     hit_meta: pd.DataFrame | None = None
     reported: pd.DataFrame | None = None
-    matches: pd.DataFrame | None = None
     calls: pd.DataFrame | None = None
     documents: pd.DataFrame | None = None
     problems: pd.DataFrame = field(default_factory=lambda: empty("problems"))

@@ -183,15 +183,6 @@ KINDS: dict[str, Kind] = {
          "doc_type": "str", "path": "str", "run_id": "category"},
         ("x_",),
     ),
-    # One row per stored match of a hit and a target, made before texts were cut. A query without
-    # a match has one row with rank 0 and an empty target_id: it is known to have been matched.
-    "matches": Kind(
-        ("run_id", "query_id", "level", "rank", "target_id"),
-        {**_CELL, "level": "str", "rank": "int32", "target_id": "str", "grade": "int32",
-         "rule": "str", "query_hash": "str"},
-        {"coverage": "float64", "undecidable": "boolean"},
-        lowest={"rank": 0, "grade": 0},
-    ),
     # One row per value that another tool stored, `metric` as it calls it. With an empty query_id it
     # is an aggregate of the whole run, and `statistic` says which (NA: its mean). `label` is our
     # name of the metric, where the file's format says that it means the same. `better` ("higher" or

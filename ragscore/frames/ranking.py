@@ -127,39 +127,20 @@ def collapsed(results: Results) -> Results:
 def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
     """Return the same results with these of their hits under new ranks.
 
-    Metadata and stored matches of these hits get the new ranks, too.
+    Metadata of these hits get the new ranks, too.
 
     Parameters
     ----------
     hits
         Rows of `results.hits`, with their index.
     """
+    if results.hit_meta is None:
+        return replace(results, hits=hits)
     keys = ["run_id", "query_id", "rank"]
-    kept = {
-        name: frame
-        for name in ("hit_meta", "matches")
-        if (frame := getattr(results, name)) is not None
-    }
-    moved = (
-        results.hits.loc[hits.index, keys]
-        .astype({"run_id": "str"})
-        .assign(new=hits["rank"].to_numpy())
-        if kept
-        else pd.DataFrame()
-    )
-    return replace(
-        results, hits=hits, **{name: _moved(frame, moved) for name, frame in kept.items()}
-    )
-
-
-def _moved(frame: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the remaining hits under their new ranks."""
-    rows = frame.astype({"run_id": "str"}).merge(
-        moved, on=["run_id", "query_id", "rank"], how="left"
-    )
-    rows["new"] = rows["new"].mask(rows["rank"] == 0, 0)  # rank 0 stands for "nothing was found"
-    rows = rows.dropna(subset="new")
-    return rows.assign(rank=rows["new"].astype("int32")).drop(columns="new")
+    moved = results.hits.loc[hits.index, keys].assign(new=hits["rank"].to_numpy("int32"))
+    sides = [one.astype({"run_id": "str"}) for one in (results.hit_meta, moved)]
+    meta = sides[0].merge(sides[1], on=keys).drop(columns="rank").rename(columns={"new": "rank"})
+    return replace(results, hits=hits, hit_meta=meta)
 
 
 def _trec_ranks(hits: pd.DataFrame, dtype: str) -> Codes:

@@ -42,8 +42,8 @@ class Coverage(FramesResult):
         order (`n_rank_order`) or with tied scores (`n_ties`); `k`, the hits per query that the run
         says it kept (NA: unknown; metrics with a higher cut-off see no more hits); `judged@10`, the
         judged share of the first ten hits by document (by anchor or chunk where no documents are
-        expected), 0 to 1, NaN without any hit; `n_cut`, hits that the anchor or predicate
-        rule can't judge because their text is cut.
+        expected), 0 to 1, NaN without any hit; `n_cut`, hits whose text is cut, where
+        an expected text may no longer be found.
     ids
         One row per run and match level at which the golden set expects ids: `run_id`, `level`;
         `n_hits`; `n_with_id`, hits with an id of that level; `n_ids`, how many distinct ids these
@@ -86,14 +86,14 @@ def coverage(results: Results, golden: Golden) -> Coverage:
     counts = pd.crosstab(rows["run_id"], rows["issue"]).reindex(
         results.runs["run_id"].cat.categories, fill_value=0
     )
-    answered = answer_counts(results, golden)
+    of_run = results.responses.groupby("run_id", observed=False)
     columns = {
         "n_golden": len(golden.queries),
-        "n_rows": answered["n_rows"],
-        "n_missing": answered["n_missing"],
+        "n_rows": of_run.size(),
+        "n_missing": counts.get("missing", 0),
         "n_extra": counts.get("extra", 0),
         "n_duplicate": counts.get("duplicate", 0),
-        "n_failed": answered["n_failed"],
+        "n_failed": of_run["error"].count(),
         "n_empty": counts.get("empty", 0),
         "n_unlabelled": int(golden.queries["answerable"].isna().sum()),
         "n_should_refuse": len(golden.refusals),
@@ -105,25 +105,10 @@ def coverage(results: Results, golden: Golden) -> Coverage:
             else pd.Series(pd.NA, index=counts.index, dtype="Int64")
         ),
         f"judged@{JUDGED_K}": _judged(results, golden),
-        "n_cut": _n_cut(results),
+        "n_cut": _n_cut(results.hits),
     }
     runs = pd.DataFrame(columns, index=counts.index).rename_axis("run_id")
-    return Coverage(runs, _ids(results, golden), rows)
-
-
-def answer_counts(results: Results, golden: Golden) -> pd.DataFrame:
-    """Count each run's responses, those that failed, and the golden queries without one."""
-    run_ids = results.runs["run_id"].cat.categories
-    of_run = results.responses.groupby("run_id", observed=False)
-    missing = _missing(results, golden.queries["query_id"])["run_id"].value_counts()
-    return pd.DataFrame(
-        {
-            "n_rows": of_run.size(),
-            "n_failed": of_run["error"].count(),
-            "n_missing": missing.reindex(run_ids, fill_value=0).to_numpy(),
-        },
-        index=run_ids,
-    )
+    return Coverage(runs, _ids(results.hits, golden), rows)
 
 
 def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
@@ -163,14 +148,12 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
 
 def _missing(results: Results, query_ids: pd.Series) -> pd.DataFrame:
     """Return golden queries that a run has no response to, run by run."""
-    run_ids, queries = results.runs["run_id"].astype("str"), pd.Index(query_ids)
-    run = lookup(results.responses["run_id"], pd.Index(run_ids))
-    query = lookup(results.responses["query_id"], queries)
-    is_asked = np.zeros((len(run_ids), len(queries)), dtype=bool)
-    is_asked[run[query >= 0], query[query >= 0]] = True
-    runs, absent = np.nonzero(~is_asked)
-    frame = {"run_id": run_ids.take(runs).array, "query_id": query_ids.take(absent).array}
-    return pd.DataFrame(frame).astype("str")
+    names = ["run_id", "query_id"]
+    every = pd.MultiIndex.from_product(
+        [results.runs["run_id"].astype("str"), query_ids], names=names
+    )
+    asked = pd.MultiIndex.from_frame(results.responses[names].astype("str"))
+    return every[~every.isin(asked)].to_frame(index=False).astype("str")
 
 
 def _cells(hits: pd.DataFrame, is_found: np.ndarray) -> pd.DataFrame:
@@ -189,42 +172,36 @@ def _judged(results: Results, golden: Golden) -> pd.Series:
     """Return the mean judged@10 of each run over the queries that have hits."""
     levels = set(golden.targets["level"].unique())
     level = "doc" if "doc" in levels else "anchor" if "anchor" in levels else "chunk"
-    chosen = Level(level, "", (level,))
-    rows = Rows(results, golden, chosen)
+    rows = Rows(results, golden, Level(level, "", (level,)))
     judged = pd.Series(rows.score(TABLE.parse(f"judged@{JUDGED_K}")))
     return judged.groupby(rows.runs[rows.run]).mean().reindex(rows.runs)
 
 
-def _n_cut(results: Results) -> np.ndarray:
+def _n_cut(hits: pd.DataFrame) -> pd.Series:
     """Count the hits of each run whose text is cut."""
-    n = len(results.runs)
-    if "text_cut" not in results.hits:
-        return np.zeros(n, dtype=np.int64)
-    is_cut = results.hits["text_cut"].fillna(False).to_numpy(dtype=bool)
-    return np.bincount(codes_of(results.hits["run_id"])[is_cut], minlength=n)
+    is_cut = hits["text_cut"] if "text_cut" in hits else pd.Series(False, hits.index)
+    return is_cut.fillna(False).astype(bool).groupby(hits["run_id"], observed=False).sum()
 
 
-def _ids(results: Results, golden: Golden) -> pd.DataFrame:
+def _ids(hits: pd.DataFrame, golden: Golden) -> pd.DataFrame:
     """Count the ids of hits, the expected ids, and those that both have, by run and level."""
-    rows, hits = [], results.hits
+    parts = []
     for level, column in COLUMN.items():
         targets = targets_at(golden, level).targets
-        if column not in targets or not targets[column].notna().any():
-            continue
-        wanted = pd.Series(targets[column].dropna().astype("str").unique())
-        ids = hits[column] if column in hits else pd.Series(pd.NA, hits.index, dtype="str")
-        is_joined = np.zeros(len(hits), dtype=bool)
-        is_joined[pairs_with_equal(hits, targets, column)[0]] = True
-        run = codes_of(hits["run_id"])
-        for place, run_id in enumerate(results.runs["run_id"].astype("str")):
-            own = ids[run == place]
-            known = pd.Series(own.dropna().astype("str").unique(), dtype="str")
-            rows.append([
-                run_id, level, len(own), int(own.notna().sum()), len(known), len(wanted),
-                int(is_among(wanted, known).sum()), int(is_joined[run == place].sum()),
-            ])  # fmt: skip
-    names = ["n_hits", "n_with_id", "n_ids", "n_expected_ids", "n_joined_ids", "n_joined_hits"]
-    found = pd.DataFrame(rows, columns=["run_id", "level", *names])
-    places = results.runs["run_id"].cat.categories.get_indexer(pd.Index(found["run_id"]))
-    found = found.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
-    return found.astype({"run_id": "str", "level": "str"} | dict.fromkeys(names, "int64"))
+        wanted = distinct(targets[column].dropna()) if column in targets else pd.Index([])
+        if len(wanted):
+            ids = hits[column] if column in hits else pd.Series(pd.NA, hits.index, dtype="str")
+            is_joined = np.isin(np.arange(len(hits)), pairs_with_equal(hits, targets, column)[0])
+            known = ids.where(is_among(ids, wanted))
+            run = hits["run_id"]
+            of_ids = ids.groupby(run, observed=False)
+            parts.append(pd.DataFrame({
+                "level": level, "n_hits": of_ids.size(), "n_with_id": of_ids.count(),
+                "n_ids": of_ids.nunique(), "n_expected_ids": len(wanted),
+                "n_joined_ids": known.groupby(run, observed=False).nunique(),
+                "n_joined_hits": pd.Series(is_joined, hits.index).groupby(run, observed=False).sum(),
+            }))  # fmt: skip
+    if not parts:
+        return pd.DataFrame(columns=["run_id", "level"])
+    found = pd.concat(parts).sort_index(kind="stable").rename_axis("run_id").reset_index()
+    return found.astype({"run_id": "str", "level": "str"})

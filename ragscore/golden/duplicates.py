@@ -15,7 +15,7 @@ from ragscore.frames.data import DataError, Golden, check_type
 _SPACELESS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 _WORD = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
 SIMILARITY = 0.7  # shared words / words of either, from which two queries are near-duplicates
-_BATCH = 512  # queries compared with all others at a time: bounds the candidates in memory
+_BATCH = 128  # queries compared with all others at a time: bounds the pairs in memory
 
 
 def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFrame:
@@ -96,32 +96,21 @@ def _similar_pairs(texts: pd.Series, similarity: float) -> pd.DataFrame:
 def _pairs_of_sets(sets: list[list[str]], similarity: float) -> pd.DataFrame:
     """Return pairs of sets with at least this Jaccard similarity.
 
-    |A∩B| of many pairs at once is a product of sparse matrices. Two similar sets share one of their
-    rarest words (prefix filter: Chaudhuri et al. 2006, doi:10.1109/ICDE.2006.9). So only pairs that
-    share one are compared, and words that occur in every query cost nothing.
+    |A∩B| of many pairs at once is a product of sparse matrices.
     """
     from scipy.sparse import csr_matrix
 
     sizes = np.array([len(words) for words in sets], dtype=np.int64)
     row = np.repeat(np.arange(len(sets)), sizes)
     codes, known = pd.factorize(np.array([word for words in sets for word in words], dtype=object))
-    # Within each set rarest words first; ties are broken alike in all sets, as the filter needs.
-    order = np.lexsort((codes, np.bincount(codes, minlength=len(known))[codes], row))
-    row, codes = row[order], codes[order]
-    place = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    is_rare = place <= (sizes - np.ceil(similarity * sizes - 1e-9))[row]
-    every, rare = (
-        csr_matrix((np.ones(keep.sum()), (row[keep], codes[keep])), shape=(len(sets), len(known)))
-        for keep in (np.ones(len(row), dtype=bool), is_rare)
-    )
+    words = csr_matrix((np.ones(len(row)), (row, codes)), shape=(len(sets), len(known)))
     parts = [np.zeros((3, 0))]
     for start in range(0, len(sets), _BATCH):
-        candidates = (rare[start : start + _BATCH] @ rare.T).tocoo()
-        first, second = candidates.row.astype(np.int64) + start, candidates.col.astype(np.int64)
-        first, second = first[first < second], second[first < second]
-        shared = np.asarray(every[first].multiply(every[second]).sum(axis=1)).ravel()
-        jaccard = shared / (sizes[first] + sizes[second] - shared)
-        parts.append(np.stack([first, second, jaccard])[:, jaccard >= similarity])
+        shared = (words[start : start + _BATCH] @ words.T).tocoo()
+        first, second = shared.row.astype(np.int64) + start, shared.col.astype(np.int64)
+        jaccard = shared.data / (sizes[first] + sizes[second] - shared.data)
+        is_similar = (first < second) & (jaccard >= similarity)
+        parts.append(np.stack([first, second, jaccard])[:, is_similar])
     pairs = pd.DataFrame(np.concatenate(parts, axis=1).T, columns=["first", "second", "similarity"])
     return pairs.astype({"first": np.int64, "second": np.int64})
 

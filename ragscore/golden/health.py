@@ -1,8 +1,7 @@
 """Health of a golden set: its power to tell runs apart, and its gaps.
 
 In: scores of some runs, the golden set and their results. Out: a `GoldenHealth`, frames with a
-summary: queries that don't discriminate, near-duplicates, targets never returned, and the number of
-queries needed.
+summary: queries that don't discriminate, targets never returned, and the number of queries needed.
 """
 
 from dataclasses import dataclass
@@ -16,12 +15,11 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_codes
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import check_known
-from ragscore.golden.duplicates import SIMILARITY, near_duplicates
 from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.rows import Rows, found_targets
-from ragscore.scoring.summary import metric_columns, summarize
+from ragscore.scoring.summary import metric_columns
 from ragscore.scoring.targets import targets_at
 from ragscore.stats import minimum_detectable, queries_needed
 from ragscore.stats.moments import sample
@@ -40,27 +38,17 @@ class GoldenHealth(FramesResult):
     Attributes
     ----------
     summary
-        One row per `finding`: `n` of `n_total` (queries, pairs or targets), `share`, and where to
+        One row per `finding`: `n` of `n_total` (queries or targets), `share`, and where to
         look (`frame`).
     queries
         One row per query (query_id): `n_runs` with a value of the metric; its `mean`, `min`,
         `max` over them; `discriminates`, a category: all pass (1 in every run), all fail (0), all
         alike (another value), tells apart, one run (only one has a value), not measured.
-    duplicates
-        Near-duplicate queries: the table of `Golden.near_duplicates`.
     targets
         One row per target (grade ≥ 1, at the match level) that no run returned: query_id, `level`,
         `target_id`, `grade`, `n_runs` that were asked; `seen_elsewhere`, true if its id is in
         another query's hits or the chunk catalogue. If false, it may be missing from the index
         (NA: the level has no id).
-    judged
-        One row per run and metric judged@k: `mean`, `n`. If it is low, relevant hits of a new run
-        may not count because nobody judged them.
-    effective
-        One row per run and `by` (group: paraphrases; source: queries linked by a shared document,
-        also over a third one): `n` measured queries, `n_clusters`, `largest` cluster,
-        `design_effect` (by how much clustering inflates the variance of the mean, at least 1; NaN
-        where nothing varies), `n_effective` = n / design_effect.
     needed
         One row per pair of runs (`run_baseline`, `run_candidate`) and `difference`: mean `delta`
         (candidate − baseline) and `sd` of the paired differences over `n` queries; `design_effect`
@@ -73,13 +61,10 @@ class GoldenHealth(FramesResult):
     metric: str
     summary: pd.DataFrame
     queries: pd.DataFrame
-    duplicates: pd.DataFrame
     targets: pd.DataFrame
-    judged: pd.DataFrame
-    effective: pd.DataFrame
     needed: pd.DataFrame
 
-    FRAMES = ("summary", "queries", "duplicates", "targets", "judged", "effective", "needed")
+    FRAMES = ("summary", "queries", "targets", "needed")
 
     def _heading(self) -> str:
         return f"Golden-set health by {self.metric}"
@@ -94,7 +79,6 @@ def golden_health(
     results: Results | None = None,
     metric: str = "passed",
     *,
-    similarity: float = SIMILARITY,
     differences: tuple[float, ...] = DIFFERENCES,
     declared: MetricTable = TABLE,
 ) -> GoldenHealth:
@@ -108,34 +92,16 @@ def golden_health(
     rows = rows_with_queries(scores, golden, metrics=())
     described = declared.describe(metric)
     values = _matrix(rows, golden, metric, described)
-    queries, duplicates = _queries(values), near_duplicates(golden, similarity)
+    queries = _queries(values)
     targets, n_targets = _unreturned(results, golden) if results is not None else (_NO_TARGETS, 0)
     # sums, and the numbers of groups, in the order of ids: that of the rows doesn't matter
-    by_id = values.sort_index()
     ordered = narrowed(golden, queries=golden.queries.sort_values("query_id"))
-    judged = [name for name in metric_columns(rows) if name.startswith("judged@")]
-    parts = [
-        _clustered(by_id, codes).assign(by=by, n_effective=lambda of: of["n"] / of["design_effect"])
-        for by, codes in (("group", _groups(ordered)), ("source", _sources(ordered)))
-    ]
-    table = pd.concat(parts, ignore_index=True)
-    order = np.argsort(by_id.columns.get_indexer(pd.Index(table["run_id"])), kind="stable")
-    table = table.iloc[order].reset_index(drop=True)
     return GoldenHealth(
         metric=metric,
-        summary=_summary(golden, queries, duplicates, targets, n_targets),
+        summary=_summary(golden, queries, targets, n_targets),
         queries=queries,
-        duplicates=duplicates,
         targets=targets,
-        judged=(
-            summarize(rows, metrics=judged)[["run_id", "metric", "mean", "n"]]
-            if judged
-            else pd.DataFrame(columns=["run_id", "metric", "mean", "n"])
-        ),
-        effective=table[
-            ["run_id", "by", "n", "n_clusters", "largest", "design_effect", "n_effective"]
-        ],
-        needed=_needed(by_id, ordered, described, differences),
+        needed=_needed(values.sort_index(), ordered, described, differences),
     )
 
 
@@ -220,46 +186,12 @@ def _seen(targets: pd.DataFrame, level: str, results: Results) -> pd.Series:
     return seen.mask(targets[column].isna())
 
 
-def _clustered(values: pd.DataFrame, codes: Integers) -> pd.DataFrame:
-    measured = values.notna().to_numpy()
-    sizes = [np.bincount(codes[of_run]) for of_run in measured.T]
-    return pd.DataFrame({
-        "run_id": values.columns, "n": measured.sum(axis=0),
-        "n_clusters": [np.count_nonzero(size) for size in sizes],
-        "largest": [int(size.max(initial=0)) for size in sizes],
-        "design_effect": sample(values.to_numpy(), codes).design_effect,
-    })  # fmt: skip
-
-
 def _groups(golden: Golden) -> Integers:
     """Return one number per paraphrase group; a query without a group is alone."""
     codes = query_clusters(golden, pd.Index(golden.queries["query_id"]), "group")
     if codes is None:
         return np.arange(len(golden.queries))
     return np.where(codes < 0, codes.max(initial=-1) + np.cumsum(codes < 0), codes)
-
-
-def _sources(golden: Golden) -> Integers:
-    """Return one number per set of queries that shared documents link.
-
-    The link may lead over a third query. A query without targets is alone.
-    """
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    targets = golden.targets[golden.targets["grade"] > 0]
-    names = [name for name in ("doc_id", "path", "source_key", "chunk_id") if name in targets]
-    source = targets[names[0] if names else "target_id"]
-    for name in names[1:]:  # row by row, the first that is known
-        source = source.fillna(targets[name])
-    is_known = source.notna()
-    query = lookup(targets.loc[is_known, "query_id"], pd.Index(golden.queries["query_id"]))
-    codes = pd.factorize(source[is_known])[0]
-    # A graph of queries (the first n nodes) and sources; an edge is a target.
-    n = len(golden.queries)
-    size = n + int(codes.max(initial=-1)) + 1
-    graph = csr_matrix((np.ones(len(query)), (query, codes + n)), shape=(size, size))
-    return connected_components(graph, directed=False)[1][:n].astype(np.int64)
 
 
 def _needed(
@@ -297,18 +229,11 @@ def _needed(
 
 
 def _summary(
-    golden: Golden,
-    queries: pd.DataFrame,
-    duplicates: pd.DataFrame,
-    targets: pd.DataFrame,
-    n_targets: int,
+    golden: Golden, queries: pd.DataFrame, targets: pd.DataFrame, n_targets: int
 ) -> pd.DataFrame:
     n_by_word = queries["discriminates"].value_counts()
     n_pass, n_fail, n_alike = (n_by_word[word] for word in ("all pass", "all fail", "all alike"))
     n, n_compared = len(queries), int((queries["n_runs"] > 1).sum())
-    apart = duplicates[~duplicates["same_group"]]
-    n_near = len(set(apart["query_id"]) | set(apart["other"]))
-    n_contradictory = (~duplicates["same_targets"]).sum()
     n_unseen = targets["seen_elsewhere"].eq(False).sum()
     # fmt: off
     rows = [
@@ -317,9 +242,6 @@ def _summary(
         ("queries that tell no runs apart", n_pass + n_fail + n_alike, n_compared, "queries"),
         ("queries that fewer than two runs have a value of", n - n_compared, n, "queries"),
         ("unlabelled queries", golden.queries["answerable"].isna().sum(), n, ""),
-        ("queries with a near-duplicate outside their group", n_near, n, "duplicates"),
-        ("near-duplicate pairs with different targets", n_contradictory, len(duplicates),
-         "duplicates"),
         ("targets that no run returned", len(targets), n_targets, "targets"),
         ("targets whose id is in no hit and no catalogue", n_unseen, n_targets, "targets"),
     ]

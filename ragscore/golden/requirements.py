@@ -63,7 +63,8 @@ def supported_metrics(
     def count(need: Need | str) -> int:
         if isinstance(need, Need):
             return sum(int(need.anywhere(one).sum()) for one in goldens)
-        return _n_recorded(need, results)
+        name, _, column = need.partition(".")
+        return sum(_n_recorded(getattr(one, name), column) for one in results)
 
     rows = []
     for metric in metrics:
@@ -71,10 +72,7 @@ def supported_metrics(
         rows.append({
             "metric": metric.name,
             "supported": all(map(count, needs)),
-            "missing": "; ".join(
-                one.asked if isinstance(one, Need) else _WORDS.get(one, one)
-                for one in needs if not count(one)
-            ),
+            "missing": "; ".join(_words(one) for one in needs if not count(one)),
             "n": min(map(count, needs)),
             "levels": ", ".join(with_targets) if metric.family == "ranking" else "",
         })  # fmt: skip
@@ -116,41 +114,37 @@ def _unreadable(as_golden: DataError, as_results: DataError) -> DataError:
 
 
 _WORDS = {
-    "hits": "hits of a run", "responses": "responses of a run",
+    "hits": "hits of a run", "responses": "responses of a run", "citations": "citations of answers",
     "responses.answer": "answers in the responses",
-    "responses.refused": "whether the system refused", "citations": "citations of the answers",
-    "responses.elapsed_ms": "times of the responses", "responses.cost_usd": "costs of the responses",
+    "responses.refused": "whether the system refused",
+    "responses.elapsed_ms": "times of responses", "responses.cost_usd": "costs of responses",
     "responses.scope": "the folders that were searched (scope)",
     "hits.call": "the call that found each hit",
 }  # fmt: skip
+
+
+def _words(need: Need | str) -> str:
+    if isinstance(need, Need):
+        return need.asked
+    return _WORDS.get(need) or need.replace(".", " of ")
 
 
 def _recorded(metric: Metric) -> list[str]:
     """Return what a run must record for a metric: a frame, or a column or criterion of it."""
     if metric.reads == "judgments.value":
         of_nuggets = metric.name.startswith("nugget_")
-        return [f"judgments of {'nuggets' if of_nuggets else metric.name}"]
+        return [f"judgments.{'nuggets' if of_nuggets else metric.name}"]
     if metric.reads == "citations":
         return ["responses.answer", "citations"]
     return [metric.reads or ("hits" if metric.family == "ranking" else "responses")]
 
 
-def _n_recorded(read: str, results: list[Results]) -> int:
-    """Count the rows that record something, over all runs."""
-    name, _, column = read.partition(".")
-    criterion = read.removeprefix("judgments of ") if read.startswith("judgments of ") else ""
-    found = 0
-    for one in results:
-        frame = one.judgments if criterion else getattr(one, name)
-        if frame is None:
-            continue
-        if criterion:
-            is_of = frame["criterion"].eq(criterion) | (criterion == "judge_failed")
-            found += int((is_of & frame["value"].notna()).sum())
-        elif not column:
-            found += len(frame)
-        else:
-            columns = [column, "answer"] if column == "refused" else [column]
-            held = frame[frame.columns.intersection(columns)]
-            found += int(held.notna().any(axis=1).sum())
-    return found
+def _n_recorded(frame: pd.DataFrame | None, name: str) -> int:
+    """Count the rows of a frame that record a column, or a criterion of judgments."""
+    if frame is None or not name:
+        return 0 if frame is None else len(frame)
+    if "criterion" in frame:
+        is_of = frame["criterion"].eq(name) | (name == "judge_failed")
+        return int((is_of & frame["value"].notna()).sum())
+    columns = [name, "answer"] if name == "refused" else [name]
+    return int(frame.reindex(columns=columns).notna().any(axis=1).sum())

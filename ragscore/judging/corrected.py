@@ -16,7 +16,7 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import DataError, Golden, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
-from ragscore.judging.reliability import clusters_of, n_clusters, scale_of, values_of
+from ragscore.judging.reliability import clusters_of, n_clusters, values_of
 from ragscore.judging.run import Judged
 from ragscore.scoring.intervals import Groups, shared_only
 from ragscore.scoring.metrics import TABLE
@@ -106,7 +106,7 @@ def corrected_means(
         groups = clusters_of(part["query_id"], judged.golden, cluster)
         for names, inside in _members(pd.Index(part["query_id"]), judged.golden, by):
             own = None if groups is None else shared_only(groups[inside])
-            row = _mean(part[inside], scale_of(str(criterion)), own, random)
+            row = _mean(part[inside], TABLE[str(criterion)].bounds, own, random)
             rows.append([run_id, criterion, *names.values(), *row])
     if not rows:
         raise DataError(

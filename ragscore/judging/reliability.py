@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, records_of
-from ragscore.frames.errors import check_choice, excerpt, warn
+from ragscore.frames.data import DataError, Golden, Results, check_type, records_of
+from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.escaping import json_text
 from ragscore.frames.render import shown_interval
 from ragscore.frames.signatures import takes
@@ -24,17 +24,13 @@ from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
-from ragscore.scoring.metrics import (
-    CRITERIA,
-    TABLE,
-)
+from ragscore.scoring.metrics import CRITERIA, TABLE, Metric
 from ragscore.scoring.metrics.judged import measured
-from ragscore.scoring.primary import limits_of
+from ragscore.scoring.primary import GOOD_FROM
 from ragscore.scoring.refusals import response_rows
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
 POINTS_FROM = 3.0  # width from which a scale is one of points
-Limits = tuple[float, float]  # a value worse than the first is bad, from the second on it is good
 FAR = 0.2  # of a scale's width: values further apart disagree, such as 2 of 5 points
 WARN_FROM = 0.2  # a higher rate of disagreement gives a warning
 RELIABILITY_FILE = "agreement.json"
@@ -122,7 +118,7 @@ def agreement(
     a: JudgedValues,
     b: JudgedValues,
     *,
-    thresholds: Mapping[str, Limits] | None = None,
+    thresholds: Mapping[str, float] | None = None,
     cluster: str | None = "group",
 ) -> JudgeAgreement:
     """Measure how well two judges agree on the same answers.
@@ -134,9 +130,8 @@ def agreement(
         `query_id`, `criterion`, `value`, and `run_id` if the other side has several runs. Several
         judges, raters or repeats of one side are averaged.
     thresholds
-        {criterion: (bad, good)}: a value from `good` on is good. By default from .8 of the
-        criterion's scale, in whole points (4 of 0 to 5, 3 of 0 to 4), and half of the verdicts
-        where judges say yes or no.
+        Criterion -> its lowest good value. By default .8 of its scale (4 of 0 to 5), and half of
+        the verdicts where judges say yes or no.
     cluster
         The column of `golden.queries` whose equal values make queries depend on each other, if a
         side comes from `rs.judge`. Answers to one query are always one cluster.
@@ -145,8 +140,8 @@ def agreement(
     ------
     DataError
         No response and criterion with values of both sides; annotations with missing columns, or
-        with values outside the criterion's range; thresholds that aren't (bad, good); an unknown
-        `cluster`.
+        with values outside the criterion's range; thresholds that aren't numbers of criteria; an
+        unknown `cluster`.
 
     Warns
     -----
@@ -162,21 +157,24 @@ def agreement(
             field="a, b",
             allowed="two judgings of the same runs",
         )
-    judged, limits = set(pairs["criterion"]), check_limits(thresholds)
-    known = [one.golden for one in (a, b) if isinstance(one, Judged) and one.golden is not None]
-    golden = known[0] if known else None
+    for name, given in (thresholds or {}).items():
+        check_choice(name, CRITERIA, "thresholds")
+        check_type(given, (int, float), f"thresholds[{name!r}]", "its lowest good value, such as 3")
+    judged = set(pairs["criterion"])
+    least = {name: _good_from(TABLE[name]) for name in CRITERIA} | dict(thresholds or {})
+    golden = next((one.golden for one in (a, b) if isinstance(one, Judged) and one.golden), None)
     rows = [
-        _agreement(name, both[both["criterion"] == name], limits, golden, cluster)
+        _agreement(name, both[both["criterion"] == name], float(least[name]), golden, cluster)
         for name in CRITERIA
         if name in judged
     ]
     table = pd.DataFrame(rows, columns=_COLUMNS).astype({"criterion": "str"})
-    high = table[table["disagreement"] > WARN_FROM]
-    if len(high):
-        rates = [
-            f"{name} {share:.0%}"
-            for name, share in zip(high["criterion"], high["disagreement"], strict=True)
-        ]
+    rates = [
+        f"{name} {share:.0%}"
+        for name, share in zip(table["criterion"], table["disagreement"], strict=True)
+        if share > WARN_FROM
+    ]
+    if rates:
         warn(f"judges disagree about more than {WARN_FROM:.0%} of the answers: {', '.join(rates)}")
     return JudgeAgreement(table, pairs)
 
@@ -184,7 +182,7 @@ def agreement(
 def _agreement(
     criterion: str,
     both: pd.DataFrame,
-    limits: dict[str, Limits],
+    least: float,
     golden: Golden | None,
     cluster: str | None,
 ) -> list[Any]:
@@ -192,23 +190,20 @@ def _agreement(
     pairs = both.dropna(subset=["a", "b"])
     groups = clusters_of(pairs["query_id"], golden, cluster)
     a, b, n = pairs["a"], pairs["b"], len(pairs)
-    low_end, high_end = scale_of(criterion)
-    is_far = (a - b).abs() > FAR * (high_end - low_end) + 1e-9
-    least = good_from(criterion, limits)
+    metric = TABLE[criterion]
+    is_far = (a - b).abs() > FAR * metric.width + 1e-9
     a_good, b_good = a >= least, b >= least
     is_flip = a_good != b_good
     disagrees = (is_far | is_flip).to_numpy("float64")
-    disagreement = float(disagrees.mean())
     low, high = mean_interval(disagrees, "binary", groups=groups)
-    is_binary = TABLE[criterion].kind == "binary"
-    is_points = high_end - low_end >= POINTS_FROM
-    scale = "ordinal" if is_points else "nominal" if is_binary else "interval"
+    is_points = metric.width >= POINTS_FROM
+    scale = "ordinal" if is_points else "nominal" if metric.kind == "binary" else "interval"
     coefficients = [
         cohen_kappa(a_good, b_good, groups=groups),
         weighted_kappa(a, b, groups=groups),
         krippendorff_alpha(pairs[["a", "b"]].to_numpy(), scale, groups=groups),
     ]
-    rates = [float(is_far.mean()), float(is_flip.mean()), disagreement]
+    rates = [float(one.mean()) for one in (is_far, is_flip, disagrees)]
     return [
         criterion,
         n,
@@ -353,7 +348,7 @@ def _annotated_values(labels: pd.DataFrame, other: JudgedValues) -> pd.DataFrame
     )
     for criterion in rows["criterion"].unique():
         check_choice(criterion, CRITERIA, "labels.criterion")
-        low, high = scale_of(criterion)
+        low, high = TABLE[criterion].bounds
         values = rows.loc[rows["criterion"] == criterion, "value"]
         if not values.between(low, high).all():
             raise DataError(
@@ -362,11 +357,6 @@ def _annotated_values(labels: pd.DataFrame, other: JudgedValues) -> pd.DataFrame
                 allowed=f"{low:g} to {high:g}",
             )
     return rows.groupby(_CELL, sort=False)["value"].mean().reset_index()
-
-
-def scale_of(criterion: str) -> tuple[float, float]:
-    """Return the ends of a criterion's scale."""
-    return TABLE[criterion].bounds
 
 
 def clusters_of(
@@ -389,35 +379,10 @@ def n_clusters(n: int, groups: Groups | None) -> int:
     return n if groups is None else len(np.unique(groups[groups >= 0])) + int((groups < 0).sum())
 
 
+def _good_from(metric: Metric) -> float:
+    """Return the lowest good value of a criterion; half of verdicts of yes and no."""
+    share = 0.5 if metric.kind == "binary" else GOOD_FROM
+    return round(metric.bounds[0] + share * metric.width, 9)
+
+
 takes(judge)(spot_check)
-
-
-def good_from(name: str, thresholds: Mapping[str, Limits] | None = None) -> float:
-    """Return the lowest good value of what judges measure; half of verdicts of yes and no."""
-    if thresholds and name in thresholds:
-        return float(thresholds[name][1])
-    metric, found = TABLE[name], limits_of(name)
-    assert found is not None  # every criterion has a range
-    return sum(metric.bounds) / 2 if metric.kind == "binary" else found[1]
-
-
-def check_limits(thresholds: Mapping[str, Limits] | None) -> dict[str, Limits]:
-    """Return limits as they were given, by criterion; anything but (bad, good) is refused."""
-    found = {}
-    for name, given in (thresholds or {}).items():
-        try:
-            bad, good = (float(one) for one in given)
-        except (TypeError, ValueError):
-            raise DataError(
-                f"found {excerpt(given)} for {name}",
-                field="thresholds",
-                allowed="{metric: (bad, good)}, such as {'judge_correctness': (2, 3)}",
-            ) from None
-        if not (good <= bad if TABLE.describe(name).better == "lower" else bad <= good):
-            raise DataError(
-                f"found {bad:g}, {good:g} for {name}",
-                field="thresholds",
-                allowed="(bad, good): worse than the first is bad, from the second on good",
-            )
-        found[name] = (bad, good)
-    return found

@@ -98,7 +98,7 @@ EVALUATION = Gallery(
         },
         dots.slices: SCORED,
         grids.heatmap: SCORED,
-        lines.metric_at_k: {"table": lambda ev: ev.summary()},
+        lines.metric_at_k: {"table": lambda ev: ev.summary("all")},
         grids.tradeoff: {"table": lambda ev: ev.summary(), "declared": "declared"},
         grids.scatter: {"scores": "scores", "declared": "declared"},
         lines.scores_by_rank: {"results": "results"},

@@ -117,8 +117,7 @@ def _of_one_scale(
 
 def finite(bounds: tuple[float, float]) -> tuple[float | None, float | None]:
     """Return a metric's bounds as limits of an axis, None where there is none."""
-    low, high = (end if np.isfinite(end) else None for end in bounds)
-    return low, high
+    return tuple(end if np.isfinite(end) else None for end in bounds)  # type: ignore[return-value]
 
 
 def _means(

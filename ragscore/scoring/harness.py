@@ -1,15 +1,17 @@
 """Aggregates of runs as other harnesses write them: numbers to the bit, ready for JSON."""
 
 import math
-import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, check_inputs
-from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
-from ragscore.scoring.score import scored
+from ragscore.frames.data import Golden, Results, check_inputs
+from ragscore.frames.errors import unsaid
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.readings import Harness, Reading, find_reading, harness_of, k_of_runs
+from ragscore.scoring.score import score
+from ragscore.scoring.summary import KEYS
 
 
 def aggregate(
@@ -20,12 +22,7 @@ def aggregate(
     `harness` is that of the profile by default.
     """
     check_inputs(results, golden)
-    reading = find_reading(profile)
-    if harness is None and reading.name not in HARNESSES:
-        raise DataError(
-            "no profile given", field="profile", allowed=f"one of {', '.join(HARNESSES)}"
-        )
-    harness = harness or HARNESSES[reading.name]
+    harness, reading = harness or harness_of(profile), find_reading(profile)
     ks = k_of_runs(results.runs, harness.default_k)
     return {
         run_id: aggregate_rows(rows, harness, ks[run_id])
@@ -38,7 +35,8 @@ def rows_by_run(
 ) -> dict[str, pd.DataFrame]:
     """Return the rows of scores per run that a harness counts, missing ones only if it does."""
     labels = harness.labels(dict.fromkeys(k_of_runs(results.runs, harness.default_k).values()))
-    scores = scored(results, golden, [*labels, "failed"], profile=reading).scores
+    with unsaid("golden queries without a row"):  # what the harness counts, it says itself
+        scores = score(results, golden, [*labels, "failed"], profile=reading)
     scores = _with_outcomes(scores, results)
     counts_missing = reading.policies.get("missing") == "zero"
     return {
@@ -55,21 +53,18 @@ def _with_outcomes(scores: pd.DataFrame, results: Results) -> pd.DataFrame:
     """
     if results.reported is None or "found" not in scores:
         return scores
-    told = results.reported.pivot_table("value", ["run_id", "query_id"], "metric", observed=True)
-    told = told.reindex(columns=["n_hits", "passed", "rank_first_match"])
-    cells = pd.MultiIndex.from_arrays([scores["run_id"].astype("str"), scores.index.astype("str")])
-    hits = pd.MultiIndex.from_frame(results.hits[["run_id", "query_id"]].astype("str"))
-    told.index = pd.MultiIndex.from_tuples([(str(run), str(query)) for run, query in told.index])
-    outcome = told.reindex(cells).set_axis(scores.index)
-    is_told = ((outcome["n_hits"] > 0) & outcome["passed"].notna() & ~cells.isin(hits)).to_numpy()
-    rank = outcome["rank_first_match"].fillna(np.inf).to_numpy()
-    changed = {"found": outcome["passed"].to_numpy()}
-    for text in [str(one) for one in scores if str(one).startswith(("hit@", "mrr"))]:
-        k = float(found[1]) if (found := re.search(r"@(\d+)", text)) else np.inf
-        changed[text] = np.where(rank <= k, 1.0 if text.startswith("hit") else 1 / rank, 0.0)
-    return scores.assign(
-        **{text: np.where(is_told, values, scores[text]) for text, values in changed.items()}
-    )
+    told = results.reported.pivot_table("value", KEYS, "metric", observed=True)
+    told = told.reindex(columns=["n_hits", "passed", "rank_first_match"]).reset_index()
+    held = results.hits[KEYS].drop_duplicates().assign(has_hits=True)
+    outcome = scores.reset_index()[KEYS].astype("str")
+    for frame in (told, held):
+        outcome = outcome.merge(frame.astype(dict.fromkeys(KEYS, "str")), how="left")
+    is_told = (outcome["n_hits"] > 0) & outcome["passed"].notna() & outcome["has_hits"].isna()
+    rank, values = outcome["rank_first_match"].fillna(np.inf), {"found": outcome["passed"]}
+    for text in (str(one) for one in scores if str(one).startswith(("hit@", "mrr"))):
+        earned = 1.0 if text.startswith("hit@") else 1 / rank
+        values[text] = (rank <= (TABLE.label_of(text).k or np.inf)) * earned
+    return scores.assign(**{text: np.where(is_told, values[text], scores[text]) for text in values})
 
 
 def aggregate_rows(rows: pd.DataFrame, harness: Harness, run_k: int | None) -> dict[str, Any]:

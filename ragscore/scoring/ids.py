@@ -6,7 +6,7 @@ targets are read, evenly spaced.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.frames.codes import codes_of, is_among, is_present, lookup
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, name_list
-from ragscore.frames.typing import Codes
+from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.targets import numbered, targets_at
 
 if TYPE_CHECKING:
@@ -46,18 +46,24 @@ def _read(ids: pd.Series, code: str) -> pd.Series:
     return found
 
 
-def best_reading(wanted: pd.Series, own: pd.Series, n_now: int = 0) -> tuple[str, int]:
-    """Return the words of the reading that joins the most of the wanted ids, and how many.
+def best_reading(own: pd.DataFrame, wanted: pd.DataFrame) -> tuple[str, Flags, Flags]:
+    """Return the reading that joins most wanted ids with own ones of their query, "" for none.
 
-    One that takes more than a tenth of the wanted ids for others doesn't count.
+    And which wanted ids are joined as they are, and so. Both frames have the columns query, a
+    number, and id. A reading that takes more than a tenth of the wanted ids for others joins none.
     """
-    best, n_best = "", n_now
-    for words, code in READINGS.items():
-        read = _read(wanted, code)
-        n = int(is_among(read, _read(own, code)).sum())
-        if n > n_best and read.nunique() >= KEPT * wanted.nunique():
-            best, n_best = words, n
-    return best, n_best
+    sides = [(one["query"].to_numpy(), *pd.factorize(one["id"].astype("str").fillna("")))
+             for one in (own, wanted)]  # fmt: skip
+    joined: dict[str, Flags] = {}
+    for words, code in {"": "", **READINGS}.items():
+        read = [_read(pd.Series(ids, dtype="str"), code) for _, _, ids in sides]
+        known = pd.Index(read[1].unique())
+        place = [lookup(ids, known)[at] for ids, (_, at, _) in zip(read, sides, strict=True)]
+        keys = [np.where(at < 0, -1, query * len(known) + at)
+                for at, (query, _, _) in zip(place, sides, strict=True)]  # fmt: skip
+        joined[words] = np.isin(keys[1], keys[0]) & (len(known) >= KEPT * len(sides[1][2]))
+    words = max(joined, key=lambda one: joined[one].sum())
+    return words, joined[""], joined[words]
 
 
 def join_notes(rows: "Rows") -> Iterator[str]:
@@ -84,65 +90,55 @@ def join_notes(rows: "Rows") -> Iterator[str]:
 
 def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
     """Say what there is to say of one level; runs of which the same is said share a note."""
-    golden, n_queries = targets_at(rows.of_hits, level), len(rows.golden.queries)
+    golden = targets_at(rows.of_hits, level)
     is_given = is_present(golden.targets[column])
-    query = numbered(golden)[0][is_given]
-    expected = np.bincount(query, minlength=n_queries)
+    wanted = pd.DataFrame({"query": numbered(golden)[0], "id": golden.targets[column].to_numpy()})
+    wanted = wanted[is_given]
+    n_wanted = np.bincount(wanted["query"], minlength=len(golden.queries) + 1)[rows.query]
     met_row, _, met_target = rows.matched_at(level).met
     n_met = np.bincount(met_row[is_given[met_target]], minlength=rows.n)
-    said: dict[str, list[str]] = {}
-    for number, run_id in enumerate(rows.runs.astype("str")):
-        of_run = slice(number * n_queries, (number + 1) * n_queries)
-        n_hits, n_now = rows.n_hits[of_run], int(n_met[of_run].sum())
-        lacks = np.flatnonzero((n_hits > 0) & (n_met[of_run] < expected))
-        could = int(expected[n_hits > 0].sum())
+    has_hits, said = (rows.n_hits > 0) & (rows.query >= 0), dict[str, list[str]]()
+    for run, run_id in enumerate(rows.runs.astype("str")):
+        of_run = np.flatnonzero(has_hits & (rows.run == run))
+        lacks = of_run[n_met[of_run] < n_wanted[of_run]]
         if not len(lacks) or len(said) > MOST_NOTES:
             continue
-        budget = max(SAMPLE, PER_HIT * int(n_hits.sum()))
-        step = max(int(np.ceil(n_hits[lacks].sum() / budget)), 1)
-        wanted = golden.targets.loc[is_given, column], query
-        is_few = n_now < FEW * min(could, int(n_hits.sum()))
-        note = _note(
-            rows, number, level, column, wanted, lacks[::step], (n_now, could), step, is_few
-        )
-        if note:
+        counts = [int(one[of_run].sum()) for one in (n_met, n_wanted, rows.n_hits)]
+        if note := _note(rows, run, f"(level {level})", column, wanted, lacks, counts):
             said.setdefault(note, []).append(run_id)
     for note, run_ids in said.items():
         yield f"ids of {name_list(run_ids)} {note}"
 
 
 def _note(
-    rows: "Rows", run: int, level: str, column: str, wanted: tuple[pd.Series, Codes], some: Codes,
-    counts: tuple[int, int], step: int, is_few: bool,
+    rows: "Rows", run: int, at: str, column: str, wanted: pd.DataFrame, lacks: Codes,
+    counts: list[int],
 ) -> str:  # fmt: skip
-    """Return the note on one run, from the hits of some of its queries; "" if nothing is amiss."""
-    hits, n_queries, at = rows.results.hits, len(rows.golden.queries), f"(level {level})"
-    is_asked = np.zeros(rows.n + 1, dtype=bool)
-    is_asked[run * n_queries + some] = True
-    here = np.flatnonzero(is_asked[rows.row_of_hit])
-    is_own = is_asked[run * n_queries + wanted[1]]
+    """Return the note on one run, from the hits of some rows that lack a target; "" if all is well.
+
+    `counts` are those of the whole run: expected ids that are met, all of them, and hits.
+    """
+    hits, (n_now, could, n_hits) = rows.results.hits, counts
+    is_few = n_now < FEW * min(could, n_hits)
+    step = int(np.ceil(rows.n_hits[lacks].sum() / max(SAMPLE, PER_HIT * n_hits)))
+    some = lacks[::step]
+    here = np.flatnonzero(np.isin(rows.row_of_hit, some))
     if column not in hits or not is_present(hits[column].iloc[here]).any():
         others = ", ".join(name for name in COLUMNS if name in hits)
         return f"do not join {at}: its hits have no {column}, but {others}" if is_few else ""
-    own, expected = (
-        one.astype("str").fillna("") for one in (hits[column].iloc[here], wanted[0][is_own])
-    )
-    sides = [(pd.factorize(ids), query) for ids, query in (
-        (own, rows.row_of_hit[here] - run * n_queries), (expected, wanted[1][is_own]))]  # fmt: skip
-    joined = {words: _is_joined(sides, code) for words, code in {"": "", **READINGS}.items()}
-    words = max(joined, key=lambda one: joined[one].sum())
-    (n_now, could), least = counts, max(min(LEAST, len(expected)), SHARE * counts[1] / step)
-    n_more = int(joined[words].sum() - joined[""].sum())
-    if not is_few and n_more < least:
+    query, ids = rows.query[rows.row_of_hit[here]], hits[column].iloc[here].astype("str").fillna("")
+    wanted = wanted[np.isin(wanted["query"], rows.query[some])].astype({"id": "str"})
+    words, is_now, is_so = best_reading(pd.DataFrame({"query": query, "id": ids}), wanted)
+    few, is_more = (len(wanted) + 1) // 2 if is_few else LEAST, is_so & ~is_now
+    least = max(min(LEAST, few), SHARE * could / step)
+    if not is_few and is_more.sum() < least:
         return ""
-    of_run = hits[column][codes_of(hits["run_id"]) == run]
-    is_known = is_among(expected, of_run)  # as they are, if of another query
-    n_more = int((joined[words] & ~joined[""] & ~is_known).sum())
-    if not is_few and n_more < least:
-        return ""
+    # as they are, if of another query
+    is_known = is_among(wanted["id"], hits[column][codes_of(hits["run_id"]) == run])
+    n_more, n_known = int((is_more & ~is_known).sum()), int(is_known.sum())
     shown = "; ".join(
-        f"{name} {', '.join(map(excerpt, sorted(ids.unique())[:3]))}"
-        for name, ids in (("it has", own), ("expected are", expected))
+        f"{name} {', '.join(map(excerpt, sorted(side.unique())[:3]))}"
+        for name, side in (("The run has", ids), ("expected are", wanted["id"]))
     )
     text = (
         f"{'do not join' if is_few else 'join in part'} {at}: {n_now} of {could} expected {column}"
@@ -153,34 +149,16 @@ def _note(
             f'{frame}["{column}"] = {frame}["{column}"]{READINGS[words]}'
             for frame in ("results.hits", "golden.targets")
         )
-        return f"{text}. {'About ' if step > 1 else ''}{n_more * step} more would join {words}: {lines}"
-    n_elsewhere = int(is_known.sum())
-    if n_elsewhere >= max(ELSEWHERE, len(expected) / 2):
+        about = "About " if step > 1 else ""
+        return f"{text}. {about}{n_more * step} more would join {words}: {lines}"
+    if is_few and n_known >= max(ELSEWHERE, len(wanted) / 2):
         return (
             f"join in other queries only {at}: query_id has to mean the same query in run and"
             " golden set"
         )
-    if n_now or n_elsewhere:
+    if not is_few or n_now or n_known:
         return ""  # a bad run: some ids are known
     return (
         f"{text}. Name the column that holds these ids (`columns=` of load_results), choose another"
         " level (`match=`), or take the golden set of this corpus"
     )
-
-
-def _is_joined(sides: Any, code: str) -> np.ndarray:
-    """Return which wanted ids are among the hits of their query once both are read so."""
-    (own, own_query), (wanted, wanted_query) = sides
-    read = [_read(pd.Series(ids, dtype="str"), code) for _, ids in (own, wanted)]
-    known = pd.Index(read[1].unique())
-    if len(known) < KEPT * len(wanted[1]):
-        return np.zeros(len(wanted[0]), dtype=bool)  # a reading that takes expected ids for others
-    keys = [
-        np.where(code < 0, -1, query * len(known) + code)
-        for code, query in (
-            (lookup(read[0], known)[own[0]], own_query),
-            (lookup(read[1], known)[wanted[0]], wanted_query),
-        )
-    ]
-    is_joined: np.ndarray = np.isin(keys[1], keys[0])
-    return is_joined

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.errors import excerpt, nearest
+from ragscore.frames.data import Golden
+from ragscore.frames.errors import check_known
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics.declaration import ROUNDING, Bounds, Metric
 from ragscore.stats import mean_interval, quantile_interval
@@ -28,33 +28,18 @@ def query_clusters(
     Raises
     ------
     DataError
-        The golden set has no such column ("group" may be absent), or a column other than "group" is
-        asked for without a golden set.
+        The golden set has no such column ("group" may be absent), or there is no golden set.
     """
     if cluster is None or (golden is None and cluster == "group"):
         return None
-    if golden is None:
-        raise DataError(
-            f"cluster={cluster!r} needs the golden set",
-            field="cluster",
-            allowed="a golden set, or cluster=None",
-        )
-    check_type(cluster, str, "cluster", "a column of golden.queries, or None")
-    queries = golden.queries
-    column = queries.get(cluster)
+    queries = pd.DataFrame(columns=["query_id"]) if golden is None else golden.queries
+    if cluster != "group":
+        known = [name for name in queries if name not in ("query_id", "query", "position")]
+        check_known(cluster, known, "cluster", "column of golden.queries")
+    column = queries.get(cluster, pd.Series(index=queries.index, dtype="str"))
     if cluster == "group" and "conversation" in queries:
         # turns of one conversation depend on each other, and so do paraphrases
-        talk = queries["conversation"]
-        column = talk if column is None else talk.fillna(column)
-    if column is None:
-        if cluster == "group":
-            return None
-        known = [str(name) for name in queries if name not in ("query_id", "query", "position")]
-        raise DataError(
-            f"found {excerpt(cluster)}",
-            field="cluster",
-            allowed=nearest(cluster, known, "a column of golden.queries:"),
-        )
+        column = queries["conversation"].fillna(column)
     # numbered by name: sums over clusters don't depend on the order of queries
     number = np.append(pd.factorize(column.astype("str"), sort=True)[0], -1)
     return shared_only(number[lookup(query_ids, pd.Index(queries["query_id"]))])
@@ -68,13 +53,6 @@ def shared_only(codes: Groups | None) -> Groups | None:
     return np.where(is_shared, codes, -1) if is_shared.any() else None
 
 
-def cluster_name(golden: Golden | None, cluster: str | None) -> str | None:
-    """Return the column that `query_clusters` takes: "group" may stand for the conversation."""
-    if cluster != "group" or golden is None or "conversation" not in golden.queries:
-        return cluster
-    return "conversation" if golden.queries["conversation"].notna().any() else cluster
-
-
 def clusters_text(
     golden: Golden | None, query_ids: pd.Index, cluster: str | None, *, talks: bool = False
 ) -> str:
@@ -82,11 +60,13 @@ def clusters_text(
 
     With `talks`, clusters count that are conversations, and no others.
     """
-    name, shared = cluster_name(golden, cluster), query_clusters(golden, query_ids, cluster)
-    if shared is None or (talks and name != "conversation"):
+    shared, is_talk = query_clusters(golden, query_ids, cluster), cluster == "conversation"
+    if cluster == "group" and golden is not None:
+        is_talk = bool(golden.queries.reindex(columns=["conversation"]).notna().any(axis=None))
+    if shared is None or (talks and not is_talk):
         return ""
     n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-    what = "conversations" if name == "conversation" else f"groups of queries ({name})"
+    what = "conversations" if is_talk else f"groups of queries ({cluster})"
     return f"Intervals account for {n} {what}: {of} queries depend on each other."
 
 
@@ -117,23 +97,22 @@ def intervals(
     """
     if groups is None:  # each column by itself: neither sums nor draws see the order of queries
         values = np.sort(values, axis=0)
-    low, high = np.full(len(metrics), np.nan), np.full(len(metrics), np.nan)
-    families: dict[tuple[str, Bounds], list[int]] = {}
-    for place, metric in enumerate(metrics):
-        kind, (least, most) = kind_of(metric), metric.bounds
-        column, off = values[:, place], ROUNDING * metric.width
-        if kind in ("binary", "bounded") and (
-            ((column < least - off) | (column > most + off)).any()
-        ):
-            kind = "other"
-        families.setdefault((kind, (least, most) if kind == "bounded" else (0.0, 1.0)), []).append(
-            place
-        )
-    for (kind, bounds), places in families.items():
+    low, high = np.full((2, len(metrics)), np.nan)
+    families = [_family(one, values[:, place]) for place, one in enumerate(metrics)]
+    for kind, bounds in dict.fromkeys(families):
+        places = [place for place, one in enumerate(families) if one == (kind, bounds)]
         low[places], high[places] = mean_interval(
             values[:, places], kind, bounds=bounds, groups=groups, confidence=confidence
         )
     return low, high
+
+
+def _family(metric: Metric, values: Values) -> tuple[str, Bounds]:
+    """Return kind and bounds that an interval goes by."""
+    kind, (least, most), off = kind_of(metric), metric.bounds, ROUNDING * metric.width
+    if kind in ("binary", "bounded") and ((values < least - off) | (values > most + off)).any():
+        kind = "other"
+    return kind, (least, most) if kind == "bounded" else (0.0, 1.0)
 
 
 def quantile_intervals(

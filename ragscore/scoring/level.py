@@ -7,11 +7,11 @@ import pandas as pd
 
 from ragscore.frames.codes import blocks, codes_of, is_among, is_present
 from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.errors import check_known
 from ragscore.scoring.metrics.needs import with_target
 from ragscore.scoring.targets import LEVELS, judges_irrelevant, targets_at
 
 COLUMNS = {"span": "start", "anchor": "path", "text": "text", "doc": "doc_id"}  # hits carry them
-NAMED = {"span": "span"}
 SEARCHED = 2**17  # hits looked at in one go for an expected chunk id
 
 
@@ -85,8 +85,7 @@ def choose_level(results: Results, golden: Golden, match: str = "auto") -> Level
     fallback = "fallback_doc_span" if by_span else "fallback_doc"
     warning, n_without = "", n_all - with_targets.get(name, 0)
     if match == "auto" and joinable and 0 < n_without < n_all:
-        kept = np.any([queries[level] for level in joinable], axis=0).sum()
-        more = kept - with_targets[name]
+        more = np.any([queries[level] for level in joinable], axis=0).sum() - with_targets[name]
         way_on = f"; match='per_query' keeps {more} of them" if more else f": {left_out}"
         warning = (
             f"{n_without} of {n_all} queries with targets have none at the match level ({name}) and"
@@ -101,21 +100,17 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
     """Say why golden set and runs can't be joined at a level; "" if they can."""
     hits, runs = results.hits, results.runs["run_id"].cat.categories
     if level == "predicate":
-        names = [
-            name for name in ("source_key", "text") if name in hits and hits[name].notna().any()
-        ]
-        is_given = names or results.hit_meta is not None or not len(hits)
+        has_text = any(name in hits and hits[name].notna().any() for name in ("source_key", "text"))
+        is_given = has_text or results.hit_meta is not None or not len(hits)
         return "" if is_given else "hits have neither source key nor metadata nor text"
     if level == "chunk":
         return _chunks_differ(results, golden)
     column, run = COLUMNS[level], codes_of(hits["run_id"])
     given = is_present(hits[column]) if column in hits else np.zeros(len(hits), dtype=bool)
-    n_hits, n_given = (
-        np.bincount(run, minlength=len(runs)),
-        np.bincount(run[given], minlength=len(runs)),
-    )
+    n_hits, n_given = (np.bincount(of, minlength=len(runs)) for of in (run, run[given]))
     without = runs[(n_hits > 0) & (n_given == 0)].tolist()
-    return f"hits of {', '.join(without)} have no {NAMED.get(level, column)}" if without else ""
+    lacking = "span" if level == "span" else column
+    return f"hits of {', '.join(without)} have no {lacking}" if without else ""
 
 
 def _chunks_differ(results: Results, golden: Golden) -> str:
@@ -131,34 +126,25 @@ def _chunks_differ(results: Results, golden: Golden) -> str:
     seen = _runs_with_any(results, targets["chunk_id"])
     if not len(of_golden) and not seen:
         return "no expected chunk id is among the hits and the golden set names no chunker version"
-    unseen = [one for one in of_runs.index[of_runs.isna()] if one not in seen]
-    return (
-        f"{', '.join(unseen)} names no chunker version and holds no expected chunk id"
-        if unseen
-        else ""
-    )
+    if unseen := [one for one in of_runs.index[of_runs.isna()] if one not in seen]:
+        return f"{', '.join(unseen)} names no chunker version and holds no expected chunk id"
+    return ""
 
 
 def _runs_with_any(results: Results, chunk_ids: pd.Series) -> set[str]:
     """Return the runs whose hits, or whose chunk catalogue, hold any of these chunk ids."""
-    found, hits = set[str](), results.hits
-    if "chunk_id" in hits:
-        run, run_ids = codes_of(hits["run_id"]), hits["run_id"].cat.categories
-        holds = np.zeros(len(run_ids), dtype=bool)
-        # one hit of each run is enough, and as a rule it comes early
-        for rows in blocks(0, len(run), SEARCHED):
-            holds[run[rows][is_among(hits["chunk_id"].iloc[rows], chunk_ids)]] = True
-            if holds.all():
-                break
-        found |= set(run_ids[holds].astype("str"))
-    if results.chunks is not None:
-        chunks = results.chunks[is_among(results.chunks["chunk_id"], chunk_ids)]
-        is_shared = len(chunks) and ("run_id" not in chunks or chunks["run_id"].isna().any())
-        found |= (
-            set((results.runs if is_shared else chunks)["run_id"].astype("str"))
-            if len(chunks)
-            else set()
-        )
+    run_ids = results.runs["run_id"].astype("str")
+    found, hits, chunks = set[str](), results.hits, results.chunks
+    # one hit of each run is enough, and as a rule it comes early
+    for rows in blocks(0, len(hits), SEARCHED) if "chunk_id" in hits else ():
+        some = hits.iloc[rows]
+        found |= set(some.loc[is_among(some["chunk_id"], chunk_ids), "run_id"].astype("str"))
+        if len(found) == len(run_ids):
+            return found
+    if chunks is not None:
+        known = chunks.reindex(columns=["run_id", "chunk_id"])
+        runs = known.loc[is_among(known["chunk_id"], chunk_ids), "run_id"]
+        found |= set(run_ids if runs.isna().any() else runs.astype("str"))  # NA: of every run
     return found
 
 
@@ -198,42 +184,39 @@ def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
     """
     check_type(golden, Golden, "golden")
     check_type(known, (Results, pd.DataFrame), "known", "Results or a DataFrame with chunk_id")
+    if isinstance(known, pd.DataFrame):
+        check_known("chunk_id", list(known), "known", "column", "it has")
     names, targets = [*_LOCATORS, *_SPAN], golden.targets
-    frames = [known] if isinstance(known, pd.DataFrame) else [known.chunks, known.hits]
-    given = [one.reindex(columns=["chunk_id", *names]) for one in frames if one is not None]
-    dtypes = dict.fromkeys(["chunk_id", "doc_id", "path", "span_unit"], "str")
-    rows = pd.concat([one.astype(dtypes | {"start": "Int64", "end": "Int64"}) for one in given])
     is_chunk = targets["level"].eq("chunk").to_numpy(dtype=bool)
     if "chunk_id" not in targets or not is_chunk.any():
         return golden
+    frames = [known] if isinstance(known, pd.DataFrame) else [known.chunks, known.hits]
+    if isinstance(known, pd.DataFrame) and "chunk_id" not in known:
+        raise DataError(f"columns {list(known)}", field="known", allowed="a column chunk_id")
+    dtypes = dict.fromkeys(["chunk_id", *names], "str") | {"start": "Int64", "end": "Int64"}
+    rows = pd.concat(
+        one.reindex(columns=[*dtypes]).astype(dtypes) for one in frames if one is not None
+    )
     rows = rows[is_among(rows["chunk_id"], targets.loc[is_chunk, "chunk_id"].dropna())]
-    by_chunk = rows.drop_duplicates().groupby("chunk_id", sort=False)
-    n_values = by_chunk[names].nunique()
+    by_chunk = rows.drop_duplicates().groupby("chunk_id", sort=False)[names]
+    n_values = by_chunk.nunique()
     if twice := sorted(n_values.index[(n_values > 1).any(axis=1)]):
         raise DataError(
             f"{len(twice)} chunk ids have more than one span: {', '.join(twice[:10])}",
             field="chunk_id",
             allowed="one span per chunk id; resolve from one chunker's run",
         )
-    spans = by_chunk.first().reset_index().dropna(subset="start")
-    resolved = targets.reindex(columns=list(dict.fromkeys([*targets, *names])))
-    found = resolved[["chunk_id"]].merge(spans, on="chunk_id", how="left").set_axis(resolved.index)
-    differs = np.any(
-        [
-            resolved[name].notna() & found[name].notna() & (resolved[name] != found[name])
-            for name in _LOCATORS
-        ],
-        axis=0,
-    ).astype(bool)
-    if other := sorted(resolved.loc[is_chunk & differs, "chunk_id"].unique()):
+    spans, own = by_chunk.first().dropna(subset="start"), targets.reindex(columns=names)
+    found = spans.reindex(targets["chunk_id"]).set_axis(targets.index)
+    both = own[_LOCATORS].notna() & found[_LOCATORS].notna()
+    differs = (both & (own[_LOCATORS] != found[_LOCATORS])).any(axis=1).to_numpy(bool)
+    if wrong := sorted(targets.loc[is_chunk & differs, "chunk_id"].unique()):
         raise DataError(
-            f"{len(other)} expected chunks are in another document than the catalogue says:"
-            f" {', '.join(other[:10])}",
+            f"{len(wrong)} expected chunks are in another document than the catalogue says:"
+            f" {', '.join(wrong[:10])}",
             field="chunk_id",
             allowed="chunk ids of the chunker that the golden set was written for",
         )
-    has_no_span = is_chunk & resolved["start"].isna().to_numpy()
-    for name in names:
-        takes = has_no_span if name in _SPAN else is_chunk & resolved[name].isna().to_numpy()
-        resolved[name] = resolved[name].where(~takes, found[name])
-    return replace(golden, targets=resolved)
+    lacks = own.isna().assign(**dict.fromkeys(_SPAN, own["start"].isna()))
+    resolved = own.where(~lacks | ~is_chunk[:, None], found)
+    return replace(golden, targets=targets.assign(**dict(resolved.items())))

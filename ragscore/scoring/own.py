@@ -44,7 +44,8 @@ def metric(
     evaluation has the metrics that it was made with.
 
     The function gets a frame and returns a Series by run_id and query_id, as
-    `frame.groupby(["run_id", "query_id"])` makes it. Queries that it leaves out are NaN.
+    `frame.groupby(["run_id", "query_id"])` makes it. Queries that it leaves out are NaN; those
+    without any hit are 0 if that is the worst value, as of a metric from 0 to 1.
 
     Parameters
     ----------
@@ -97,7 +98,9 @@ def _metric(
     of = told["of"]
 
     def of_hits(matched: MatchedHits, label: Label) -> Values:
-        return _by_row(matched.rows, function(hits_of(matched)), label.text)
+        found = _by_row(matched.rows, function(hits_of(matched)), label.text)
+        is_worst_0 = better == "higher" and bounds[0] == 0  # what a list without hits is worth
+        return np.where(np.isnan(found) & (matched.rows.n_hits == 0) & is_worst_0, 0.0, found)
 
     def of_frame(rows: Rows) -> Values:
         frame = getattr(rows.results, of)

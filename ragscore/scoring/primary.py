@@ -1,14 +1,15 @@
 """The metrics that decide: which ones by default, and which are read as one aspect."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError
-from ragscore.frames.errors import name_list, names_of, nearest
+from ragscore.frames.errors import names_of
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.summary import column_of, metric_columns
+from ragscore.scoring.summary import chosen_columns, metric_columns
 
 # Aspect -> the metrics that may stand for it: the first that has values does. Refusing less trades
 # one of the pair of refusals for the other, so both do.
@@ -47,14 +48,11 @@ def limits_of(name: str, table: MetricTable = TABLE) -> tuple[float, float] | No
     is_lower, (least, most) = metric.better == "lower", metric.bounds
     if metric.kind == "binary":
         return (0.0, 0.0) if is_lower else (1.0, 1.0)
-    is_known = metric.family == "judged" or (
-        metric.family == "own" and metric.better in ("higher", "lower")
-    )
-    if not is_known or not np.isfinite(metric.width):
+    is_own = metric.family == "own" and metric.better in ("higher", "lower")
+    if not (is_own or metric.family == "judged") or not np.isfinite(metric.width):
         return None
-    shares = (1 - BAD_BELOW, 1 - GOOD_FROM) if is_lower else (BAD_BELOW, GOOD_FROM)
-    bad, good = (round(least + share * (most - least), 9) for share in shares)
-    return bad, good
+    bad, good = (1 - BAD_BELOW, 1 - GOOD_FROM) if is_lower else (BAD_BELOW, GOOD_FROM)
+    return round(least + bad * (most - least), 9), round(least + good * (most - least), 9)
 
 
 def primary_of(
@@ -78,15 +76,9 @@ def primary_of(
     if given is None:
         known = [name for name in columns if scores[name].notna().any()]
         return default_primary(known, table) or tuple(columns[:1])
-    names = [column_of(name, columns, table) for name in names_of(given, "primary")]
+    names = chosen_columns(scores, names_of(given, "primary"), table, "primary")
     if not names:
         raise DataError("found none", field="primary", allowed="at least one, such as 'mrr@10'")
-    if unknown := [name for name in names if name not in columns]:
-        raise DataError(
-            f"{name_list(unknown)} wasn't scored",
-            field="primary",
-            allowed=nearest(unknown[0], columns, "metrics of the scores:"),
-        )
     if set(names) & set(REFUSALS):
         names += [name for name in REFUSALS if name in columns]
     return tuple(dict.fromkeys(names))
@@ -102,11 +94,11 @@ def default_primary(names: Iterable[str], table: MetricTable = TABLE) -> tuple[s
     labels.sort(key=lambda one: (one.level is None, one.k or 0))
     own = {one.metric.aspect: one.text for one in labels if one.metric.aspect}
     found: list[str] = []
-    for aspect in dict.fromkeys([*ASPECTS, *own]):
-        held = [name for name in ASPECTS.get(aspect, ()) if name in known]
+    for aspect, of in {**ASPECTS, **dict.fromkeys(own, ())}.items():
+        held = [own[aspect]] if aspect in own else [name for name in of if name in known]
         # of retrieval alone `passed` says the same again, and would halve its level
         if aspect != "passed" or aspects_of(found).keys() != {"retrieval"}:
-            found += [own[aspect]] if aspect in own else held[: None if aspect == "refusals" else 1]
+            found += held if aspect == "refusals" else held[:1]
     return tuple(found)
 
 
@@ -117,13 +109,12 @@ def aspects_of(primary: Iterable[str]) -> dict[str, tuple[str, ...]]:
     by its own name.
     """
     names, found = list(dict.fromkeys(primary)), dict[str, tuple[str, ...]]()
+    aspect_of = {name: aspect for aspect, of in ASPECTS.items() for name in of}
+    counts = Counter(aspect_of.get(name) for name in names)
     for name in names:
-        aspect = next((key for key, of in ASPECTS.items() if name in of), name)
-        same = tuple(one for one in names if one in ASPECTS.get(aspect, ()))
-        if aspect == "refusals":
-            found[aspect] = same
-        else:
-            found[aspect if len(same) <= 1 else name] = (name,)
+        aspect = aspect_of.get(name, name)
+        key = aspect if aspect == "refusals" or counts[aspect] <= 1 else name
+        found[key] = (*found.get(key, ()), name)
     return found
 
 
@@ -134,9 +125,6 @@ def headline_of(columns: Iterable[str], table: MetricTable = TABLE) -> list[str]
     """
     known = [str(name) for name in columns]
     headline = [name for name in HEADLINE if name in known]
-    own = [
-        name
-        for name in known
-        if table.describe(name).family == "own" or table.describe(name).source
-    ]
-    return [*headline, *(name for name in own if name not in headline)] if headline else known
+    metrics = {name: table.describe(name) for name in known if name not in headline}
+    own = [name for name, one in metrics.items() if one.family == "own" or one.source]
+    return [*headline, *own] if headline else known

@@ -24,7 +24,8 @@ class Reading:
     Attributes
     ----------
     name
-        The name of the profile.
+        The name of the profile: that of a harness, whose JSON and comparisons it has. A reading of
+        another name is compared in our words.
     policies
         Policies where none is given.
     docs_decide
@@ -221,6 +222,17 @@ def find_reading(profile: str | Reading | None) -> Reading:
             allowed=nearest(profile, READINGS),
         )
     return READINGS[profile]
+
+
+def harness_of(profile: str | Reading | None) -> Harness:
+    """Return what the harness of a reading writes; a reading of another name has none."""
+    name = find_reading(profile).name
+    if name not in HARNESSES:
+        raise DataError(
+            f"no harness is called {excerpt(name)}" if name else "no profile given",
+            field="profile", allowed=f"a reading of the name {', '.join(HARNESSES)}",
+        )  # fmt: skip
+    return HARNESSES[name]
 
 
 def k_of_runs(runs: pd.DataFrame, default: int | None = 10) -> dict[str, int | None]:

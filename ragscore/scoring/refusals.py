@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cache
 from importlib import resources
 
-import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
@@ -20,7 +19,6 @@ from ragscore.scoring.rows import Rows
 
 READ_CHARS = 200  # a refusal comes at once: phrases are looked for in so many first characters
 SHOWN = 3  # examples of answers that read like refusals
-_APOSTROPHES = "[’ʼ`´]"
 
 
 @cache
@@ -49,56 +47,55 @@ def with_refusals_in_words(results: Results, phrases: Iterable[str] | None = Non
     >>> rs.evaluate(results.with_refusals_in_words(), golden).refusals().table
     """
     check_type(results, Results, "results")
-    given = listed_phrases() if phrases is None else tuple(phrases)
-    is_text = not isinstance(phrases, str) and all(
-        isinstance(one, str) and one.strip() for one in given
-    )
-    if not given or not is_text:
-        raise DataError(
-            f"found {excerpt(phrases)}",
-            field="phrases",
-            allowed="a list of texts that aren't blank",
-        )
+    given = listed_phrases() if phrases is None else phrases
+    are_texts = all(isinstance(one, str) and one.strip() for one in given)
+    if not given or isinstance(given, str) or not are_texts:
+        allowed = "a list of texts that aren't blank"
+        raise DataError(f"found {excerpt(phrases)}", field="phrases", allowed=allowed)
     responses = results.responses
     is_open = unstated(responses)
-    refused = responses.get("refused", pd.Series(pd.NA, responses.index, dtype="boolean")).copy()
-    refused[is_open] = in_words(responses.loc[is_open, "answer"], given).to_numpy()
-    return replace(results, responses=responses.assign(refused=refused.astype("boolean")))
+    refused = _stated(responses).mask(is_open, in_words(responses.loc[is_open, "answer"], given))
+    return replace(results, responses=responses.assign(refused=refused))
+
+
+def _stated(responses: pd.DataFrame) -> pd.Series:
+    return responses.get("refused", pd.Series(pd.NA, responses.index, dtype="boolean"))
 
 
 def unstated(responses: pd.DataFrame) -> pd.Series:
     """Flag answers, not blank and of no error, that nobody states to be a refusal or none."""
-    absent = pd.Series(pd.NA, responses.index, dtype="str")
-    answer, refused = responses.get("answer", absent), responses.get("refused", absent)
-    is_given = answer.notna() & answer.astype("str").str.strip().ne("").fillna(False)
-    return (is_given & responses["error"].isna() & refused.isna()).astype(bool)
+    answer = responses.get("answer", pd.Series(pd.NA, responses.index, dtype="str"))
+    is_given = answer.fillna("").str.strip().ne("")
+    return is_given & responses["error"].isna() & _stated(responses).isna()
 
 
 def in_words(answers: pd.Series, phrases: Iterable[str] | None = None) -> pd.Series:
     """Flag answers with one of the phrases in their first `READ_CHARS` characters."""
     given = listed_phrases() if phrases is None else phrases
-    plain = (" ".join(re.sub(_APOSTROPHES, "'", one.lower()).split()) for one in given)
-    texts = answers.astype("str").str.strip().str.slice(0, READ_CHARS).str.lower()
-    texts = texts.str.replace(_APOSTROPHES, "'", regex=True).str.replace(r"\s+", " ", regex=True)
-    return texts.str.contains("|".join(map(re.escape, plain))).fillna(False).astype(bool)
+    texts, sought = _plain(answers.str.strip().str.slice(0, READ_CHARS)), _plain(pd.Series(given))
+    return texts.str.contains("|".join(map(re.escape, sought.str.strip()))).astype("boolean")
+
+
+def _plain(texts: pd.Series) -> pd.Series:
+    """Return texts in small letters, with one kind of apostrophe and of white space."""
+    small = texts.astype("str").str.lower().str.replace("[’ʼ`´]", "'", regex=True)
+    return small.str.replace(r"\s+", " ", regex=True)
 
 
 def unstated_text(results: Results) -> str:
     """Say how many answers state nothing, and which of them read like refusals; "" for none."""
-    responses = results.responses
-    is_open = unstated(responses)
-    if not is_open.any():
+    responses = results.responses[unstated(results.responses)]
+    if not len(responses):
         return ""
-    answers = responses.loc[is_open, "answer"]
-    alike = responses.loc[answers[in_words(answers)].index, ["query_id", "answer"]]
-    pairs = alike.drop_duplicates("answer").iloc[:SHOWN].itertuples(index=False)
-    examples = "; ".join(f"{query}: {excerpt(' '.join(answer.split()))}" for query, answer in pairs)
-    are = "is a refusal" if len(answers) == 1 else "are refusals"
+    alike = responses[in_words(responses["answer"])]
+    first = alike.drop_duplicates("answer").head(SHOWN)
+    examples = first["query_id"] + ": " + first["answer"].str.split().str.join(" ").map(excerpt)
+    shown = f" ({'; '.join(examples)})" if len(alike) else ""
+    are = "is a refusal" if len(responses) == 1 else "are refusals"
     return (
-        f"Nothing states whether {plural(len(answers), 'answer')} {are}: metrics of refusals leave"
-        f" them out, passed takes them for answers. Worded as a refusal: {len(alike)}"
-        f"{f' ({examples})' if examples else ''}; results.with_refusals_in_words() goes by the"
-        " words."
+        f"Nothing states whether {plural(len(responses), 'answer')} {are}: metrics of refusals"
+        f" leave them out, passed takes them for answers. Worded as a refusal: {len(alike)}"
+        f"{shown}; results.with_refusals_in_words() goes by the words."
     )
 
 
@@ -124,8 +121,9 @@ def with_judged_refusals(results: Results, override: bool = False) -> Results:
     """
     check_type(results, Results, "results")
     responses = results.responses
-    judged = measured(response_rows(results), "judge_refused")  # a row per response, in their order
-    verdict = pd.Series(judged > 0.5, index=responses.index, dtype="boolean").mask(np.isnan(judged))
-    known = responses.get("refused", pd.Series(pd.NA, responses.index, dtype="boolean"))
-    first, second = (verdict, known) if override else (known, verdict)
-    return replace(results, responses=responses.assign(refused=first.fillna(second)))
+    rows = response_rows(results)  # one per response, in their order
+    judged = pd.Series(measured(rows, "judge_refused"), responses.index)
+    verdict = judged.gt(0.5).astype("boolean").mask(judged.isna())
+    first, second = _stated(responses), verdict
+    refused = second.fillna(first) if override else first.fillna(second)
+    return replace(results, responses=responses.assign(refused=refused))

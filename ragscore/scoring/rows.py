@@ -17,11 +17,11 @@ from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.citations import Cited
-from ragscore.scoring.metrics.declaration import Label, Metric, as_values
+from ragscore.scoring.metrics.declaration import Label, Metric
 from ragscore.scoring.metrics.judged import verdicts
 from ragscore.scoring.metrics.matched import MatchedHits, matched_hits
 from ragscore.scoring.metrics.needs import IRRELEVANT, TARGETS, Need, with_target
-from ragscore.scoring.readings import OURS, Reading
+from ragscore.scoring.readings import OURS, Reading, k_of_runs
 from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, targets_at
 
@@ -39,6 +39,8 @@ class Rows:
         judge the hits of queries that should be refused, too.
     query, response, run
         Places in the golden queries (-1: none), in the responses (-1: none), and in the runs.
+    seen
+        The hits that answers may cite: all of them, where ranking metrics see some.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Rows:
     ) -> None:  # fmt: skip
         self.results, self.golden, self.level, self.rule = results, golden, level, rule
         self.of_hits, self.reading = golden if of_hits is None else of_hits, reading
+        self.seen = results.hits
         responses, own = results.responses, golden.queries["query_id"]
         self.runs: pd.Index = results.runs["run_id"].cat.categories
         extra = np.flatnonzero(~is_among(responses["query_id"], own))
@@ -66,15 +69,11 @@ class Rows:
         self.response = response_of[cells]
         row_of[cells] = np.arange(self.n)
         self._row_at, self._row_of = row_of, np.where(response_of < 0, -1, row_of)
+        self._known: dict[str, Values] = {}  # values of metrics of responses
 
     def _cells(self, frame: pd.DataFrame) -> Codes:
         """Return a number for the run and query of each row of a frame; -1 for unknown ones."""
-        column = frame["query_id"]
-        is_coded = isinstance(column.dtype, pd.CategoricalDtype)
-        if is_coded and column.cat.categories is self.queries:
-            query = codes_of(column)
-        else:
-            query = small_lookup(column, self.queries)
+        query = small_lookup(frame["query_id"], self.queries)
         if len(self.runs) == 1:
             return query.astype(np.int64, copy=False)
         run = lookup(frame["run_id"], self.runs)
@@ -119,19 +118,13 @@ class Rows:
         """Count the elements of each row."""
         return np.bincount(row + 1, minlength=self.n + 1)[1:]
 
-    @property
-    def rank_of_hit(self) -> Any:
-        """The rank of each hit."""
-        return self.results.hits["rank"].to_numpy()
-
     @cached_property
     def n_calls(self) -> Codes:
-        """The number of searches: as recorded, else those that hits came from."""
-        n = (
-            np.zeros(self.n, dtype=np.int64)
-            if self.results.calls is None
-            else self.count(self.of(self.results.calls))
-        )
+        """The number of searches: as recorded (not of other tools), else those hits came from."""
+        calls = self.results.calls
+        if calls is not None and "n_hits" in calls:
+            calls = calls[calls["n_hits"].notna().to_numpy()]
+        n = self.count(self.of(calls))
         hits, found = self.results.hits, np.zeros(self.n + 1, dtype=np.int64)
         if "call" in hits:
             np.maximum.at(found, self.row_of_hit, hits["call"].fillna(0).to_numpy(np.int64))
@@ -251,11 +244,6 @@ class Rows:
         return Cited(self)
 
     @cached_property
-    def cited_matches(self) -> tuple[Values, Values, Values]:
-        """What `Cited.matched` counts."""
-        return self.cited.matched()
-
-    @cached_property
     def records_citations(self) -> Flags:
         """Flag rows of runs that record what answers cite, if only that they cite nothing."""
         held = self.count(self.of(self.results.citations)) > 0
@@ -269,10 +257,8 @@ class Rows:
     @cached_property
     def run_k(self) -> Values:
         """The k of each run, infinite where it states none."""
-        runs = self.results.runs
-        k = runs["k"] if "k" in runs else pd.Series(np.inf, runs.index)
-        held = pd.Series(k.to_numpy("float64", na_value=np.inf), runs["run_id"].astype("str"))
-        return held.reindex(self.runs.astype("str")).to_numpy()
+        k = k_of_runs(self.results.runs, None)
+        return np.array([k[str(run_id)] or np.inf for run_id in self.runs], np.float64)
 
     @cached_property
     def used(self) -> Codes:
@@ -301,13 +287,12 @@ class Rows:
 
     def by_level(self, of_matched: Callable[[MatchedHits], Any]) -> Values:
         """Return what a function makes of matched hits, each row's at its own level."""
-        if self.level.name != "per_query":
-            return as_values(of_matched(self.matched_at(self.level.name)))
-        at = np.unique(self.used[self.used >= 0]).tolist()
-        if not at:
-            return np.full(self.n, np.nan)
-        found = [of_matched(self.matched_at(LEVELS[one])) for one in at]
-        return np.select([self.used == one for one in at], found, np.nan)
+        found = np.full(self.n, np.nan)
+        for level in self.level.used:
+            here = self.used == LEVELS.index(level)
+            if here.any():
+                found[here] = of_matched(self.matched_at(level))[here]
+        return found
 
     @cached_property
     def vacuous(self) -> Flags:
@@ -316,34 +301,18 @@ class Rows:
         relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
         return self.of_query(~is_among(queries, relevant) & ~is_among(queries, golden.refusals))
 
-    @cached_property
-    def hit_at_run_k(self) -> Values:
-        """1 if a relevant hit lies within the run's k, NaN without a target."""
-        run_k = self.run_k[self.run]
-
-        def of(matched: MatchedHits) -> Values:
-            first = matched.first_rank
-            is_near = (first <= run_k) & np.isfinite(first)
-            return np.where(matched.n_judged == 0, np.nan, is_near)
-
-        return self.by_level(of)
-
     def score(self, label: Label) -> Values:
         """Return the values of a metric; NaN where it doesn't apply."""
         if label.metric.family != "ranking":
             return self.values(label.metric.name, label.metric)
 
-        def of(matched: MatchedHits) -> Values:
-            return matched.score(label)
-
-        found = self.by_level(of) if label.level is None else of(self.matched_at(label.level))
+        if label.level is None:
+            found = self.by_level(lambda hits: hits.score(label))
+        else:
+            found = self.matched_at(label.level).score(label)
         if IRRELEVANT not in label.metric.needs or self.reading.bpref_as_recall:
             return found
         return np.where(self.of_query(self.meets(IRRELEVANT, label.level or "")), found, np.nan)
-
-    @cached_property
-    def _known(self) -> dict[str, Values]:
-        return {}
 
     def values(self, name: str, metric: Metric | None = None) -> Values:
         """Return the values of a metric of responses; NaN where it doesn't apply."""
@@ -358,7 +327,7 @@ class Rows:
             found = np.full(self.n, np.nan)
             if where.any():
                 with np.errstate(invalid="ignore", divide="ignore"):
-                    found = np.where(where, as_values(metric.compute(self)), np.nan)
+                    found = np.where(where, np.asarray(metric.compute(self), np.float64), np.nan)
             self._known[name] = found
         return self._known[name]
 

@@ -10,7 +10,7 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -32,9 +32,10 @@ from ragscore.frames.codes import (
     pair_keys,
     small_lookup,
 )
-from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import check_choice, excerpt
+from ragscore.frames.data import DataError, Golden, Results, empty
+from ragscore.frames.errors import check_choice
 from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.scoring.readings import k_of_runs
 
 Pairs = tuple[Codes, Codes]
 Rule = Callable[[pd.DataFrame, pd.DataFrame], Any]
@@ -112,7 +113,7 @@ def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
         )
 
     def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
-        if not (_has_spans(hits, "hits") and _has_spans(targets, "targets")):
+        if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
             return NONE, NONE
         is_spanned = targets["start"].notna().to_numpy()
         has_doc = is_present(targets["doc_id"]) if "doc_id" in targets else is_spanned & False
@@ -128,15 +129,12 @@ def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
     return rule
 
 
-def _has_spans(frame: pd.DataFrame, name: str) -> bool:
+def has_spans(frame: pd.DataFrame, name: str) -> bool:
     """Return whether any row has a span; one whose end or unit is unknown is refused."""
-    if "start" not in frame or not frame["start"].notna().any():
-        return False
-    if missing := [column for column in ("end", "span_unit") if column not in frame]:
-        raise DataError(
-            f"spans without the columns {missing}", field=name, allowed="start, end and span_unit"
-        )
-    return True
+    has_some = "start" in frame and bool(frame["start"].notna().any())
+    if has_some and not {"end", "span_unit"} <= {*frame}:
+        raise DataError("spans without end or unit", field=name, allowed="start, end, span_unit")
+    return has_some
 
 
 def _coverage(hits: pd.DataFrame, targets: pd.DataFrame, share: str) -> Values:
@@ -185,20 +183,14 @@ def by_anchor(snippets: bool = True, cut_text: str = "unknown") -> Rule:
             parts = parts.str.removesuffix(mark)
         at = np.arange(len(hit))
         holds = contains_each(whole.tolist(), at, parts.tolist(), at)
-        is_unknown, is_cut = whole.eq("").to_numpy(bool), _is_cut(hits)[hit]
+        is_cut = hits.get("text_cut", pd.Series(False, hits.index)).take(hit)
+        is_unknown, is_cut = whole.eq("").to_numpy(bool), is_cut.fillna(False).to_numpy(bool)
         is_unknown = is_unknown & ~is_cut if cut_text == "miss" else is_unknown | is_cut
         holds |= snippet.isna().to_numpy() | is_unknown
         return hit[holds], target[holds]
 
     rule.__qualname__ = f"by_anchor(snippets={snippets})"
     return rule
-
-
-def _is_cut(hits: pd.DataFrame) -> Flags:
-    """Flag hits whose text is cut."""
-    if "text_cut" not in hits:
-        return np.zeros(len(hits), dtype=bool)
-    return hits["text_cut"].fillna(False).to_numpy(dtype=bool)
 
 
 def texts(frame: pd.DataFrame, name: str) -> pd.Series:
@@ -260,64 +252,19 @@ def by_predicate(
         "all": besides, every hit within its run's k must satisfy the expectation; if one doesn't,
         none of the list matches.
     """
-    for name, value in (("substrings", substrings), ("hits", hits)):
-        check_choice(value, ("any", "all"), name)
-    meta = results.hit_meta
-    expected = golden.checks[golden.checks["kind"].eq("expected_substring")]
-    expected = expected[["query_id", "text"]].assign(text=expected["text"].str.lower())
+    check_choice(substrings, ("any", "all"), "substrings")
+    check_choice(hits, ("any", "all"), "hits")
+    meta = empty("hit_meta") if results.hit_meta is None else results.hit_meta
 
-    def rule(rows_of_hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
-        cell = ["run_id", "query_id", "rank"]
-        rows = rows_of_hits[cell].astype({"run_id": "str", "query_id": "str"})
-        rows = rows.assign(hit=np.arange(len(rows)))
-        found = pd.concat(
-            [_by_source_key(rows_of_hits, targets), _by_content(rows_of_hits, rows, targets)]
-        ).astype("int64")
+    def rule(given: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
+        cells = given[["run_id", "query_id", "rank"]].astype({"run_id": "str", "query_id": "str"})
+        cells = cells.assign(hit=np.arange(len(cells)))
+        pairs = _by_metadata(cells, meta, golden, targets)
+        pairs = _by_text(pairs, texts(given, "text"), cells, meta, golden, substrings)
+        found = pd.concat([_by_source_key(given, targets), pairs]).astype("int64")
         if hits == "all":
-            found = found[~found["hit"].isin(_hits_of_mixed_lists(rows, found, targets))]
+            found = found[~found["hit"].isin(_of_mixed_lists(results, cells, found))]
         return found["hit"].to_numpy(), found["target"].to_numpy()
-
-    def _by_content(given: pd.DataFrame, rows: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-        wanted = targets[["query_id", "target_id", "level"]].assign(target=np.arange(len(targets)))
-        wanted = wanted[wanted["level"].eq("predicate")].astype({"query_id": "str"})
-        asks = golden.conditions.merge(wanted, on=["query_id", "target_id"])
-        asks = asks.assign(value=asks["value"].map(_comparable).astype("str"))
-        n_asked = asks.groupby("target").size().reindex(wanted["target"], fill_value=0)
-        has_text = wanted["query_id"].isin(expected["query_id"]).to_numpy()
-        wanted = wanted[(n_asked.to_numpy() > 0) | has_text]
-        pairs = rows.merge(wanted, on="query_id").assign(n_met=0)
-        if len(asks):
-            known = _held(rows, meta, asks["key"]).merge(asks, on=["query_id", "key", "value"])
-            n_met = known.groupby(["hit", "target"]).size().rename("n_met").reset_index()
-            pairs = pairs.drop(columns="n_met").merge(n_met, on=["hit", "target"], how="left")
-        is_met = pairs["n_met"].fillna(0).to_numpy() >= n_asked.reindex(pairs["target"]).to_numpy()
-        pairs = pairs[is_met]
-        checked = pairs.merge(expected, on="query_id")
-        own: Any = texts(given, "text").take(checked["hit"].to_numpy()).str.lower()
-        if meta is not None and len(checked):
-            some = rows[rows["hit"].isin(checked["hit"])]
-            values: Any = _held(some, meta)["raw"].map(_plain)
-            more = values.groupby(_held(some, meta)["hit"]).agg("\0".join)
-            own = own.str.cat(checked["hit"].map(more).fillna("").to_numpy(), sep="\0")
-        at = np.arange(len(checked))
-        holds = contains_each(own.tolist(), at, checked["text"].tolist(), at)
-        both = checked.assign(holds=holds).groupby(["hit", "target"])["holds"]
-        enough = both.all() if substrings == "all" else both.any()
-        in_text = enough[enough.astype(bool)].index.to_frame(index=False)
-        no_text = pairs[~pairs["query_id"].isin(expected["query_id"])]
-        return pd.concat([no_text[["hit", "target"]], in_text])
-
-    def _hits_of_mixed_lists(
-        rows: pd.DataFrame, found: pd.DataFrame, targets: pd.DataFrame
-    ) -> Iterable[int]:
-        runs = results.runs
-        k = runs["k"] if "k" in runs else pd.Series(pd.NA, runs.index, dtype="Int64")
-        run_k = k.set_axis(runs["run_id"].astype("str"))
-        is_seen = rows["rank"].to_numpy() <= rows["run_id"].map(run_k).fillna(np.inf).to_numpy()
-        is_other = is_seen & ~rows["hit"].isin(found["hit"]).to_numpy()
-        mixed = rows.loc[is_other, ["run_id", "query_id"]].drop_duplicates()
-        of_mixed: Iterable[int] = rows.merge(mixed)["hit"]
-        return of_mixed
 
     rule.__qualname__ = f"by_predicate(substrings={substrings!r}, hits={hits!r})"
     return rule
@@ -332,17 +279,61 @@ def _by_source_key(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"hit": hit, "target": target})
 
 
-def _held(
-    rows: pd.DataFrame, meta: pd.DataFrame | None, keys: pd.Series | None = None
+def _by_metadata(
+    cells: pd.DataFrame, meta: pd.DataFrame, golden: Golden, targets: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return hit, query_id, key, value and the JSON text `raw` of the metadata of these hits."""
+    """Pair hits and targets of one query all of whose conditions hold; `n_asked` counts these."""
+    wanted = targets[["query_id", "target_id", "level"]].assign(target=np.arange(len(targets)))
+    wanted = wanted[wanted["level"].eq("predicate")].astype({"query_id": "str"})
+    asks = golden.conditions.merge(wanted, on=["query_id", "target_id"])
+    held = _held(cells, meta[is_among(meta["key"], asks["key"])])
+    asks, held = (one.assign(value=one["value"].map(_comparable).astype("str"))
+                  for one in (asks, held))  # fmt: skip
+    met = held.merge(asks, on=["query_id", "key", "value"])
+    pairs = cells.merge(wanted, on="query_id")
+    pairs = pairs.join(met.groupby(["hit", "target"]).size().rename("n_met"), ["hit", "target"])
+    pairs = pairs.join(asks.groupby("target").size().rename("n_asked"), "target")
+    pairs = pairs.fillna({"n_met": 0, "n_asked": 0})
+    return pairs[pairs["n_met"] >= pairs["n_asked"]]
+
+
+def _by_text(
+    pairs: pd.DataFrame, own: pd.Series, cells: pd.DataFrame, meta: pd.DataFrame, golden: Golden,
+    how: str,
+) -> pd.DataFrame:  # fmt: skip
+    """Return the pairs whose hit holds "any" or "all" of the texts that the query expects."""
+    expected = golden.checks[golden.checks["kind"].eq("expected_substring")]
+    checked = pairs.merge(expected[["query_id", "text"]], on="query_id")
+    values = _held(cells[cells["hit"].isin(checked["hit"])], meta)
+    plain: Any = values["value"].map(_plain)
+    more = plain.groupby(values["hit"]).agg("\0".join).astype("str")
+    whole = (
+        own.take(checked["hit"].to_numpy())
+        .str.lower()
+        .str.cat(more.reindex(checked["hit"]).fillna("").to_numpy(), sep="\0")
+    )
+    at = np.arange(len(checked))
+    holds = contains_each(whole.tolist(), at, checked["text"].str.lower().tolist(), at)
+    enough = checked.assign(holds=holds).groupby(["hit", "target"])["holds"].agg(how).astype(bool)
+    keys = pairs[["hit", "target"]]
+    is_met = pd.MultiIndex.from_frame(keys).isin(enough.index[enough])
+    has_text = pairs["query_id"].isin(expected["query_id"])
+    return keys[is_met | (~has_text & (pairs["n_asked"] > 0))]
+
+
+def _of_mixed_lists(results: Results, cells: pd.DataFrame, found: pd.DataFrame) -> pd.Series:
+    """Return the hits of lists in which one within the run's k isn't found."""
+    k = cells["run_id"].map(k_of_runs(results.runs, None)).astype("float64").fillna(np.inf)
+    is_other = (cells["rank"] <= k) & ~cells["hit"].isin(found["hit"])
+    mixed = cells.loc[is_other, ["run_id", "query_id"]].drop_duplicates()
+    return cells.merge(mixed)["hit"]
+
+
+def _held(cells: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:
+    """Return hit, query_id, key and value (JSON text) of the metadata of these hits."""
     columns = ["run_id", "query_id", "rank", "key", "value"]
-    meta = pd.DataFrame(columns=columns) if meta is None else meta
-    meta = meta if keys is None else meta[is_among(meta["key"], keys)]
     told = meta[columns].astype({"run_id": "str", "query_id": "str", "key": "str"})
-    found = rows.merge(told, on=["run_id", "query_id", "rank"])
-    value = found["value"].map(_comparable).astype("str")
-    return found.assign(value=value, raw=found["value"])
+    return cells.merge(told, on=["run_id", "query_id", "rank"])
 
 
 @lru_cache(maxsize=2**16)
@@ -386,18 +377,20 @@ def source_hash(function: Any) -> str:
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
+# The names of the levels' own rules
+_NAMES = {level: getattr(rule, "__qualname__", level) for level, rule in RULES.items()} | {
+    "predicate": "by_predicate(substrings='any', hits='any')",
+    "per_query": "the rule of each query's level",
+}
+
+
 def rule_name(rule: Rule | None, level: str) -> str:
     """Return the name of the level's rule, or of your own, with a hash of what it does."""
-    if rule is not None:
-        name = str(getattr(rule, "__qualname__", type(rule).__name__))
-        is_ours = str(getattr(rule, "__module__", "")).startswith("ragscore.")
-        return name if is_ours else f"{name}#{source_hash(rule)[:8]}"
-    if level == "per_query":
-        return "the rule of each query's level"
-    named = "by_predicate(substrings='any', hits='any')"
-    if level == "predicate" or level not in RULES:
-        return named if level == "predicate" else ""
-    return str(getattr(RULES[level], "__qualname__", level))
+    if rule is None:
+        return _NAMES.get(level, "")
+    name = str(getattr(rule, "__qualname__", type(rule).__name__))
+    is_ours = str(getattr(rule, "__module__", "")).startswith("ragscore.")
+    return name if is_ours else f"{name}#{source_hash(rule)[:8]}"
 
 
 def matched_pairs(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
@@ -408,33 +401,35 @@ def matched_pairs(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> Pair
     DataError
         Not pairs; a position that no row has; a hit matched with a target of another query.
     """
+    if not callable(rule):
+        raise DataError(
+            f"found {type(rule).__name__}", field="rule", allowed="a function, as rs.match.by_doc"
+        )
     found, name = rule(hits, targets), str(getattr(rule, "__qualname__", "rule"))
-    allowed = "two arrays of positions, or a frame with the columns hit and target"
+    allowed = "two arrays of positions, or a DataFrame with the columns hit and target"
     if isinstance(found, pd.DataFrame):
-        if len(found) and not {"hit", "target"} <= {*found}:
-            raise DataError(f"columns {list(found)}", field=name, allowed=allowed)
+        if len(found) and (lacking := sorted({"hit", "target"} - {*found})):
+            raise DataError(f"no column {lacking}", field=name, allowed=allowed)
         found = (found["hit"], found["target"]) if len(found) else (NONE, NONE)
     if not isinstance(found, tuple) or len(found) != 2:
-        raise DataError(f"found {excerpt(found)}", field=name, allowed=allowed)
-    arrays = []
+        raise DataError(f"found {type(found).__name__}", field=name, allowed=allowed)
     for positions, frame, side in zip(found, (hits, targets), ("hit", "target"), strict=True):
         at = pd.Series(positions).reset_index(drop=True)
-        is_number = len(at) == 0 or (pd.api.types.is_integer_dtype(at) and not at.isna().any())
-        if not (is_number and at.between(0, len(frame) - 1).all()):
+        is_place = pd.Series(pd.api.types.is_integer_dtype(at), at.index, dtype=bool)
+        is_place &= at.between(0, len(frame) - 1).fillna(False) if is_place.all() else False
+        if not is_place.all():
+            wrong = int(is_place.argmin())
             raise DataError(
-                f"{side} is {excerpt(at.iloc[:3].tolist())}", field=f"{name}.{side}",
+                f"{at[wrong]} ({at.dtype}) in row {wrong}", field=f"{name}.{side}",
                 allowed=f"row positions from 0 to {len(frame) - 1}",
             )  # fmt: skip
-        arrays.append(at.to_numpy(np.int64))
-    hit, target = arrays
+    hit, target = (pd.Series(one).to_numpy(np.int64) for one in found)
     queries = distinct(targets["query_id"])
-    if (
-        lookup(hits["query_id"].iloc[hit], queries)
-        != lookup(targets["query_id"].iloc[target], queries)
-    ).any():
+    own, wanted = (lookup(frame["query_id"].iloc[at], queries)
+                   for frame, at in ((hits, hit), (targets, target)))  # fmt: skip
+    if (own != wanted).any():
         raise DataError(
-            "the rule matched a hit with a target of another query",
-            field=name,
+            "the rule matched a hit with a target of another query", field=name,
             allowed="pairs of one query",
-        )
+        )  # fmt: skip
     return hit, target

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, is_among
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_inputs
 from ragscore.frames.errors import warn
 from ragscore.frames.schema import MADE_ID
@@ -16,7 +16,7 @@ from ragscore.frames.signatures import takes
 from ragscore.frames.typing import Values
 from ragscore.scoring.ids import best_reading, join_notes
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.metrics import CRITERIA, DEFAULT_KS, TABLE, Label, Metric, MetricTable
+from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable
 from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
@@ -26,7 +26,7 @@ from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.turns import with_turns
 
 Asked = Sequence[str | Metric | Label] | str | Metric | Label | None
-LABELS = "labels, such as 'mrr@10'"
+NUGGETS = ("nugget_all", "nugget_vital")  # of these metrics, by default
 DEFAULT, ALL = "default", "all"  # in the place of labels: what the data supports; every metric
 STATE_DTYPE, LEVEL_DTYPE = pd.CategoricalDtype([*STATES]), pd.CategoricalDtype([*LEVELS])
 
@@ -160,6 +160,7 @@ def scored(
     is_part = level is not None
     level = level or choose_level(lists, of_hits, held.match)
     rows = Rows(lists, golden, level, of_hits, rule, reading)
+    rows.seen = results.hits
     columns = {label.text: rows.score(label) for label in labels}
     scores = _with_policies(rows, columns, labels, held)
     for label in labels:
@@ -167,51 +168,33 @@ def scored(
             label.metric.refuse_outside(scores[label.text], label.text)
     notes = [*notes_on_hits(rows, labels)]
     if not is_part:
-        notes += notes_on_queries(scores, golden, labels, level, reading, held, metrics)
+        notes += notes_on_queries(scores, golden, labels, level, reading, held)
     return Scored(scores, rows, tuple(labels), table, level, reading, held, tuple(notes))
+
+
+def asked_of(metrics: Asked) -> list[Any]:
+    """Return what is asked for, one by one."""
+    is_one = isinstance(metrics, (str, Metric, Label)) or callable(metrics)
+    return [metrics] if is_one else list(metrics or [DEFAULT])  # type: ignore[arg-type]
 
 
 def table_of(metrics: Asked) -> MetricTable:
     """Return our metrics and those of your own that were asked for."""
-    given = (
-        [metrics] if isinstance(metrics, (Metric, Label)) or callable(metrics) else metrics or ()
-    )
-    for one in given:
-        if callable(one):
-            raise DataError(
-                f"found the function {getattr(one, '__name__', type(one).__name__)}",
-                field="metrics",
-                allowed="a metric, which @rs.metric(name, formula) above a function makes of it",
-            )
-    own = [
-        one.metric if isinstance(one, Label) else one for one in given if not isinstance(one, str)
-    ]
-    own = [one for one in own if one.source]
+    given = [one.metric if isinstance(one, Label) else one for one in asked_of(metrics)]
+    own = [one for one in given if isinstance(one, Metric) and one.source]
     return TABLE.with_metrics(own) if own else TABLE
-
-
-def asked_labels(one: str | Metric | Label) -> list[str]:
-    """Return the labels that one thing asked for stands for."""
-    if isinstance(one, Metric):
-        ks = DEFAULT_KS if one.name.endswith("@k") else (10,)
-        return [one.name.replace("@k", f"@{k}") for k in ks]
-    return [one.text if isinstance(one, Label) else one]
 
 
 def labels_of(
     results: Results, golden: Golden, metrics: Asked, reading: Reading, table: MetricTable = TABLE
 ) -> list[Label]:
     """Return the metrics asked for; by default those of the profile, or that the data supports."""
-    given = [metrics] if isinstance(metrics, (str, Metric, Label)) else list(metrics or [DEFAULT])
     found: list[str | Label] = []
-    for one in given:
+    for one in asked_of(metrics):
         if isinstance(one, Metric):
-            found += asked_labels(one)
-        elif one == DEFAULT and reading.name in HARNESSES:
-            ks = dict.fromkeys(k for k in k_of_runs(results.runs, None).values() if k)
-            found += HARNESSES[reading.name].labels(ks)
+            found += one.labels
         elif one == DEFAULT:
-            found += default_labels(results, golden)
+            found += default_labels(results, golden, reading)
         elif one == ALL:
             names = {name for name in table if table[name].default}
             found += table.labels(names | judged_metrics(results.judgments))
@@ -232,58 +215,50 @@ def judged_metrics(judgments: pd.DataFrame | None) -> set[str]:
     """Return the metrics that these judgments measure."""
     if judgments is None:
         return set()
-    names = set(judgments["criterion"].astype("str")) & {*CRITERIA} - {"judge_refused"}
-    if judgments["criterion"].eq("nuggets").any():
+    criteria = set(judgments["criterion"].astype("str"))
+    names = criteria & {*CRITERIA} - {"judge_refused"}
+    if "nuggets" in criteria:
         names |= {one for one in TABLE if one.startswith("nugget_")}
-    has_failed = "state" in judgments and judgments["state"].eq(FAILED).fillna(False).any()
+    has_failed = "state" in judgments and judgments["state"].eq(FAILED).any()
     return names | ({FAILED} if has_failed else set())
 
 
-def default_labels(results: Results, golden: Golden) -> list[str]:
-    """Return about 15 metrics that the data supports, those first that decide."""
+def default_labels(results: Results, golden: Golden, reading: Reading) -> list[str]:
+    """Return about 15 metrics that the data supports, those first that decide; or a harness's."""
+    if reading.name in HARNESSES:
+        ks = dict.fromkeys(k for k in k_of_runs(results.runs, None).values() if k)
+        return HARNESSES[reading.name].labels(ks)
     checks, queries = set(golden.checks["kind"]), golden.queries
     responses, has_answers = results.responses, _has(results.responses, "answer")
     ranked, refuses = len(golden.targets) > 0, len(golden.refusals) > 0
-    calls = results.hits["call"] if "call" in results.hits else pd.Series(dtype="Int64")
-    has_calls = bool((calls.dropna() > 1).any())
+    has_calls = "call" in results.hits and bool((results.hits["call"].dropna() > 1).any())
     has_reference = _has(queries, "reference_answer") or "accepted_answer" in checks
+    tells_refusals = has_answers or _has(responses, "refused")
+    judged = judged_metrics(results.judgments)
+    few = [one for one in judged if not one.startswith("nugget_") or one in NUGGETS]
     kinds = {
         "hit@1 hit@5 recall@5 recall@10 mrr@10 ndcg@10": ranked,
         "recall_all@10": ranked and len(golden.support_groups) > 0,
         "set_recall set_precision": ranked and has_calls,
         "n_calls n_documents": has_calls,
-        "passed": more_than_retrieval(golden),
+        "passed": len(golden.checks) > 0 or refuses,  # more is asked for than hits
         "answer_checks": has_answers and bool({"must_contain", "forbidden"} & checks),
         "exact_match token_f1": has_answers and has_reference,
         "citation_coverage citation_precision citation_recall":
             has_answers and len(results.citations) > 0,
-        "refusal_correct answered_unanswerable": refuses and (has_answers or _has(responses, "refused")),
-        "false_refusal": bool(queries["answerable"].eq(True).any())
-            and (has_answers or _has(responses, "refused")),
+        " ".join(TABLE.labels(few)): True,
+        "refusal_correct answered_unanswerable": refuses and tells_refusals,
+        "false_refusal": bool(queries["answerable"].eq(True).any()) and tells_refusals,
         "failed": True,
         "empty": len(results.hits) > 0,
         "latency_ms": _has(responses, "elapsed_ms"),
         "cost_usd": _has(responses, "cost_usd"),
     }  # fmt: skip
-    found = [name for names, is_there in kinds.items() if is_there for name in names.split()]
-    judged = judged_metrics(results.judgments)
-    few = {name for name in judged if not name.startswith("nugget_")}
-    few |= {"nugget_all", "nugget_vital"} & judged
-    at = next(
-        at
-        for at, name in enumerate(found)
-        if name in ("refusal_correct", "false_refusal", "failed")
-    )
-    return [*found[:at], *TABLE.labels(few), *found[at:]]
+    return [name for names, is_there in kinds.items() if is_there for name in names.split()]
 
 
 def _has(frame: pd.DataFrame, name: str) -> bool:
     return name in frame and bool(frame[name].notna().any())
-
-
-def more_than_retrieval(golden: Golden) -> bool:
-    """Return whether a golden set asks for more than hits: texts of answers, refusals, no hit."""
-    return len(golden.checks) > 0 or len(golden.refusals) > 0
 
 
 def _with_policies(
@@ -298,8 +273,8 @@ def _with_policies(
     }  # fmt: skip
     for label in labels:
         family, values = label.metric.family, columns[label.text]
-        if family == "ranking" and label.name in empty:
-            values = np.where(rows.vacuous, np.where(absent, 0.0, empty[label.name]), values)
+        if family == "ranking" and label.metric.base in empty:
+            values = np.where(rows.vacuous, np.where(absent, 0.0, empty[label.metric.base]), values)
         if has_absent and (policies.missing == "exclude" or family not in ("ranking", "success")):
             lost = 1.0 if policies.missing == "zero" and label.text == "failed" else np.nan
             values = np.where(absent, lost, values)
@@ -327,7 +302,7 @@ def notes_on_hits(rows: Rows, labels: Iterable[Label]) -> Iterator[str]:
 
 def notes_on_queries(
     scores: pd.DataFrame, golden: Golden, labels: Sequence[Label], level: Level, reading: Reading,
-    policies: Policies, asked: Asked = None,
+    policies: Policies,
 ) -> Iterator[str]:  # fmt: skip
     """Say what a mean of whole runs leaves out, or can't know."""
     is_ranked = any(label.is_ranking for label in labels)
@@ -344,29 +319,23 @@ def notes_on_queries(
         yield from _missing_notes(scores)
     if is_ranked and len(golden.targets):
         yield from _judged_notes(golden, reading)
-        yield from _gain_notes(golden, reading, labels, asked)
 
 
 def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
     """Say how many golden queries each run has no row for, and of which runs no query joins."""
-    run, state = codes_of(scores["run_id"]), codes_of(scores["state"])
-    absent, extra = state == STATES.index("missing"), state == STATES.index("extra")
-    if not absent.any():
+    if not (scores["state"] == "missing").any():
         return
-    run_ids = scores["run_id"].cat.categories.astype("str").tolist()
-    n_missing, n_asked = (
-        np.bincount(run[flags], minlength=len(run_ids)) for flags in (absent, ~absent & ~extra)
-    )
-    for at in np.flatnonzero((n_asked == 0) & (n_missing > 0)).tolist():
+    counts = scores.groupby(["run_id", "state"], observed=False).size().unstack()
+    n_missing = counts["missing"]
+    for run_id in counts.index[(counts["scored"] + counts["failed"] == 0) & (n_missing > 0)]:
+        of_run = scores.loc[(scores["run_id"] == run_id).to_numpy(), "state"]
         ids, wanted = (
-            pd.Series(scores.index[(run == at) & flags].unique(), dtype="str")
-            for flags in (extra, absent)
+            pd.Series(of_run.index[of_run == state].unique(), dtype="str")
+            for state in ("extra", "missing")
         )
         if len(ids):
-            yield _unjoined(run_ids[at], ids, wanted)
-    listed = ", ".join(
-        f"{run_ids[at]}: {n_missing[at]}" for at in np.flatnonzero(n_missing).tolist()
-    )
+            yield _unjoined(run_id, ids, wanted)
+    listed = ", ".join(f"{run_id}: {n}" for run_id, n in n_missing[n_missing > 0].items())
     yield (
         f"golden queries without a row are left out of the means ({listed}), as never asked: runs"
         " that list hits alone, such as TREC's, don't tell these from queries without any hit;"
@@ -378,9 +347,10 @@ def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
     """Say that no query id of a run is one of the golden set's, and what would join them."""
     sides = (", ".join(map(repr, side.iloc[:3])) for side in (ids, wanted))
     text = "query ids of {} do not join: it has {}; the golden set has {}".format(run_id, *sides)
-    words, n = best_reading(wanted, ids)
+    own, expected = (pd.DataFrame({"query": 0, "id": side}) for side in (ids, wanted))
+    words, _, joined = best_reading(own, expected)
     if words:
-        return f"{text}. {n} of {len(wanted)} would join {words}"
+        return f"{text}. {joined.sum()} of {len(wanted)} would join {words}"
     if ids.str.fullmatch(MADE_ID).all():
         text += (
             ". The run's ids were made from the texts of its queries: name the column that holds"
@@ -391,8 +361,7 @@ def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
 
 def _judged_notes(golden: Golden, reading: Reading) -> Iterator[str]:
     """Say how many queries are judged and have no relevant target."""
-    targets = golden.targets
-    targets = targets[~is_among(targets["query_id"], golden.refusals)]
+    targets = golden.targets[~is_among(golden.targets["query_id"], golden.refusals)]
     if reading.empty or not (targets["grade"] < 1).any():
         return
     best = targets.groupby("query_id", observed=True)["grade"].max()
@@ -400,23 +369,4 @@ def _judged_notes(golden: Golden, reading: Reading) -> Iterator[str]:
         yield (
             f"{n} of {len(best)} judged queries have no relevant target (grades of 0 throughout):"
             " their ranking metrics are 0, as trec_eval's"
-        )
-
-
-def _gain_notes(
-    golden: Golden, reading: Reading, labels: Sequence[Label], asked: Asked
-) -> Iterator[str]:
-    """Say which nDCG was asked for by name, where another tool's is another number."""
-    targets, names = golden.targets, {label.name for label in labels}
-    given = [asked] if isinstance(asked, (str, Metric, Label)) else asked or ()
-    texts = [one for one in given if isinstance(one, str)]
-    own = HARNESSES[reading.name].labels() if reading.name in HARNESSES else []
-    knows = "ndcg_linear" in names or any(
-        one in (DEFAULT, ALL) or "dcg=" in one for one in texts
-    ) or any(one.startswith("ndcg@") for one in own)  # fmt: skip
-    is_asked = "ndcg" in names and texts and not knows and "gain" not in targets
-    if is_asked and (targets["grade"] > 1).any():
-        yield (
-            "ndcg has the gain 2^grade − 1, and there are grades above 1; the nDCG of trec_eval and"
-            " ir_measures has the grade itself: ndcg_linear"
         )

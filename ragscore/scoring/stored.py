@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, name_list, plural, warn
 from ragscore.io.records import ABOUT_METRIC
@@ -19,6 +18,7 @@ from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.own import with_own
 from ragscore.scoring.score import DEFAULT, Asked, Scored, scored, table_of
 from ragscore.scoring.summary import add_columns, metric_columns
+from ragscore.scoring.turns import renamed
 
 _CELL = ["run_id", "query_id"]
 MOST_DECIDING = 5  # stored metrics that decide by default
@@ -35,24 +35,22 @@ def stored_values(results: Results) -> pd.DataFrame:
     Columns run_id, query_id, metric, value, and `ABOUT_METRIC`: what the file says of the metric,
     NA where it says nothing.
     """
-    names, parts = [*_CELL, "metric", "value", *ABOUT_METRIC], []
-    if (reported := results.reported) is not None:
-        parts.append(reported[reported["query_id"].ne("").to_numpy()])
-    if (judged := results.judgments) is not None:
-        ours = [name for name, one in TABLE.items() if one.family == "judged"]
-        is_whole = judged["item"].eq("") & ~judged["criterion"].isin([*ours, "nuggets"])
-        is_whole &= judged["value"].notna()
-        if "state" in judged:
-            is_whole &= ~judged["state"].eq(FAILED).fillna(False)
-        parts.append(judged[is_whole.to_numpy(bool)].rename(columns={"criterion": "metric"}))
-    if not parts:
-        return pd.DataFrame(columns=names)
-    dtypes = dict.fromkeys([*_CELL, "metric", "better"], "str")
-    found = [part.reindex(columns=names).astype(dtypes) for part in parts]
-    if reported is not None and len(found) > 1:
-        cells = [pd.MultiIndex.from_frame(one[[*_CELL, "metric"]]) for one in found]
-        found[1] = found[1][~cells[1].isin(cells[0])]
-    return pd.concat(found, ignore_index=True)
+    names, keys = [*_CELL, "metric", "value", *ABOUT_METRIC], [*_CELL, "metric"]
+    dtypes = dict.fromkeys(names, "float64") | dict.fromkeys([*keys, "better"], "str")
+    reported, judged = (
+        pd.DataFrame(columns=["metric"]) if one is None else one
+        for one in (results.reported, results.judgments)
+    )
+    reported = reported.reindex(columns=names)
+    judged = judged.reindex(columns=[*names, "criterion", "item", "state"])
+    ours = [name for name, one in TABLE.items() if one.family == "judged"]
+    is_whole = judged["item"].eq("") & ~judged["criterion"].isin([*ours, "nuggets"])
+    is_whole &= judged["value"].notna() & judged["state"].ne(FAILED).fillna(True)
+    judged = judged.assign(metric=judged["criterion"])[is_whole.to_numpy(bool)]
+    told = reported[reported["query_id"].ne("").to_numpy(bool)].astype(dtypes)
+    judged = judged[names].astype(dtypes)
+    is_told = pd.MultiIndex.from_frame(judged[keys]).isin(pd.MultiIndex.from_frame(told[keys]))
+    return pd.concat([told, judged[~is_told]], ignore_index=True)
 
 
 def stored_columns(results: Results) -> tuple[pd.DataFrame, list[Metric]]:
@@ -69,33 +67,31 @@ def stored_columns(results: Results) -> tuple[pd.DataFrame, list[Metric]]:
         Files contradict each other in what they say of a metric; a value outside its range.
     """
     rows = stored_values(results)
-    names = rows["metric"].unique().tolist()
+    names, own = rows["metric"].unique().tolist(), []
     means = rows.groupby([*_CELL, "metric"], sort=False)["value"].mean()
     wide = means.unstack("metric").reindex(columns=names).astype("float64")
-    own = []
     for name in (one for one in names if TABLE.is_own(one)):
-        told = {column: _one_of(rows, name, column) for column in ABOUT_METRIC}
-        ends = (told["lowest"], told["highest"])
-        metric = with_own(name, told["better"], None if ends == (None, None) else ends)
+        better, lowest, highest = (_told(rows, name, column) for column in ABOUT_METRIC[:3])
+        ends = (lowest, highest)
+        metric = with_own(name, better, None if ends == (None, None) else ends)
         metric.refuse_outside(wide[name], name)
         if metric != own_column(name):
             own.append(metric)
     return wide.rename_axis(columns=None).reset_index(), own
 
 
-def _one_of(rows: pd.DataFrame, metric: str, column: str) -> Any:
+def _told(rows: pd.DataFrame, metric: str, column: str) -> Any:
     """Return the one thing that files say of a metric; None where none says it."""
-    told = rows.loc[rows["metric"].eq(metric), ["run_id", column]].dropna().drop_duplicates()
-    values = told[column].unique().tolist()
-    if len(values) > 1 and column != "threshold":
-        first, second = (told[told[column].eq(one)].iloc[0] for one in values[:2])
+    told = rows[rows["metric"].eq(metric)].dropna(subset=column).drop_duplicates(column)
+    if len(told) > 1:
+        first, second = told[["run_id", column]].head(2).to_dict("records")
         raise DataError(
             f"{metric} has {column} {first[column]} in {first['run_id']} and {second[column]} in"
             f" {second['run_id']}",
             field="results.reported",
             allowed="one meaning of a metric; or results.reported without that column",
         )
-    return values[0] if len(values) == 1 else None
+    return told[column].iloc[0] if len(told) else None
 
 
 def scored_and_stored(
@@ -109,8 +105,8 @@ def scored_and_stored(
     Parameters
     ----------
     is_alone
-        True if there is no golden set: `golden` holds the queries of the results. Only metrics of
-        which a row has a value are kept.
+        True if there is no golden set: `golden` holds the queries of the results, and stored
+        scores go first.
     more
         Labels that are scored, too, as those that decide.
 
@@ -121,32 +117,21 @@ def scored_and_stored(
     values, own = stored_columns(results)
     names, table = [str(name) for name in values if name not in _CELL], table_of(metrics)
     given = [metrics] if isinstance(metrics, (str, Metric, Label)) else list(metrics or [DEFAULT])
-
-    def is_stored(name: Any) -> bool:
-        return name in names and (is_alone or table.is_own(name))
-
-    wanted = [str(name) for name in given if is_stored(name)]
-    ours = [one for one in given if one not in wanted]
+    stored = [name for name in names if is_alone or table.is_own(name)]
+    wanted = [name for name in given if name in stored]
     if DEFAULT in given:
-        judged = set(() if results.judgments is None else results.judgments["criterion"])
-        wanted += [name for name in names if is_alone or (is_stored(name) and name in judged)]
+        judged = [] if results.judgments is None else results.judgments["criterion"].unique()
+        wanted += [name for name in stored if is_alone or name in judged]
     wanted = list(dict.fromkeys(wanted))
-    named = [one for one in more if one not in names and not table.is_own(one)]
-    found = scored(results, golden, [*ours, *named] or ["failed"], **how)
-    scores = found.scores if ours or named else found.scores.drop(columns="failed")
-    scores = scores.drop(columns=[name for name in wanted if name in scores])
+    ours = [one for one in given if one not in stored]
+    ours += [one for one in more if one not in names and not table.is_own(one)]
+    found = scored(results, golden, ours or ["failed"], **how)
+    replaced = wanted if ours else [*wanted, "failed"]
+    scores = found.scores.drop(columns=replaced, errors="ignore")
     if wanted:
+        computed = metric_columns(scores) if is_alone else []
         scores = add_columns(scores, values, wanted, partial=True)
-    if is_alone and DEFAULT in given:
-        rest = [name for name in metric_columns(scores) if name not in wanted]
-        # without any hit it isn't known whether some came back
-        idle = [
-            name
-            for name in rest
-            if not scores[name].any() or (name == "empty" and not len(results.hits))
-        ]
-        first = [name for name in scores if name not in metric_columns(scores)]
-        scores = scores[[*first, *wanted, *(name for name in rest if name not in idle)]]
+        scores = scores[[*scores.columns.drop(computed), *computed]]
     both = found.table.with_metrics(one for one in own if one.name in wanted)
     return replace(found, scores=scores, table=both), wanted
 
@@ -173,53 +158,49 @@ def golden_of(results: Results, labels: list[Golden]) -> Golden:
     Runs are paired by the ids of their queries; ids that stand for different inputs are warned of.
     `labels` are those that stand beside results in their files.
     """
-    responses = results.responses
+    responses, own = results.responses, results.responses.drop_duplicates("query_id")
     texts = responses[["query_id", "query"]].dropna().drop_duplicates()
-    if len(others := texts[texts.duplicated("query_id", keep=False)]):
-        first, *_ = others["query_id"]
+    others = texts[texts.duplicated("query_id", keep=False)]
+    if len(others):
+        first = others["query_id"].iloc[0]
         shown = " and ".join(map(excerpt, others.loc[others["query_id"].eq(first), "query"][:2]))
         warn(
             f"{plural(others['query_id'].nunique(), 'id')} of different inputs, first {first!r} of"
             f" {shown}: queries are paired by their ids; give the same input the same id, as by"
             ' columns={"query_id": ...}'
         )
-    asked = responses.astype({"run_id": "str"}).groupby("run_id")["query_id"].nunique()
-    own = responses.drop_duplicates("query_id")
-    if len(few := asked[asked < len(own)]):
-        counts = ", ".join(f"{run} {n}" for run, n in (len(own) - few).items())
-        warn(f"queries that a run wasn't asked, and others were: {counts} of {len(own)}")
-    queries = own[["query_id", "query"]].assign(position=np.arange(len(own)))
-    queries["query"] = queries["query"].fillna(queries["query_id"])
-    kinds = {kind for golden in labels for kind in golden.tags["kind"]}
     # Other fields that are the same in all runs, as the subject of an item is, slice and make
     # clusters; JSON is left to the responses, and what is a kind of tag already.
-    names = [str(one) for one in responses if str(one).startswith("x_")]
-    free = [
-        one for one in names if one.removeprefix("x_") not in kinds and not one.endswith(".json")
-    ]
-    same = [one for one in free if responses.groupby("query_id")[one].nunique().max() == 1]
-    queries = queries.assign(**{name: own[name] for name in same})
-    return _joined(Golden(queries.reset_index(drop=True)), labels)
+    kinds = {f"x_{kind}" for golden in labels for kind in golden.tags["kind"]}
+    names = [str(one) for one in responses if str(one).startswith("x_") and one not in kinds]
+    n_values = responses.groupby("query_id")[names].nunique().max()
+    same = [one for one in names if n_values[one] == 1 and not one.endswith(".json")]
+    queries = own[["query_id", "query", *same]].reset_index(drop=True)
+    queries["query"] = queries["query"].fillna(queries["query_id"])
+    return _labelled(queries.assign(position=np.arange(len(own))), labels)
 
 
-def _joined(asked: Golden, parts: list[Golden]) -> Golden:
+def _labelled(asked: pd.DataFrame, parts: list[Golden]) -> Golden:
     """Return the labels of the queries that were asked; of several of one query, the first."""
-    known, seen = asked.queries["query_id"], set[str]()
-    frames: dict[str, list[pd.DataFrame]] = {}
-    for part in parts:
-        is_new = is_among(part.queries["query_id"], known) & ~part.queries["query_id"].isin(seen)
-        ids = part.queries.loc[is_new, "query_id"]
-        seen |= set(ids)
-        for item in fields(Golden):
-            frame = getattr(part, item.name)
-            if "query_id" in frame and len(frame):
-                frames.setdefault(item.name, []).append(frame[is_among(frame["query_id"], ids)])
-    joined = {name: pd.concat(found, ignore_index=True) for name, found in frames.items()}
-    if (labelled := joined.pop("queries", None)) is None:
-        return asked
-    own = labelled.drop(columns=["query", "position"], errors="ignore")
-    queries = asked.queries.drop(columns="answerable").merge(own, on="query_id", how="left")
-    return Golden(queries, **joined)
+    if not parts:
+        return Golden(asked)
+    joined = {}
+    for item in fields(Golden):
+        frames = [getattr(one, item.name).assign(part=n) for n, one in enumerate(parts)]
+        if "query_id" in frames[0]:
+            joined[item.name] = pd.concat(frames)
+    own = joined.pop("queries").drop_duplicates("query_id").set_index("query_id")
+    own = own[own.index.isin(asked["query_id"])]
+    about = own.drop(columns=["query", "position", "part"], errors="ignore")
+    held = {
+        name: frame[frame["query_id"].map(own["part"]).eq(frame["part"]).to_numpy(bool)]
+        for name, frame in joined.items()
+        if len(frame)
+    }
+    return Golden(
+        asked.merge(about, on="query_id", how="left"),
+        **{name: frame.drop(columns="part") for name, frame in held.items()},
+    )
 
 
 def averaged(results: Results, names: pd.Series) -> Results:
@@ -228,20 +209,21 @@ def averaged(results: Results, names: pd.Series) -> Results:
     `names` has a name for each run id (its index).
     """
     first = names.drop_duplicates()
-    return _named(results.select(first.index.tolist()), first)
+    kept = results.select(first.index.tolist())
+    return renamed(kept, "run_id", lambda frame: frame["run_id"].astype("str").map(first))
 
 
 def sides_named(sides: list[Results]) -> list[Results]:
-    """Return the two sides of a comparison, each with runs of one system, and names of their own.
+    """Return the two sides of a comparison, each with runs of one system.
 
     The system of repeats is called as their runs are, without the number of the repeat.
 
     Raises
     ------
     DataError
-        A side with several systems, or with none.
+        A side with several systems, or with none; two sides of one name.
     """
-    found = []
+    found, taken = [], set[str]()
     for place, side in zip(("baseline", "candidate"), sides, strict=True):
         runs = side.runs["run_id"].astype("str")
         names = runs.str.replace(r"-r[0-9]+$", "", regex=True) if len(runs) > 1 else runs
@@ -252,24 +234,12 @@ def sides_named(sides: list[Results]) -> list[Results]:
                 allowed="one run, or repeats of one; rs.evaluate(...).compare(...) takes two of"
                 " many",
             )
+        if twice := taken & {*runs, *names}:
+            raise DataError(
+                f"both sides are called {name_list(sorted(twice))}",
+                field=place,
+                allowed="another name, as by rs.load_results(path, run_id='new')",
+            )
+        taken |= {*runs, *names}
         found.append(replace(side, runs=side.runs.assign(system=names.to_numpy())))
-    both = [set(side.runs["run_id"]) | set(side.runs["system"]) for side in found]
-    if not both[0] & both[1]:
-        return found
-    named = []
-    for place, side in zip(("baseline", "candidate"), found, strict=True):
-        runs = side.runs["run_id"].astype("str")
-        side = replace(side, runs=side.runs.assign(system=side.runs["system"] + f".{place}"))
-        named.append(_named(side, (runs + f".{place}").set_axis(runs)))
-    return named
-
-
-def _named(results: Results, names: pd.Series) -> Results:
-    """Return results whose runs are called otherwise; `names` has the new name of each."""
-    frames: dict[str, Any] = {}
-    for item in fields(results):
-        frame = getattr(results, item.name)
-        if frame is not None and "run_id" in frame:
-            run = frame["run_id"].astype("str")
-            frames[item.name] = frame.assign(run_id=run.map(names).where(run.notna()))
-    return replace(results, **frames)
+    return found

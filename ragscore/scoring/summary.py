@@ -6,26 +6,30 @@ gated like any metric.
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import name_list, names_of, nearest, warn
-from ragscore.scoring.explain import in_rows, is_expected
+from ragscore.frames.errors import check_known, name_list, names_of, nearest, warn
+from ragscore.scoring.explain import expected
 from ragscore.scoring.intervals import intervals, quantile_intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.rows import Rows
 from ragscore.stats.grouped import Grouping, statistics
 
 Slicing = str | Sequence[str]
+PLURALS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 NO_VALUE = "(none)"  # the slice of queries without a value or a tag
+KEYS = ["run_id", "query_id"]
 FIXED_COLUMNS = ("run_id", "query_id", "state", "level", "created_at", "system")
 STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
     "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
 )  # fmt: skip
+ENDS = ("low", "high", "p50_low", "p50_high", "p95_low", "p95_high")
 
 
 def summarize(
@@ -54,56 +58,37 @@ def summarize(
         `by` without a golden set, or no column or kind of tag of it; an unknown metric column, or
         one of text; a `cluster` that the golden set doesn't have.
     """
+    check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
     chosen = chosen_columns(scores, metrics, table)
     held = score_rows(scores, chosen)
     keys, names = _keys(held, golden, by, chosen, None if rows is None else rows.results)
-    codes = np.asarray(
-        naturally(keys, names).groupby(names, observed=True).ngroup().fillna(-1), np.int64
-    )
-    grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
-    own = Grouping.by_codes(codes)
-    groups = keys[names].iloc[own.order[own.starts]]
-    of_metrics = [table.describe(name) for name in chosen]
-    columns = [held[name].to_numpy() for name in chosen]
-    found = statistics(columns, grouping)
-    parts = dict(found)
+    groups = naturally(keys, names).groupby(names, observed=True).ngroup()
+    keys = keys.assign(group=np.asarray(groups.fillna(-1), np.int64))
+    grouping = Grouping.by_codes(keys["group"].to_numpy(), keys["row"].to_numpy())
+    columns, of_metrics = [held[name].to_numpy() for name in chosen], [*map(table.describe, chosen)]
+    found: dict[str, Any] = dict(statistics(columns, grouping))
     # sums over clusters don't depend on the order of queries
     by_id = grouping.ordered(pd.factorize(held["query_id"], sort=True)[0])
     clusters = query_clusters(golden, pd.Index(held["query_id"]), cluster)
     ends = np.full((6, len(grouping.sizes), len(chosen)), np.nan)
-    for group in range(len(grouping.sizes)):
+    for group in range(len(grouping.sizes) if chosen else 0):
         members = by_id.members(group)
-        values = np.column_stack([one[members] for one in columns]) if chosen else np.zeros((0, 0))
+        values = np.column_stack([one[members] for one in columns])
         shared = None if clusters is None else shared_only(clusters[members])
         ends[:2, group] = intervals(values, of_metrics, shared)
         ends[2:4, group] = quantile_intervals(values, of_metrics, 0.5)
         ends[4:, group] = quantile_intervals(values, of_metrics, 0.95)
-    parts |= dict(
-        zip(("low", "high", "p50_low", "p50_high", "p95_low", "p95_high"), ends, strict=True)
-    )
-    expected = [grouping.count(one) for one in _expected(held, chosen, table, rows)]
-    shape = (len(chosen), len(grouping.sizes))
-    parts["n_expected"] = np.array(expected, dtype=np.int64).reshape(shape).T
+    found |= dict(zip(ENDS, ends, strict=True))
+    counts = [grouping.count(one) for one in expected(held, chosen, table, rows)]
+    found["n_expected"] = np.array(counts, np.int64).reshape(len(chosen), len(grouping.sizes)).T
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
-        counts = grouping.count(held["state"].eq(state).to_numpy(dtype=bool))
-        parts[name] = counts[:, None].repeat(len(chosen), axis=1)
-    head = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
+        found[name] = grouping.count(held["state"].eq(state).to_numpy()).repeat(len(chosen))
+    first = keys[keys["group"] >= 0].drop_duplicates("group").sort_values("group")[names]
+    head = first.loc[first.index.repeat(len(chosen))].reset_index(drop=True)
     return head.assign(
-        metric=pd.array(chosen * len(groups), dtype="str"),
-        **{name: parts[name].ravel() for name in STATISTICS},
+        metric=pd.array(chosen * len(first), dtype="str"),
+        **{name: found[name].ravel() for name in STATISTICS},
     )
-
-
-def _expected(held: pd.DataFrame, chosen: list[str], table: MetricTable, rows: Rows | None) -> Any:
-    """Yield for each metric flags of the rows of which a value was expected."""
-    place = None if rows is None else rows.places(held)
-    for name in chosen:
-        has_value = held[name].notna().to_numpy()
-        if rows is None or place is None:
-            yield has_value | held["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
-        else:
-            is_nan = in_rows(rows, place, ~has_value)
-            yield is_expected(rows, table.label_of(name), is_nan)[place]
 
 
 def _keys(
@@ -111,12 +96,12 @@ def _keys(
     results: Results | None,
 ) -> tuple[pd.DataFrame, list[str]]:  # fmt: skip
     """Return run, slice and position `row` of every row, once per slice that it is in."""
-    keys = held[["run_id"]].assign(row=np.arange(len(held)))
+    keys = held[["run_id", "query_id"]].assign(row=np.arange(len(held)))
     if by is None:
         return keys, ["run_id"]
     if golden is None:
         raise DataError("by= needs the golden set", field="by", allowed="a golden set")
-    names, taken = slice_names(by), {"run_id", "query_id", "metric", *STATISTICS, *chosen}
+    names, taken = slice_names(by), {*keys, "metric", *STATISTICS, *chosen}
     if reserved := [name for name in names if name in taken]:
         raise DataError(
             f"a slice can't be called {reserved[0]!r}",
@@ -124,12 +109,9 @@ def _keys(
             allowed="a name that no column of the summary has",
         )
     parts = slices(golden, by, results)
-    on = [name for name in ("run_id", "query_id") if name in parts]
-    keyed = keys.assign(
-        query_id=held["query_id"], run=keys["run_id"], run_id=keys["run_id"].astype("str")
-    )
-    keyed = keyed.merge(parts, on=on).drop(columns="run_id").rename(columns={"run": "run_id"})
-    return keyed[["run_id", *names, "row"]], ["run_id", *names]
+    if "run_id" in parts:
+        parts = parts.astype({"run_id": keys["run_id"].dtype})
+    return keys.merge(parts), ["run_id", *names]
 
 
 def slices(golden: Golden, by: Slicing, results: Results | None = None) -> pd.DataFrame:
@@ -164,36 +146,31 @@ def slices(golden: Golden, by: Slicing, results: Results | None = None) -> pd.Da
 
 
 def _values(golden: Golden, by: str, results: Results | None) -> pd.DataFrame:
-    """One row per query and value of one name."""
-    kinds = golden.tags["kind"].unique().tolist()
-    columns = [
-        str(name) for name in golden.queries if name not in ("query_id", "query", "position")
-    ]
-    column = by if by in columns else f"x_{by}"
-    kind = {"tags": "tag", "vaults": "vault", "folders": "folder"}.get(by, by)
-    if column in columns and by in kinds:
+    """One row per query (with a column of the responses: run and query) and value of one name."""
+    every, tags, names = golden.queries[["query_id"]], golden.tags, (by, f"x_{by}")
+    fields = [str(one) for one in golden.queries if one not in ("query_id", "query", "position")]
+    told = [] if results is None else results.responses.columns.drop(["run_id", "query_id"])
+    column = next((one for one in names if one in fields), None)
+    stated = next((one for one in names if one in told), None)
+    of_kind = tags[tags["kind"].eq(PLURALS.get(by, by))]
+    if column and tags["kind"].eq(by).any():
         raise DataError(
             f"{by!r} is a column of the queries and a kind of tag",
             field="by",
             allowed="a name that only one of them has",
         )
-    query_ids = golden.queries[["query_id"]]
-    if column in columns:
-        return query_ids.assign(**{by: golden.queries[column].astype("str").fillna(NO_VALUE)})
-    if kind in kinds:
-        values = golden.tags.loc[golden.tags["kind"].eq(kind), ["query_id", "value"]]
-        named = query_ids.merge(values.rename(columns={"value": by}), on="query_id", how="left")
-        return named.fillna({by: NO_VALUE})
-    held = [] if results is None else [str(name) for name in results.responses]
-    column = by if by in held else f"x_{by}"
-    if results is not None and column in held and by not in ("run_id", "query_id"):
-        told = results.responses[["run_id", "query_id"]].astype({"run_id": "str"})
-        told = told.assign(**{by: results.responses[column].astype("str")})
-        runs = pd.DataFrame({"run_id": results.runs["run_id"].astype("str")})
-        every = runs.merge(query_ids, how="cross").merge(told, how="left")
-        return every.fillna({by: NO_VALUE})
-    known = [name.removeprefix("x_") for name in [*columns, *kinds]]
-    raise DataError(f"no column or kind of tag {by!r}", field="by", allowed=nearest(by, known))
+    if column:
+        values = golden.queries[["query_id", column]]
+    elif len(of_kind):
+        values = of_kind[["query_id", "value"]]
+    elif stated and results is not None:
+        values = results.responses[["run_id", "query_id", stated]].astype({"run_id": "str"})
+        every = results.runs[["run_id"]].astype({"run_id": "str"}).merge(every, how="cross")
+    else:
+        known = [one.removeprefix("x_") for one in [*fields, *tags["kind"].unique()]]
+        raise DataError(f"no column or kind of tag {by!r}", field="by", allowed=nearest(by, known))
+    texts = values.set_axis([*values.columns[:-1], by], axis=1).astype({by: "str"})
+    return every.merge(texts, how="left").fillna({by: NO_VALUE})
 
 
 def slice_names(by: Slicing) -> tuple[str, ...]:
@@ -207,9 +184,9 @@ def slice_names(by: Slicing) -> tuple[str, ...]:
 
 def slice_texts(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     """Return the slice of each row as one text: its values joined by ×."""
-    texts, *more = (rows[name].astype("str") for name in names)
-    for one in more:
-        texts = texts + " × " + one
+    texts = rows[names[0]].astype("str")
+    for name in names[1:]:
+        texts = texts + " × " + rows[name].astype("str")
     return texts
 
 
@@ -239,69 +216,49 @@ def metric_columns(scores: pd.DataFrame) -> list[str]:
 
 
 def chosen_columns(
-    scores: pd.DataFrame, metrics: list[str] | str | None, table: MetricTable = TABLE
+    scores: pd.DataFrame,
+    metrics: list[str] | str | None,
+    table: MetricTable = TABLE,
+    field: str = "metrics",
 ) -> list[str]:
     """Return the metric columns asked for, each once; all of them by default."""
     check_type(scores, pd.DataFrame, "scores")
     known = metric_columns(scores)
     if metrics is None:
         return known
-    chosen = list(
-        dict.fromkeys(column_of(one, known, table) for one in names_of(metrics, "metrics"))
-    )
-    if unknown := [name for name in chosen if name not in scores.columns]:
-        raise DataError(
-            f"no column {name_list(unknown)}",
-            field="metrics",
-            allowed=nearest(unknown[0], known, "scores has"),
-        )
-    if texts := [name for name in chosen if name not in known]:
-        raise DataError(
-            f"{name_list(texts)} holds no numbers",
-            field="metrics",
-            allowed=f"scores has {name_list(known)}",
-        )
+    asked = names_of(metrics, field)
+    chosen = list(dict.fromkeys(column_of(one, known, table) for one in asked))
+    check_known(chosen, known, field, "column of numbers", "scores has")
     return chosen
 
 
 def column_of(name: str, known: list[str], table: MetricTable = TABLE) -> str:
     """Return the column of a metric that may be asked for by another tool's name."""
-    if name in known or not isinstance(name, str):
-        return name
-    try:
+    with suppress(DataError):
         label = table.parse(name).text
-    except DataError:
-        return name
-    return label if label in known else name
+        return label if label in known and name not in known else name
+    return name
 
 
 def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:
     """Return a scores frame with query ids as a column, and these metric columns as float64."""
-    rows = scores if "query_id" in scores else scores.reset_index()
-    keys = ("run_id", "query_id", "state", "level")
-    if missing := [name for name in keys if name not in rows]:
-        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
-    columns = {name: rows[name].reset_index(drop=True) for name in keys}
+    rows, keys = scores if "query_id" in scores else scores.reset_index(), [*KEYS, "state", "level"]
+    check_known(keys, rows, "scores", "column", "a frame of rs.score, not of")
     # without copies: there may be a hundred columns
+    columns = {name: rows[name].reset_index(drop=True) for name in keys}
     values = {name: rows[name].to_numpy("float64", na_value=np.nan) for name in chosen}
     return pd.DataFrame(columns | values, copy=False)
 
 
 def add_columns(
-    scores: pd.DataFrame,
-    table: pd.DataFrame,
-    columns: list[str] | None = None,
-    *,
-    partial: bool = False,
+    scores: pd.DataFrame, table: pd.DataFrame, columns: list[str], *, partial: bool = False
 ) -> pd.DataFrame:
     """Add metric columns from elsewhere to the scores, joined by run and query.
 
     Parameters
     ----------
     table
-        One row per run and query: run_id, query_id, and numbers.
-    columns
-        Columns to add; by default all whose name holds a dot or an @.
+        One row per run and query: run_id, query_id, and these columns of numbers.
     partial
         Queries may be absent from the table: no warning.
 
@@ -315,51 +272,31 @@ def add_columns(
         The table knows other queries than the scores, or one of them twice; a column is absent, or
         there already.
     """
-    chosen = columns
-    if chosen is None:
-        chosen = [name for name in table.columns if "." in name or "@" in name]
-    lacking = [name for name in ("run_id", "query_id", *chosen) if name not in table.columns]
-    if lacking or not chosen:
-        raise DataError(
-            f"no column {name_list(lacking) if lacking else 'of a metric'}",
-            field="columns",
-            allowed=nearest((lacking or [""])[0], table.columns, "the table has"),
-        )
-    if known := [name for name in chosen if name in scores.columns]:
-        raise DataError(
-            f"{', '.join(known)} is among the scores already",
-            field="columns",
-            allowed="other names",
-        )
-    names = ["run_id", "query_id"]
-    cells = pd.MultiIndex.from_arrays(
-        [scores["run_id"].astype("str"), scores.index.astype("str")], names=names
-    )
-    keyed = table.set_index([table[name].astype("str") for name in names])[chosen].astype("float64")
-    keys = keyed.index
-    if keys.has_duplicates:
-        raise DataError(
-            f"{' / '.join(keys[keys.duplicated()][0])} appears twice",
-            field="table",
-            allowed="one row per run and query",
-        )
-    if len(unknown := pd.Index(keys).difference(pd.Index(cells))):
-        raise DataError(
-            f"{len(unknown)} rows have no score, first {' / '.join(map(str, unknown[0]))}",
-            field="table",
-            allowed="the runs and queries of the scores",
-        )
-    is_asked = ~scores["state"].eq("missing").to_numpy(dtype=bool)
-    answered = cells[is_asked]
-    absent: Any = pd.Index(answered).difference(pd.Index(keys))
+    if not columns:
+        raise DataError("no column of numbers", field="columns", allowed="at least one")
+    check_known([*KEYS, *columns], table.columns, "columns", "column", "the table has")
+    if known := [name for name in columns if name in scores.columns]:
+        text = f"{', '.join(known)} is among the scores already"
+        raise DataError(text, field="columns", allowed="other names")
+    cells = pd.MultiIndex.from_arrays([scores["run_id"].astype("str"), scores.index.astype("str")])
+    keyed = table.set_index([table[name].astype("str") for name in KEYS])[columns]
+    twice, unknown = keyed.index[keyed.index.duplicated()], keyed.index.difference(cells)
+    for cell in twice[:1]:
+        text = f"{' / '.join(cell)} appears twice"
+        raise DataError(text, field="table", allowed="one row per run and query")
+    for cell in unknown[:1]:
+        text = f"{len(unknown)} rows have no score, first {' / '.join(cell)}"
+        raise DataError(text, field="table", allowed="the runs and queries of the scores")
+    answered = cells[scores["state"].ne("missing").to_numpy(dtype=bool)]
+    absent = answered.difference(keyed.index)
     if len(absent) and not partial:
         warn(
-            f"{len(absent)} of {len(answered)} answered queries have no row of {name_list(chosen)},"
-            f" first {' / '.join(map(str, absent[0]))}: they are NaN, and in no mean (partial=True if that is"
-            " meant)"
+            f"{len(absent)} of {len(answered)} answered queries have no row of"
+            f" {name_list(columns)}, first {' / '.join(absent[0])}: they are NaN, and in no mean"
+            " (partial=True if that is meant)"
         )
-    found = keyed.reindex(cells)
-    return scores.assign(**{name: found[name].to_numpy() for name in chosen})
+    found = keyed.astype("float64").reindex(cells)
+    return scores.assign(**{name: found[name].to_numpy() for name in columns})
 
 
 def with_saved(scores: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
@@ -368,13 +305,12 @@ def with_saved(scores: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
     Values of queries that the golden set doesn't have, as after one was dropped, are left out with
     a warning.
     """
-    columns = [str(name) for name in own if name not in ("run_id", "query_id", *scores.columns)]
+    columns = [str(name) for name in own if name not in (*KEYS, *scores.columns)]
     if not columns:
         return scores
-    asked = scores[scores["state"].ne("extra").to_numpy()]
-    is_asked = pd.MultiIndex.from_frame(own[["run_id", "query_id"]].astype("str")).isin(
-        pd.MultiIndex.from_arrays([asked["run_id"].astype("str"), asked.index.astype("str")])
-    )
-    if n := int(own.loc[~is_asked, columns].notna().any(axis=1).sum()):
+    asked = scores[scores["state"].ne("extra").to_numpy()].reset_index()[KEYS].astype("str")
+    held = own.astype(dict.fromkeys(KEYS, "str")).dropna(subset=columns, how="all")
+    kept = held.merge(asked, on=KEYS)
+    if n := len(held) - len(kept):
         warn(f"left out: {n} rows of {name_list(columns)}, of queries that the golden set lacks")
-    return add_columns(scores, own[is_asked], columns, partial=True)
+    return add_columns(scores, kept, columns, partial=True)

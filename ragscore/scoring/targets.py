@@ -29,11 +29,7 @@ def targets_at(golden: Golden, level: str) -> Golden:
 def _targets_at(golden: Golden, level: str) -> Golden:
     targets, groups = golden.targets, golden.support_groups
     if level == "span":
-        keep = (
-            targets["start"].notna().to_numpy()
-            if "start" in targets
-            else np.zeros(len(targets), bool)
-        )
+        keep = targets.get("start", pd.Series(pd.NA, targets.index)).notna().to_numpy()
     else:
         keep = is_among(targets["level"], TARGET_LEVELS.get(level, (level,)))
     if not keep.any():
@@ -83,6 +79,5 @@ def best_grades(golden: Golden) -> tuple[Codes, Codes]:
 
 def judges_irrelevant(golden: Golden) -> bool:
     """Return whether any target was judged not to be relevant; of alternatives the best counts."""
-    if not (golden.targets["grade"].to_numpy() < 1).any():
-        return False
-    return bool((best_grades(golden)[1] < 1).any())
+    has_zero = (golden.targets["grade"].to_numpy() < 1).any()
+    return bool(has_zero and (best_grades(golden)[1] < 1).any())

@@ -258,8 +258,11 @@ def _in_task(function: Callable[..., Any], item: Any, number: int, shared: JobOn
 
 def assemble(
     batches: list[Batch], results: Iterable[BatchScores], job: ScoringJob, run_ids: list[str]
-) -> pd.DataFrame:
-    """Return the frame of `rs.score` of all batches; warn once of what they noted."""
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the frame of `rs.score` of all batches, and runs whose ids may not join.
+
+    Of these a part found some that don't. What else parts noted is warned of once.
+    """
     query_ids = job.golden.queries["query_id"]
     n, place = len(query_ids), {run_id: number for number, run_id in enumerate(run_ids)}
     # Written to as batches come: the values of all and their copy would not fit in memory. What
@@ -267,7 +270,7 @@ def assemble(
     values = np.empty((len(job.labels), len(run_ids) * n))
     state, level = (np.full(len(run_ids) * n, -1, dtype=np.int8) for _ in range(2))
     extras: dict[int, tuple[npt.NDArray[np.int64], BatchScores]] = {}
-    notes: dict[str, str] = {}
+    notes, doubted = dict[str, str](), set[str]()
     for one in results:
         runs = np.array([place[part.run.run_id] for part in batches[one.number]])
         rows = _as_slice(np.add.outer(runs * n, one.query).ravel())
@@ -282,8 +285,13 @@ def assemble(
                 level=one.level[n_golden:],
             )
             extras[one.number] = runs[one.extra_run], rest
+        part = batches[one.number][0]
+        is_whole = part.first == 0 and part.is_last
         for note in one.notes:  # parts of a run differ in numbers only
-            notes.setdefault(re.split(r"\(level|[0-9]+ of |of [0-9]+ hits", note)[0], note)
+            if note.startswith("ids of") and not is_whole:
+                doubted.add(part.run.run_id)
+            else:
+                notes.setdefault(re.split(r"\(level|[0-9]+ of |of [0-9]+ hits", note)[0], note)
     values[:, np.flatnonzero(state < 0)] = np.nan
     more = [extras[number] for number in sorted(extras)]
     run = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
@@ -303,7 +311,8 @@ def assemble(
     index = pd.Index(pd.concat(ids, ignore_index=True), name="query_id")
     for note in notes.values():
         warn(note)
-    return pd.DataFrame(columns, copy=False).set_axis(index, axis=0)
+    scores = pd.DataFrame(columns, copy=False).set_axis(index, axis=0)
+    return scores, [run_id for run_id in run_ids if run_id in doubted]
 
 
 def _as_slice(rows: npt.NDArray[np.int64]) -> slice | npt.NDArray[np.int64]:

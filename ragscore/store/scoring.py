@@ -12,14 +12,15 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, empty
+from ragscore.frames.data import DataError, Golden, Results, empty, from_records
 from ragscore.frames.errors import warn
 from ragscore.frames.golden_versions import query_parts
+from ragscore.scoring.ids import join_notes
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable
+from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.own import DECLARED, to_plain
 from ragscore.scoring.policies import Policies, policies_of
-from ragscore.scoring.provenance import measured_by, metric_versions, recorded_parts
+from ragscore.scoring.provenance import metric_versions, provenance_of
 from ragscore.scoring.readings import Reading, find_reading
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule, rule_name
@@ -27,6 +28,7 @@ from ragscore.scoring.score import (
     ALL,
     DEFAULT,
     Asked,
+    asked_of,
     labels_of,
     notes_on_hits,
     notes_on_queries,
@@ -44,7 +46,7 @@ from ragscore.store.part_scoring import (
     run_each,
     score_batch,
 )
-from ragscore.store.parts import judged_metrics_of, parts_of
+from ragscore.store.parts import judged_metrics_of, parts_of, statistics_of
 from ragscore.store.runs import StoredRun
 from ragscore.store.tables import read_runs, rows_of_run
 
@@ -113,10 +115,8 @@ def score_stored_runs(
     """Score stored runs part by part. `about` holds their rows of the runs frame."""
     judged = pd.DataFrame({"criterion": sorted(set().union(*map(judged_metrics_of, runs)))})
     known = Results(runs=about, responses=empty("responses"))
-    asked: list[Any] = (
-        [metrics] if isinstance(metrics, (str, Metric, Label)) else [*(metrics or ())]
-    )
-    if not metrics or DEFAULT in asked:
+    asked = asked_of(metrics)
+    if DEFAULT in asked:
         # what the data supports is known of whole runs alone: the first one stands for all
         first = read_runs(runs[:1], about.iloc[:1])
         asked = [*(one for one in asked if one != DEFAULT),
@@ -128,17 +128,17 @@ def score_stored_runs(
     job = ScoringJob(golden, labels, rule, reading, policies)
     job, scores = _score_parts(runs, about, job, part_hits or job.part_hits, client)
     assert job.level is not None
-    _warn(scores, job, metrics)
+    _warn(scores, job)
     settings = settings_of(about, golden, job.level, rule, reading, policies)
     primary = [shown_primary(run) for run in runs]
     return StoredScores(scores, settings.assign(primary=primary), table)
 
 
-def _warn(scores: pd.DataFrame, job: ScoringJob, asked: Asked = None) -> None:
+def _warn(scores: pd.DataFrame, job: ScoringJob) -> None:
     """Warn of what means of whole runs leave out."""
     assert job.level is not None
     for note in notes_on_queries(
-        scores, job.golden, job.labels, job.level, job.reading, job.policies, asked
+        scores, job.golden, job.labels, job.level, job.reading, job.policies
     ):
         warn(note)
 
@@ -155,7 +155,19 @@ def _score_parts(
     batches = [batch for group in groups for batch in group]
     run_ids = [run.run_id for run in runs]
     with closing(run_each(score_batch, batches, job, client)) as scored:
-        return job, assemble(batches, scored, job, run_ids)
+        scores, doubted = assemble(batches, scored, job, run_ids)
+    for at in map(run_ids.index, doubted):
+        _warn_of_ids(runs[at], about.iloc[at : at + 1], job)
+    return job, scores
+
+
+def _warn_of_ids(run: StoredRun, about: pd.DataFrame, job: ScoringJob) -> None:
+    """Warn of ids that don't join, as of the whole run: a part doesn't know the others' ids."""
+    assert job.level is not None
+    results = job.policies.lists(read_runs([run], about, ("hits",), job.without))
+    golden, of_hits = (one._coded for one in job.reading.golden(job.golden))
+    for note in join_notes(Rows(results, golden, job.level, of_hits, job.rule, job.reading)):
+        warn(note)
 
 
 def score_results(results: Results, request: ScoringRequest) -> dict[str, dict[str, Any]]:
@@ -192,6 +204,11 @@ def score_written_run(run: StoredRun, beside: Results, request: ScoringRequest) 
     whole = replace(read_runs([run], beside.runs, kinds), judgments=beside.judgments)
     golden, of_hits = (one._coded for one in job.reading.golden(job.golden))
     rows = Rows(whole, golden, job.level, of_hits, job.rule, job.reading)
+    # one hit stands for all where only columns that hold values count
+    filled = {name: "?" for name, any_value in statistics_of(run, "hits").items() if any_value}
+    known = {name: filled[name] for name in ("chunk_id", "text") if name in filled}
+    hit = {"run_id": run.run_id, "query_id": "", "rank": 1} | known
+    whole = replace(whole, hits=from_records([hit], "hits"))
     return _per_run(whole, request, job, scores, rows)[run.run_id]
 
 
@@ -214,17 +231,13 @@ def _per_run(
             for name in map(str, request.own.columns[2:])
             for base in [name.partition("@")[0] if name not in own else name]
         }
-    measured = measured_by(
-        golden, level.name, job.rule, job.policies, job.reading.name, metric_columns(scores),
-        request.declared,
-    )  # fmt: skip
-    recorded = recorded_parts(results, level.name)
+    provenance = provenance_of(rows, job.policies, metric_columns(scores), request.declared)
     hashes = query_parts(golden).reset_index()
     summary = summarize(scores, golden, rows=rows, table=request.declared)
     return {
         run_id: {
             "scores": rows_of_run(scores, run_id),
-            "scoring": scoring | {"provenance": measured | recorded[run_id]},
+            "scoring": scoring | {"provenance": provenance[run_id]},
             "summary": summary[summary["run_id"] == run_id],
             "golden": hashes.assign(run_id=run_id),
         }

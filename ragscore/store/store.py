@@ -32,7 +32,7 @@ from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.own import DECLARED, from_plain
 from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.provenance import provenance_frame
-from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.readings import READINGS, Reading, find_reading
 from ragscore.scoring.rules import Rule, rule_name
 from ragscore.scoring.score import Asked
 from ragscore.scoring.summary import STATISTICS, metric_columns
@@ -141,8 +141,8 @@ class RunStore(RunStoreVerbs):
         `store.save(ev)` takes golden set, rule, profile, policies and primary metrics from an
         evaluation, and columns of your own with their direction and range.
 
-        Matches and scores are computed and stored before texts are cut, so that cutting never
-        changes a score. Problems of the load are stored, too.
+        Scores are computed and stored before texts are cut, so that cutting changes none of them.
+        Problems of the load are stored, too.
 
         Parameters
         ----------
@@ -168,6 +168,11 @@ class RunStore(RunStoreVerbs):
             ev, results = results, results.results
             golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
             profile = ev.profile.name if ev.profile else None
+            if ev.profile not in (None, READINGS.get(profile)):
+                raise DataError(
+                    f"found a reading of your own, {profile!r}", field="profile",
+                    allowed="a profile by its name: a store keeps names",
+                )  # fmt: skip
             own, declared = _own_columns(ev), ev.declared
         check_type(results, Results, "results", "Results, or an Evaluation")
         given = policies_of(policies, fields)
@@ -215,7 +220,7 @@ class RunStore(RunStoreVerbs):
         (also .gz) is read block by block, written row group by row group, and scored part by part.
         Meanwhile the store's folder needs up to as much room again as the file (for a store
         elsewhere, the system's temporary folder does). Query ids, a `judgments.jsonl` beside the
-        file, scores and matches are held in memory. A file in another format is loaded whole.
+        file and scores are held in memory. A file in another format is loaded whole.
 
         Parameters
         ----------

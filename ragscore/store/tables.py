@@ -145,7 +145,7 @@ def groups_at(first_row: npt.NDArray[np.int64]) -> Groups:
 
 
 def write_scores(draft: Draft, described: dict[str, Any], scored: dict[str, Any]) -> dict[str, Any]:
-    """Write scores, matches and metrics of a run.
+    """Write scores and metrics of a run.
 
     Return the content of its run.json with the scoring, which is not written here.
     """

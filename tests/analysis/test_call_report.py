@@ -1,5 +1,7 @@
 """What each search adds: recall after each call, who found what, and what is repeated."""
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
@@ -56,11 +58,10 @@ def test_calls_and_costs_are_told_by_outcome():
     calls = results.calls.assign(elapsed_ms=[10.0, 20, 5, 1, 2, 3])
     responses = results.responses.assign(cost_usd=[0.5, 0.25, 1.0])
     results = rs.Results(results.runs, responses, results.hits, calls=calls)
-    found = rs.evaluate(results, GOLDEN).calls().outcomes.set_index("outcome")
-    assert found.loc["all found", ["n", "n_calls", "elapsed_ms", "cost_usd"]].tolist() == [
-        2, 1.5, 17.5, 0.375
-    ]  # fmt: skip
-    assert found.loc["none found", "n_calls"] == 3
+    rows = rs.evaluate(results, GOLDEN).calls().per_query
+    means = rows.groupby("outcome")[["n_calls", "elapsed_ms", "cost_usd"]].mean()
+    assert means.loc["all found"].tolist() == [1.5, 17.5, 0.375]
+    assert means.loc["none found", "n_calls"] == 3
 
 
 def test_a_run_with_one_call_each_is_refused():
@@ -75,18 +76,17 @@ def test_its_picture_has_a_line_for_each_run(ev):
     assert [one[0] for one in lines] == pytest.approx([1.5 / 3, 0.5 / 3])
 
 
-def test_a_comparison_ranks_targets_within_their_call_and_takes_the_best():
+def test_a_comparison_ranks_targets_in_the_sequence_that_was_seen():
     runs = {
         "A": {"q1": [["a", "b", "x"]], "q2": [["u", "v"]], "q3": [["c", "d", "e", "w"]]},
         "B": {"q1": [["a"], ["b"]], "q2": [["v", "u"], ["z"]], "q3": [["c", "d", "w"], ["w"]]},
     }
     found = rs.evaluate(runs, {"q1": {"b": 1}, "q2": {"u": 1}, "q3": {"w": 1}}, "recall@3")
     rows = found.compare("A", "B").per_query
-    assert rows["rank_baseline"].tolist() == [2, 1, pd.NA]  # w is beyond the 3 of B's deepest call
-    assert rows["rank_candidate"].tolist() == [1, 2, 1]
-    assert rows["outcome"].tolist() == ["win", "loss", "win"]
-    first = rs.evaluate(runs, found.golden, "recall@3", calls="first")
-    assert first.compare("A", "B").per_query["outcome"].tolist() == ["regression", "loss", "win"]
+    # the first call's hits, then the second's
+    assert rows["rank_baseline"].tolist() == [2, 1, 4]
+    assert rows["rank_candidate"].tolist() == [2, 2, 3]
+    assert rows["outcome"].tolist() == ["draw", "loss", "win"]
 
 
 def test_each_query_may_have_its_own_level(ev):
@@ -94,16 +94,22 @@ def test_each_query_may_have_its_own_level(ev):
     pd.testing.assert_frame_equal(mixed.calls().targets, ev.calls().targets)
 
 
-def test_one_call_read_alone_is_what_every_answer_sees_and_calls_stay_known():
-    last = rs.evaluate(RUNS, GOLDEN, calls="last")
-    hits = last.results.hits
+def test_one_call_read_alone_is_a_step_on_hits_and_calls_stay_known():
+    results = rs.load_results(RUNS)
+    hits, keys = results.hits, ["run_id", "query_id"]
+    hits = hits[hits["call"] == hits.groupby(keys)["call"].transform("max")]
+    hits = hits.assign(rank=hits.groupby(keys)["rank"].rank().astype("int32"))
+    last = rs.evaluate(replace(results, hits=hits), GOLDEN)
     of_q1 = hits[hits["query_id"].eq("q1") & hits["run_id"].eq("A")].sort_values("rank")
     assert of_q1["doc_id"].tolist() == ["t", "c", "b", "y"]
     assert of_q1["rank"].tolist() == [1, 2, 3, 4]
     assert last.select("A").calls().table["calls_max"].tolist() == [3]
 
 
-@pytest.mark.parametrize("asked", ["retrievers"])
-def test_what_reads_one_list_refuses_several_calls(ev, asked):
-    with refused("union", "first", field="calls"):
-        getattr(ev, asked)()
+def test_a_call_of_another_tool_is_no_search():
+    results = rs.load_results({"q": [["a"], ["b"]], "r": [["c"]]})
+    other = results.calls.iloc[:1].assign(call=[3], n_hits=pd.array([pd.NA], dtype="Int64"))
+    calls = pd.concat([results.calls.astype({"n_hits": "Int64"}), other])
+    ev = rs.evaluate(replace(results, calls=calls), {"q": {"b": 1}, "r": {"c": 1}})
+    assert ev.scores["n_calls"].tolist() == [2, 1]
+    assert ev.calls().table["calls_max"].tolist() == [2]

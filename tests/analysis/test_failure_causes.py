@@ -49,7 +49,7 @@ def test_right_refusals_are_shares_of_what_should_be_refused_as_in_refusals(load
 
 
 def test_a_hit_is_one_within_the_smallest_k_of_the_runs(load):
-    scores, golden, results = load(RUN, k=3)
+    scores, golden, results = load(RUN, k=3, metrics="all")
     assert set(failures(scores, golden, results).table["hit_by"]) == {"hit@3"}
     assert set(failures(scores, golden, results, hit="hit@1").table["hit_by"]) == {"hit@1"}
     assert set(failures(scores, golden).table["hit_by"]) == {"hit@5"}

@@ -14,12 +14,13 @@ from scipy import stats
 
 import ragscore as rs
 from ragscore.analysis.comparison.align import query_matrix
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.slices import compare_slices
+from ragscore.scoring.score import scored
 from ragscore.stats import mean_interval
-from tests.messages import refused, warned
+from tests.compared import compare_runs
+from tests.messages import refused, says
 
 SHARED = next(
     (
@@ -235,17 +236,19 @@ def test_means_stand_beside_how_many_values_were_expected(write_run, write_golde
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     late = [RUN_B[0], RUN_B[1] | {"error": "late"}]
     results = rs.load_results([write_run("full", RUN_A), write_run("short", late)])
-    with warned("short", 1):
-        scores = rs.score(results, golden, ["mrr", "empty"])
-    board = leaderboard(scores, metrics=["mrr", "empty"], golden=golden)
+    found = scored(results, golden, ["mrr", "empty"])
+    says(found.notes[0], "short", 1)
+    scores = found.scores
+    board = leaderboard(scores, metrics=["mrr", "empty"], golden=golden, rows=found.rows)
     rows = board.table.set_index(["metric", "run_id"])[["n", "n_expected"]]
     # q3 was not asked; the failed q2 counts 0 in mrr, and has no value of `empty`
     assert rows.loc["mrr", "short"].tolist() == [2, 3]
     assert rows.loc["empty", "short"].tolist() == [1, 2]
     assert rows.loc["empty", "full"].tolist() == [1, 3]
-    sliced = compare_slices(scores, golden, "answerable", "full", "short", ["mrr"]).table
+    pair, metrics = ("full", "short"), ["mrr", "empty"]
+    sliced = compare_slices(scores, golden, "answerable", *pair, metrics, rows=found.rows).table
     expected = ["n", "n_expected_baseline", "n_expected_candidate"]
-    assert sliced[expected].to_numpy().tolist() == [[2, 3, 3]]
+    assert sliced[expected].to_numpy().tolist() == [[2, 3, 3], [1, 3, 2]]
 
 
 def test_a_board_survives_its_json():

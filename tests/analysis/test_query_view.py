@@ -96,10 +96,10 @@ def four():
 
 def test_calls_stand_below_each_other_with_what_each_found_first_and_repeated(four):
     view = rs.evaluate(*four).query("q")
-    columns = ["call", "query", "n_hits", "n_repeated", "found", "scored"]
+    columns = ["call", "query", "n_hits", "n_repeated", "found"]
     assert view.calls[columns].to_numpy().tolist() == [
-        [1, "why?", 2, 0, "b", True], [2, "why so?", 2, 1, "", True],
-        [3, "because", 0, 0, "", True], [4, "reason", 3, 1, "t", True],
+        [1, "why?", 2, 0, "b"], [2, "why so?", 2, 1, ""], [3, "because", 0, 0, ""],
+        [4, "reason", 3, 1, "t"],
     ]  # fmt: skip
     hits = view.hits.fillna({"repeats": 0})
     assert hits[["call", "rank_in_call", "id", "repeats", "target"]].to_numpy().tolist() == [
@@ -112,14 +112,6 @@ def test_calls_stand_below_each_other_with_what_each_found_first_and_repeated(fo
     text = repr(view)
     says(text, "call 2", "search", "why so?", "20 ms", "2 hits", 1)
     says(text, "call 3", "timed out")
-
-
-def test_a_call_that_the_policy_leaves_out_is_shown_and_finds_no_target(four):
-    view = rs.evaluate(*four, calls="last").query("q")
-    assert view.calls["scored"].tolist() == [False, False, False, True]
-    places = view.targets.set_index("target_id")[["run", "run: call"]]
-    assert places.loc[["t", "b"]].to_numpy().tolist() == [[1, 4], [2, 4]]
-    assert len(view.hits) == 7 and repr(view).count("not scored") == 3
 
 
 def test_a_call_finds_relevant_targets_only(four):

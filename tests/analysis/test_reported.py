@@ -10,7 +10,7 @@ import pytest
 import ragscore as rs
 from ragscore.analysis.extras import score_diff
 from ragscore.analysis.reported import REPORTED_NAMES, check_reported, label_of, reported_scores
-from ragscore.scoring.readings import Reading
+from ragscore.scoring.readings import HARNESSES, Harness, Reading
 from ragscore.scoring.summary import summarize
 from tests.messages import refused, says, warned
 
@@ -208,7 +208,8 @@ def test_policies_say_how_the_other_tool_counts(write_golden, write_run):
     reported = pd.DataFrame(
         {"run_id": ["a"], "query_id": ["q"], "metric": ["recall@5"], "value": [1.0]}
     )
-    assert pd.isna(check_reported(results, golden, reported)["difference"].iloc[0])
+    with warned("no relevant target"):
+        assert check_reported(results, golden, reported)["difference"].iloc[0] == -1
     assert check_reported(results, golden, reported, profile="rig")["difference"].iloc[0] == 0
 
 
@@ -293,18 +294,18 @@ def test_what_is_no_diff_is_refused(text):
         score_diff(text)
 
 
-HARNESS = Reading(
-    name="theirs",
-    aggregate={
+HARNESS = Harness(
+    {
         "recall_at_k_avg": "hit@{run_k}",
         "mrr_avg": "mrr@{run_k}",
         "scope_miss_rate": "scope_miss_proxy",
         "latency.p50_ms": "p50(latency_ms)",
-    },
+    }
 )
 
 
-def test_a_profile_says_what_the_reported_names_mean(pair):
+def test_a_profile_says_what_the_reported_names_mean(pair, monkeypatch):
+    monkeypatch.setitem(HARNESSES, "theirs", HARNESS)
     results, golden = pair
     # run a finds q1's document at rank 1, q2's at rank 4 and nothing for q3, so that a cut at 3
     # keeps one of three
@@ -313,7 +314,7 @@ def test_a_profile_says_what_the_reported_names_mean(pair):
     reported = pd.DataFrame(values, columns=["query_id", "metric", "value"]).assign(run_id="a")
     runs = results.runs.assign(k=pd.array([3] * len(results.runs), dtype="Int64"))
     told = replace(results, reported=reported, runs=runs)
-    checked = check_reported(told, golden, profile=HARNESS)
+    checked = check_reported(told, golden, profile=Reading("theirs"))
     assert checked["label"].astype(object).tolist()[:3] == ["hit@3", "hit@3", "mrr@3"]
     assert checked["recomputed"].tolist() == pytest.approx([1, 0, 0, 1 / 3, 1])
     assert checked["difference"].tolist() == pytest.approx([0, -1, -0.25, 1 / 3 - 0.9, -6])

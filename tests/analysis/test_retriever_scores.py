@@ -82,7 +82,7 @@ def test_hits_without_a_score_are_counted(two):
     assert np.isnan(row["p50"])
 
 
-def test_cut_texts_leave_hits_undecided(write_golden, write_run):
+def test_a_cut_text_leaves_file_and_heading_to_decide(write_golden, write_run):
     golden = rs.load_golden(
         write_golden(
             [
@@ -100,7 +100,7 @@ def test_cut_texts_leave_hits_undecided(write_golden, write_run):
     cut = results.hits.assign(text="the beginning", text_cut=pd.array([True], dtype="boolean"))
     assert score_distribution(replace(results, hits=cut), golden, match="anchor")[
         "relevance"
-    ].tolist() == ["undecided"]
+    ].tolist() == ["relevant"]
 
 
 def test_scores_by_rank_are_quartiles_over_queries(two):

@@ -156,7 +156,7 @@ def test_times_have_one_decimal_in_summaries_and_aggregates(written, tmp_path):
     assert ev.to_profile("seed-mcp")["dense"]["avg_latency_ms"] == 3.1
 
 
-def test_cut_texts_leave_questions_undecided(written):
+def test_expected_texts_that_cut_texts_lack_are_misses(written):
     hits = {
         "open": [found(1)],
         "sure": [found(1), found(2, document="late")],
@@ -167,15 +167,11 @@ def test_cut_texts_leave_questions_undecided(written):
         [said(query, one) for query, one in hits.items()],
     )
     results = replace(results, hits=results.hits.assign(text_cut=True))
-    with warned(3):
+    with warned("cut text of 5 hits"):
         told = retrievers(results, golden)
-    assert told.matrix["dense"].to_dict() == {"open": "?", "sure": "✅ #?", "met": "✅ #1"}
-    # ranks: of "met" only
-    counts = ["n_queries", "passed", "n_unjudged", "mrr", "mrr_all", "precision_at_1"]
-    assert told.table[counts].iloc[0].tolist() == [2, 2, 1, 1, 1, 1]
-    with warned(3, "misses"):
-        missed = retrievers(results, golden, unknown="miss").matrix["dense"]
-    assert missed.tolist() == ["❌", "✅ #2", "✅ #1"]
+    assert told.matrix["dense"].to_dict() == {"open": "❌", "sure": "✅ #2", "met": "✅ #1"}
+    counts = ["n_queries", "passed", "mrr", "mrr_all", "precision_at_1"]
+    assert told.table[counts].iloc[0].tolist() == [3, 2, 0.5, 0.5, 1 / 3]
 
 
 @pytest.mark.parametrize(

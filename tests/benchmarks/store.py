@@ -24,7 +24,7 @@ CALLS = 3
 READINGS: dict[str, dict[str, list[str] | None]] = {
     "one metric": {"scores": ["query_id", "state", "level", METRIC]},
     "one system": {"scores": ["query_id", "state", "level", METRIC]},
-    "all loaded": {"hits": None, "responses": None, "matches": None},
+    "all loaded": {"hits": None, "responses": None},
     "all scored anew": {
         "hits": ["query_id", "rank", "doc_id"], "responses": ["query_id", "error"],
     },

@@ -41,7 +41,7 @@ def test_score_prints_a_table(files, capsys):
 
 
 def test_score_prints_json_with_null(files, capsys):
-    main(["score", *files, "--json"])
+    main(["score", *files, "--metric", "answer_checks", "--json"])
     rows = json.loads(capsys.readouterr().out)
     assert next(row for row in rows if row["metric"] == "answer_checks")["mean"] is None
 
@@ -102,7 +102,7 @@ PAIR = "{a} {b} --golden {golden}"
         ),
         (f"score {{golden}} {{a}} {KEBAB} --missing zero", ["--profile:", "--missing"]),
         (f"compare {PAIR} {KEBAB} --match auto", ["--profile:", "--match"]),
-        (f"compare {PAIR} --unknown hit", ["unknown:", "'hit'", "exclude, miss"]),
+        (f"compare {PAIR} --missing hit", ["missing:", "'hit'", "exclude, zero"]),
         ("score {golden} a --store {folder} --format trec", ["--format:", "a"]),
         ("score {a} {golden}", ["per_query.jsonl:", "ragscore score [GOLDEN] RUN..."]),
         (
@@ -143,7 +143,7 @@ def test_metrics_without_a_value_name_their_run_and_slice(capsys, write_golden, 
     other = write_run("c", [one | {"elapsed_ms": None} for one in RUN_A])
     files = [str(write_golden(rows)), str(run), str(other)]
     main(["score", *files])
-    note = says(capsys.readouterr().out.splitlines()[-1], "citation_coverage", "latency_ms (c)")
+    note = says(capsys.readouterr().out.splitlines()[-1], "answer_checks (c)", "latency_ms (c)")
     assert "hit@1" not in note
     main(["score", *files[:2], "--metric", "answer_checks", "--by", "difficulty"])
     says(capsys.readouterr().out, "answer_checks (a / h)")
@@ -225,7 +225,9 @@ def test_score_takes_the_policies_of_scoring(passages, capsys, options, means):
     assert [row["mean"], row["n"]] == pytest.approx(means)
 
 
-def test_score_takes_what_cut_texts_mean(capsys, write_golden, write_run):
+def test_a_cut_text_that_lacks_the_snippet_counts_like_none_and_is_said(
+    capsys, write_golden, write_run
+):
     rows = [
         {"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}]},
         {"id": "q2", "query": "?", "answerable": True},
@@ -235,11 +237,13 @@ def test_score_takes_what_cut_texts_mean(capsys, write_golden, write_run):
         str(write_run("a", [record("q1", [hit("c", "d", 1, text_cut=True)]), record("q2", [])])),
     ]
     means = {}
-    for options in ([], ["--unknown", "miss"]):
-        assert main(["score", *files, "--metric", "hit@1", "--json", *options]) == 0
-        (row,) = json.loads(capsys.readouterr().out)
-        means[" ".join(options)] = [row["mean"], row["n"]]
-    assert means == {"": [None, 0], "--unknown miss": [0, 1]}
+    for options in ([], ["--profile", "chatbot"]):
+        given = options or ["--metric", "hit@1"]
+        assert main(["score", *files, "--json", *given]) == 0
+        out, err = capsys.readouterr()
+        means[" ".join(options)] = json.loads(out)
+        says(err, "cut text of 1 hits")
+    assert means[""][0]["mean"] == 1 and means["--profile chatbot"]["a"]["recall_at_k_avg"] == 0
 
 
 def test_times_are_printed_with_their_percentiles_and_a_dash_where_n_is_too_small(

@@ -56,7 +56,6 @@ def template(tmp_path_factory) -> Path:
     pd.DataFrame(ids).to_parquet(folder / "catalogue.parquet")
     (folder / "hits.csv").write_text("topicnr,docno,sys\nq1,d1,dense\nq2,d9,dense\nq1,d9,hybrid\n")
     (folder / "silent.csv").write_text("query_id,docno,answer\nq1,d1,I don't know.\nq2,d2,Yes\n")
-    (folder / "agent.csv").write_text("query_id,docno,call\nq1,d9,1\nq1,d1,2\nq2,d2,1\n")
     (folder / "gold.csv").write_text("topicnr,answers\nq1,d1\nq2,d2\n")
     (folder / "prices.json").write_text('{"words": [1, 1]}')
     return folder
@@ -119,16 +118,12 @@ LINES = [
     # dx counts once: d2 comes second instead of fourth
     ("score golden.yaml runs/dense --metric mrr --collapse doc", 0, "0.500"),
     (
-        "score golden.yaml runs/dense --metric mrr --ties trec --match doc"
-        " --missing zero --unknown miss",
+        "score golden.yaml runs/dense --metric mrr --ties trec --match doc --missing zero",
         0,
         "0.417",
     ),
     # hits without a label are not seen: d2 comes first
     ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
-    ("score golden.yaml silent.csv --metric false_refusal --refusals phrases", 0, "0.500"),
-    ("score golden.yaml agent.csv --metric mrr --calls first", 0, "mrr 0.500"),
-    ("score golden.yaml agent.csv --metric mrr --calls last", 0, "mrr 1.000"),
     (
         f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1",
         0,
@@ -150,9 +145,7 @@ LINES = [
         "hybrid (candidate) against",
     ),
     (
-        f"compare {PAIR} --match doc --missing zero"
-        " --collapse doc --unknown miss --ties trec"
-        " --refusals phrases --calls last",
+        f"compare {PAIR} --match doc --missing zero --collapse doc --ties trec",
         0,
         "Scored with",
     ),
@@ -175,9 +168,7 @@ LINES = [
     ),
     ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
     (
-        f"gate {PAIR} --max-drop mrr=0 --match doc --missing zero"
-        " --collapse doc --unknown miss --ties trec"
-        " --refusals phrases --calls first",
+        f"gate {PAIR} --max-drop mrr=0 --match doc --missing zero --collapse doc --ties trec",
         0,
         "Gate passed",
     ),

@@ -13,13 +13,13 @@ import pytest
 import yaml
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.cli import main
 from ragscore.demo import ask
 from ragscore.demo.answerer import REFUSAL, Familiarity
 from ragscore.demo.corpus import MAX_CHARS, build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Index, MiniLM, pooled, reciprocal_rank_fusion
 from ragscore.golden.coverage import coverage as coverage_of
+from tests.compared import compare_runs
 from tests.messages import says
 
 ROOT = Path(__file__).parents[2]

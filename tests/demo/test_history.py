@@ -15,12 +15,12 @@ from committed_history import refresh_history
 from stored import stored_file, stored_run
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.demo.answerer import REFUSAL, Familiarity
 from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
 from ragscore.store.catalogue import open_catalogue
+from tests.compared import compare_runs
 from tests.demo import variations
 from tests.demo.variations import (
     VARIATIONS,

@@ -29,7 +29,7 @@ from ragscore.store import store as store_module
 from ragscore.store.catalogue import open_catalogue
 
 N_QUERIES = 6
-KINDS = ("runs", "responses", "hits", "citations", "matches", "chunks", "judgments", "problems")
+KINDS = ("runs", "responses", "hits", "citations", "chunks", "judgments", "problems")
 
 
 class State(NamedTuple):

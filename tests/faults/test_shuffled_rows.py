@@ -171,7 +171,6 @@ QUESTIONS = {
     "latency": lambda ev: ev.results.latency(),
     "errors": lambda ev: ev.results.errors(),
     "reported": lambda ev: ev.results.reported_summary(),
-    "judgments": lambda ev: ev.results.judgment_counts(),
     "another harness's": lambda ev: ev.to_profile("kebab"),
     "hash": lambda ev: ev.golden._query_hashes.rename_axis("query_id").reset_index(),
 }  # fmt: skip

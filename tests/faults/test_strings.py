@@ -387,7 +387,7 @@ def test_a_text_is_a_text_in_every_figure(tmp_path):
 @pytest.mark.parametrize("run", [r"$\nothing$", "_a$b$", r"a^{\frac", "\x1b[31m"])
 def test_names_stand_in_figures_as_they_are_written(run, pair):
     results, golden = pair
-    ev = rs.evaluate(results, golden)
+    ev = rs.evaluate(results, golden, ["hit@5", "mrr"])
     scores = ev.scores.assign(run_id=ev.scores["run_id"].cat.rename_categories({"a": run}))
     scores[r"x_$\q$"] = 0.5
     table = ev.summary().astype({"run_id": "str"})

@@ -211,10 +211,7 @@ def test_pairs_found_fast_are_those_found_one_by_one(hits, targets, dtype, in_or
     assert (
         list(
             zip(
-                *(
-                    found.tolist()
-                    for found in match.pairs_with_equal(here, wanted, "doc_id", "doc_id")
-                ),
+                *(found.tolist() for found in match.pairs_with_equal(here, wanted, "doc_id")),
                 strict=True,
             )
         )
@@ -226,10 +223,7 @@ def test_pairs_found_fast_are_those_found_one_by_one(hits, targets, dtype, in_or
     assert (
         list(
             zip(
-                *(
-                    found.tolist()
-                    for found in match.pairs_with_equal(as_stored, wanted, "doc_id", "doc_id")
-                ),
+                *(found.tolist() for found in match.pairs_with_equal(as_stored, wanted, "doc_id")),
                 strict=True,
             )
         )

@@ -17,10 +17,10 @@ from pandas.testing import assert_frame_equal
 
 import ragscore as rs
 from ragscore.analysis.comparison.align import AlignedScores
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import Gate, gate
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.frames.render import dtypes_of, frame_of, rows_of
+from tests.compared import compare_runs
 from tests.messages import refused
 
 pytestmark = pytest.mark.filterwarnings(

@@ -34,7 +34,7 @@ def target(query_id="q1", level="doc", target_id="d1", **more):
         (
             [target(level="document")],
             "targets.level",
-            ["row 0", "'document'", "1 of 1", "chunk, doc, anchor, source_key, predicate"],
+            ["row 0", "'document'", "1 of 1", "chunk, doc, anchor, text, source_key, predicate"],
         ),
         (
             [target(), target("Q2")],

@@ -4,7 +4,8 @@ Ties, ranks from 0, documents kept once, and queries without anything relevant.
 """
 
 import json
-from dataclasses import asdict, replace
+from contextlib import nullcontext
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.frames.ranking import tied
-from ragscore.scoring.score import scoring
+from ragscore.scoring.score import scored
 from tests.messages import refused, warned
 
 
@@ -240,24 +241,6 @@ def test_collapsing_leaves_answers_and_empty_results_alone(write_golden, write_r
     assert plain.loc["q"].tolist() == [1, 1, 0]
 
 
-def test_matches_kept_from_before_a_cut_follow_the_hits_that_are_left(passages, tmp_path):
-    results, golden = passages
-
-    def says_snip(hits, targets):
-        matches = rs.match.by_doc(hits, targets)
-        return matches[hits["text"].iloc[matches["hit"]].str.contains("snip").to_numpy()]
-
-    long = replace(results, hits=results.hits.assign(text="x" * 300 + "snip"))
-    store = rs.RunStore(tmp_path / "store")
-    store.save(long, golden=golden, rule=says_snip)
-    stored = store.load(["r"])
-    assert stored.hits["text_cut"].all()
-    found = rs.score(
-        stored, golden, ["mrr", "recall@3"], rule=says_snip, collapse="doc", match="doc"
-    )
-    assert found.loc["q", ["mrr", "recall@3"]].tolist() == [0.5, 1.0]
-
-
 EMPTY = [
     {"id": "has", "query": "?", "expected_doc_ids": ["a"]},
     {"id": "none", "query": "?", "answerable": True, "expected_doc_ids": {"x": 0}},
@@ -266,36 +249,35 @@ EMPTY = [
 ]
 
 
-def vacuous(empty_gold=1.0):
-    """What gives queries without anything relevant a value."""
-    return rs.Profile("own", {}, empty_gold=empty_gold, policies={"match": "doc"})
-
-
 VACUOUS = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
+FULL = dict.fromkeys(["recall", "hit", "mrr", "map", "ndcg"], 1.0) | {"precision": 0.0}
+
+
+def vacuous(empty=FULL):
+    """What gives queries without anything relevant a value."""
+    return rs.Reading("own", {"match": "doc"}, empty=empty)
 
 
 @pytest.mark.parametrize(
-    ("empty_gold", "expected"),
-    [(np.nan, [None] * 6), (1.0, [1, 1, 1, 1, 1, 0]), (0.0, [0] * 6)],
+    ("empty", "expected"),
+    [({}, [0] * 6), (FULL, [1, 1, 1, 1, 1, 0]), (dict.fromkeys(FULL, 0.0), [0] * 6)],
 )
 @pytest.mark.parametrize("n_hits", [0, 2])
 def test_a_query_without_anything_relevant_has_the_value_asked_for(
-    write_golden, write_run, empty_gold, expected, n_hits
+    write_golden, write_run, empty, expected, n_hits
 ):
     golden = rs.load_golden(write_golden(EMPTY))
     results = rs.load_results(
         write_run("r", [record(name, PASSAGES[:n_hits]) for name in ("has", "none", "refuse")])
     )
-    scores = rs.score(results, golden, VACUOUS, missing="zero", profile=vacuous(empty_gold))
+    # judged with grade 0 throughout is judged, as for trec_eval
+    with nullcontext() if empty else warned("1 of 2", "grades of 0"):
+        scores = rs.score(results, golden, VACUOUS, missing="zero", profile=vacuous(empty))
     scores = scores[VACUOUS]
     assert [None if pd.isna(value) else value for value in scores.loc["none"]] == expected
     assert scores.loc["has", "mrr"] == (n_hits > 0) and scores.loc["refuse"].isna().all()
     # never answered: a failure, not a vacuous success
-    assert (
-        scores.loc["unseen"].isna().all()
-        if np.isnan(empty_gold)
-        else (scores.loc["unseen"] == 0).all()
-    )
+    assert (scores.loc["unseen"] == 0).all() if empty else scores.loc["unseen"].isna().all()
 
 
 def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, write_run):
@@ -314,29 +296,29 @@ def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, w
 
 
 def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run):
-    golden = rs.load_golden(write_golden(EMPTY[:2]))
-    results = rs.load_results(write_run("r", [record(name, PASSAGES) for name in ("has", "none")]))
+    golden = rs.load_golden(write_golden([EMPTY[0], EMPTY[3]]))
+    results = rs.load_results(
+        write_run("r", [record(name, PASSAGES) for name in ("has", "unseen")])
+    )
     scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], profile=vacuous())
     assert (
-        scores.loc["none", "mrr"] == 1 and scores.loc["none", ["judged@5", "passed"]].isna().all()
+        scores.loc["unseen", "mrr"] == 1
+        and scores.loc["unseen", ["judged@5", "passed"]].isna().all()
     )
 
 
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
-    made = scoring(*passages, profile="trec").iloc[0]
-    # Two go without saying where nothing is read anew, or there is one call.
-    named = set(asdict(rs.Policies())) - {"refusals", "calls"}
-    assert set(json.loads(made["policies"])) == named
+    made = scored(*passages, profile="trec").settings.iloc[0]
+    assert set(json.loads(made["policies"])) == set(asdict(rs.Policies()))
     assert json.loads(made["policies"])["missing"] == "zero" and (
         made["profile"],
         made["level"],
         made["rule"],
     ) == ("trec", "doc", "by_doc")
-    assert scoring(*passages, rule=rs.match.by_span()).iloc[0]["rule"].startswith(
-        "by_span"
-    ) and pd.isna(scoring(*passages).iloc[0]["profile"])
+    by_span = scored(*passages, rule=rs.match.by_span()).settings.iloc[0]
+    assert by_span["rule"].startswith("by_span") and pd.isna(by_span["profile"])
     with refused("never", field="missing"):
-        scoring(*passages, missing="never")
+        scored(*passages, missing="never")
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0, np.inf, np.nan]))))

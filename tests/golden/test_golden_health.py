@@ -116,33 +116,6 @@ def test_two_equal_runs_need_nobody_knows_how_many_queries():
     assert needed["n_needed"].isna().all() and needed["n_more"].isna().all()
 
 
-def test_paraphrases_that_agree_are_one_question():
-    # Three groups of two with equal values: the variance of the mean is twice that of six single
-    # questions, times (n − 1)/n · G/(G − 1).
-    golden = golden_of(6, group=["a", "a", "b", "b", "c", "c"])
-    row = (
-        golden_health(scores_of({"A": [1.0, 1, 0, 0, 0, 0]}), golden, metric="hit@5")
-        .effective.query("by == 'group'")
-        .iloc[0]
-    )
-    # Clustered: G/(G−1) · Σ(Σ_g)² / n² = 1.5 · ((4/3)² + 2 · (2/3)²) / 36 = 1/9; alone: s²/n =
-    # (4/3/5) / 6 = 2/45.
-    assert row[["n", "n_clusters", "largest"]].tolist() == [6, 3, 2]
-    assert row["design_effect"] == pytest.approx((1 / 9) / (2 / 45)) and row[
-        "n_effective"
-    ] == pytest.approx(6 / 2.5)
-
-
-def test_questions_are_one_source_if_documents_link_them():
-    golden = golden_of(5, targets_of(q1=["d1"], q2=["d1", "d2"], q3=["d2"], q4=["d3"]))
-    row = (
-        golden_health(scores_of({"A": [1.0, 1, 0, 0, 1]}), golden, metric="hit@5")
-        .effective.query("by == 'source'")
-        .iloc[0]
-    )
-    assert row[["n", "n_clusters", "largest"]].tolist() == [5, 3, 3]  # q1 – q2 – q3, q4, q5
-
-
 @pytest.fixture
 def loaded(write_golden, write_run):
     golden = rs.load_golden(
@@ -163,15 +136,13 @@ def loaded(write_golden, write_run):
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_targets_that_no_run_returned_are_named_and_whether_anybody_saw_them(loaded):
     golden, results = loaded
-    health = golden_health(rs.score(results, golden, "all"), golden, results)
+    health = golden_health(rs.score(results, golden, ["passed"]), golden, results)
     # d2 came back for another question, d3 nowhere; d1 was returned by A.
     assert health.targets[
         ["query_id", "target_id", "n_runs", "seen_elsewhere"]
     ].to_numpy().tolist() == [["q1", "d2", 2, True], ["q2", "d3", 2, False]]
     # returned by no run, in no hit and no catalogue
     assert counts(health)["targets"] == [[2, 3], [1, 3]]
-    judged = health.judged.set_index(["run_id", "metric"])["mean"]
-    assert judged["A", "judged@1"] == 0.5 and judged["B", "judged@1"] == 0
     assert health.metric == "passed"
 
 

@@ -25,9 +25,9 @@ import ragscore as rs
 from ragscore.demo.words import word_judge
 from ragscore.frames.errors import warn
 from ragscore.judging.judges import JUDGES, ReplyError, read_reply
-from ragscore.scoring.refusals import with_judged_refusals
-from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.explain import explain
+from ragscore.scoring.provenance import judge_fingerprint
+from ragscore.scoring.refusals import with_judged_refusals
 from ragscore.scoring.score import scored
 from tests.messages import refused, says
 

@@ -280,13 +280,15 @@ def test_answers_to_one_query_are_one_cluster():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_is_good_follows_the_scale_and_can_be_given():
     first, second = of_topics(1, 60)
-    for thresholds, good_from in ((None, 4), ({"judge_correctness": (2, 3)}, 3)):
+    for thresholds, good_from in ((None, 4), ({"judge_correctness": 3}, 3)):
         row = rs.judging.agreement(first, second, thresholds=thresholds).table.iloc[0]
         good = [side["value"] >= good_from for side in (first, second)]
         assert row["good_from"] == good_from
         assert row["flip"] == pytest.approx((good[0] != good[1]).mean())
-    with refused(3, "judge_correctness", field="thresholds"):
-        rs.judging.agreement(first, second, thresholds={"judge_correctness": 3})
+    with refused("tuple", 3, field="thresholds['judge_correctness']"):
+        rs.judging.agreement(first, second, thresholds={"judge_correctness": (2, 3)})
+    with refused("judge_correctness", field="thresholds"):
+        rs.judging.agreement(first, second, thresholds={"correctness": 3})
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

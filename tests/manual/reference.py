@@ -25,7 +25,8 @@ from ragscore.io.golden_read import CHECK_FIELDS, TAG_FIELDS
 from ragscore.io.record import CALL_COLUMNS, HIT_COLUMNS
 from ragscore.io.registry import FORMATS, TABLES
 from ragscore.io.targets import ID_FIELDS
-from ragscore.scoring.metrics import ADDED, OTHER_NAMES, TABLE
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.metrics.declaration import spelling
 from ragscore.store.tables import FRAMES
 from tests.manual import NOTEBOOKS, pages
 
@@ -72,7 +73,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "data": (
         "Golden sets and results",
         "What goes in, the choices of a scoring, and the error of unusable input.",
-        {"": ["Golden", "Results", "Policies", "Profile", "DataError"]},
+        {"": ["Golden", "Results", "Policies", "Reading", "DataError"]},
     ),
     "comparison": (
         "Comparisons",
@@ -146,7 +147,7 @@ NAMESPACES = (
 
 CONSTANTS = {
     "match.Rule": "A matching rule: a function of hits and targets. It returns the row positions of"
-    " those that match, as columns `hit` and `target`.",
+    " those that match: two arrays, of hits and of targets.",
     "plot.theme": "The look of pictures as parameters of matplotlib, for pictures of your own.",
     "stats.ALPHA": "The share of false claims that a set of verdicts allows.",
     "stats.DIRECTIONS": "Direction of better values -> the words for a gain and a loss.",
@@ -295,50 +296,19 @@ METRICS = {
     "judged": ("key_facts", "judge_failed"),
     "refusals": ("refusal_correct", "false_refusal"),
     "sources": ("attribution_hit", "scope_miss_proxy"),
-    "operation": ("timeout", "cost_usd"),
+    "operation": ("timeout", "n_documents"),
 }
 
 
 def metrics_of(part: str) -> list[Any]:
     """Return the metrics of a part of metrics.md, in the order of the table."""
-    names = [metric.name for metric in TABLE]
+    names = list(TABLE)
     bounds = [names.index(name) for name in METRICS[part]]
     return [
-        metric
+        TABLE[name]
         for first, last in zip(bounds[::2], bounds[1::2], strict=True)
-        for metric in TABLE[first : last + 1]
+        for name in names[first : last + 1]
     ]
-
-
-def reasons() -> dict[str, str]:
-    """Return a short name for each reason that many metrics share."""
-    return {
-        "no target": TABLE["mrr"].nan_when,
-        "no graded target": TABLE["ndcg"].nan_when,
-        "no reference": TABLE["exact_match"].nan_when,
-        "not given": TABLE["citation_present"].nan_when,
-        "not judged": TABLE["judge_correctness"].nan_when,
-    }
-
-
-def reason_table() -> str:
-    rows = [[f"*{name}*", plain(text)] for name, text in reasons().items()]
-    return table(["in the tables", "meaning"], rows)
-
-
-def nan_when(metric: Any) -> str:
-    """Return when a metric is NaN, with a shared reason by its name."""
-    text = plain(metric.nan_when)
-    for name, reason in reasons().items():
-        text = text.replace(plain(reason), f"*{name}*")
-    return text
-
-
-def added_metrics() -> str:
-    rows = [
-        [f"`{one.name}`", plain(one.formula), one.better, one.nan_when] for one in ADDED.values()
-    ]
-    return table(["metric", "formula", "better", "NaN when"], rows)
 
 
 def metric_table(part: str) -> str:
@@ -346,7 +316,9 @@ def metric_table(part: str) -> str:
     for metric in metrics_of(part):
         better = metric.better if metric.range == "0 to 1" else f"{metric.better}; {metric.range}"
         name = f"`{metric.name}`" + ("" if metric.default else " ○")
-        rows.append([name, plain(metric.formula), better, nan_when(metric), plain(metric.also)])
+        rows.append(
+            [name, plain(metric.formula), better, plain(metric.nan_when), plain(metric.also)]
+        )
     return table(["metric", "formula", "better", "NaN when", "elsewhere"], rows)
 
 
@@ -357,9 +329,14 @@ def plain(text: str) -> str:
 
 
 def names_of_other_tools() -> str:
-    ours: dict[str, list[str]] = {}
-    for other, name in OTHER_NAMES.items():
-        ours.setdefault(name, []).append(other)
+    own = {spelling(metric.base) for metric in TABLE.values()}
+    ours: dict[str, dict[str, None]] = {}
+    for metric in TABLE.values():
+        for text in metric.also.split(", "):
+            tool, _, name = text.partition(" ")
+            other = re.split(r"[@(]|_[kr]$", name)[0]
+            if tool in ("trec_eval", "ir_measures", "ranx") and spelling(other) not in own:
+                ours.setdefault(metric.base, {})[other] = None
     rows = [[f"`{name}`", ", ".join(f"`{one}`" for one in others)] for name, others in ours.items()]
     return table(["here", "also understood, with a cut-off where there is one"], rows)
 
@@ -736,7 +713,6 @@ STORE_TABLES = {
     "judgments": "judged item and criterion",
     "chunks": "chunk of the index",
     "reported": "value that another tool stored",
-    "matches": "match of a hit and a target",
     "calls": "search or step on the way to an answer",
     "documents": "document of the corpus",
     "problems": "thing that loading could not take",
@@ -785,9 +761,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "api": api_tables,
     "api-pages": api_pages,
     **{f"metrics-{part}": partial(metric_table, part) for part in METRICS},
-    "metrics-added": added_metrics,
     "metrics-names": names_of_other_tools,
-    "metrics-nan": reason_table,
     **{
         f"golden-{part}": partial(field_table, fields, golden_column)
         for part, fields in GOLDEN_FIELDS.items()

@@ -384,7 +384,7 @@ def test_calls_have_their_hits_ranks_repeats_and_what_they_asked():
     assert found == {"t": (4, 1), "b": (1, 2), "w": (None, None)}
 
 
-def test_collapsed_lists_of_calls_keep_what_each_call_had():
+def test_a_collapsed_list_keeps_the_first_passage_of_all_calls():
     table = pd.DataFrame(
         [("q", 1, "c1", "d1"), ("q", 1, "c2", "d1"), ("q", 2, "c1", "d1"), ("q", 2, "c3", "d2")],
         columns=["query_id", "call", "chunk_id", "doc_id"],
@@ -395,7 +395,7 @@ def test_collapsed_lists_of_calls_keep_what_each_call_had():
     assert [
         [one["call"], one["place"], content["items"][one["item"]]["id"], one.get("repeats")]
         for one in hits
-    ] == [[1, 1, "c1", None], [2, 1, "c1", 1], [2, 2, "c3", None]]
+    ] == [[1, 1, "c1", None], [2, 1, "c3", None]]
 
 
 def test_turns_name_their_conversation_and_are_a_filter():

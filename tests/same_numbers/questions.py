@@ -215,14 +215,14 @@ def demo() -> Iterator[pd.DataFrame]:
     yield from wide("demo: scores", rs.score(results, golden, every))
     for level in ("chunk", "doc", "anchor", "span"):
         yield from asked(f"demo: scores by {level}", "", matched, results, golden, level)
-    ev = rs.evaluate(results, golden)
+    ev = rs.evaluate(results, golden, "all")
     yield from of_all_runs("demo", ev)
     yield from refused("demo", ev)
     yield from compared("demo", ev, "dense", "hybrid_rerank")
     yield from compared("demo", ev, "bm25", "hybrid")
     two = ev.select(["dense", "hybrid_rerank"])
     yield from compared("demo, two runs", two, "dense", "hybrid_rerank")
-    yield from of_all_runs("demo, zeros", rs.evaluate(results, golden, missing="zero"))
+    yield from of_all_runs("demo, zeros", rs.evaluate(results, golden, "all", missing="zero"))
     yield from table("demo: retrievers", results.latency(), "n p50 p95 mean", run="run_id")
     yield from written(results.select("hybrid"), golden)
 
@@ -263,7 +263,7 @@ def dialects() -> Iterator[pd.DataFrame]:
         yield from wide(f"dialects by {profile}: scores", ev.scores)
         yield from leaves(f"dialects by {profile}: aggregates", ev.to_profile(profile))
         yield from asked(f"dialects by {profile}", "", outcomes, ev)
-    ev = rs.evaluate(results, golden)
+    ev = rs.evaluate(results, golden, "all")
     yield from of_all_runs("dialects", ev)
     yield from refused("dialects", ev)
 
@@ -331,7 +331,7 @@ def random_worlds() -> Iterator[pd.DataFrame]:
     with tempfile.TemporaryDirectory() as folder:
         for n in range(worlds.N_WORLDS):
             golden, results = worlds.written(n, Path(folder) / str(n))
-            ev = rs.evaluate(results, golden)
+            ev = rs.evaluate(results, golden, "all")
             at = f"{n:02} "
             yield from wide("worlds: scores", _at(ev.scores, at))
             yield from asked("worlds", at, compared, ev, "a", "b", at)

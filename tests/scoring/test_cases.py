@@ -242,8 +242,9 @@ def test_a_metric_of_your_own_is_a_function_of_a_frame():
         n = responses["answer"].str.split().str.len().astype("float64")
         return n.groupby([responses["run_id"].astype("str"), responses["query_id"]]).first()
 
-    results = results_of({"q": ["a", "x", "b"], "r": ["y"]}, answer=["one two three", None])
-    golden = golden_of({"q": {"a": 1, "b": 1}, "r": {"b": 1}})
+    lists = {"q": ["a", "x", "b"], "r": ["y"], "s": [], "t": ["y"]}
+    results = results_of(lists, answer=["one two three", None, None, None])
+    golden = golden_of({"q": {"a": 1, "b": 1}, "r": {"b": 1}, "s": {"a": 1}, "t": {}})
     found = scored(results, golden, [first_half, "mrr", words])
     assert [*found.scores][3:] == [
         "first_half@1",
@@ -253,12 +254,13 @@ def test_a_metric_of_your_own_is_a_function_of_a_frame():
         "mrr",
         "words",
     ]
-    assert found.scores["first_half@3"].tolist() == [1 / 3, 0]
-    assert found.scores["words"].tolist()[0] == 3 and math.isnan(found.scores["words"].iloc[1])
+    # s has a target and no hit, t no target
+    np.testing.assert_equal(found.scores["first_half@3"].tolist(), [1 / 3, 0, 0, math.nan])
+    np.testing.assert_equal(found.scores["words"].tolist(), [3] + [math.nan] * 3)
     told = found.table.with_metrics(from_plain(to_plain(found.table.own)))
     assert told.describe("words").better == "lower" and told["words"].source == words.source
     summary = summarize(found.scores, golden, table=found.table, rows=found.rows)
-    assert summary.set_index("metric").loc["first_half@3", "mean"] == pytest.approx(1 / 6)
+    assert summary.set_index("metric").loc["first_half@3", "mean"] == pytest.approx(1 / 9)
 
 
 def test_a_function_that_gives_no_series_by_run_and_query_is_refused():

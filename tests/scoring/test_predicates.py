@@ -12,10 +12,10 @@ import pytest
 from conftest import found, said
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.retrievers import retrievers
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
+from tests.compared import compare_runs
 from tests.messages import refused, says
 
 

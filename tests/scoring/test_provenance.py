@@ -14,12 +14,12 @@ from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 from stored import describe, described
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.trend.trend import trend
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.policies import POLICIES
-from ragscore.scoring.provenance import COMPONENTS, provenance
+from ragscore.scoring.provenance import COMPONENTS
 from ragscore.store.catalogue import open_catalogue
+from tests.compared import compare_runs
 from tests.messages import refused, says, warned
 
 METRICS = ["hit@1", "citation_coverage", "faithfulness"]
@@ -27,7 +27,8 @@ METRICS = ["hit@1", "citation_coverage", "faithfulness"]
 
 def components(results, golden, metrics=METRICS, **more):
     return (
-        provenance(results, golden, metrics, **more)
+        rs.evaluate(results, golden, metrics, **more)
+        .provenance()
         .set_index(["run_id", "component"])["hash"]
         .loc["a"]
         .fillna("")
@@ -196,7 +197,6 @@ def test_stored_scores_of_different_formulas_are_refused_where_they_are_asked_fo
 ):
     store, a, b, golden = runs
     scored(store, a, golden)
-    monkeypatch.setattr(labels, "_read", labels._read.__wrapped__)
     monkeypatch.setitem(TABLE, "hit@k", replace(TABLE["hit@k"], version=2))
     scored(store, b, golden)
     is_refused(store, "metric_versions", "hit@k", 1, 2, columns=["hit@1"])
@@ -219,7 +219,7 @@ def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(ru
     store.save(rs.load_results(write_run("a", CITED[:2])), golden=golden, match="doc", **policies)
     stored = described(store, "a")["scoring"]
     assert stored["policies"] == policies | {"match": "doc"}
-    of_scoring = {field.name for field in fields(rs.Policies)} - {"refusals"}
+    of_scoring = {field.name for field in fields(rs.Policies)}
     assert set(stored["policies"]) == of_scoring
     for _ in range(2):
         # the third was never asked: missing="zero"

@@ -1,4 +1,4 @@
-"""Refusals in words alone: unknown, counted and shown, unless a policy reads them."""
+"""Refusals in words alone: unknown, counted and shown, unless a step reads them."""
 
 import json
 from pathlib import Path
@@ -39,41 +39,36 @@ HALF = [SORRY if n % 2 else "It is 5." for n in range(6)]
 
 
 def test_a_refusal_in_words_alone_is_unknown_counted_and_shown():
-    ev = rs.evaluate(rs.load_results(records(HALF)), golden())
+    ev = rs.evaluate(rs.load_results(records(HALF)), golden(), METRICS)
     assert ev.scores[METRICS[:2]].isna().all(axis=None)
     assert ev.scores["passed"].notna().sum() == 4
     assert ev.summary("false_refusal")["n"].tolist() == [0]
     decisions = ev.refusals().table.set_index("decision")["n"]
     assert decisions[decisions > 0].to_dict() == {"undecided": 6}
     assert set(ev.explain("false_refusal")["state"]) == {"not_applicable"}
-    says(str(ev), "6 answers", 3, "q1", repr(SORRY), "refusals='phrases'", "passed")
+    says(str(ev), "6 answers", 3, "q1", repr(SORRY), "with_refusals_in_words()", "passed")
 
 
 def test_phrases_decide_where_nothing_is_stated_if_they_are_asked_to():
-    ev = rs.evaluate(rs.load_results(records(HALF)), golden(), refusals="phrases")
+    results = rs.load_results(records(HALF)).with_refusals_in_words()
+    assert results.responses["refused"].tolist() == [False, True] * 3
+    ev = rs.evaluate(results, golden(), METRICS)
     assert ev.scores["false_refusal"].tolist()[:4] == [0, 1, 0, 1]
     assert ev.scores["answered_unanswerable"].tolist()[4:] == [1, 0]
     assert ev.scores["passed"].tolist() == [1, 0, 1, 0, 0, 1]
-    assert ev.results.responses["refused"].tolist() == [False, True] * 3
-    says(str(ev), "3 of 6 answers", "q1", repr(SORRY))
-    assert json.loads(ev.settings["policies"][0])["refusals"] == "phrases"
-    again = rs.evaluate(ev.results, golden(), policies=ev.policies)
-    pd.testing.assert_frame_equal(again.scores, ev.scores)
+    assert "with_refusals_in_words" not in str(ev)
 
 
-def test_phrases_of_ones_own_stand_alone_or_beside_the_list():
+def test_phrases_of_ones_own_stand_alone():
     results = rs.load_results(records([*HALF[:4], "Frag den Chef.", "FRAG  DEN\nCHEF!"]))
-    own = rs.evaluate(results, golden(), METRICS, refusals=["frag den chef"])
-    assert own.results.responses["refused"].tolist() == [False] * 4 + [True] * 2
-    both = rs.evaluate(results, golden(), METRICS, refusals=["phrases", "frag den chef"])
-    assert both.results.responses["refused"].tolist() == [False, True, False, True, True, True]
-    assert json.loads(own.settings["policies"][0])["refusals"] == ["frag den chef"]
+    own = results.with_refusals_in_words(["frag den  chef"])
+    assert own.responses["refused"].tolist() == [False] * 4 + [True] * 2
 
 
-@pytest.mark.parametrize("given", ["phrase", [], ["", "a"], 5, None])
-def test_what_is_neither_a_name_nor_phrases_is_refused(given):
-    with refused("phrases", field="refusals"):
-        rs.Policies(refusals=given)
+@pytest.mark.parametrize("given", ["phrase", [], ["", "a"], [5]])
+def test_what_are_no_phrases_is_refused(given):
+    with refused("a list of texts", field="phrases"):
+        rs.load_results(records(HALF)).with_refusals_in_words(given)
 
 
 def test_what_a_run_states_stays_whatever_the_words_are():
@@ -82,16 +77,15 @@ def test_what_a_run_states_stays_whatever_the_words_are():
     # Where a run says `refused` of some answers, the others are none.
     known = [False, False, True, False, True, False]
     assert results.responses["refused"].tolist() == known
-    ev = rs.evaluate(results, golden(), refusals="phrases")
-    assert ev.results.responses["refused"].tolist() == known
-    assert "refusals=" not in str(ev)
+    assert results.with_refusals_in_words().responses["refused"].tolist() == known
+    assert "with_refusals_in_words" not in str(rs.evaluate(results, golden()))
 
 
 def test_a_blank_answer_is_a_refusal_and_says_nothing_of_the_others():
     results = rs.load_results(records(["", " ", *HALF[2:]]))
     assert results.responses["refused"].tolist() == [True, True, *[pd.NA] * 4]
-    ev = rs.evaluate(results, golden(), refusals="phrases")
-    assert ev.scores["false_refusal"].tolist()[:4] == [1, 1, 0, 1]
+    read = results.with_refusals_in_words().responses["refused"]
+    assert read.tolist() == [True, True, False, True, False, True]
 
 
 def lines(path, answers):

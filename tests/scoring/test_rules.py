@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.frames.data import from_records
 from ragscore.scoring.rules import rule_name
 from ragscore.scoring.targets import targets_at
+from tests.compared import compare_runs
 from tests.messages import refused, says
 
 

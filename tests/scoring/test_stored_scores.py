@@ -218,12 +218,14 @@ def test_repeats_are_not_averaged_where_documents_are_expected():
         rs.compare(runs, runs.replace("x-", "y-", regex=True), golden)
 
 
-def test_sides_of_one_name_are_told_apart(write, tmp_path):
+def test_sides_of_one_name_are_refused_until_one_is_named(write, tmp_path):
     (tmp_path / "new").mkdir()
     old = write("run.json", deepeval([("a", 0.1, False)]))
     new = write("new/run.json", deepeval([("a", 0.9, True)]))
-    cmp = rs.compare(old, new)
-    assert (cmp.baseline, cmp.candidate) == ("run.baseline", "run.candidate")
+    with refused("run", "run_id=", field="candidate"):
+        rs.compare(old, new)
+    cmp = rs.compare(old, rs.load_results(new, run_id="new"))
+    assert (cmp.baseline, cmp.candidate) == ("run", "new")
 
 
 def test_a_query_that_nobody_scored_is_missing_and_a_failed_judge_counts(write):

@@ -96,7 +96,7 @@ def test_runs_with_and_without_answers_are_compared_with_a_warning(write_golden,
         for run, one in given.items()
     ]
     ev = rs.evaluate(paths, golden, METRICS)
-    with warned("fields", "searching", "answering", "responses.answer", "passed"):
+    with warned("fields", "searching", "answering", "responses.answer"):
         cmp = ev.compare("searching", "answering")
     row = cmp.invariants.set_index("name").loc["fields"]
     says(row["baseline"], "responses.answer")

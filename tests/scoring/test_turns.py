@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from tests.messages import warned
 
 # three conversations that begin alike; the right document is d and the place
 ASKED = [("s1", 1, "Why?"), ("s1", 2, "And then?"), ("s2", 1, "Why?"), ("s3", 1, "How?")]
@@ -109,6 +108,5 @@ def test_two_responses_of_one_place_are_joined_by_their_ids_alone():
         {"query_id": one, "session_id": "s1", "turn": 2, "retrieved": ["ds12"]} for one in "pq"
     ]
     twice += [row | {"query_id": f"g{n}"} for n, row in enumerate(rows("retrieved"))]
-    with warned(2, "s1/2", "p"):
-        scores = rs.evaluate(rs.load_results(twice), golden).scores
+    scores = rs.evaluate(rs.load_results(twice), golden).scores
     assert scores["state"].eq("extra").sum() == 2

@@ -23,11 +23,10 @@ from stored import (
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.readings import READINGS
 from ragscore.scoring.summary import summarize
 from ragscore.store import draft
 from ragscore.store.catalogue import open_catalogue
-from tests.messages import ANY, refused, warned
+from tests.messages import ANY, refused
 
 
 def assert_same(left: rs.Results, right: rs.Results) -> None:

@@ -237,10 +237,13 @@ def ingested_as_saved(file, golden, tmp_path, **choices):
         lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded
     )
     found = left_by(lambda store: store.ingest(file, golden=golden, **choices), ingested)
-    said = [{one for one in left[2] if not one.startswith("ids of")} for left in (found, plain)]
-    assert found[:2] == plain[:2] and said[0] == said[1]  # a part doesn't know others' ids
+    assert found[:2] == plain[:2] and {*found[2]} == {*plain[2]}
     files_equal(ingested, loaded, *found[0])
     return ingested
+
+
+# A part compares citations at the levels that its own citations carry.
+BY_PART = ["citation_precision", "citation_recall"]
 
 
 def files_equal(ours, theirs, run_id):
@@ -248,17 +251,13 @@ def files_equal(ours, theirs, run_id):
     assert runs[0] == runs[1] and named_by(ours, run_id) == named_by(theirs, run_id)
     for kind in named_by(ours, run_id):
         if kind == "metrics":
-            metrics = [
-                json.loads(stored_file(store, run_id, kind).read_text()) for store in (ours, theirs)
-            ]
-            assert metrics[0] == metrics[1]
+            files = [stored_file(store, run_id, kind).read_text() for store in (ours, theirs)]
+            metrics = [json.loads(one)["metrics"] for one in files]
+            assert all(metrics[0][name] == metrics[1][name] for name in {*metrics[0]} - {*BY_PART})
             continue
         tables = [stored_table(store, run_id, kind) for store in (ours, theirs)]
-        if kind == "matches":  # rules give the pairs of a level in orders of their own
-            tables = [
-                table.sort_values(["level", "query_id", "rank", "target_id"], ignore_index=True)
-                for table in tables
-            ]
+        if kind == "scores":
+            tables = [table.drop(columns=BY_PART) for table in tables]
         pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 

@@ -49,7 +49,7 @@ def test_a_store_on_object_storage_gives_what_a_folder_gives(pair, remote, tmp_p
     for store in (local, remote):
         assert len(store.runs()) == 0
         assert store.save(results, golden=golden) == ["a", "b"]
-    for kind in ("runs", "responses", "hits", "citations", "matches"):
+    for kind in ("runs", "responses", "hits", "citations"):
         pd.testing.assert_frame_equal(getattr(remote.load(), kind), getattr(local.load(), kind))
     pd.testing.assert_frame_equal(remote.runs(), local.runs())
     pd.testing.assert_frame_equal(remote.scores(), local.scores())

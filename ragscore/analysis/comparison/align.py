@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, run_names
 from ragscore.frames.typing import Values
-from ragscore.scoring.explain import in_rows, is_expected
+from ragscore.scoring.explain import expected
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.primary import headline_of
 from ragscore.scoring.rows import Rows
@@ -135,16 +135,10 @@ def expected_in(
         return np.logical_not(np.isnan(aligned.values))
     is_aligned = rows["run_id"].isin(aligned.run_ids) & rows["state"].ne("extra")
     rows = score_rows(rows[is_aligned.to_numpy()], aligned.metrics)
-    place = None if facts is None else facts.places(rows)
     query = lookup(rows["query_id"], aligned.query_ids)
     run = lookup(rows["run_id"], pd.Index(aligned.run_ids, dtype="str"))
     flags = np.zeros(aligned.values.shape[::-1], dtype=bool)  # a metric's together: quickly summed
-    for of_metric, name in zip(flags, aligned.metrics, strict=True):
-        has_value = rows[name].notna().to_numpy()
-        if facts is None or place is None:
-            has_value = has_value | rows["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
-        else:
-            is_nan = in_rows(facts, place, ~has_value)
-            has_value = is_expected(facts, aligned.declared.label_of(name), is_nan)[place]
-        of_metric[run, query] = has_value
+    known = expected(rows, aligned.metrics, aligned.declared, facts)
+    for of_metric, is_expected in zip(flags, known, strict=True):
+        of_metric[run, query] = is_expected
     return flags.T

@@ -7,7 +7,6 @@ but the runs can differ.
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,6 @@ from ragscore.analysis.comparison.profile_report import COMPARISONS, HarnessComp
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.frames.errors import unsaid
 from ragscore.scoring.harness import aggregate
 from ragscore.scoring.intervals import Groups, clusters_text, query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
@@ -38,9 +36,7 @@ from ragscore.scoring.provenance import recorded_parts
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.rows import Rows, expected_targets, found_targets
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import score
 from ragscore.scoring.summary import chosen_columns, metric_columns
-from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.turns import with_turns
 from ragscore.stats.verdicts import overall_word
 
@@ -57,8 +53,8 @@ def compare_runs(
     baseline: str,
     candidate: str,
     *,
+    scores: pd.DataFrame,
     metrics: list[str] | str | None = None,
-    scores: pd.DataFrame | None = None,
     rule: Rule | None = None,
     profile: str | Reading | None = None,
     strict_chunker_version: bool = False,
@@ -70,7 +66,6 @@ def compare_runs(
     declared: MetricTable = TABLE,
     level: float | None = None,
     among: tuple[int, float] | None = None,
-    **fields: Any,
 ) -> Comparison:
     """Compare two runs query by query, on the queries both have.
 
@@ -78,11 +73,11 @@ def compare_runs(
     ----------
     baseline, candidate
         Each a run_id, or a system that only one run has.
-    metrics
-        Labels for `deltas`; by default all default metrics, or all metrics of `scores`.
     scores
         Rows of both runs as `rs.score` made them at this match level, with columns of your own if
-        there are any: these are compared, and nothing is scored anew.
+        there are any.
+    metrics
+        Columns of the scores for `deltas`; by default all.
     rule
         A matching rule of your own instead of the level's; see `rs.score`.
     profile
@@ -104,8 +99,8 @@ def compare_runs(
         are scored here by the same golden set, so two components can differ. Different judges of a
         judged metric are refused unless ignored. Result fields that a metric reads, and only one
         run has, cause a warning. Either difference is a row of `invariants`. A profile may also
-        want values of the config to agree (`Profile.must_agree`), the chatbot's judge and eval set:
-        component judge_fingerprint, and golden.
+        want values of the config to agree (`HarnessComparison.must_agree`), the chatbot's judge and
+        eval set: component judge_fingerprint, and golden.
     declared
         What is declared of columns of your own among the scores.
     level
@@ -113,10 +108,9 @@ def compare_runs(
     among
         The number of runs, where these two are of several, and the level at which the intervals of
         all their pairs hold together.
-    policies, fields
-        `rs.Policies`, and single fields of it. The match level is one for both runs and for
-        aggregates and per-query rows alike. With `collapse`, ranks, outcomes and targets are those
-        of the shorter lists, too. In outcomes and ranks a hit that can't be judged is a miss.
+    policies
+        What the scores were made by, else the profile's. With `collapse`, ranks, outcomes and
+        targets are those of the shorter lists, too.
 
     Raises
     ------
@@ -131,20 +125,19 @@ def compare_runs(
         Config keys differ that `vary` doesn't declare; judges differ, and are ignored; only one run
         has a result field.
     """
-    policies = policies_of(policies, fields, find_reading(profile).policies)
-    changes, rows = compare_ranks(
+    changes = compare_ranks(
         results, golden, baseline, candidate, rule=rule, profile=profile, vary=vary,
         strict_chunker_version=strict_chunker_version, allow_different=allow_different,
         policies=policies,
     )  # fmt: skip
     a, b, k, matched = changes.baseline, changes.candidate, changes.k, changes.level
-    chosen, pair, golden = changes.profile, rows.results, rows.golden
-    if scores is None:
-        scores = _scored(pair, golden, metrics, policies, matched, rule)
+    harness, rows = changes._harness, changes.rows
+    assert rows is not None
+    pair, golden = rows.results, rows.golden
     names = ["run_id", "state", "level", *chosen_columns(scores, metrics)]
     is_asked = scores["run_id"].isin([a, b]) & scores["state"].ne("extra")
     scores = scores.loc[is_asked.to_numpy(dtype=bool), names]
-    if chosen is not None and metrics is None:
+    if harness and metrics is None:
         scores = scores.drop(
             columns=[one for one in metric_columns(scores) if (declared.label_of(one).k or 0) > k]
         )
@@ -181,7 +174,7 @@ def compare_runs(
         aspects=aspects(table, declared),
         tails=tails(first, second, declared),
         largest_changes=largest_changes(scores, a, b, declared),
-        aggregates={} if chosen is None else aggregate(cut, golden, chosen),
+        aggregates=aggregate(cut, golden, harness) if harness else {},
         primary=deciding,
         declared=declared,
         scores=scores,
@@ -194,19 +187,15 @@ def compare_runs(
 
 def compare_ranks(
     results: Results, golden: Golden, baseline: str, candidate: str, *,
-    policies: Policies, rule: Rule | None = None, profile: str | Reading | None = None,
+    policies: Policies | None, rule: Rule | None = None, profile: str | Reading | None = None,
     strict_chunker_version: bool = False, vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
-) -> tuple[RankChanges, Rows]:  # fmt: skip
-    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`.
-
-    Returns
-    -------
-    What changed, and the rows of both runs: the golden set as it was read, the lists compared.
-    """
+) -> RankChanges:  # fmt: skip
+    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`."""
     check_inputs(results, golden)
-    chosen = find_reading(profile) if profile else None
     reading = find_reading(profile)
+    harness = COMPARISONS.get(reading.name)
+    policies = policies or policies_of(None, {}, reading.policies)
     results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
@@ -214,7 +203,7 @@ def compare_ranks(
             f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs"
         )
     whole = results.select([a, b])
-    stated = None if chosen is None else profile_invariants(whole, a, b, chosen, allow_different)
+    stated = profile_invariants(whole, a, b, harness, allow_different) if harness else None
     pair = policies.lists(whole)
     golden, of_hits = (one._coded for one in reading.golden(golden))
     versions = chunker_versions(pair)
@@ -225,21 +214,18 @@ def compare_ranks(
             field="strict_chunker_version",
             allowed="runs of one chunker, or no strict_chunker_version",
         )
-    if chosen is None:
+    if harness is None:
         level, k = choose_level(pair, of_hits, policies.match), _common_k(pair)
     else:
-        harness = COMPARISONS[chosen.name]
         levels = harness.levels if versions_agree else harness.fallback_levels
-        fallback = "fallback_doc_span" if "span" in levels else "fallback_doc"
         level = Level(
             "per_query" if len(levels) > 1 else levels[0],
             "",
             levels,
-            "exact" if versions_agree else fallback,
+            "exact" if versions_agree else "fallback_doc",
         )
-        default = HARNESSES[chosen.name].default_k
-        ks = [own for own in k_of_runs(pair.runs, default).values() if own is not None]
-        k = min(ks) if harness.cuts_at_k and ks else NO_CUT
+        ks = k_of_runs(pair.runs, HARNESSES[reading.name].default_k).values()
+        k = min(own for own in ks if own) if harness.cuts_at_k else NO_CUT
     rows = Rows(pair, golden, level, of_hits, rule, reading)
     targets = _target_ranks(rows, k)
     with_target = expected_targets(rows)["query_id"].drop_duplicates()
@@ -247,14 +233,15 @@ def compare_ranks(
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
     per_query["note"] = _notes(per_query, differing, invariants)
-    if chosen is not None:
-        per_query = _as_profile(per_query, COMPARISONS[chosen.name])
+    if harness:
+        per_query = _as_profile(per_query, harness)
     return RankChanges(
         baseline=a, candidate=b, per_query=per_query, targets=targets,
         invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
-        level=level, k=k, profile=chosen, policies={} if chosen else asdict(policies),
-        golden=golden, results=whole, rule=rule,
-    ), rows  # fmt: skip
+        level=level, k=k, profile=reading if profile else None,
+        policies={} if harness else asdict(policies),
+        golden=golden, results=whole, rule=rule, rows=rows,
+    )  # fmt: skip
 
 
 def _common_k(pair: Results) -> int:
@@ -354,22 +341,6 @@ def _as_profile(per_query: pd.DataFrame, profile: HarnessComparison) -> pd.DataF
     note = ("rank " + first + "→" + second).where(is_moved, "")
     note = note.mask(rows["outcome"].eq("regression"), "hit→miss")
     return rows.assign(note=note).sort_values("query_id", ignore_index=True)
-
-
-def _scored(
-    results: Results,
-    golden: Golden,
-    metrics: list[str] | str | None,
-    policies: Policies,
-    level: Level,
-    rule: Rule | None,
-) -> pd.DataFrame:
-    """Scores of both runs, one row per golden query."""
-    if level.name in LEVELS or policies.match == "per_query":
-        policies = replace(policies, match=level.name)
-    # the outcomes only_baseline and only_candidate name these queries
-    with unsaid("golden queries without a row"):
-        return score(results, golden, metrics, rule=rule, policies=policies)
 
 
 def _deltas(

@@ -8,21 +8,20 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.comparison.profile_report import COMPARISONS
+from ragscore.analysis.comparison.profile_report import HarnessComparison
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.provenance import (
+    agree,
     check_ignored,
     check_provenance,
+    compare_judges,
     judge_fingerprint,
-    judges_agree,
-    judges_contradict,
-    same_temperature,
+    judges_by_criterion,
     unstated_judges,
 )
-from ragscore.scoring.readings import Reading
 
 COLUMNS = ("name", "baseline", "candidate", "state")
 JUDGES = "judge_fingerprint"
@@ -41,6 +40,7 @@ def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
     facts["chunker_version"] = chunker_versions(results)
     if (judges := judge_fingerprint(results)).ne("").any():
         facts[JUDGES] = judges.mask(judges == "")
+    by_criterion = judges_by_criterion(results)
     if "mode" in results.responses:
         modes = results.responses.groupby(results.responses["run_id"].astype("str"))["mode"]
         facts["mode"] = modes.agg(lambda found: ", ".join(sorted(found.dropna().unique())))
@@ -48,24 +48,24 @@ def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
     for name, values in facts.items():
         first, second = (None if pd.isna(values.get(run)) else values[run] for run in (a, b))
         state = _state(first, second)
-        if name == JUDGES and state == "differs" and not judges_contradict(results, a, b):
-            state = "equal" if judges_agree(results, a, b) else "unknown"
+        if name == JUDGES and {a, b} <= by_criterion.keys():
+            state = compare_judges(by_criterion[a], by_criterion[b])
         rows.append(_row(name, first, second, state))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def profile_invariants(
-    results: Results, a: str, b: str, profile: Reading, ignore: bool | str | list[str]
+    results: Results, a: str, b: str, harness: HarnessComparison, ignore: bool | str | list[str]
 ) -> pd.DataFrame:
-    """One row per config key that the harness of a profile wants equal and that a run states.
+    """One row per config key that a harness wants equal and that a run states.
 
     What runs state of their judges doesn't count where both hold judgments of the same judges.
     """
-    judges, rows = judge_fingerprint(results), []
-    are_judged = bool(judges[a] and judges[b])
-    is_alike = are_judged and judges_agree(results, a, b)
+    judges, rows = judges_by_criterion(results), []
+    are_judged = {a, b} <= judges.keys()
+    is_alike = are_judged and compare_judges(judges[a], judges[b]) == "equal"
     first, second = (_stated(results, run_id) for run_id in (a, b))
-    for key, component in COMPARISONS[profile.name].must_agree.items():
+    for key, component in harness.must_agree.items():
         pair = first.get(key), second.get(key)
         if component == JUDGES and are_judged and (is_alike or None in pair):
             state = "equal" if is_alike else "unknown"  # the judgments tell
@@ -114,7 +114,7 @@ def check_recorded(
         By run the components `judge_fingerprint` and `fields` of its provenance, or the first.
     """
     remedy = ": judge both runs alike, name metrics that no judge measures"
-    found = check_provenance(parts, columns, [*check_ignored(ignore), "fields"], remedy=remedy)
+    found = check_provenance(parts, columns, ignore, remedy=remedy)
     if unstated := unstated_judges(parts, columns):
         warn(f"only one of two runs states {name_list(unstated)}: their judges may differ")
     rows = found[found["component"].eq("fields").to_numpy()].assign(state="differs")
@@ -125,10 +125,7 @@ def _state(first: Any, second: Any) -> str:
     """Return whether two facts are equal; None is unknown."""
     if first is None or second is None:
         return "unknown"
-    are_numbers = all(isinstance(value, (int, float)) for value in (first, second))
-    # numbers to within 0.001, as temperatures of judges are
-    agree = same_temperature(first, second) if are_numbers else first == second
-    return "equal" if agree else "differs"
+    return "equal" if agree(first, second) else "differs"
 
 
 def _row(name: str, first: Any, second: Any, state: str) -> list[str | None]:

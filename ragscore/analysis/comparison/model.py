@@ -34,6 +34,7 @@ from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import Reading, find_reading
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
 from ragscore.stats.verdicts import overall_word
 
@@ -66,6 +67,12 @@ class RankChanges:
     golden: Golden | None = field(default=None, compare=False)
     results: Results | None = field(default=None, compare=False)
     rule: Rule | None = field(default=None, compare=False)
+    rows: Rows | None = field(default=None, compare=False)
+
+    @property
+    def _harness(self) -> Reading | None:
+        """The profile whose harness has a report of its own; a reading of one's own has none."""
+        return self.profile if self.profile and self.profile.name in COMPARISONS else None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -133,7 +140,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         were taken; empty if they are two.
     clusters
         How many conversations intervals allow for, in words; empty without any.
-    golden, scores, results, rule
+    golden, scores, results, rule, rows
         What slices and some pictures are made of; not part of the JSON.
     """
 
@@ -189,7 +196,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         golden, scores = self._evaluated
         chosen = list(self.primary) if metrics is None else metrics
         return compare_slices(
-            scores, golden, by, self.baseline, self.candidate, chosen, results=self.results,
+            scores, golden, by, self.baseline, self.candidate, chosen, rows=self.rows,
             cluster=cluster, min_n=min_n, declared=self.declared,
         )  # fmt: skip
 
@@ -225,12 +232,12 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         changed, or the first `limit`. With a profile: what that harness reports, in its own layout
         where it has one (kebab: every query, draws included).
         """
-        if self.profile and COMPARISONS[self.profile.name].markdown:
-            return harness_markdown(harness_report(self, self.profile), self.profile, limit)
+        if self._harness and COMPARISONS[self._harness.name].markdown:
+            return harness_markdown(harness_report(self, self._harness), self._harness, limit)
         changed = self.changed()
         listed = changed if limit is None else changed.head(max(limit, 0))
         tables = {f"Queries that changed ({len(changed)})": listed}
-        if not self.profile:
+        if not self._harness:
             tables = {
                 "What differs between the runs": self.config_diff,
                 "Largest changes": shown_largest_changes(self.deltas, self.largest_changes),
@@ -248,15 +255,15 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         With a profile this is the report of that harness, of which `from_json` reloads the kebab
         harness's; with `own` it is the comparison itself.
         """
-        if self.profile and not own:
-            return json_text(harness_report(self, self.profile))
+        if self._harness and not own:
+            return json_text(harness_report(self, self._harness))
         before = self.deltas["baseline"]
         per_cent = 100 * self.deltas["delta"] / before.where(before != 0)
         return dump(
             self, deltas=self.deltas.assign(delta_pct=per_cent), level=asdict(self.level),
             chunker_version_match=self.level.chunker_version_match, counts=self.counts,
             overall=self.overall, profile=self.profile and self.profile.name,
-            **dict.fromkeys(["golden", "scores", "results", "rule"]),
+            **dict.fromkeys(["golden", "scores", "results", "rule", "rows"]),
         )  # fmt: skip
 
     @classmethod
@@ -283,9 +290,10 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         parts: dict[str, Any] = {
             name: tuple(one) if isinstance(one, list) else one for name, one in found.level.items()
         }
-        named = find_reading(found.profile) if found.profile else None
+        if profile is None and found.profile:
+            profile = find_reading(found.profile)
         return replace(
-            found, profile=profile or named, level=Level(**parts),
+            found, profile=profile, level=Level(**parts),
             deltas=found.deltas.drop(columns="delta_pct"),
         )  # fmt: skip
 
@@ -297,7 +305,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         """Return the number of queries by outcome, the match level, and unusual policies."""
         words = NO_RANKS if {*self.counts} <= {*NO_RANKS} else {}
         counts = ", ".join(f"{n} {words.get(name, name)}" for name, n in self.counts.items())
-        matching = "" if words else describe_matching(self.level, None if self.profile else self.k)
+        matching = "" if words else describe_matching(self.level, None if self._harness else self.k)
         changed = ", ".join(
             f"{name}={value}"
             for name, value in self.policies.items()
@@ -308,8 +316,8 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
 
     def shown(self) -> tuple[pd.DataFrame, str]:
         """Return the table of metrics for display, and the note below it."""
-        if self.profile:
-            return harness_table(harness_report(self, self.profile), self.profile), ""
+        if self._harness:
+            return harness_table(harness_report(self, self._harness), self._harness), ""
         return shown_deltas(self.deltas, self.confidence)
 
     def _words(self) -> list[str]:
@@ -317,7 +325,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
 
         Another harness has none.
         """
-        if self.profile:
+        if self._harness:
             return []
         more = f"; among all {self.n_runs} runs: {self.among}" if self.among else ""
         of_aspects = self.aspects[["aspect", "verdict", "sentence"]].to_numpy().tolist()
@@ -343,4 +351,4 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         return [title, Table(shown), *told, self.notes()]
 
     def _tint(self) -> str:
-        return "" if self.profile else TINTS.get(self.overall, "")
+        return "" if self._harness else TINTS.get(self.overall, "")

@@ -40,7 +40,7 @@ class Freshness(FramesResult):
         One row per response: `considered` hits; `n_stale`, `n_conflicting` and `n_unknown` of them
         (unknown: the documents frame lacks the document, and the hit counts as fresh);
         `freshness.stale_free_rate@k` and `freshness.conflict_free_rate@k`, 1 - their share (0 to 1,
-        higher is better; NaN without hits). `ev.with_columns(table)` makes metrics of these.
+        higher is better; NaN without hits), which become metrics as the example shows.
     stale_hits
         One row per stale hit: run_id, query_id, rank, doc_id; `replaced_by`, the document named as
         its successor, else the newest of its version_key; `reason` ("superseded" or "newer
@@ -147,7 +147,8 @@ def freshness(
     Examples
     --------
     >>> fresh = rs.extras.freshness(results, rs.io.load_documents("versions.jsonl"))
-    >>> ev.with_columns(fresh.per_query).summary("freshness.stale_free_rate@10")
+    >>> rate = "freshness.stale_free_rate@10"
+    >>> ev.with_columns(fresh.per_query, rate, better="higher", range=(0, 1)).summary(rate)
     """
     documents = results.documents if documents is None else documents
     has_versions = documents is not None

@@ -25,7 +25,7 @@ from ragscore.scoring.metrics import (
 )
 from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.own import from_plain
-from ragscore.scoring.provenance import content_of, judges_by_criterion, settings_text
+from ragscore.scoring.provenance import judges_by_criterion, relevant, settings_text
 from ragscore.scoring.summary import STATISTICS, metric_columns
 from ragscore.store.store import RunStore
 
@@ -280,10 +280,7 @@ def provenance_of(
         As the run itself states them: chunker version, golden hash, and judges by criterion.
     """
     recorded = {"judge_fingerprint": judges or {}} | scoring.get("provenance", {})
-    recorded = {
-        name: content_of(recorded, name, [metric])
-        for name in ("golden", "judge_fingerprint", "metric_versions", "fields")
-    }
+    recorded = relevant(recorded, [metric])
     parts = {
         "labels": scoring.get("golden_hash") or golden,
         CONTENT: recorded["golden"] or None,
@@ -314,16 +311,10 @@ def provenance_of(
 
 
 def _reason(changed: Sequence[str], before: Provenance, now: Provenance) -> str:
-    """Describe what changed; components that changed from and to the same are named together."""
-    names: dict[str, list[str]] = {}
-    for name in changed:
-        a, b = _change(name, before, now)
-        names.setdefault(f"({a} → {b})", []).append(CHANGES.get(name, name))
-    several = {
-        change: " and ".join([found[0], *(name.removeprefix("other ") for name in found[1:])])
-        for change, found in names.items()
-    }
-    return "; ".join(f"{found} {change}" for change, found in several.items())
+    """Describe what changed."""
+    return "; ".join(
+        f"{CHANGES.get(name, name)} ({' → '.join(_change(name, before, now))})" for name in changed
+    )
 
 
 def _change(name: str, before: Provenance, now: Provenance) -> tuple[str, str]:

@@ -37,7 +37,7 @@ from ragscore.reporting.explorer.data import content, outcomes_in
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.order import Runs, changes_of, listed_of, read_first, values_of
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.policies import policies_of
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.summary import Slicing
 
@@ -198,11 +198,11 @@ def explore_comparison(
     runs = Runs(
         cmp.golden, cmp.results, cmp.scores, [cmp.baseline, cmp.candidate], (cmp,), cmp.primary,
         cmp.level, policies_of(None, cmp.policies, find_reading(cmp.profile).policies), cmp.rule,
-        bool(cmp.profile and cmp.profile.scores_refusals), cmp.declared,
+        find_reading(cmp.profile).golden(cmp.golden)[1], cmp.declared,
     )  # fmt: skip
     title = f"{cmp.candidate} against {cmp.baseline}"
     # another harness has no word, and may look at whole lists
-    word, k = ("", None) if cmp.profile else (cmp.overall, cmp.k)
+    word, k = ("", None) if cmp._harness else (cmp.overall, cmp.k)
     verdict = [_counts(cmp, word), *cmp._words()[1:], describe_matching(cmp.level, k)]
     return _explorer(runs, title, verdict, "cmp", query, outcome, search, by, texts, max_queries)
 
@@ -225,13 +225,13 @@ def explore_runs(
         raise DataError(
             "no run has rows", field="runs", allowed="runs with hits or answers, not only means"
         )
-    own = Policies() if ev.profile else replace(ev.policies, match=ev._level)
     compared = tuple(
-        compare_ranks(ev.results, ev.golden, names[0], one, policies=own, rule=ev.rule,
-                      profile=ev.profile, allow_different=True)[0]
+        compare_ranks(ev.results, ev.golden, names[0], one, rule=ev.rule,
+                      policies=replace(ev.policies, match=ev._level),
+                      profile=ev.profile, allow_different=True)
         for one in names[1:]
     )  # fmt: skip
-    golden = find_reading(ev.profile).golden(ev.golden)[0]
+    golden, of_hits = find_reading(ev.profile).golden(ev.golden)
     if compared:
         level, k = compared[0].level, max(one.k for one in compared)
     else:
@@ -239,8 +239,7 @@ def explore_runs(
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
         golden, ev.results, scores, names, compared, ev.primary, level,
-        ev.policies, ev.rule,
-        bool(ev.profile and ev.profile.scores_refusals), ev.declared,
+        ev.policies, ev.rule, of_hits, ev.declared,
     )  # fmt: skip
     title = names[0] if len(names) == 1 else f"{names[1]} against {names[0]}"
     if len(names) > 2:

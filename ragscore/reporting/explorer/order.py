@@ -20,7 +20,6 @@ from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.primary import headline_of
-from ragscore.scoring.readings import Reading
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import chosen_columns
 
@@ -33,7 +32,7 @@ class Runs:
     """The runs that an explorer shows, and how they were scored.
 
     `compared` is what changed from the first run to each of the others, in their order; empty where
-    there is one run. `scores_refusals`: queries that should be refused are matched, too.
+    there is one run. `of_hits`: the golden set that hits are judged by.
     `declared`: what is declared of columns of your own.
     """
 
@@ -45,14 +44,9 @@ class Runs:
     primary: tuple[str, ...]
     level: Level
     policies: Policies
-    rule: Rule | None = None
-    scores_refusals: bool = False
+    rule: Rule | None
+    of_hits: Golden
     declared: MetricTable = TABLE
-
-    @property
-    def of_hits(self) -> Golden:
-        """The golden set that hits are judged by."""
-        return Reading(scores_refusals=self.scores_refusals).golden(self.golden)[1]
 
 
 def values_of(runs: Runs, ids: pd.Index) -> list[pd.DataFrame]:

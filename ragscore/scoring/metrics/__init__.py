@@ -10,7 +10,6 @@ from ragscore.scoring.metrics.declaration import (
     Label,
     Metric,
     MetricTable,
-    is_better,
     own_column,
 )
 
@@ -74,6 +73,5 @@ __all__ = [
     "Label",
     "Metric",
     "MetricTable",
-    "is_better",
     "own_column",
 ]

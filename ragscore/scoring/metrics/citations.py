@@ -1,6 +1,7 @@
 """Metrics of citations: what an answer cites, beside its hits and the targets of its query."""
 
 import re
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,9 @@ import pandas as pd
 
 from ragscore.frames.config import parsed
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.metrics.declaration import Family, as_values
+from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import ANCHORS, CONFLICT_RULE, FOLDERS, RELEVANT
-from ragscore.scoring.rules import RULES, by_anchor
+from ragscore.scoring.rules import RULES, by_anchor, has_spans
 from ragscore.scoring.targets import LEVELS, targets_at
 
 metric = Family("citations", reads="citations", where="given")
@@ -60,12 +61,14 @@ class Cited:
             .fillna("")
             .where(located | cited["marker"].notna(), cited["position"].astype("str") + "?")
         )
-        hits = rows.results.hits.assign(row=rows.row_of_hit)
+        hits = rows.seen.assign(row=rows.of(rows.seen))
         self.hits = (
-            hits[np.isin(rows.row_of_hit, cited["row"].unique())]
+            hits[hits["row"].isin(cited["row"].unique())]
             .reindex(columns=["row", *LOCATORS, "rank"])
             .astype(DTYPES)
         )
+        if cited["start"].notna().any():
+            has_spans(rows.seen, "hits")
         chunks = rows.results.chunks
         self.chunks = None
         if chunks is not None:
@@ -125,8 +128,9 @@ class Cited:
     def count(self, frame: pd.DataFrame, flags: Any = 1.0) -> Values:
         """Count the lines of each row that have this flag."""
         weights = np.broadcast_to(np.asarray(flags, float), len(frame))
-        return as_values(np.bincount(frame["row"], weights, self.of.n))
+        return np.bincount(frame["row"], weights, self.of.n).astype(np.float64)
 
+    @cached_property
     def matched(self) -> tuple[Values, Values, Values]:
         """Count for each row relevant passages, targets that they meet, and all targets.
 
@@ -206,7 +210,7 @@ def weak(rows: Any) -> Values:
     needs=(RELEVANT,),
 )
 def precision(rows: Any) -> Values:
-    n_relevant, _, n_targets = rows.cited_matches
+    n_relevant, _, n_targets = rows.cited.matched
     return np.where(n_targets > 0, n_relevant / rows.cited.count(rows.cited.passages), np.nan)
 
 
@@ -216,7 +220,7 @@ def precision(rows: Any) -> Values:
     needs=(RELEVANT,),
 )
 def recall(rows: Any) -> Values:
-    _, n_met, n_targets = rows.cited_matches
+    _, n_met, n_targets = rows.cited.matched
     return n_met / n_targets
 
 
@@ -304,7 +308,7 @@ def met_anchors(rows: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     also="the chatbot harness's attribution_hit",
 )
 def attribution_hit(rows: Any) -> Values:
-    return as_values(np.isin(np.arange(rows.n), met_anchors(rows)[1]["row"]))
+    return np.isin(np.arange(rows.n), met_anchors(rows)[1]["row"]).astype(np.float64)
 
 
 @named(

@@ -14,7 +14,6 @@ import numpy as np
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.escaping import visible
-from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.needs import Need
 from ragscore.scoring.targets import LEVELS
 
@@ -90,13 +89,18 @@ class Metric:
         return re.sub("@[kr]$", "", self.name)
 
     @property
+    def labels(self) -> list[str]:
+        """Its labels at the usual cut-offs."""
+        is_cut = self.name.endswith("@k") and self.name != "mrr@k"
+        return [self.name.replace("@k", f"@{k}") for k in (DEFAULT_KS if is_cut else (10,))]
+
+    @property
     def range(self) -> str:
         """Its bounds as text."""
-        low, high = (f"{bound:.15g}" for bound in self.bounds)
-        has_low, has_high = np.isfinite(self.bounds)
-        text = f"{low} to {high}" if has_low and has_high else "any"
-        if has_low != has_high:
-            text = f"{low} and above" if has_low else f"{high} and below"
+        low, high = (f"{bound:.15g}" if np.isfinite(bound) else "" for bound in self.bounds)
+        text = f"{low} to {high}" if low and high else "any"
+        if bool(low) != bool(high):
+            text = f"{low} and above" if low else f"{high} and below"
         return f"{text}, {self.unit}" if self.unit else text
 
     @property
@@ -141,26 +145,30 @@ class Metric:
 
     def refuse_outside(self, values: Any, name: str) -> None:
         """Refuse values outside of its bounds, infinite ones, and others than 0 and 1 if binary."""
+        low, high = self.bounds
         known = np.asarray(values, dtype="float64")
         known = known[~np.isnan(known)]
-        is_fit = np.isfinite(known) & (known >= self.bounds[0]) & (known <= self.bounds[1])
-        is_fit &= np.isin(known, (0, 1)) | (self.kind != "binary")
+        is_fit = np.isfinite(known) & (known >= low) & (known <= high)
+        if self.kind == "binary":
+            is_fit = np.isin(known, (0, 1))
         if not is_fit.all():
             raise DataError(
-                f"{name} ranges from {known.min():g} to {known.max():g}",
-                field="range",
-                allowed="0 or 1, or another kind"
-                if self.kind == "binary"
-                else f"values of the range {self.range}, or another range",
-            )
+                f"{name} ranges from {known.min():g} to {known.max():g}", field="range",
+                allowed=f"values that are {self.kind}, {self.range}; or another kind or range",
+            )  # fmt: skip
+
+
+# what a column of results records, where its name doesn't say so
+_RECORDED = {
+    "value": "judgment of it", "refused": "refusal", "elapsed_ms": "time", "cost_usd": "cost",
+    "scope": "choice of folders",
+}  # fmt: skip
 
 
 def recorded_words(reads: str) -> str:
     """Return in words what a column of results records."""
-    frame, _, column = reads.partition(".")
-    words = {"value": "judgment of it", "refused": "refusal", "elapsed_ms": "time"}
-    words |= {"cost_usd": "cost", "scope": "choice of folders"}
-    return words.get(column, column or frame)
+    name = reads.rpartition(".")[2]
+    return _RECORDED.get(name, name)
 
 
 class Family(list[Metric]):
@@ -194,11 +202,6 @@ class Label:
     parameter: float | None = None
 
     @property
-    def name(self) -> str:
-        """The name of the metric without its cut-off."""
-        return self.metric.base
-
-    @property
     def is_ranking(self) -> bool:
         """True for metrics computed from hits and targets."""
         return self.metric.family == "ranking"
@@ -226,33 +229,18 @@ class MetricTable(dict[str, Metric]):
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         super().__init__({one.name: one for one in metrics})
-        ours = [one for one in self.values() if one.family != "own" and not one.source]
-        names = {spelling(one.base): one.base for one in ours}
+        ours = [one for one in self.values() if one not in self.own]
         # What differs from a name of ours in case or separators only is ours, whatever it means
         # elsewhere: two people who write ndcg and nDCG must not get two numbers.
         self.spelled = {
-            spelling(other): base for one in ours for other, base in _other_names(one)
-        } | names
+            spelling(name): one.base for one in ours for name in _names_elsewhere(one)
+        } | {spelling(one.base): one.base for one in ours}
 
     def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(self))  # a table is never changed
+        return hash(tuple(self))  # never changed, so fields of dataclasses may default to one
 
     def __reduce__(self) -> Any:
         return MetricTable, (list(self.values()),)
-
-    def to_plain(self) -> dict[str, dict[str, Any]]:
-        """Return metrics and columns of your own as JSON holds them."""
-        from ragscore.scoring.own import to_plain
-
-        return to_plain(self.own)
-
-    @classmethod
-    def from_plain(cls, content: Any) -> "MetricTable":
-        """Return our metrics, and those that `to_plain` wrote."""
-        from ragscore.scoring.metrics import TABLE
-        from ragscore.scoring.own import from_plain
-
-        return TABLE.with_metrics(from_plain(content))
 
     @property
     def own(self) -> list[Metric]:
@@ -273,33 +261,34 @@ class MetricTable(dict[str, Metric]):
         """
         if not isinstance(text, str):
             raise DataError(
-                f"found {excerpt(text)}", field="metrics", allowed="labels, such as 'mrr@10'"
+                f"found {excerpt(text)}",
+                field="metrics",
+                allowed="labels, such as 'mrr@10'; what @rs.metric makes of a function",
             )
         if text in self and self[text].family == "own" and not text.endswith("@k"):
             return Label(text, self[text])
         found = _LABEL.fullmatch(text)
         parts: dict[str, str | None] = found.groupdict() if found else {"name": text}
-        written, given, at = parts["name"] or "", parts.get("given") or "", parts.get("at")
-        is_own = written in self or f"{written}@k" in self
-        name = written if is_own else self.spelled.get(spelling(written), written)
+        name, given, at = parts["name"] or "", parts.get("given") or "", parts.get("at")
+        if name not in self and f"{name}@k" not in self:
+            name = self.spelled.get(spelling(name), name)
         if name == "ndcg" and (gain := _GAINS.get(given.replace(" ", "").replace('"', "'"))):
             name, given = gain, ""
-        line = f"{name}@r" if f"{name}@r" in self else f"{name}@k" if at is not None else name
-        metric = self.get(line)
-        if metric is None or "@" in name or (line.endswith("@r") and at is None):
+        ends = ("@r", "@k") if at is not None else ("",)
+        metric = next((self[name + end] for end in ends if name + end in self), None)
+        if metric is None or "@" in name:
             raise self._unknown(text, name)
-        is_cut, level = line.endswith("@k"), parts.get("level")
+        is_cut, level = metric.name.endswith("@k"), parts.get("level")
         if is_cut and (at is None or "." in at or int(at) < 1):
             raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
         if level is not None and (level not in LEVELS or metric.family != "ranking"):
             raise DataError(
-                f"found {text!r}",
-                field="metrics",
+                f"found {text!r}", field="metrics",
                 allowed=f"a ranking metric followed by one of :{', :'.join(LEVELS)}",
-            )
-        parameter = _parameter(text, metric, given, at)
+            )  # fmt: skip
+        parameter = _parameter(text, metric, given if is_cut or at is None else f"{given},{at}")
         shown = name
-        if line.endswith("@r"):
+        if metric.name.endswith("@r"):
             shown += f"@{parameter:.12g}"
         elif metric.parameter and parameter != metric.parameter[0]:
             shown += f"({parameter:.12g})"
@@ -309,14 +298,11 @@ class MetricTable(dict[str, Metric]):
 
     def _unknown(self, text: str, name: str) -> DataError:
         """Return the error of a label that names no metric."""
-        name = re.sub("@[kr]$", "", name)
-        allowed = nearest(text, [*self.labels(), *self, *self.spelled], "rs.metrics() has")
-        if f"{name}@r" in self:
-            allowed = f"a recall level, as in {name}@0.1"
-        elif f"{name}@k" in self:
-            allowed = f"a cut-off, as in {name}@10"
-        elif name in self:
-            allowed = f"{name} without a cut-off"
+        base = re.sub("@[kr]$", "", name)
+        ways = {f"{base}@r": f"a recall level, as in {base}@0.1",
+                f"{base}@k": f"a cut-off, as in {base}@10", base: f"{base} without a cut-off"}  # fmt: skip
+        near = nearest(text, [*self.labels(), *self, *self.spelled], "rs.metrics() has")
+        allowed = next((way for known, way in ways.items() if known in self), near)
         return DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=allowed)
 
     def find(self, text: str) -> Label | None:
@@ -352,26 +338,23 @@ class MetricTable(dict[str, Metric]):
         for one in metrics:
             known = found.setdefault(one.name, one)
             if known != one:
-                told = [f"{it.better} is better, {it.range}" for it in (known, one)]
-                told = [f"{text}, function {it.source}" if it.source else text
-                        for text, it in zip(told, (known, one), strict=True)]  # fmt: skip
-                raise DataError(
-                    f"{one.name} is declared as {told[0]!r} and as {told[1]!r}",
-                    field="better, range",
-                    allowed="one declaration of a column, or another name",
+                told = " and as ".join(
+                    repr(f"{it.better} is better, {it.range} {it.source}".strip())
+                    for it in (known, one)
                 )
-            if known.compute is None:
-                found[one.name] = one
+                raise DataError(
+                    f"{one.name} is declared as {told}", field="better, range",
+                    allowed="one declaration of a column, or another name",
+                )  # fmt: skip
+            found[one.name] = known if known.compute else one
         return MetricTable(found.values())
 
     def labels(self, names: Collection[str] | None = None) -> list[str]:
         """Return the labels of these metrics at the usual cut-offs; by default those of "all"."""
-        return [
-            one.name.replace("@k", f"@{k}")
-            for one in self.values()
-            if (one.default if names is None else one.name in names)
-            for k in (DEFAULT_KS if one.name.endswith("@k") and one.name != "mrr@k" else (10,))
-        ]
+        held = (
+            one for one in self.values() if (one.default if names is None else one.name in names)
+        )
+        return [label for one in held for label in one.labels]
 
 
 def own_column(name: str, better: str | None = None, bounds: Bounds = ANY) -> Metric:
@@ -382,46 +365,31 @@ def own_column(name: str, better: str | None = None, bounds: Bounds = ANY) -> Me
     )
 
 
-def _other_names(metric: Metric) -> list[tuple[str, str]]:
-    """Return the names of other tools, without cut-off and parameters, and the name of ours."""
-    texts = [text.split(" ", 1) for text in metric.also.split(", ") if " " in text]
-    named = [re.split(r"[@(]|_[kr]$", name)[0] for tool, name in texts if tool in _TOOLS]
-    return [(name, metric.base) for name in named]
+def _names_elsewhere(metric: Metric) -> list[str]:
+    """Return its names in other tools whose labels are understood, without cut-off."""
+    named = (text.partition(" ") for text in metric.also.split(", "))
+    return [re.split(r"[@(]|_[kr]$", name)[0] for tool, _, name in named if tool in _TOOLS]
 
 
-def _parameter(text: str, metric: Metric, given: str, at: str | None) -> float | None:
-    """Return the parameter of a label, with the parts that ir_measures may write in parentheses."""
-    parts = [part.strip().rpartition("=") for part in given.split(",") if part.strip()]
-    stated = {key: value for key, _, value in parts}
-    for key, usual, allowed in (
-        ("rel", "1", "a golden set whose lower grades are 0"),
-        ("judged_only", "False", "results with judged hits alone"),
-    ):
-        if stated.pop(key, usual) != usual:
-            raise DataError(f"found {text!r}", field="metrics", allowed=allowed)
-    if metric.name.endswith("@r"):
-        stated["r"] = at or ""
+# What ir_measures may write in parentheses beside a parameter; what else these keys ask for is a
+# step on frames.
+_USUAL = ("", "rel=1", "judged_only=False")
+_STEPS = {
+    "rel": "golden.with_min_grade(grade), whose lower grades are 0",
+    "judged_only": "judged hits alone, rs.match.judged_only(results, golden)",
+}
+
+
+def _parameter(text: str, metric: Metric, given: str) -> float | None:
+    """Return the parameter of a label: what is given, or the usual one."""
     default, is_allowed, allowed = metric.parameter or (
         None, lambda number: False, f"no parameter of {metric.base}",
     )  # fmt: skip
-    if not stated:
+    parts = [part for part in given.replace(" ", "").split(",") if part not in _USUAL]
+    if not parts:
         return default
-    try:
-        number = float(stated.popitem()[1])
-    except ValueError:
-        number = np.nan
-    if stated or not is_allowed(number):
-        raise DataError(f"found {text!r}", field="metrics", allowed=allowed)
+    key, _, value = parts[0].rpartition("=")
+    number = float(value) if re.fullmatch(r"\d*\.?\d+", value) else np.nan
+    if len(parts) > 1 or key in _STEPS or not is_allowed(number):
+        raise DataError(f"found {text!r}", field="metrics", allowed=_STEPS.get(key, allowed))
     return number
-
-
-def is_better(metric: Metric, delta: float) -> bool | None:
-    """Return whether a change is an improvement; None without a change or a direction."""
-    if not delta or np.isnan(delta) or metric.better not in ("higher", "lower"):
-        return None
-    return (delta > 0) == (metric.better == "higher")
-
-
-def as_values(found: Any) -> Values:
-    """Return what a formula gave as numbers."""
-    return np.asarray(found, dtype=np.float64)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +63,7 @@ class MatchedHits:
     """
 
     rows: "Rows"
+    golden: Golden  # with the targets of one level
     expected: Expected
     row: Codes
     rank: Codes
@@ -70,20 +71,8 @@ class MatchedHits:
     gain: Codes
     n_found: Codes
     met: tuple[Codes, Codes, Codes]  # row, rank and target position where a target is first met
-    group_rank: Callable[[], Values]
     k: int | None = None
-    cuts: dict[int, "MatchedHits"] = field(default_factory=dict)
-    kept: dict[Any, Values] = field(default_factory=dict)
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return self.rows.n
-
-    @property
-    def n_hits(self) -> Codes:
-        """The number of hits of each row, whole lists."""
-        return self.rows.n_hits
+    made: dict[Any, Any] = field(default_factory=dict)  # once for all cut-offs
 
     @property
     def n_targets(self) -> Values:
@@ -97,11 +86,11 @@ class MatchedHits:
 
     def up_to(self, k: int | None) -> "MatchedHits":
         """Return the same of hits up to rank k, selected once for all metrics at this k."""
-        if k is not None and k not in self.cuts:
+        if k is not None and k not in self.made:
             at = np.flatnonzero(self.rank <= k)
             arrays = {name: getattr(self, name)[at] for name in _BY_HIT}
-            self.cuts[k] = replace(self, **arrays, k=k, cuts={}, kept={})
-        return self if k is None else self.cuts[k]
+            self.made[k] = replace(self, **arrays, k=k)
+        return self if k is None else self.made[k]
 
     def score(self, label: Label) -> Values:
         """Return a metric of each row; NaN where its query has no target."""
@@ -112,30 +101,34 @@ class MatchedHits:
 
     def total(self, weights: Any) -> Values:
         """Sum weights over the matched hits of each row."""
-        return np.bincount(self.row, weights, self.n_rows).astype(np.float64, copy=False)
+        return np.bincount(self.row, weights, self.rows.n).astype(np.float64, copy=False)
 
     def per_target(self, total: Any) -> Values:
         """Divide by the number of relevant targets; 0 where a query is judged and has none."""
         return np.where(self.n_targets > 0, total / self.n_targets, 0.0)
 
-    @property
+    @cached_property
     def first_rank(self) -> Values:
         """The rank of each row's first relevant hit; infinity where there is none."""
-        if "first" not in self.kept:
-            relevant = np.flatnonzero(self.grade > 0)[::-1]  # the last one written is the first
-            first = self.kept["first"] = np.full(self.n_rows, np.inf)
-            first[self.row[relevant]] = self.rank[relevant]
-        return self.kept["first"]
+        relevant = np.flatnonzero(self.grade > 0)[::-1]  # the last one written is the first
+        first = np.full(self.rows.n, np.inf)
+        first[self.row[relevant]] = self.rank[relevant]
+        return first
+
+    def group_rank(self) -> Values:
+        """Return the rank at which some support group of each row is first complete."""
+        if "groups" not in self.made:
+            self.made["groups"] = _group_rank(self)
+        return self.made["groups"]
 
     def ideal(self, gain: Gain, k: int) -> Values:
         """Return the ideal DCG at k of each row."""
         of, k = self.expected, min(k, int(self.expected.place.max(initial=-1)) + 1)
-        if (gain, k) not in self.kept:
+        if (gain, k) not in self.made:
             best = np.flatnonzero(of.place < k)
             weights = gain(of.grade[best]) / np.log2(of.place[best] + 2.0)
-            found = np.bincount(of.query[best], weights, len(of.n))
-            self.kept[gain, k] = found[self.rows.query]
-        return self.kept[gain, k]
+            self.made[gain, k] = np.bincount(of.query[best], weights, len(of.n))[self.rows.query]
+        return self.made[gain, k]
 
 
 _BY_HIT = ("row", "rank", "grade", "gain", "n_found")
@@ -147,7 +140,7 @@ def matched_hits(rows: "Rows", golden: Golden, hit: Codes, target: Codes) -> Mat
     `golden` has the targets of one level.
     """
     expected = golden._once("expected", lambda: Expected.of(golden))
-    row, rank = rows.row_of_hit[hit], rows.rank_of_hit[hit]
+    row, rank = rows.row_of_hit[hit], rows.hits["rank"].to_numpy()[hit]
     number = expected.number[target]
     step, order = np.diff(row), np.flatnonzero(row >= 0)
     if not ((step > 0) | ((step == 0) & (np.diff(rank) >= 0))).all():
@@ -161,31 +154,31 @@ def matched_hits(rows: "Rows", golden: Golden, hit: Codes, target: Codes) -> Mat
     grade = golden.targets["grade"].to_numpy(np.int64)[target]
     width = int(expected.number.max(initial=0)) + 1
     is_first = ~pd.Index(rows.run[row] * width + number).duplicated()  # numbers are of one query
-    met = is_first & (grade > 0)
     begins = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(rank, prepend=-1) != 0))
     graded, gain, n_found = (
         how.reduceat(values, begins) if len(begins) else np.zeros(0, np.int64)
         for how, values in (
             (np.maximum, grade), (np.maximum, np.where(is_first, grade, 0)),
-            (np.add, met.astype(np.int64)),
+            (np.add, (is_first & (grade > 0)).astype(np.int64)),
         )
     )  # fmt: skip
     first_met = row[is_first], rank[is_first], target[is_first]
     return MatchedHits(
-        rows, expected, row[begins], rank[begins], graded, gain, n_found, first_met,
-        cache(lambda: _group_rank(rows, golden, row[met], rank[met], target[met])),
-    )  # fmt: skip
+        rows, golden, expected, row[begins], rank[begins], graded, gain, n_found, first_met
+    )
 
 
-def _group_rank(rows: "Rows", golden: Golden, row: Codes, rank: Codes, target: Codes) -> Values:
+def _group_rank(hits: MatchedHits) -> Values:
     """Return the rank at which some support group of each row is first complete.
 
     All targets of a query without groups are one group; where the reading takes groups only, it is
     NaN.
     """
+    rows, golden, expected = hits.rows, hits.golden, hits.expected
     complete, groups = np.full(rows.n, np.nan), golden.support_groups.drop_duplicates()
+    is_relevant = golden.targets["grade"].to_numpy()[hits.met[2]] > 0
+    row, rank, target = (one[is_relevant] for one in hits.met)
     if not rows.reading.groups_only:
-        expected = golden._once("expected", lambda: Expected.of(golden))
         n_met, last = np.bincount(row, minlength=rows.n), np.zeros(rows.n)
         np.maximum.at(last, row, rank)
         is_whole = (n_met > 0) & (n_met == expected.n[rows.query])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, is_among, lookup
+from ragscore.frames.codes import lookup
 from ragscore.frames.data import Golden
 from ragscore.frames.typing import Flags
 from ragscore.scoring.targets import LEVELS, RANKLESS, judges_irrelevant, targets_at
@@ -52,19 +52,8 @@ class Need:
 
 def among(golden: Golden, query_ids: pd.Series) -> Flags:
     """Flag golden queries that are among these ids."""
-    queries = golden.queries["query_id"]
-    found = np.zeros(len(queries) + 1, dtype=bool)
-    if not len(query_ids):
-        return found[:-1]
-    if not isinstance(query_ids.dtype, pd.CategoricalDtype):
-        return is_among(queries, query_ids)
-    found[codes_of(query_ids)] = True  # of categories; the last place is of none
-    places = lookup(query_ids.cat.categories, pd.Index(queries))
-    if np.array_equal(places, np.arange(len(queries))):
-        return found[:-1]
-    flags = np.zeros(len(queries) + 1, dtype=bool)
-    flags[places[found[: len(places)]]] = True
-    return flags[:-1]
+    place = lookup(query_ids, pd.Index(golden.queries["query_id"]))
+    return np.bincount(place[place >= 0], minlength=len(golden.queries)) > 0
 
 
 def with_check(golden: Golden, *kinds: str) -> Flags:
@@ -124,12 +113,6 @@ IRRELEVANT = Need(
         len(golden.queries), judges_irrelevant(targets_at(golden, level))
     ),
     "documents judged as not relevant (grade 0)",
-    by_level=True,
-)
-GROUPS = Need(
-    "support group",
-    lambda golden, level: among(golden, targets_at(golden, level).support_groups["query_id"]),
-    "support groups (required_support_groups)",
     by_level=True,
 )
 RELEVANT = Need(

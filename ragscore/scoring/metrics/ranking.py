@@ -62,7 +62,7 @@ def precision(hits: MatchedHits, label: Label) -> Values:
 )
 def average_precision(hits: MatchedHits, label: Label) -> Values:
     row, rank = hits.row[hits.gain > 0], hits.rank[hits.gain > 0]
-    return hits.per_target(np.bincount(row, (place_in_group(row) + 1) / rank, hits.n_rows))
+    return hits.per_target(np.bincount(row, (place_in_group(row) + 1) / rank, hits.rows.n))
 
 
 def exponential_gain(grade: np.ndarray) -> Values:
@@ -113,7 +113,7 @@ def ndcg_linear(hits: MatchedHits, label: Label) -> Values:
     also="ir_measures Judged@k",
 )
 def judged(hits: MatchedHits, label: Label) -> Values:
-    return hits.total(np.ones(len(hits.row))) / np.minimum(float(label.k or 0), hits.n_hits)
+    return hits.total(np.ones(len(hits.row))) / np.minimum(float(label.k or 0), hits.rows.n_hits)
 
 
 @metric("mrr@k", "as mrr, 0 if that rank is above k", also="ir_measures RR@k")
@@ -151,7 +151,7 @@ def bpref(hits: MatchedHits, label: Label) -> Values:
     n_before = so_far(hits.row, hits.grade < 1)[gaining]
     most = np.minimum(hits.expected.n_irrelevant[hits.rows.query], hits.n_targets)[row]
     lost = np.where(n_before > 0, np.minimum(n_before, most) / most, 0.0)
-    return hits.per_target(np.bincount(row, 1.0 - lost, hits.n_rows))
+    return hits.per_target(np.bincount(row, 1.0 - lost, hits.rows.n))
 
 
 @whole(
@@ -160,7 +160,7 @@ def bpref(hits: MatchedHits, label: Label) -> Values:
     also="trec_eval set_P, ir_measures SetP",
 )
 def set_precision(hits: MatchedHits, label: Label) -> Values:
-    return hits.total(hits.grade > 0) / np.maximum(hits.n_hits, 1.0)
+    return hits.total(hits.grade > 0) / np.maximum(hits.rows.n_hits, 1.0)
 
 
 @whole(
@@ -194,7 +194,7 @@ def err(hits: MatchedHits, label: Label) -> Values:
     at = np.flatnonzero(hits.gain > 0)
     row, rank, stops = hits.row[at], hits.rank[at], exponential_gain(hits.gain[at]) / 2.0**highest
     place = place_in_group(row)
-    total, goes_on = np.zeros(hits.n_rows), np.ones(hits.n_rows)
+    total, goes_on = np.zeros(hits.rows.n), np.ones(hits.rows.n)
     for number in range(
         int(place.max(initial=-1)) + 1
     ):  # each row's first gaining hit, its second, ...
@@ -219,7 +219,7 @@ def rbp(hits: MatchedHits, label: Label) -> Values:
 def interpolated(hits: MatchedHits, levels: list[float]) -> Values:
     """Return the mean interpolated precision at these recall levels, as trec_eval defines it."""
     at = np.flatnonzero(hits.gain > 0)
-    row, total = hits.row[at], np.zeros(hits.n_rows)
+    row, total = hits.row[at], np.zeros(hits.rows.n)
     precision, n_met = (place_in_group(row) + 1) / hits.rank[at], so_far(row, hits.n_found[at])
     begins = np.flatnonzero(np.diff(row, prepend=-1))
     for level in levels if len(begins) else ():

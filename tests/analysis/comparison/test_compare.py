@@ -8,11 +8,11 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.invariants import config_diff
 from ragscore.analysis.comparison.text import shown_largest_changes
 from ragscore.analysis.rankings import rank_overlap
-from tests.messages import refused, warned
+from tests.compared import compare_runs
+from tests.messages import refused
 
 
 def test_outcomes_deltas_and_notes(pair):

@@ -5,7 +5,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
+from tests.compared import compare_runs
 from tests.messages import refused
 
 N = 40

@@ -8,8 +8,8 @@ from conftest import THREE_QUERIES, record
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.scoring.profiles import PROFILES
+from ragscore.scoring.readings import READINGS
+from tests.compared import compare_runs
 from tests.messages import refused
 
 FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff")
@@ -45,8 +45,15 @@ def test_a_comparison_by_a_profile_reloads_with_it(pair):
     same(rs.Comparison.from_json(cmp.to_json(own=True)), cmp)
     with refused("own=True", field="text"):
         rs.Comparison.from_json(cmp.to_json())
-    mine = replace(PROFILES["kebab"], name="mine")
-    text = compare_runs(*pair, "a", "b", profile=mine).to_json(own=True)
+
+
+def test_a_reading_of_ones_own_compares_in_our_words_and_reloads_where_it_is_given(pair):
+    mine = replace(READINGS["kebab"], name="mine")
+    cmp = rs.evaluate(*pair, profile=mine).compare("a", "b")
+    ours = compare_runs(*pair, "a", "b")
+    assert cmp.counts == ours.counts and cmp.overall == ours.overall
+    assert cmp.to_markdown() == ours.to_markdown() and cmp.explore() is not None
+    text = cmp.to_json()
     assert rs.Comparison.from_json(text, profile=mine).profile == mine
     with refused("mine", field="profile"):
         rs.Comparison.from_json(text)

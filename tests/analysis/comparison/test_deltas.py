@@ -10,12 +10,12 @@ from conftest import hit, record
 from scipy import stats
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.metrics import TABLE
 from ragscore.stats import tango_interval
 from ragscore.stats.quantiles import median_difference_interval
+from tests.compared import compare_runs
 from tests.messages import refused
 
 

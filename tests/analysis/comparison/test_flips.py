@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 
 from ragscore.analysis.comparison.changes import flips
-from ragscore.scoring.own import with_own
-from ragscore.scoring.primary import limits_of
 from ragscore.scoring.metrics import (
+    CRITERIA,
     TABLE,
 )
-from ragscore.scoring.metrics import CRITERIA
 from ragscore.scoring.metrics.judged import PARTS
+from ragscore.scoring.own import with_own
+from ragscore.scoring.primary import limits_of
 
 
 def _own(name, better, bounds):
@@ -70,7 +70,8 @@ def test_both_values_stand_beside_the_kind_metric_by_metric():
 @pytest.mark.parametrize(
     ("scale", "bad", "good"),
     [
-        ((0, 5), 3, 4), ((0, 3), 1, 2), ((1, 10), 6, 8), ((0, 1), 0.6, 0.8), ((0, 2), 1.2, 1.6),
+        ((0, 5), 3, 4), ((0, 3), 1.8, 2.4), ((1, 10), 6.4, 8.2), ((0, 1), 0.6, 0.8),
+        ((0, 2), 1.2, 1.6),
     ],
 )  # fmt: skip
 def test_limits_fit_the_scale_of_a_judge_of_your_own(scale, bad, good):

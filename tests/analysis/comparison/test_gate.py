@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import LEVELS, Gate, _by_loss, gate
 from ragscore.cli import main
+from tests.compared import compare_runs
 from tests.messages import refused, says
 
 METRICS = [

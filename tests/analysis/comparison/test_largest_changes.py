@@ -6,7 +6,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
+from tests.compared import compare_runs
 
 GOLDEN = [
     {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "must_contain": ["yes"]}

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.leaderboard import leaderboard
+from tests.compared import compare_runs
 from tests.conftest import EXAMPLES
 
 METRICS = ("ndcg@10", "answer_checks", "answered_unanswerable", "false_refusal", "latency_ms")
@@ -222,4 +222,4 @@ def test_printing_an_evaluation_scores_nothing(monkeypatch):
     ]
     ev = rs.evaluate(calls, {"q1": ["d"], "q2": ["a"]})
     monkeypatch.setattr("ragscore.evaluation.scored_and_stored", None)
-    assert "Several calls" in repr(ev)
+    assert "Matched by doc" in repr(ev)

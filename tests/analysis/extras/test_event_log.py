@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.extras.event_log import write_event_log
 from ragscore.scoring.summary import summarize
+from tests.compared import compare_runs
 from tests.messages import refused
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -10,6 +10,7 @@ import ragscore as rs
 from ragscore.scoring.summary import add_columns, summarize
 from tests.messages import refused, warned
 
+RATES = ("stale", "conflict")
 ADDRESSES = [
     {
         "doc_id": "addr-2023",
@@ -126,9 +127,12 @@ def golden():
     return rs.load_golden({"q1": {"x": 1}, "q2": {"x": 1}})
 
 
+RATES = ["freshness.stale_free_rate@2", "freshness.conflict_free_rate@2"]
+
+
 def test_rates_become_metrics(two_queries, golden):
     rates = rs.extras.freshness(*two_queries, 2).per_query
-    scores = add_columns(rs.score(two_queries[0], golden, ["hit@1"]), rates)
+    scores = add_columns(rs.score(two_queries[0], golden, ["hit@1"]), rates, RATES)
     summary = summarize(scores).set_index("metric")
     assert summary.loc["freshness.stale_free_rate@2", "mean"] == 0.75
     conflicts = summary.loc["freshness.conflict_free_rate@2"]
@@ -138,8 +142,9 @@ def test_rates_become_metrics(two_queries, golden):
 
 def test_a_query_with_two_rows_of_rates_is_refused(two_queries, golden):
     rates = rs.extras.freshness(*two_queries, 2).per_query
+    twice = pd.concat([rates, rates.iloc[:1]])
     with refused("r", "q1", field="table"):
-        add_columns(rs.score(two_queries[0], golden, ["hit@1"]), pd.concat([rates, rates.iloc[:1]]))
+        add_columns(rs.score(two_queries[0], golden, ["hit@1"]), twice, RATES)
 
 
 def test_a_query_without_hits_is_not_measured(documents):

@@ -390,16 +390,15 @@ def test_a_case_twice_in_a_run_names_both_lines(tmp_path):
         rs.load_results(jsonl(tmp_path / "run" / "results.jsonl", [ROW, ROW]))
 
 
-def test_a_cut_text_leaves_its_hit_undecided(golden_file, run_folder):
+def test_a_cut_text_leaves_file_and_heading_to_decide(golden_file, run_folder):
     results, golden = rs.load_results(run_folder), rs.load_golden(golden_file)
-    assert coverage(results, golden).runs["n_undecidable"].tolist() == [1]
-    with warned("1 hits"):
-        scores = rs.score(results, golden, ["hit@1", "hit@3", "recall_all@3"])
-    assert scores.loc["test_001", ["hit@1", "hit@3", "recall_all@3"]].isna().tolist() == [
-        True,
-        False,
-        True,
-    ]
+    assert coverage(results, golden).runs["n_cut"].tolist() == [1]
+    labels, found = ["hit@1", "hit@3", "recall_all@3"], {}
+    for profile in (None, "chatbot"):
+        with warned("1 hits"):
+            scores = rs.score(results, golden, labels, profile=profile)
+        found[profile] = scores.loc["test_001", labels].tolist()
+    assert found == {None: [1, 1, 1], "chatbot": [0, 1, 0]}
 
 
 def test_a_judge_temperature_that_is_no_number_is_named(tmp_path):

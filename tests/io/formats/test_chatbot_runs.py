@@ -224,17 +224,11 @@ def test_the_profile_compares_within_the_smaller_k(tmp_path, golden):
     assert cmp.aggregates[A]["recall_at_k_avg"] == 0.5
 
 
-def test_a_folder_mode_is_the_mode_of_its_responses(ev):
-    assert ev.summary("hit@5", by="mode")[["mode", "n"]].to_numpy().tolist() == [["on", 4]] * 2
-
-
 def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(store, golden):
     # ranks: 1, 2, none, 7; and 1, 1, 3, 6
     means = [0.75, 1.0]
-    with warned("hit@7", 5):
-        assert store.evaluate(golden).summary("hit@7")["mean"].tolist() == means
-    with warned("hit@7", 5):
-        assert store.score(golden, "hit@7").groupby("run_id")["hit@7"].mean().tolist() == means
+    assert store.evaluate(golden).summary("hit@7")["mean"].tolist() == means
+    assert store.score(golden, "hit@7").groupby("run_id")["hit@7"].mean().tolist() == means
     found = store.trend("hit@7", golden=golden)
     assert found.table["mean"].tolist() == means
     assert found.table["segment"].tolist() == [1, 1]
