@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError
 from ragscore.frames.typing import Codes
-from ragscore.io.run_records import Columns, Level, is_stated, values_of
+from ragscore.io.run_records import Columns, Level, is_stated, listed, values_of
 from ragscore.io.source import as_text, describe
 from ragscore.io.values import SPAN_ALLOWED, is_int
 
@@ -53,11 +53,11 @@ def take_span(level: Level, path_field: str) -> Columns:
         if len(at):
             begins, ends = _wholes(cited, first, at), _wholes(cited, last, at)
             is_span = (begins >= 0) & (ends + step > begins)
-            for bad in at[~is_span & (_stated(cited, first, at) | _stated(cited, last, at))]:
-                found = ", ".join(
-                    f"{one} {describe(_value(cited, one, bad))}" for one in (first, last)
+            is_bad = ~is_span & (_stated(cited, first, at) | _stated(cited, last, at))
+            for bad in at[is_bad].tolist():
+                level.fault(
+                    bad, "citation", _told(cited, first, last, bad), "whole numbers in order"
                 )
-                level.fault(bad, "citation", found, "whole numbers in order")
             at, begins, ends = at[is_span], begins[is_span], ends[is_span]
             start[at], end[at], unit[at] = begins, ends + step, SPAN_UNITS[name]
             for one in {first, last}:
@@ -81,35 +81,30 @@ def _take_stated_span(level: Level, start: Codes, end: Codes, unit: Any, cited: 
     stated = np.asarray(level.take("span_unit", "text").to_pylist(), object)
     every = np.arange(len(level))
     begins, ends = (_wholes(level, one, every) for one in ("start", "end"))
-    has_unit, is_span = np.not_equal(stated, None), (begins >= 0) & (ends > begins)
+    has_unit, is_span = stated != np.array(None), (begins >= 0) & (ends > begins)
     is_half = has_unit & ~is_span & (_stated(level, "start", every) | _stated(level, "end", every))
     is_other = (is_span & ((begins != start) | (ends != end))) | (stated != unit)
     is_other &= has_unit & (start >= 0) & ~is_half
-    for at in np.flatnonzero(is_half):
-        found = ", ".join(f"{one} {describe(_value(level, one, at))}" for one in ("start", "end"))
-        level.fault(at, "", found, SPAN_ALLOWED)
-    for at in np.flatnonzero(is_other):
+    for at in np.flatnonzero(is_half).tolist():
+        level.fault(at, "", _told(level, "start", "end", at), SPAN_ALLOWED)
+    for at in np.flatnonzero(is_other).tolist():
         own = {"start": int(begins[at]), "end": int(ends[at])} if is_span[at] else {}
         found = f"{describe(own | {'span_unit': stated[at]})} beside a citation that says otherwise"
         level.fault(at, "", found, "one span")
     for name in ("start", "end"):
         _drop(level, name, np.flatnonzero(has_unit))
     is_good = has_unit & ~is_other
-    kinds = _values(cited, "kind")
-    is_kind = [KIND_OF_UNIT.get(one) == kinds[at] for at, one in enumerate(stated)]
+    kinds = listed(cited.fields.get("kind", pa.nulls(len(level))))
+    is_kind = [KIND_OF_UNIT.get(one) == kind for one, kind in zip(stated, kinds, strict=True)]
     _drop(cited, "kind", np.flatnonzero(is_good & (start >= 0) & is_kind))
     unit[is_good] = stated[is_good]
     is_good &= is_span
     start[is_good], end[is_good] = begins[is_good], ends[is_good]
 
 
-def _values(level: Level, name: str) -> list[Any]:
-    values = level.fields.get(name, [None] * len(level))
-    return values.to_pylist() if isinstance(values, pa.Array) else values
-
-
-def _value(level: Level, name: str, at: int) -> Any:
-    return _values(level, name)[at]
+def _told(level: Level, first: str, last: str, at: int) -> str:
+    values = ((one, listed(level.fields.get(one, pa.nulls(len(level))))) for one in (first, last))
+    return ", ".join(f"{name} {describe(one[at])}" for name, one in values)
 
 
 def _stated(level: Level, name: str, at: Codes) -> Any:
@@ -157,12 +152,12 @@ def take_heading(level: Level) -> Columns:
         parts, lengths = values.flatten(), pc.list_value_length(values)
         heading = pc.binary_join(values, HEADING_SEPARATOR)
         is_odd = pc.and_(pc.equal(lengths, 1), pc.equal(heading, ""))
-        if not parts.null_count and not pc.any(pc.match_substring(parts, ">")).as_py():
-            if not pc.any(is_odd).as_py():
-                return {"heading": heading}
-    paths = values.to_pylist() if isinstance(values, pa.Array) else values
-    headings, kept = [], []
-    for at, path in enumerate(paths):
+        is_odd = pc.or_kleene(pc.any(is_odd), pc.any(pc.match_substring(parts, ">"))).as_py()
+        if not parts.null_count and not is_odd:
+            return {"heading": heading}
+    headings: list[str | None] = []
+    kept: list[list[str] | None] = []
+    for at, path in enumerate(listed(values)):
         given = [path] if path is not None and not isinstance(path, list) else path or []
         parts = [one if type(one) is str else as_text(one) for one in given]
         for one, part in zip(given, parts, strict=True):

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.citations import SPAN_FIELDS, take_heading, take_span
 from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE, Part
-from ragscore.io.run_records import Columns, Frames, Level, Values, values_of
+from ragscore.io.run_records import Columns, Frames, Level, Values, listed, values_of
 from ragscore.io.values import ARROW
 
 RECORD_FIELDS = RECORD.own | {"hits_top_k"}
@@ -105,11 +105,11 @@ def _answer(record: Level, responses: Columns) -> Frames:
 def _take_unknown(answer: Level) -> pa.Array:
     """Take out where `refused` is "unknown"; return these places."""
     values = answer.fields.get("refused", [])
-    listed = values.to_pylist() if isinstance(values, pa.Array) else values
-    if UNKNOWN not in listed:
+    every = listed(values)
+    if UNKNOWN not in every:
         return pa.array(np.zeros(len(answer), bool))
-    answer.fields["refused"] = values_of([None if one == UNKNOWN else one for one in listed])
-    return pa.array([one == UNKNOWN for one in listed])
+    answer.fields["refused"] = values_of([None if one == UNKNOWN else one for one in every])
+    return pa.array([one == UNKNOWN for one in every])
 
 
 def _imply_refusals(responses: Columns, is_unknown: pa.Array, record: Level) -> None:

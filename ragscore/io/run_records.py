@@ -11,9 +11,9 @@ Null, absent and an empty object are the same. Fields without a column are kept 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from types import NoneType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.codes import all_differ
-from ragscore.frames.data import KINDS, DataError, conform, empty
+from ragscore.frames.data import KINDS, DataError, categorical, conform, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.file_content import LONGEST_ID
@@ -31,7 +31,7 @@ from ragscore.io.values import ARROW, JSON_SUFFIX, READ, as_json, escape_key, is
 BATCH = 1 << 12
 """So many records become columns at once: few enough that their objects never fill the memory."""
 Columns = dict[str, pa.Array]
-Values = pa.Array | list[Any]
+Values: TypeAlias = "pa.Array | list[Any]"
 """Values of a field: an array of scalars, or of what pyarrow parsed; else Python's values."""
 Fields = Mapping[str, tuple[str, str]]
 """Name in the file -> column and type (one of `values.READ`)."""
@@ -97,11 +97,16 @@ def members(column: pa.Array) -> dict[str, Values]:
     return {one.name: part for one, part in zip(column.type, column.flatten(), strict=True)}
 
 
+def listed(values: Values) -> list[Any]:
+    """Return values as Python has them."""
+    return values.to_pylist() if isinstance(values, pa.Array) else values
+
+
 def is_stated(values: Values) -> Flags:
     """Return where a value is known."""
     if isinstance(values, pa.Array):
         return np.asarray(values.is_valid())
-    return np.array([one is not None for one in values], bool)
+    return np.array([one is not None for one in values], np.bool_)
 
 
 @dataclass
@@ -148,7 +153,7 @@ class Level:
             if (plain := _plain(values, type)) is not None:
                 return plain
             self.batch.refuse_parsed()
-            values = values.to_pylist()
+            values = listed(values)
         read, field, lines = READ[type], self.place + name, self.batch.lines[self.record].tolist()
         found = [
             None if one is None else read(one, field, line, self.batch)
@@ -182,8 +187,7 @@ class Level:
         values = self.fields.pop(name, pa.nulls(0))
         for at in np.flatnonzero(is_stated(values)):
             self.batch.refuse_parsed()
-            value = values[at].as_py() if isinstance(values, pa.Array) else values[at]
-            self.fault(at, name, f"found {describe(value)}", allowed)
+            self.fault(at, name, f"found {describe(listed(values)[at])}", allowed)
 
     def items(self, name: str, allowed: str = "a list of objects") -> tuple["Level", Codes, Codes]:
         """Take out lists of objects: the objects of all, the row of each here, its place from 1."""
@@ -198,7 +202,7 @@ class Level:
             fields = members(flat) if is_plain else {}
             return Level(fields, self.record[row], place, self.batch), row, at
         lists = []
-        for n, one in enumerate(values.to_pylist() if isinstance(values, pa.Array) else values):
+        for n, one in enumerate(listed(values)):
             lists.append(one if isinstance(one, list) else ())
             others = [i for i in lists[-1] if type(i) is not dict] if one else []
             for other in others if isinstance(one, list) else [one] * (one not in (None, {})):
@@ -226,10 +230,10 @@ class Level:
                 return stored
         stated = is_stated(values)
         if stated.any():
-            listed = values.to_pylist() if isinstance(values, pa.Array) else values
+            every = listed(values)
             cuts = [0, *np.flatnonzero(np.diff(row)) + 1, len(row)]
-            for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
-                numbers = listed[begin:end]
+            for begin, end in pairwise(cuts):
+                numbers = every[begin:end]
                 if not stated[begin:end].any():
                     continue
                 if fault := _fault_of_numbers(numbers, first, last):
@@ -426,7 +430,7 @@ def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
     names = dict.fromkeys(chain.from_iterable(parts))
     found: dict[str, Any] = {}
     if run_id is not None:
-        found["run_id"] = pd.Categorical.from_codes(np.zeros(sum(n_rows), np.int8), [run_id])
+        found["run_id"] = categorical(np.zeros(sum(n_rows), np.int8), [run_id])
     for name in dict.fromkeys(one.removesuffix(JSON_SUFFIX) for one in names):
         plain, texts = ([part.get(one) for part in parts] for one in (name, name + JSON_SUFFIX))
         types = {one.type for one in plain if one is not None and one.null_count < len(one)}
