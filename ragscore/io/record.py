@@ -166,5 +166,6 @@ def with_refusals_implied(responses: pd.DataFrame, stated: Flags | bool) -> pd.D
     if "answer" not in responses or not np.any(stated):
         return responses
     is_open = stated & responses["answer"].notna().to_numpy()
-    refused = responses["refused"]
+    unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
+    refused = responses.get("refused", unknown)
     return responses.assign(refused=refused.mask(refused.isna() & is_open, False))
