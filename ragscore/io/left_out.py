@@ -15,7 +15,7 @@ from ragscore.frames.kinds import KINDS
 
 ID_COLUMNS = {"doc": "doc_id", "chunk": "chunk_id"}
 NOT_DATA = ("problems", "mapping")
-MADE_ANEW = ("n_queries", "n_failed", "position", "target_id", "answerable")
+MADE_ANEW = ("n_queries", "n_failed", "position", "target_id")
 ROWS_OF = {"responses": "hits", "queries": "targets"}
 """Frame -> the one whose rows name its rows, where a format has no records of queries."""
 
@@ -60,27 +60,31 @@ def _left_out(data: Results | Golden, kept: tuple[str, ...], level: str | None) 
         if kind not in kept and (own or kind in ("runs", *ROWS_OF)):
             n_lost = _n_unnamed(data, kind) if kind in ROWS_OF and not own else 0
             own += [ID_COLUMNS[level]] if level in ID_COLUMNS else []
-            if names := _stated_columns(frame, kind, tuple(own)):
-                told.append(f"{', '.join(names)} ({kind}: {len(frame):,})")
+            told += _lost_columns(frame, kind, tuple(own))
         if kind == "targets" and level is not None:
             n_lost = int((frame["level"] != level).sum())
         told += [f"{kind}: {n_lost:,}"] if n_lost else []
     return told
 
 
-def _stated_columns(frame: pd.DataFrame, kind: str, kept: tuple[str, ...]) -> list[str]:
-    """Return the columns that aren't kept, with a value that isn't a key, nor what any row gets."""
-    spec, names = KINDS[kind], []
-    keys = {*spec.key} - {*spec.made}
-    for name in frame.columns.difference([*keys, *MADE_ANEW], sort=False):
+def _lost_columns(frame: pd.DataFrame, kind: str, kept: tuple[str, ...]) -> list[str]:
+    """Return the columns that aren't kept and have values, by how many: "error (responses: 3)".
+
+    Keys don't count, nor values that every row gets where none is stated.
+    """
+    spec, names = KINDS[kind], dict[int, dict[str, None]]()
+    for name in frame.columns.difference([*{*spec.key} - {*spec.made}, *MADE_ANEW], sort=False):
         stated = frame[name].notna()
-        if name == "system":  # a run without one is named by it
-            stated &= frame[name].ne(frame["run_id"].astype("str"))
         if name in spec.made and (made := spec.made[name](frame)) is not pd.NA:
             stated &= frame[name].ne(made)
+        if name == "system":  # a run without one is named by it
+            stated &= frame[name].ne(frame["run_id"].astype("str"))
+        elif name == "answerable":  # targets imply it
+            stated &= ~frame[name].fillna(True)
         if stated.any() and not name.startswith(kept):
-            names.append(name.split(".")[0] if name.startswith("x_") else name)
-    return list(dict.fromkeys(names))
+            field = name.split(".")[0] if name.startswith("x_") else name
+            names.setdefault(int(stated.sum()), {})[field] = None
+    return [f"{', '.join(found)} ({kind}: {n:,})" for n, found in names.items()]
 
 
 def _n_unnamed(data: Results | Golden, kind: str) -> int:
