@@ -39,7 +39,7 @@ def keeping(*kept: str, level: str | None = None) -> Callable[[Writer], Writer]:
         @wraps(write)
         def written(data: Any, path: Any, *args: Any, **options: Any) -> Path:
             file = write(data, path, *args, **options)
-            own = level or (levels and options.get("level", levels.default))
+            own = level if levels is None else options.get("level", levels.default)
             if told := _left_out(data, kept, own):
                 warn(f"{file} has no place for {'; '.join(told)}")
             return file

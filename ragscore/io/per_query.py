@@ -17,7 +17,7 @@ from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.io.file_content import line_blocks, lines_of
 from ragscore.io.parsed_lines import LineParser
 from ragscore.io.record import LEFT_OPEN, STATED, TYPES, columns_of, with_refusals_implied
-from ragscore.io.run_records import Level, NotPlain, Reader
+from ragscore.io.run_records import Level, NotPlain, Reader, listed
 from ragscore.io.sidecars import (
     JUDGMENTS_FILE,
     LEDGER_FILE,
@@ -239,10 +239,10 @@ class _Seen:
             Anything else.
         """
         query_id, none = records.fields.get("query_id"), pa.nulls(0)
-        ids = [as_id(one) for one in ([None] if query_id is None else query_id.to_pylist())]
+        ids = [as_id(one) for one in ([None] if query_id is None else listed(query_id))]
         is_good = None not in ids and len({*ids}) == len(ids) and self.lines.keys().isdisjoint(ids)
         for name in RUN_FIELDS:
-            runs = {*records.fields.get(name, none).drop_null().to_pylist()}
+            runs = {*listed(records.fields.get(name, none))} - {None}
             is_good &= runs <= {self.run.setdefault(name, *runs)} if len(runs) == 1 else not runs
         hits, answer = (records.fields.get(name, none).type for name in ("hits_top_k", "answer"))
         is_good &= pa.types.is_list(hits) or pa.types.is_null(hits)

@@ -234,8 +234,6 @@ def _hits(
         hit = _hit(row)
         if values := meta_at.get(row["rank"]):
             hit["metadata"] = values
-            if "source_key" in values and "source_key" not in row:
-                hit["source_key"] = None  # else reading would take that of the metadata
         hits.append(hit)
     return hits
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -35,5 +36,5 @@ def run_of(frames: dict[str, pd.DataFrame]) -> RunOnDisk:
     for kind, frame in frames.items():
         counts = np.bincount(place[frame["query_id"]].to_numpy(), minlength=len(ids))
         if len(frame):
-            tables[kind] = TableOnDisk(lambda frame=frame: iter([frame]), counts)
+            tables[kind] = TableOnDisk(partial(iter, [frame]), counts)
     return RunOnDisk(tables, ids, int(frames["responses"]["error"].notna().sum()))

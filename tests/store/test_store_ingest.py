@@ -160,19 +160,6 @@ def test_a_file_with_all_that_may_stand_in_it_and_beside_it(small, tmp_path):
     assert same_both_ways(packed, tmp_path) == ["mine"]
 
 
-def test_long_texts_end_a_row_group_before_it_has_all_its_rows(small, tmp_path):
-    small(group_rows=10**6, group_bytes=3_000)
-    store = rs.RunStore(tmp_path / "store")
-    store.ingest(put(tmp_path, GOOD))
-    groups = pq.ParquetFile(store.files("hits")[0]).metadata
-    begins = json.loads(groups.metadata[b"ragscore.responses"])
-    assert groups.num_row_groups == len(begins) > 2 and begins[0] == 0
-    # Two hits each: a group holds those of the responses from where it begins.
-    assert [groups.row_group(n).num_rows for n in range(len(begins))] == [
-        2 * (b - a) for a, b in zip(begins, [*begins[1:], len(GOOD)], strict=True)
-    ]
-
-
 LONG = "word " * 60 + "needle"  # of which a cut text doesn't tell
 RICH = [
     record(
