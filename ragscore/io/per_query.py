@@ -144,7 +144,7 @@ def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterato
         whole.parts.clear()
     problems.typos.warn()
     runs = from_records([run | counts], "runs")
-    beside = {
+    beside: dict[str, Any] = {
         "judgments": _judgments(file, run, problems),
         "problems": problems.frame(run["run_id"]),
     }
