@@ -12,8 +12,8 @@ from typing import Any
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
 from ragscore.io.layout import ANSWER, USAGE
-from ragscore.io.record import HIT_COLUMNS, read_record
-from ragscore.io.records import Tables
+from ragscore.io.per_query import frames_of
+from ragscore.io.record import HIT_COLUMNS
 from ragscore.io.rows import plain
 from ragscore.io.secrets import Redactor, hidden
 from ragscore.io.sidecars import run_record
@@ -164,7 +164,7 @@ def _renamed_items(items: Any, names: dict[str, str]) -> Any:
 def _fault(record: dict[str, Any]) -> str | None:
     """Return the fault that loading would find in a record, if there is one."""
     try:
-        read_record(Row(record, 1), Tables(), Problems("reply", strict=True))
+        frames_of([Row(record, 1)], "", Problems("reply", strict=True))
     except DataError as error:
         place = ": ".join(part for part in (error.field, error.found) if part)
         return f"{place}; {error.allowed}" if error.allowed else place

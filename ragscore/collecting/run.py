@@ -36,8 +36,6 @@ from ragscore.io.load import load_golden, load_results
 from ragscore.io.per_query import results_of
 from ragscore.io.per_query_write import write_per_query
 from ragscore.io.progress import progress_bar
-from ragscore.io.record import read_record
-from ragscore.io.records import Tables
 from ragscore.io.secrets import Redactor, redacted_logs, refuse_keys
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id
@@ -280,10 +278,9 @@ def _finish(journal: Journal, order: list[str], folder: Path) -> list[str]:
             record["reported"] = own
         records.append(record)
     run = run_record(described, journal.file)
-    problems, tables = Problems(run["run_id"], strict=True), Tables()
-    for line, record in enumerate(records, 2):
-        read_record(Row(record, line), tables, problems)
-    write_per_query(results_of(dict(run), tables, problems), folder)
+    rows = [Row(record, line) for line, record in enumerate(records, 2)]
+    problems = Problems(run["run_id"], strict=True)
+    write_per_query(results_of(dict(run), rows, problems), folder)
     journal.file.unlink()
     errors = [record["error"] for record in records if record["error"] is not None]
     if len(errors) == len(records):

@@ -98,12 +98,12 @@ def lines(path, answers):
     return path
 
 
-@pytest.fixture(params=["lines", "blocks"])
+@pytest.fixture(params=["json", "pyarrow"])
 def read(request, monkeypatch):
-    """Read a run file by the reader of lines, or by that of blocks."""
-    from ragscore.io import arrow_lines
+    """Read a run file whose lines `json` or pyarrow parses."""
+    from ragscore.io import parsed_lines
 
-    monkeypatch.setattr(arrow_lines, "FROM_BYTES", 0 if request.param == "blocks" else 1 << 60)
+    monkeypatch.setattr(parsed_lines, "FEWEST", 0 if request.param == "pyarrow" else 1 << 60)
     return rs.load_results
 
 

@@ -131,7 +131,14 @@ def store(folder, ev):
 
 
 def test_a_store_keeps_the_points_of_judges(store, golden):
-    assert store.scores(metrics=GROUNDEDNESS)[GROUNDEDNESS].dropna().tolist() == [4, 4, 1, 2.9, 3, 4]
+    assert store.scores(metrics=GROUNDEDNESS)[GROUNDEDNESS].dropna().tolist() == [
+        4,
+        4,
+        1,
+        2.9,
+        3,
+        4,
+    ]
     means = store.summary().set_index(["run_id", "metric"])["mean"]
     assert means[B, CORRECTNESS] == pytest.approx(11.5 / 3)
     scores = store.scores(golden)

@@ -1,19 +1,20 @@
-"""The fast reader of run files gives what the per-line reader gives, frame for frame and error for
-error, or leaves the file to it.
+"""A run file gives the same frames, faults and warnings, whoever parses its lines (pyarrow or
+`json`), and however many become columns at once.
 """
 
 import gzip
 import json
-import math
 import random
 import warnings
+from dataclasses import fields
 
+import pandas as pd
 import pytest
 from conftest import EXAMPLES, answer, hit, record
-from plausible_runs import equal, plausible, put
+from plausible_runs import plausible, put
 
 import ragscore as rs
-from ragscore.io import arrow_lines, per_query
+from ragscore.io import file_content, parsed_lines, run_records
 
 N_FILES = EXAMPLES // 4
 
@@ -29,30 +30,42 @@ def outcome(file, strict):
     return found, [str(one.message) for one in caught]
 
 
+def assert_equal(found, expected):
+    """The same frames; columns of one's own may come in another order."""
+    assert type(found) is type(expected)
+    if isinstance(expected, str):
+        assert found == expected
+        return
+    for item in fields(rs.Results):
+        ours, theirs = getattr(found, item.name), getattr(expected, item.name)
+        assert (ours is None) == (theirs is None)
+        if theirs is not None:
+            pd.testing.assert_frame_equal(ours, theirs, check_exact=True, check_like=True)
+
+
 @pytest.fixture
 def both(monkeypatch):
-    """Read a file both ways, compare, and say whether the fast reader took it."""
+    """Read a file in both ways, compare, and return whether pyarrow parsed its end."""
 
-    def compare(file, strict=True, block=4_000):
-        taken = []
+    def compare(file, strict=True, block=4_000, batch=3):
+        parsed, parse = [], parsed_lines.LineParser.parse
 
         def spied(*arguments):
-            taken.append(arrow_lines.read_frames(*arguments))
-            return taken[-1]
+            parsed.append(parse(*arguments))
+            return parsed[-1]
 
-        monkeypatch.setattr(per_query, "read_frames", spied)
-        monkeypatch.setattr(arrow_lines, "BLOCK_BYTES", block)
-        monkeypatch.setattr(arrow_lines, "FROM_BYTES", math.inf)
+        monkeypatch.setattr(parsed_lines, "FEWEST", 10**9)
         plain, plain_warnings = outcome(file, strict)
-        assert not taken or taken[-1] is None
-        monkeypatch.setattr(arrow_lines, "FROM_BYTES", 0)
+        monkeypatch.setattr(run_records, "BATCH", batch)
+        few, few_warnings = outcome(file, strict)
+        monkeypatch.setattr(parsed_lines, "FEWEST", 1)
+        monkeypatch.setattr(parsed_lines.LineParser, "parse", spied)
+        monkeypatch.setattr(file_content, "BLOCK_BYTES", block)
         fast, fast_warnings = outcome(file, strict)
-        assert type(fast) is type(plain) and fast_warnings == plain_warnings
-        if isinstance(plain, str):
-            assert fast == plain
-        else:
-            equal(fast, plain)
-        return bool(taken) and taken[-1] is not None
+        assert fast_warnings == few_warnings == plain_warnings
+        assert_equal(few, plain)
+        assert_equal(fast, plain)
+        return parsed[-1] is not None
 
     return compare
 
@@ -184,3 +197,50 @@ ODD_LINES = {
 def test_an_odd_line_ends_the_same_wherever_it_stands(both, tmp_path, name):
     both(put(tmp_path, [ODD_LINES[name], *GOOD[:6]]), strict=False, block=10**7)
     both(put(tmp_path, [*GOOD[:6], ODD_LINES[name]]), strict=True)
+
+
+def test_a_blank_or_false_error_is_none_and_words_that_say_so_are_warned_of(tmp_path):
+    none = ["", " ", False, 0, {}, [], None]
+    rows = [record(f"q{n}", [], error=one) for n, one in enumerate([*none, "Timeout"])]
+    found = rs.load_results(put(tmp_path, rows))
+    assert found.responses["error"].isna().tolist() == [True] * len(none) + [False]
+    assert found.runs["n_failed"].tolist() == [1]
+    rows = [record(f"q{n}", [], error=one) for n, one in enumerate(["None", "null", "N/A", "boom"])]
+    with pytest.warns(UserWarning, match=r"3 errors .*'None', 'null', 'N/A'"):
+        assert rs.load_results(put(tmp_path, rows)).runs["n_failed"].tolist() == [4]
+
+
+def test_an_empty_list_of_citations_records_that_nothing_is_cited(tmp_path):
+    answers = [{"answer": "a", "citations": one} for one in ([], None, [{"doc_id": "d"}])]
+    rows = [record(f"q{n}", [], answer=one) for n, one in enumerate([*answers, {"answer": "a"}])]
+    found = rs.load_results(put(tmp_path, rows))
+    assert found.responses["n_citations"].fillna(-1).tolist() == [0, -1, -1, -1]
+    written = rs.io.write_per_query(found, tmp_path / "out").read_text().splitlines()
+    assert [json.loads(one)["answer"].get("citations") for one in written] == [
+        [], None, [{"doc_id": "d"}], None,
+    ]  # fmt: skip
+    rows = [one for one in rows if "citations" not in one["answer"]]
+    assert "n_citations" not in rs.load_results(put(tmp_path, rows)).responses
+
+
+def test_a_query_whose_hits_are_null_was_asked(tmp_path):
+    rows = [record("1", [hit("c", "d", 1)]), record("2", []) | {"hits_top_k": None}]
+    found = rs.load_results(put(tmp_path, rows))
+    assert found.responses["query_id"].tolist() == ["1", "2"]
+    scores = rs.score(found, rs.load_golden({"1": ["d"], "2": ["d"]}), ["hit@1"])
+    assert scores["hit@1"].tolist() == [1, 0]
+
+
+def test_pieces_of_a_file_make_the_run(tmp_path, monkeypatch):
+    rows = [record(f"q{n}", [hit("c", "d", 1)], answer={"answer": "a"}) for n in range(40)]
+    rows[-1] |= {"answer": {"answer": "no", "refused": True}, "error": "late"}
+    file = put(tmp_path, rows)
+    monkeypatch.setattr(file_content, "BLOCK_BYTES", 4_000)
+    monkeypatch.setattr(parsed_lines, "FEWEST", 1)
+    pieces, whole = [*rs.io.load_pieces(file)], rs.load_results(file)
+    assert len(pieces) > 3
+    for kind in ("responses", "hits"):
+        frame = pd.concat([getattr(one, kind) for one in pieces], ignore_index=True)
+        pd.testing.assert_frame_equal(frame, getattr(whole, kind), check_like=True)
+    for one in pieces:
+        pd.testing.assert_frame_equal(one.runs, whole.runs)
