@@ -722,10 +722,8 @@ class RunStore(RunStoreVerbs):
         for a, b in pairwise(parts):
             if parts[a]["golden"] != parts[b]["golden"]:
                 with suppress(GoneError):  # a clone without tables can't tell which queries
-                    old, new = (
-                        read_table(self._stored[one], "golden").to_pandas().set_index("query_id")
-                        for one in (a, b)
-                    )
+                    tables: Any = [read_table(self._stored[one], "golden") for one in (a, b)]
+                    old, new = (one.to_pandas().set_index("query_id") for one in tables)
                     changes = changes_of(old, new)
                     details = f"{a} to {b}: {counted(changes, len(old))}"
                 break
