@@ -222,7 +222,7 @@ class RunStore(RunStoreVerbs):
             warn(f"text={text}: a judge that is asked again reads the texts that are stored")
         if request is not None and golden is not None:
             found = scored(results, golden, metrics, **request.how)
-            for note in found.notes:
+            for note in () if is_scored else found.notes:  # the evaluation said them
                 warn(note)
             whole = StoredScores(found.scores, lambda: found.settings, found.table, found.rows)
             kept = kept_of(whole, replace(request, golden=golden))
