@@ -92,41 +92,24 @@ def by_doc(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
     return pairs_with_equal(hits, targets, "doc_id")
 
 
-def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
-    """Match hits that share enough of a target's span in the same document.
+def by_span(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
+    """Match hits that share at least half of the shorter span with a target of their document.
 
-    Documents are compared by doc_id; a target without one by its path. Spans are half-open, and
-    units never mix. Several hits never add up to one match.
-
-    Parameters
-    ----------
-    share
-        "shorter": the shared part divided by the shorter of the two spans, so that the rule holds
-        when chunks shrink and when they grow. "target": divided by the target's length.
-    min_overlap
-        The least share, 0 < min_overlap ≤ 1.
+    So it holds when chunks shrink and when they grow. Documents are compared by doc_id; a target
+    without one by its path. Spans are half-open, and units never mix. Several hits never add up to
+    one match.
     """
-    check_choice(share, ("shorter", "target"), "share")
-    if not 0 < min_overlap <= 1:
-        raise DataError(
-            f"found {min_overlap!r}", field="min_overlap", allowed="a share above 0, at most 1"
-        )
-
-    def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
-        if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
-            return NONE, NONE
-        is_spanned = targets["start"].notna().to_numpy()
-        has_doc = is_present(targets["doc_id"]) if "doc_id" in targets else is_spanned & False
-        parts = []
-        for column, some in (("doc_id", is_spanned & has_doc), ("path", is_spanned & ~has_doc)):
-            hit, target = pairs_with_equal(hits, targets[some], column)
-            parts.append((hit, np.flatnonzero(some)[target]))
-        hit, target = (np.concatenate(one) for one in zip(*parts, strict=True))
-        is_enough = _coverage(hits.iloc[hit], targets.iloc[target], share) >= min_overlap
-        return hit[is_enough], target[is_enough]
-
-    rule.__qualname__ = f"by_span(share={share!r}, min_overlap={min_overlap})"
-    return rule
+    if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
+        return NONE, NONE
+    is_spanned = targets["start"].notna().to_numpy()
+    has_doc = is_present(targets["doc_id"]) if "doc_id" in targets else is_spanned & False
+    parts = []
+    for column, some in (("doc_id", is_spanned & has_doc), ("path", is_spanned & ~has_doc)):
+        hit, target = pairs_with_equal(hits, targets[some], column)
+        parts.append((hit, np.flatnonzero(some)[target]))
+    hit, target = (np.concatenate(one) for one in zip(*parts, strict=True))
+    is_enough = _overlap(hits.iloc[hit], targets.iloc[target]) >= MIN_OVERLAP
+    return hit[is_enough], target[is_enough]
 
 
 def has_spans(frame: pd.DataFrame, name: str) -> bool:
@@ -137,19 +120,17 @@ def has_spans(frame: pd.DataFrame, name: str) -> bool:
     return has_some
 
 
-def _coverage(hits: pd.DataFrame, targets: pd.DataFrame, share: str) -> Values:
-    """Return the shared part of spans, row by row; NaN without a span or in another unit."""
+def _overlap(hits: pd.DataFrame, targets: pd.DataFrame) -> Values:
+    """Return the shared part of the shorter span, row by row; NaN without one in this unit."""
     (start, end), (wanted_start, wanted_end) = (
         [one[name].to_numpy("float64", na_value=np.nan) for name in ("start", "end")]
         for one in (hits, targets)
     )
-    whole = wanted_end - wanted_start
-    if share == "shorter":
-        whole = np.minimum(end - start, whole)
+    shorter = np.minimum(end - start, wanted_end - wanted_start)
     shared = np.maximum(np.minimum(end, wanted_end) - np.maximum(start, wanted_start), 0)
     unit, wanted_unit = (one["span_unit"].astype("str").to_numpy() for one in (hits, targets))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where((unit == wanted_unit).astype(bool), shared / whole, np.nan)
+        return np.where((unit == wanted_unit).astype(bool), shared / shorter, np.nan)
 
 
 def by_anchor(snippets: bool = True, cut_text: str = "unknown") -> Rule:
@@ -354,7 +335,7 @@ def _plain(value: str) -> str:
 
 
 RULES: dict[str, Rule] = {
-    "chunk": by_chunk, "span": by_span(), "anchor": by_anchor(), "text": by_text, "doc": by_doc,
+    "chunk": by_chunk, "span": by_span, "anchor": by_anchor(), "text": by_text, "doc": by_doc,
 }  # fmt: skip
 
 
