@@ -36,7 +36,7 @@ from ragscore.scoring.readings import READINGS, Reading, find_reading
 from ragscore.scoring.rules import Rule, rule_name
 from ragscore.scoring.score import Asked
 from ragscore.scoring.summary import STATISTICS, metric_columns
-from ragscore.scoring.turns import TOLD, told_turns, with_told_turns, with_turns
+from ragscore.scoring.turns import TOLD, with_told_turns, with_turns
 from ragscore.store.aggregates import aggregate_results, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.checked import GoneError
@@ -746,7 +746,7 @@ class RunStore(RunStoreVerbs):
             return golden
         with open_parquet(self._open().stored[run_id].table("responses")) as source:
             held = source.read([name for name in source.schema_arrow.names if name in TOLD])
-        return with_told_turns(golden, told_turns(held.to_pandas()))
+        return with_told_turns(golden, held.to_pandas())
 
     def _check_free(self, run_ids: list[str], overwrite: bool) -> None:
         check_distinct(self.root, run_ids)
