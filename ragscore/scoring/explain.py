@@ -22,7 +22,7 @@ STATES = (
 )  # fmt: skip
 SCORED, NOT_APPLICABLE, REFUSED, SYSTEM_ERROR, JUDGE_FAILED, UNDECIDED, MISSING = range(7)
 ELSEWHERE = "the query has targets, but none at this match level; match='per_query' may use them"
-Cause = tuple[Flags, int, Any]  # flags, state, and the reason as one text or one per row
+Cause = tuple[Flags, int, str]  # flags, state, reason
 
 
 def explain(rows: Rows | None, labels: Iterable[Label], scores: pd.DataFrame) -> pd.DataFrame:
@@ -77,7 +77,7 @@ def states_of(
     for flags, state, reason in _causes(rows, label):  # the first that holds counts
         holds = is_open & flags[place]
         codes[holds] = state
-        reasons[holds] = reason if isinstance(reason, str) else reason[place[holds]]
+        reasons[holds] = reason
         is_open &= ~holds
     return codes, reasons
 
@@ -85,12 +85,14 @@ def states_of(
 def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     """Give the causes of a missing value, flags of all rows each."""
     metric, everywhere = label.metric, np.ones(rows.n, dtype=bool)
-    judged = _judgments_of(rows, metric.name)
+    criterion = "nuggets" if metric.name.startswith("nugget_") else metric.name
+    is_of = (rows.verdicts["criterion"] == criterion) | (metric.name == FAILED)
+    judged = rows.verdicts[is_of]
     is_judged = rows.count(judged["row"].to_numpy()) > 0
     yield rows.query < 0, NOT_APPLICABLE, "no golden query"
     if metric.family == "own" and metric.compute is None:
         yield rows.state == 2, MISSING, "no response"
-        yield rows.failed, SYSTEM_ERROR, rows.error_words
+        yield rows.failed, SYSTEM_ERROR, "the query failed"
         if len(judged):
             yield from _judged_causes(rows, judged)
             yield rows.count(rows.verdicts["row"].to_numpy()) == 0, MISSING, "no judgment recorded"
@@ -116,7 +118,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     yield ~rows.asked, MISSING, "no response"
     if metric.family in ("operations", "scope"):
         yield rows.failed, NOT_APPLICABLE, "the query failed, and finished ones are measured"
-    yield rows.failed, SYSTEM_ERROR, rows.error_words
+    yield rows.failed, SYSTEM_ERROR, "the query failed"
     if metric.family in ("answers", "citations", "judged") and metric.where != "answered":
         yield rows.refused == 1, REFUSED, "the system refused"
     if metric.reads == "judgments.value":
@@ -135,13 +137,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
 
 def _judged_causes(rows: Rows, judged: pd.DataFrame) -> Iterator[Cause]:
     """Give the causes that lie in the judgments of a criterion."""
-    n, n_failed = (rows.count(one["row"].to_numpy()) for one in (judged, judged[judged["failed"]]))
-    texts = pd.Series(n_failed).astype("str") + " of " + pd.Series(n).astype("str")
-    yield n_failed > 0, JUDGE_FAILED, (texts + " judgments failed").to_numpy()
+    n_failed = rows.count(judged["row"].to_numpy()[judged["failed"]])
+    yield n_failed > 0, JUDGE_FAILED, "a judgment failed"
+    n = rows.count(judged["row"].to_numpy())
     yield n > 0, NOT_APPLICABLE, "the judge found nothing to measure"
-
-
-def _judgments_of(rows: Rows, name: str) -> pd.DataFrame:
-    """Return the judgments that a metric is made of."""
-    criterion = "nuggets" if name.startswith("nugget_") else name
-    return rows.verdicts[(rows.verdicts["criterion"] == criterion) | (name == FAILED)]
