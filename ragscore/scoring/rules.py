@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import (
-    BLOCK,
     are_equal,
     are_unambiguous,
     contains_each,
@@ -61,11 +60,7 @@ def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, column: str) -> 
     hit_queries = small_lookup(hits["query_id"], queries)
     target_queries = lookup(wanted["query_id"], queries)
     prints, target_prints = fingerprints(hits[column]), fingerprints(wanted_ids)(slice(None))
-    if len(hits) > BLOCK:
-        hit, hit_prints = may_be_pairs(hit_queries, prints, target_queries, target_prints)
-    else:
-        hit = np.flatnonzero(hit_queries >= 0)
-        hit_prints = prints(slice(None))[hit]
+    hit, hit_prints = may_be_pairs(hit_queries, prints, target_queries, target_prints)
     target_keys = pair_keys(target_queries, target_prints, len(queries))
     if are_unambiguous(target_keys, wanted_ids):
         hit_keys = pair_keys(hit_queries[hit], hit_prints, len(queries))

@@ -127,11 +127,12 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     return asked.merge(means.astype({"nugget": "int64"}), on=keys, how="left")
 
 
-def nugget_share(nuggets: pd.DataFrame, n: int, weight: str, support: str) -> Values:
-    """Return Σ weight · support / Σ weights above 0 of n rows; NaN where a nugget has no verdict.
+def nugget_share(rows: Any, weight: str, support: str) -> Values:
+    """Return Σ weight · support / Σ weights above 0; NaN where a nugget has no verdict.
 
-    `nuggets` is from `judged_nuggets`; `support` is its column value or strict.
+    `support` is a column of `judged_nuggets`, value or strict.
     """
+    nuggets, n = judged_nuggets(rows), rows.n
     weights = {
         "all": pd.Series(1.0, nuggets.index),
         "vital": nuggets["importance"].eq("vital").fillna(False).astype(float),
@@ -144,10 +145,6 @@ def nugget_share(nuggets: pd.DataFrame, n: int, weight: str, support: str) -> Va
     lacks = np.bincount(row, weights.isna(), n) > 0
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(lacks | (possible <= 0), np.nan, np.clip(total / possible, 0.0, 1.0))
-
-
-def _nuggets(rows: Any, weight: str, support: str) -> Values:
-    return nugget_share(judged_nuggets(rows), rows.n, weight, support)
 
 
 CRITERIA: list[str] = []
@@ -172,7 +169,7 @@ for _name, _what, _need in (
     ("rubric", "Σ weight · support / Σ of the weights above 0, from 0 to 1", RUBRIC),
 ):
     for _end, _text in (("", _what), ("_strict", f"{_what}; support in part counts 0")):
-        _compute = partial(_nuggets, weight=_name, support="strict" if _end else "value")
+        _compute = partial(nugget_share, weight=_name, support="strict" if _end else "value")
         metric(f"nugget_{_name}{_end}", _text + _SOURCE, needs=(_need,))(_compute)
 criterion(
     "faithfulness",

@@ -21,36 +21,25 @@ WHOLE_LIST = 2**31 - 1  # a k beyond all ranks
 Gain = Callable[[Codes], Values]
 
 
-@dataclass(frozen=True)
 class Expected:
-    """The relevant targets of each golden query, best first, numbered within it.
+    """The relevant targets of each golden query at one level, best first, numbered within it.
 
     `n`, `n_judged` and `n_irrelevant` count by query, with a 0 at the end for rows of none.
     `number` is that of each row of `targets`: alternatives share one.
     """
 
-    query: Codes
-    place: Codes
-    grade: Codes
-    n: Values
-    n_judged: Values
-    n_irrelevant: Values
-    stated: Gain | None
-    number: Codes
-
-    @classmethod
-    def of(cls, golden: Golden) -> "Expected":
-        """Return them for a golden set with the targets of one level."""
+    def __init__(self, golden: Golden) -> None:
         query, grade = best_grades(golden)
-        n_queries = len(golden.queries)
-        judged = np.append(np.bincount(query, minlength=n_queries), 0.0)
-        irrelevant = np.append(np.bincount(query[grade < 1], minlength=n_queries), 0.0)
-        query, grade = query[grade > 0], grade[grade > 0]
+        n_queries, is_relevant = len(golden.queries), grade > 0
+        counts = [np.bincount(one, minlength=n_queries)
+                  for one in (query, query[grade < 1], query[is_relevant])]  # fmt: skip
+        self.n_judged, self.n_irrelevant, self.n = (np.append(one, 0.0) for one in counts)
+        query, grade = query[is_relevant], grade[is_relevant]
         order = np.argsort(query * (int(grade.max(initial=0)) + 1) - grade, kind="stable")
-        query, grade = query[order], grade[order]
-        n = np.append(np.bincount(query, minlength=n_queries), 0.0)
-        place, stated = place_in_group(query), stated_gains(golden.targets)
-        return cls(query, place, grade, n, judged, irrelevant, stated, numbered(golden)[1])
+        self.query, self.grade = query[order], grade[order]
+        self.place = place_in_group(self.query)
+        self.stated = stated_gains(golden.targets)
+        self.number = numbered(golden)[1]
 
 
 @dataclass(frozen=True)
@@ -139,7 +128,7 @@ def matched_hits(rows: "Rows", golden: Golden, hit: Codes, target: Codes) -> Mat
 
     `golden` has the targets of one level.
     """
-    expected = golden._once("expected", lambda: Expected.of(golden))
+    expected = golden._once("expected", lambda: Expected(golden))
     row, rank = rows.row_of_hit[hit], rows.hits["rank"].to_numpy()[hit]
     number = expected.number[target]
     step, order = np.diff(row), np.flatnonzero(row >= 0)
