@@ -129,10 +129,6 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     if metric.family == "citations":
         yield rows.cited.count(rows.cited.rows) == 0, NOT_APPLICABLE, "nothing cited"
         yield everywhere, NOT_APPLICABLE, "citations don't carry what targets are matched by"
-    if metric.name.startswith("judged@"):
-        yield rows.n_hits == 0, NOT_APPLICABLE, "no hit"
-    if metric.name == "scope_miss_proxy":
-        yield everywhere, NOT_APPLICABLE, "the folder mode is off or unknown"
 
 
 def _judged_causes(rows: Rows, judged: pd.DataFrame) -> Iterator[Cause]:

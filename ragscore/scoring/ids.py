@@ -69,6 +69,8 @@ def best_reading(own: pd.DataFrame, wanted: pd.DataFrame) -> tuple[str, Flags, F
 def join_notes(rows: "Rows") -> Iterator[str]:
     """Say of which runs ids don't join, wholly or in part, and what would join them.
 
+    Runs of which the same is said share a note.
+
     Raises
     ------
     DataError
@@ -82,29 +84,24 @@ def join_notes(rows: "Rows") -> Iterator[str]:
             field="hits",
             allowed=f"one of {', '.join(COLUMNS)}; `columns=` of load_results names it",
         )
-    for level in levels:
-        targets, column = targets_at(rows.of_hits, level).targets, COLUMN[level]
-        if column in targets and is_present(targets[column]).any():
-            yield from _level_notes(rows, level, column)
-
-
-def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
-    """Say what there is to say of one level; runs of which the same is said share a note."""
-    golden = targets_at(rows.of_hits, level)
-    is_given = is_present(golden.targets[column])
-    query = numbered(golden)[0]
-    n_wanted = np.bincount(query[is_given], minlength=len(golden.queries) + 1)[rows.query]
-    met_row, _, met_target = rows.matched_at(level).met
-    n_met = np.bincount(met_row[is_given[met_target]], minlength=rows.n)
     has_hits, said = (rows.n_hits > 0) & (rows.query >= 0), dict[str, list[str]]()
-    for run, run_id in enumerate(rows.runs.astype("str")):
-        of_run = np.flatnonzero(has_hits & (rows.run == run))
-        lacks = of_run[n_met[of_run] < n_wanted[of_run]]
-        if not len(lacks) or len(said) > MOST_NOTES:
+    for level in levels:
+        golden, column = targets_at(rows.of_hits, level), COLUMN[level]
+        if column not in golden.targets or not is_present(golden.targets[column]).any():
             continue
-        counts = [int(one[of_run].sum()) for one in (n_met, n_wanted, rows.n_hits)]
-        if note := _note(rows, run, f"(level {level})", column, golden, lacks, counts):
-            said.setdefault(note, []).append(run_id)
+        is_given = is_present(golden.targets[column])
+        query = numbered(golden)[0]
+        n_wanted = np.bincount(query[is_given], minlength=len(golden.queries) + 1)[rows.query]
+        met_row, _, met_target = rows.matched_at(level).met
+        n_met = np.bincount(met_row[is_given[met_target]], minlength=rows.n)
+        for run, run_id in enumerate(rows.runs.astype("str")):
+            of_run = np.flatnonzero(has_hits & (rows.run == run))
+            lacks = of_run[n_met[of_run] < n_wanted[of_run]]
+            if not len(lacks) or len(said) > MOST_NOTES:
+                continue
+            counts = [int(one[of_run].sum()) for one in (n_met, n_wanted, rows.n_hits)]
+            if note := _note(rows, run, f"(level {level})", column, golden, lacks, counts):
+                said.setdefault(note, []).append(run_id)
     for note, run_ids in said.items():
         yield f"ids of {name_list(run_ids)} {note}"
 

@@ -237,22 +237,21 @@ def by_predicate(
         cells = cells.assign(hit=np.arange(len(cells)))
         pairs = _by_metadata(cells, meta, golden, targets)
         pairs = _by_text(pairs, texts(given, "text"), cells, meta, golden, substrings)
-        found = pd.concat([_by_source_key(given, targets), pairs]).astype("int64")
+        keyed = [one[["query_id"]].assign(source_key=texts(one, "source_key").str.lower())
+                 for one in (given, targets)]  # fmt: skip
+        keyed[1]["source_key"] = keyed[1]["source_key"].where(targets["level"].eq("source_key"))
+        hit, target = pairs_with_equal(keyed[0], keyed[1], "source_key")
+        by_key = pd.DataFrame({"hit": hit, "target": target})
+        found = pd.concat([by_key, pairs]).astype("int64")
         if hits == "all":
-            found = found[~found["hit"].isin(_of_mixed_lists(results, cells, found))]
+            k = cells["run_id"].map(k_of_runs(results.runs, None)).astype("float64").fillna(np.inf)
+            is_other = (cells["rank"] <= k) & ~cells["hit"].isin(found["hit"])
+            mixed = cells.loc[is_other, ["run_id", "query_id"]].drop_duplicates()
+            found = found[~found["hit"].isin(cells.merge(mixed)["hit"])]
         return found["hit"].to_numpy(), found["target"].to_numpy()
 
     rule.__qualname__ = f"by_predicate(substrings={substrings!r}, hits={hits!r})"
     return rule
-
-
-def _by_source_key(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-    """Pair hits and targets of one query with equal source keys, whatever the case."""
-    keyed = [one[["query_id"]].assign(source_key=texts(one, "source_key").str.lower())
-             for one in (hits, targets)]  # fmt: skip
-    keyed[1]["source_key"] = keyed[1]["source_key"].where(targets["level"].eq("source_key"))
-    hit, target = pairs_with_equal(keyed[0], keyed[1], "source_key")
-    return pd.DataFrame({"hit": hit, "target": target})
 
 
 def _by_metadata(
@@ -295,14 +294,6 @@ def _by_text(
     is_met = pd.MultiIndex.from_frame(keys).isin(enough.index[enough])
     has_text = pairs["query_id"].isin(expected["query_id"])
     return keys[is_met | (~has_text & (pairs["n_asked"] > 0))]
-
-
-def _of_mixed_lists(results: Results, cells: pd.DataFrame, found: pd.DataFrame) -> pd.Series:
-    """Return the hits of lists in which one within the run's k isn't found."""
-    k = cells["run_id"].map(k_of_runs(results.runs, None)).astype("float64").fillna(np.inf)
-    is_other = (cells["rank"] <= k) & ~cells["hit"].isin(found["hit"])
-    mixed = cells.loc[is_other, ["run_id", "query_id"]].drop_duplicates()
-    return cells.merge(mixed)["hit"]
 
 
 def _held(cells: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:
