@@ -22,7 +22,7 @@ STATES = (
 )  # fmt: skip
 SCORED, NOT_APPLICABLE, REFUSED, SYSTEM_ERROR, JUDGE_FAILED, UNDECIDED, MISSING = range(7)
 ELSEWHERE = "the query has targets, but none at this match level; match='per_query' may use them"
-Cause = tuple[Flags, int, str]  # flags, state, reason
+Cause = tuple[Flags, int, Any]  # flags, state, and the reason as one text or one per row
 
 
 def explain(rows: Rows | None, labels: Iterable[Label], scores: pd.DataFrame) -> pd.DataFrame:
@@ -77,7 +77,7 @@ def states_of(
     for flags, state, reason in _causes(rows, label):  # the first that holds counts
         holds = is_open & flags[place]
         codes[holds] = state
-        reasons[holds] = reason
+        reasons[holds] = reason if isinstance(reason, str) else reason[place[holds]]
         is_open &= ~holds
     return codes, reasons
 
@@ -92,7 +92,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     yield rows.query < 0, NOT_APPLICABLE, "no golden query"
     if metric.family == "own" and metric.compute is None:
         yield rows.state == 2, MISSING, "no response"
-        yield rows.failed, SYSTEM_ERROR, "the query failed"
+        yield rows.failed, SYSTEM_ERROR, rows.error_words
         if len(judged):
             yield from _judged_causes(rows, judged)
             yield rows.count(rows.verdicts["row"].to_numpy()) == 0, MISSING, "no judgment recorded"
@@ -118,7 +118,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     yield ~rows.asked, MISSING, "no response"
     if metric.family in ("operations", "scope"):
         yield rows.failed, NOT_APPLICABLE, "the query failed, and finished ones are measured"
-    yield rows.failed, SYSTEM_ERROR, "the query failed"
+    yield rows.failed, SYSTEM_ERROR, rows.error_words
     if metric.family in ("answers", "citations", "judged") and metric.where != "answered":
         yield rows.refused == 1, REFUSED, "the system refused"
     if metric.reads == "judgments.value":

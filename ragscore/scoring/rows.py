@@ -26,6 +26,7 @@ from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, targets_at
 
 STATES = ("scored", "failed", "missing", "extra")
+LONGEST_ERROR = 60  # characters of an error in a reason
 
 
 class Rows:
@@ -173,6 +174,12 @@ class Rows:
     def failed(self) -> Flags:
         """Responses that ended in an error."""
         return self.has("error")
+
+    @cached_property
+    def error_words(self) -> Any:
+        """The first line of each error."""
+        texts = self.column("error").astype("str").fillna("").str.slice(0, LONGEST_ERROR)
+        return np.where(texts == "", "the query failed", "the query failed: " + texts)
 
     @cached_property
     def finished(self) -> Flags:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.frames.data import empty
 from ragscore.frames.kinds import IMPORTANCE
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.declaration import Family
@@ -32,10 +33,7 @@ points: dict[str, Any] = {"kind": "other", "bounds": (0.0, 5.0)}
 
 def verdicts(rows: Any) -> pd.DataFrame:
     """Return the judgments: row, criterion, item, value, failed, judge, repeat."""
-    judged = rows.results.judgments
-    if judged is None:
-        judged = pd.DataFrame(columns=["run_id", "query_id", "criterion", "item", "value"])
-        judged = judged.astype({"value": "float64"})
+    judged = empty("judgments") if rows.results.judgments is None else rows.results.judgments
     wide = judged.reindex(
         columns=["criterion", "item", "item_text", "value", "judge", "repeat", "verdict", "state"]
     )
@@ -55,9 +53,9 @@ def measured(rows: Any, name: str) -> Values:
 
     A pass over the parts of an answer in which a judgment failed has no value.
     """
-    judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
-    if not len(judged):
+    if rows.results.judgments is None:
         return np.full(rows.n, np.nan)
+    judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
     if PARTS.get(name) == "claims" and not np.isnan(rows.reading.no_claims):
         is_silent = judged["verdict"].eq(NO_CLAIMS)
         judged = judged.assign(value=judged["value"].mask(is_silent, rows.reading.no_claims))

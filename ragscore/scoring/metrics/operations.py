@@ -145,7 +145,8 @@ def empty_response(rows: Any) -> Values:
 
 @operation("timeout", "1 if the query ended in an error that says that time ran out", **always)
 def timeout(rows: Any) -> Values:
-    return rows.column("error").fillna("").astype(object).str.contains(TIMED_OUT).to_numpy(bool)
+    errors = rows.column("error").dropna().astype("object")
+    return np.isin(np.arange(rows.n), errors.index[errors.str.contains(TIMED_OUT).astype(bool)])
 
 
 @operation(
