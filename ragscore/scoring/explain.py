@@ -133,7 +133,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
 
 def _judged_causes(rows: Rows, judged: pd.DataFrame) -> Iterator[Cause]:
     """Give the causes that lie in the judgments of a criterion."""
-    n_failed = rows.count(judged["row"].to_numpy()[judged["failed"]])
-    yield n_failed > 0, JUDGE_FAILED, "a judgment failed"
-    n = rows.count(judged["row"].to_numpy())
+    n, n_failed = (rows.count(one["row"].to_numpy()) for one in (judged, judged[judged["failed"]]))
+    texts = pd.Series(n_failed).astype("str") + " of " + pd.Series(n).astype("str")
+    yield n_failed > 0, JUDGE_FAILED, (texts + " judgments failed").to_numpy()
     yield n > 0, NOT_APPLICABLE, "the judge found nothing to measure"

@@ -169,7 +169,7 @@ def scored(
             label.metric.refuse_outside(scores[label.text], label.text)
     notes = [*notes_on_hits(rows, labels)]
     if not is_part:
-        notes += notes_on_queries(scores, golden, labels, level, reading, held)
+        notes += notes_on_queries(scores, golden, labels, level, reading, held, metrics)
     return Scored(scores, rows, tuple(labels), table, level, reading, held, tuple(notes))
 
 
@@ -303,7 +303,7 @@ def notes_on_hits(rows: Rows, labels: Iterable[Label]) -> Iterator[str]:
 
 def notes_on_queries(
     scores: pd.DataFrame, golden: Golden, labels: Sequence[Label], level: Level, reading: Reading,
-    policies: Policies,
+    policies: Policies, asked: Asked = None,
 ) -> Iterator[str]:  # fmt: skip
     """Say what a mean of whole runs leaves out, or can't know."""
     is_ranked = any(label.is_ranking for label in labels)
@@ -327,6 +327,7 @@ def notes_on_queries(
                 f"{n} of {judged.sum()} judged queries have no relevant target (grades of 0"
                 " throughout): their ranking metrics are 0, as trec_eval's"
             )
+        yield from _gain_notes(golden, reading, labels, asked)
 
 
 def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
@@ -365,3 +366,21 @@ def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
             ' ids, columns={"query_id": ...}, or give the golden set the same texts as `query`'
         )
     return text
+
+
+def _gain_notes(
+    golden: Golden, reading: Reading, labels: Sequence[Label], asked: Asked
+) -> Iterator[str]:
+    """Say which nDCG was asked for by name, where another tool's is another number."""
+    targets, names = golden.targets, {label.metric.base for label in labels}
+    texts = [one for one in asked_of(asked) if isinstance(one, str)]
+    own = HARNESSES[reading.name].labels() if reading.name in HARNESSES else []
+    knows = "ndcg_linear" in names or any(
+        one in (DEFAULT, ALL) or "dcg=" in one for one in texts
+    ) or any(one.startswith("ndcg@") for one in own)  # fmt: skip
+    is_asked = "ndcg" in names and texts and not knows and "gain" not in targets
+    if is_asked and (targets["grade"] > 1).any():
+        yield (
+            "ndcg has the gain 2^grade − 1, and there are grades above 1; the nDCG of trec_eval and"
+            " ir_measures has the grade itself: ndcg_linear"
+        )

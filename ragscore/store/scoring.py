@@ -128,17 +128,17 @@ def score_stored_runs(
     job = ScoringJob(golden, labels, rule, reading, policies)
     job, scores = _score_parts(runs, about, job, part_hits or job.part_hits, client)
     assert job.level is not None
-    _warn(scores, job)
+    _warn(scores, job, metrics)
     settings = settings_of(about, golden, job.level, rule, reading, policies)
     primary = [shown_primary(run) for run in runs]
     return StoredScores(scores, settings.assign(primary=primary), table)
 
 
-def _warn(scores: pd.DataFrame, job: ScoringJob) -> None:
+def _warn(scores: pd.DataFrame, job: ScoringJob, asked: Asked = None) -> None:
     """Warn of what means of whole runs leave out."""
     assert job.level is not None
     for note in notes_on_queries(
-        scores, job.golden, job.labels, job.level, job.reading, job.policies
+        scores, job.golden, job.labels, job.level, job.reading, job.policies, asked
     ):
         warn(note)
 

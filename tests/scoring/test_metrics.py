@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.scoring.metrics import TABLE
-from tests.messages import refused
+from tests.messages import refused, warned
 
 DOCS = [f"d{n}" for n in range(8)]
 K = (1, 3, 5, 10)
@@ -208,6 +208,18 @@ def test_the_metric_table_is_complete():
 def test_values_keep_full_precision():
     third = ours({"q": ["x", "y", "d1"]}, {"q": {"d1": 1}}, ["mrr"])["mrr"].iloc[0]
     assert third == 1 / 3 and isinstance(third, np.float64)
+
+
+def test_ndcg_asked_for_by_name_on_graded_labels_tells_of_the_linear_one_once():
+    asked = {"q": ["d1", "d2"]}, {"q": {"d1": 1, "d2": 2}}
+    with warned("trec_eval", "ndcg_linear") as caught:
+        ours(*asked, ["ndcg@10", "nDCG@5", "ndcg"])
+    assert len(caught) == 1
+    # who names both or states the gain, or has binary labels, knows what is meant
+    ours(*asked, ["ndcg@10", "ndcg_linear@10"])
+    ours(*asked, ["nDCG(dcg='exp-log2')@10", "mrr"])
+    ours(*asked, None)
+    ours({"q": ["d1"]}, {"q": {"d1": 1}}, ["ndcg@10"])
 
 
 OTHERS = {

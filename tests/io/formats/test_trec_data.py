@@ -122,6 +122,7 @@ def test_runs_that_count_from_0_are_said_to():
 
 
 @needs(RAGGY)
+@pytest.mark.filterwarnings("ignore:ndcg has the gain 2:UserWarning")
 def test_passages_judged_by_document_give_the_published_ndcg():
     results = rs.load_results(str(RAGGY / "run.*.txt"))
     documents = results.hits["doc_id"].str.split("#").str[0]
