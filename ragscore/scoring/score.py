@@ -319,7 +319,14 @@ def notes_on_queries(
     if policies.missing == "exclude":
         yield from _missing_notes(scores)
     if is_ranked and len(golden.targets):
-        yield from _judged_notes(golden, reading)
+        targets, queries = golden.targets, golden.queries["query_id"]
+        judged = among(golden, targets["query_id"]) & ~is_among(queries, golden.refusals)
+        relevant = among(golden, targets.loc[targets["grade"] > 0, "query_id"])
+        if (n := int((judged & ~relevant).sum())) and not reading.empty:
+            yield (
+                f"{n} of {judged.sum()} judged queries have no relevant target (grades of 0"
+                " throughout): their ranking metrics are 0, as trec_eval's"
+            )
         yield from _gain_notes(golden, reading, labels, asked)
 
 
@@ -359,18 +366,6 @@ def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
             ' ids, columns={"query_id": ...}, or give the golden set the same texts as `query`'
         )
     return text
-
-
-def _judged_notes(golden: Golden, reading: Reading) -> Iterator[str]:
-    """Say how many queries are judged and have no relevant target."""
-    targets, queries = golden.targets, golden.queries["query_id"]
-    judged = among(golden, targets["query_id"]) & ~is_among(queries, golden.refusals)
-    n = int((judged & ~among(golden, targets.loc[targets["grade"] > 0, "query_id"])).sum())
-    if n and not reading.empty:
-        yield (
-            f"{n} of {judged.sum()} judged queries have no relevant target (grades of 0 throughout"
-            "): their ranking metrics are 0, as trec_eval's"
-        )
 
 
 def _gain_notes(

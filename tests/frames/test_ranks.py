@@ -315,7 +315,7 @@ def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
         made["level"],
         made["rule"],
     ) == ("trec", "doc", "by_doc")
-    by_span = scored(*passages, rule=rs.match.by_span()).settings.iloc[0]
+    by_span = scored(*passages, rule=rs.match.by_span).settings.iloc[0]
     assert by_span["rule"].startswith("by_span") and pd.isna(by_span["profile"])
     with refused("never", field="missing"):
         scored(*passages, missing="never")
