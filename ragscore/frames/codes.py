@@ -10,7 +10,7 @@ read only where fingerprints agree.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -204,27 +204,6 @@ def _changes(texts: pa.ChunkedArray) -> Codes:
     """Return the positions, but the first, of texts that differ from the one before."""
     differs = pc.fill_null(pc.not_equal(texts[1:], texts[:-1]), True)
     return np.asarray(pc.indices_nonzero(differs)).astype(np.int64) + 1
-
-
-def memory_of(column: pd.Series) -> tuple[object, ...] | None:
-    """Return what is equal for views of one memory; None where only their values can tell."""
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        return (id(dtype.categories), *_where(codes_of(column)))
-    if isinstance(dtype, np.dtype):
-        return _where(column.to_numpy())
-    if isinstance(dtype, pd.ArrowDtype) or (
-        isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
-    ):
-        return tuple(
-            (one.offset, len(one), *(held.address for held in one.buffers() if held is not None))
-            for one in chunks_of(column)
-        )
-    return None
-
-
-def _where(values: npt.NDArray[Any]) -> tuple[object, ...]:
-    return values.__array_interface__["data"][0], values.shape, values.strides, values.dtype
 
 
 def coded(column: pd.Series) -> pd.Series:

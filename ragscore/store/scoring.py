@@ -165,7 +165,7 @@ def _warn_of_ids(run: StoredRun, about: pd.DataFrame, job: ScoringJob) -> None:
     """Warn of ids that don't join, as of the whole run: a part doesn't know the others' ids."""
     assert job.level is not None
     results = job.policies.lists(read_runs([run], about, ("hits",), job.without))
-    golden, of_hits = (one._coded for one in job.reading.golden(job.golden))
+    golden, of_hits = job.reading.golden(job.golden)
     for note in join_notes(Rows(results, golden, job.level, of_hits, job.rule, job.reading)):
         warn(note)
 
@@ -207,7 +207,7 @@ def score_written_run(run: StoredRun, beside: Results, request: ScoringRequest) 
     hit = {"run_id": run.run_id, "query_id": "", "rank": 1} | known
     hits, judgments = from_records([hit], "hits"), beside.judgments
     whole = replace(read_runs([run], beside.runs, kinds), hits=hits, judgments=judgments)
-    golden, of_hits = (one._coded for one in job.reading.golden(job.golden))
+    golden, of_hits = job.reading.golden(job.golden)
     rows = Rows(whole, golden, job.level, of_hits, job.rule, job.reading)
     return _per_run(whole, request, job, scores, rows)[run.run_id]
 
