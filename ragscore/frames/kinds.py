@@ -35,7 +35,7 @@ from pandas.api.types import (
     is_timedelta64_dtype,
 )
 
-from ragscore.frames.codes import is_among, is_complete, is_encoded
+from ragscore.frames.codes import is_among, is_complete
 from ragscore.frames.errors import DataError, check_choice, name_list
 from ragscore.frames.schema import optional, required
 
@@ -214,11 +214,10 @@ IMPORTANCE = {"vital": 1.0, "okay": 0.5}
 LARGEST_EXACT_FLOAT = 2**53  # up to here every whole number is a float64, too
 
 
-def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.DataFrame:
+def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Return the same rows with the columns of `kind` in declared order and dtype, keys first.
 
-    Optional columns may be absent and are never added. Columns named in `coded` may stay
-    dictionary-encoded, as arrow reads them (see `codes.is_encoded`).
+    Optional columns may be absent and are never added.
 
     Raises
     ------
@@ -238,10 +237,10 @@ def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.D
         and frame.columns.equals(known.columns)
         and frame.dtypes.tolist() == known.dtypes.tolist()
     )
-    return _conformed_empty(kind).copy(deep=False) if is_known else _conformed(frame, kind, coded)
+    return _conformed_empty(kind).copy(deep=False) if is_known else _conformed(frame, kind)
 
 
-def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.DataFrame:
+def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     spec = KINDS[kind]
     twice = frame.columns[frame.columns.duplicated()].unique().tolist()
     if twice:
@@ -265,11 +264,8 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
             field=kind,
             allowed=f"allowed are {allowed}",
         )
-    encoded = {name for name in coded if name in given and is_encoded(given[name])}
     columns = {
-        name: given[name] if name in encoded else cast(given[name], dtype, kind)
-        for name, dtype in spec.dtypes.items()
-        if name in given
+        name: cast(given[name], dtype, kind) for name, dtype in spec.dtypes.items() if name in given
     }
     for name in spec.key:
         if not is_complete(columns[name]):
@@ -313,7 +309,7 @@ def _new_empty(kind: str) -> pd.DataFrame:
 
 @cache
 def _conformed_empty(kind: str) -> pd.DataFrame:
-    return _conformed(_new_empty(kind), kind, ())
+    return _conformed(_new_empty(kind), kind)
 
 
 def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
