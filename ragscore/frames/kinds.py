@@ -25,15 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pandas.api.types import (
-    infer_dtype,
-    is_bool_dtype,
-    is_datetime64_any_dtype,
-    is_float_dtype,
-    is_integer_dtype,
-    is_numeric_dtype,
-    is_timedelta64_dtype,
-)
+from pandas.api.types import infer_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from ragscore.frames.codes import is_among, is_complete
 from ragscore.frames.errors import DataError, check_choice, name_list
@@ -416,47 +408,22 @@ def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) 
 
 def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return texts or categories. Ids are text or whole numbers; other texts may be any number."""
-    is_category = isinstance(column.dtype, pd.CategoricalDtype)
-    values = column.cat.categories.to_series() if is_category else column
+    if isinstance(column.dtype, pd.CategoricalDtype):  # a text per category, not per row
+        each = _as_text(pd.Series(column.cat.categories, name=column.name), "str", kind)
+        texts = each.array.take(column.cat.codes.to_numpy(), allow_fill=True)
+        text = pd.Series(texts, column.index, name=column.name)
+        return text.astype("category") if dtype == "category" else text
     is_id = str(column.name).endswith("_id")
-    text = _text_of_objects(column) if column.dtype == object else None
-    if text is None and not _is_text_by_dtype(values, is_id):
+    known = ("string", "integer", "empty") if is_id else ("string", "integer", "empty", "floating")
+    if infer_dtype(column, skipna=True) not in known:
         types = (str, int, np.integer) if is_id else (str, int, float, np.number)
         is_bad = column.notna() & column.astype(object).map(
             lambda value: isinstance(value, (bool, np.bool_)) or not isinstance(value, types)
         )
         allowed = "text or whole numbers" if is_id else "text"
         refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, allowed)
-    if is_category:
-        # `astype` would make a text for every row; this makes one per category.
-        texts = values.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True)
-        text = pd.Series(texts, column.index, name=column.name)
-    elif text is None:
-        text = column.astype("str")
+    text = column.astype("str")
     return text.astype("category") if dtype == "category" else text
-
-
-def _text_of_objects(column: pd.Series) -> pd.Series | None:
-    """Return Python objects as text if arrow finds only texts and missing values, else None.
-
-    `Series.astype` takes twice as long.
-    """
-    try:
-        texts = pa.array(column.to_numpy(), from_pandas=True)
-    except (pa.ArrowException, UnicodeError):
-        return None
-    if not pa.types.is_string(texts.type):
-        return None
-    text = pd.array(texts.cast(pa.large_string()), dtype="str")
-    return pd.Series(text, column.index, name=column.name)
-
-
-def _is_text_by_dtype(values: pd.Series, is_id: bool) -> bool:
-    """Tell from the dtype alone that all values may become text."""
-    inferred = infer_dtype(values, skipna=True) if values.dtype == object else ""
-    if isinstance(values.dtype, pd.StringDtype) or inferred in ("string", "integer", "empty"):
-        return True
-    return is_integer_dtype(values.dtype) or (not is_id and is_float_dtype(values.dtype))
 
 
 def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
@@ -477,13 +444,9 @@ def _as_whole_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return whole numbers: no fraction is cut off and nothing wraps around."""
     low, high = (-(2**31), 2**31 - 1) if dtype == "int32" else (-(2**63), 2**63 - 1)
     allowed = f"whole numbers from {low} to {high}"
-    of_column = column.dtype
-    if is_bool_dtype(of_column) or is_datetime64_any_dtype(of_column):
+    if column.dtype.kind in "bmM":  # flags, times, durations
         refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
-    if is_timedelta64_dtype(of_column):
-        refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
-    is_number = is_integer_dtype(of_column) or is_float_dtype(of_column)
-    numbers = column if is_number else _as_numbers(column)
+    numbers = column if column.dtype.kind in "iuf" else _as_numbers(column)
     unfit = column.notna() & numbers.isna()
     if dtype != "Int64":
         unfit |= column.isna()
