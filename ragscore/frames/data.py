@@ -24,7 +24,7 @@ from ragscore.frames.codes import (
 from ragscore.frames.content_hashes import hashes_by_query
 from ragscore.frames.errors import DataError as DataError
 from ragscore.frames.errors import excerpt, name_list, names_of, nearest, plural
-from ragscore.frames.escaping import html_text, visible
+from ragscore.frames.escaping import visible
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
 from ragscore.frames.kinds import conform as conform
@@ -32,7 +32,6 @@ from ragscore.frames.kinds import empty as empty
 from ragscore.frames.kinds import from_records as from_records
 from ragscore.frames.kinds import records_of as records_of
 from ragscore.frames.kinds import refuse_rows
-from ragscore.frames.tables import Table
 from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
@@ -62,16 +61,6 @@ def _mapping_text(mapping: pd.DataFrame) -> str:
     pairs = zip(mapping["role"], mapping["column"], strict=True)
     told = ", ".join(f"{role} = {column}" for role, column in pairs)
     return f"; taken from the columns {told}" if told else ""
-
-
-def _frames_as_html(holder: object) -> str:
-    """Return one table row per frame that has rows: its name, its length and its columns."""
-    names = [item.name for item in fields(holder)]  # type: ignore[arg-type]
-    frames = {name: getattr(holder, name) for name in names}
-    known = {name: one for name, one in frames.items() if one is not None and len(one)}
-    columns = [", ".join(map(str, one.columns)) for one in known.values()]
-    table = {"frame": list(known), "rows": list(map(len, known.values())), "columns": columns}
-    return f"<p>{html_text(repr(holder))}</p>{Table(pd.DataFrame(table)).to_html()}"
 
 
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
@@ -288,9 +277,6 @@ class Golden(GoldenVerbs):
             f"{_mapping_text(self.mapping)}"
         )
 
-    def _repr_html_(self) -> str:
-        return _frames_as_html(self)
-
 
 @dataclass(eq=False)
 class Results(ResultsVerbs):
@@ -442,9 +428,6 @@ class Results(ResultsVerbs):
             f" {plural(len(self.citations), 'citation')}{calls}{reported}"
             f"{_mapping_text(self.mapping)}"
         )
-
-    def _repr_html_(self) -> str:
-        return _frames_as_html(self)
 
 
 Frames = TypeVar("Frames", Golden, Results)

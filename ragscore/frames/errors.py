@@ -162,15 +162,9 @@ def to_install(extra: str) -> str:
     """Return how to install what an extra needs: by the packages' own names, or from a clone.
 
     Never by ours: on the package index, that name is another project's. The packages are those
-    that our own metadata lists and that are not there.
+    that our own metadata lists.
     """
-    from importlib.metadata import PackageNotFoundError, requires, version
-
-    def is_there(name: str) -> bool:
-        try:
-            return bool(version(name))
-        except PackageNotFoundError:
-            return False
+    from importlib.metadata import PackageNotFoundError, requires
 
     try:
         lines = requires("ragscore") or []
@@ -178,7 +172,6 @@ def to_install(extra: str) -> str:
         lines = []
     wanted = re.compile(rf"([\w.-]+)[^;]*;\s*extra\s*==\s*['\"]{extra}['\"]")
     names = [match[1] for line in lines if (match := wanted.fullmatch(line))]
-    names = [name for name in names if not is_there(name)] or names
     clone = f"pip install '.[{extra}]' in a clone of ragscore"
     return f"pip install {' '.join(names)}, or {clone}" if names else clone
 
