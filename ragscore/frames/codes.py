@@ -159,20 +159,10 @@ def coded(column: pd.Series) -> pd.Series:
     """Return texts as a category column, categories in order of appearance."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column
-    texts = arrow_texts(column)
-    begins = _begins(texts)
-    first = texts if begins is None else _taken(texts.chunks, begins)
-    encoded = first.combine_chunks().dictionary_encode()
-    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    if begins is not None:
-        codes = np.repeat(codes, np.diff(begins, append=len(texts)))
-    dtype = pd.CategoricalDtype(pd.Index(encoded.dictionary, dtype="str"))
-    return pd.Series(
-        pd.Categorical.from_codes(codes, dtype=dtype, validate=False),
-        index=column.index,
-        name=column.name,
-    )
+    codes, texts = pd.factorize(column)
+    dtype = pd.CategoricalDtype(pd.Index(texts, dtype="str"))
+    held = pd.Categorical.from_codes(codes, dtype=dtype, validate=False)
+    return pd.Series(held, index=column.index, name=column.name)
 
 
 def distinct(column: pd.Series) -> pd.Index:
@@ -213,17 +203,7 @@ def _is_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> npt.NDArray[np.bo
 
 def is_present(column: pd.Series) -> npt.NDArray[np.bool_]:
     """Flag values that are not NA."""
-    return np.ones(len(column), dtype=bool) if is_complete(column) else column.notna().to_numpy()
-
-
-def is_complete(column: pd.Series) -> bool:
-    """Tell if no value is NA; free where arrow knows, or where the type has no NA."""
-    dtype = column.dtype
-    if isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow":
-        return not pa.array(column.array).null_count
-    if isinstance(dtype, pd.CategoricalDtype):
-        return int(codes_of(column).min(initial=0)) >= 0
-    return (dtype.kind in "iub" and isinstance(dtype, np.dtype)) or not column.isna().any()
+    return column.notna().to_numpy()
 
 
 def pair_codes(

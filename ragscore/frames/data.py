@@ -14,7 +14,6 @@ import pandas as pd
 
 from ragscore.frames.codes import (
     all_differ,
-    coded,
     codes_of,
     is_among,
     is_present,
@@ -40,6 +39,7 @@ T = TypeVar("T")
 _RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
 
 
+LEVELS = pd.Index(KINDS["targets"].choices["level"])
 ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 
 
@@ -77,9 +77,8 @@ def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
 
 def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
     """Refuse targets that stand there twice, or with more than one grade."""
-    level = coded(targets["level"])
-    query_and_level = lookup(targets["query_id"], pd.Index(query_ids)) * len(KINDS)
-    query_and_level += codes_of(level)
+    query_and_level = lookup(targets["query_id"], pd.Index(query_ids)) * len(LEVELS)
+    query_and_level += lookup(targets["level"], LEVELS)
     alternative = targets["alternative"].to_numpy()
     n_alternatives = int(alternative.max(initial=0)) + 1
     row = pair_numbers(query_and_level * n_alternatives + alternative, targets["target_id"])
@@ -213,12 +212,12 @@ class Golden(GoldenVerbs):
         """
         if "_derived" in self.__dict__:
             return self
-        targets, dtype = self.targets, pd.CategoricalDtype(pd.Index(self.queries["query_id"]))
-        query = pd.Series(
-            categorical(lookup(targets["query_id"], dtype.categories), dtype), index=targets.index
-        )
-        targets = targets.assign(query_id=query, level=coded(targets["level"]))
-        coded_set = narrowed(self, targets=targets)
+        values = {"query_id": pd.Index(self.queries["query_id"]), "level": LEVELS}
+        columns = {
+            name: categorical(lookup(self.targets[name], known), pd.CategoricalDtype(known))
+            for name, known in values.items()
+        }
+        coded_set = narrowed(self, targets=self.targets.assign(**columns))
         coded_set.__dict__["_derived"] = {}
         return coded_set
 

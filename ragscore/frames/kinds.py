@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from pandas.api.types import infer_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
-from ragscore.frames.codes import is_among, is_complete
+from ragscore.frames.codes import is_among
 from ragscore.frames.errors import DataError, check_choice, name_list
 from ragscore.frames.schema import optional, required
 
@@ -260,9 +259,8 @@ def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         name: cast(given[name], dtype, kind) for name, dtype in spec.dtypes.items() if name in given
     }
     for name in spec.key:
-        if not is_complete(columns[name]):
-            needed = "a value in every row: it is part of the key"
-            refuse_rows(columns[name], columns[name].isna().to_numpy(), kind, needed)
+        needed = "a value in every row: it is part of the key"
+        refuse_rows(columns[name], columns[name].isna().to_numpy(), kind, needed)
     for name, lowest in spec.lowest.items():
         is_low = columns[name].to_numpy() < lowest
         refuse_rows(columns[name], is_low, kind, f"whole numbers from {lowest}")
@@ -319,9 +317,7 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
         if name in spec.required or any(value is not None for value in values):
             declared = spec.dtypes.get(name)
             dtype = _new_dtype(declared) if declared else common_dtype(values)
-            is_text = dtype == "str" and {*map(type, values)} <= {str, NoneType}
-            plain: Any = pd.array(pa.array(values, pa.large_string()), "str") if is_text else values
-            columns[name] = pd.Series(plain, dtype=dtype)
+            columns[name] = pd.Series(values, dtype=dtype)
     return conform(pd.DataFrame(columns), kind)
 
 
