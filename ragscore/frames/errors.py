@@ -95,9 +95,7 @@ def nearest(name: object, known: Iterable[object], preface: str = "one of") -> s
     if wanted in plain:
         close = [plain[wanted]]
     else:
-        alike = list(plain)
-        if len(plain) > COMPARED:
-            alike = [one for one in plain if abs(len(one) - len(wanted)) <= 1][:COMPARED]
+        alike = list(plain)[:COMPARED]
         close = [plain[one] for one in get_close_matches(wanted, alike, n=3)]
         if not close and len(wanted) > 2:
             close = [plain[one] for one in reversed(plain) if wanted in one][:3]

@@ -66,10 +66,6 @@ def query_parts(golden: Golden) -> pd.DataFrame:
     columns such as difficulty, which change no score. Folder tags count as labels, since
     `scope_miss` compares them.
     """
-    return golden._once("query_parts", lambda: _query_parts(golden))
-
-
-def _query_parts(golden: Golden) -> pd.DataFrame:
     queries, is_folder = golden.queries, (golden.tags["kind"] == "folder").to_numpy(dtype=bool)
     measuring = [
         name

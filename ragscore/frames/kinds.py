@@ -350,8 +350,9 @@ def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def categorical(codes: Any, categories: Any) -> pd.Categorical:
     """Return codes (-1 = unknown) as a column over these categories, or over a category dtype."""
-    is_dtype = isinstance(categories, pd.CategoricalDtype)
-    dtype = categories if is_dtype else pd.CategoricalDtype(list(categories))
+    dtype = categories
+    if not isinstance(categories, pd.CategoricalDtype):
+        dtype = pd.CategoricalDtype(list(categories))
     return pd.Categorical.from_codes(codes, dtype=dtype)
 
 
@@ -424,13 +425,10 @@ def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
 
 def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return times; texts are ISO 8601, and a time without a zone is one of UTC."""
-    is_time = column.notna()
-    if is_numeric_dtype(column):
-        times = pd.Series(pd.NaT, column.index)
-    else:
-        is_time &= ~column.astype(object).map(lambda value: isinstance(value, (int, float)))
-        held = column.where(is_time, None)
-        times = pd.to_datetime(held, utc=True, format="ISO8601", errors="coerce")
+    values = column.astype(object)
+    is_number = values.map(lambda value: isinstance(value, (int, float, np.number))).astype(bool)
+    texts = values.mask(is_number, None)
+    times = pd.to_datetime(texts, utc=True, format="ISO8601", errors="coerce")
     is_bad = (column.notna() & times.isna()).to_numpy(dtype=bool)
     refuse_rows(column, is_bad, kind, "times, or texts such as 2026-01-31T09:30:00Z")
     return times.astype(dtype)  # type: ignore[call-overload]
