@@ -24,7 +24,6 @@ from ragscore.frames.data import (
     check_type,
     run_names,
     runs_without_hits,
-    unshared,
 )
 from ragscore.frames.errors import check_known, name_list, names_of, plural, warn
 from ragscore.frames.signatures import takes
@@ -187,7 +186,8 @@ def _evaluated(
     if golden is None:
         golden = golden_of(results, labelled)
     check_inputs(results, golden)
-    results, golden = with_turns(results, golden)
+    # Copies of theirs, checked: frames that are edited later are for the next evaluation.
+    results, golden = with_turns(replace(results), replace(golden))
     more = () if primary is None else tuple(names_of(primary, "primary"))
     found, stored = scored_and_stored(
         results, golden, metrics, is_alone=is_alone, more=more, rule=rule, profile=profile,
@@ -205,10 +205,9 @@ def _evaluated(
             *deciding_of(found.scores, judged, found.table),
             *deciding,
         )  # what is stored leads
-    # Frames of theirs that are changed later are for the next evaluation.
     return Evaluation(
-        unshared(golden), found.scores, found.settings.assign(primary=", ".join(deciding)),
-        deciding, found.policies, found.reading if profile else None, rule, unshared(results),
+        golden, found.scores, found.settings.assign(primary=", ".join(deciding)),
+        deciding, found.policies, found.reading if profile else None, rule, results,
         reported, found.table,
     )  # fmt: skip
 
@@ -326,7 +325,7 @@ def evaluate_stored(
             store.load(runs), None, metrics, rule=rule, profile=profile, primary=primary,
             baseline=baseline, policies=policies, **fields,
         )  # fmt: skip
-    golden = golden if isinstance(golden, Golden) else load_golden(golden)
+    golden = replace(golden) if isinstance(golden, Golden) else load_golden(golden)
     given = policies_of(policies, fields, find_reading(profile).policies)
     found = store._scored(
         golden, metrics, store._with_rows(runs), client=client, rule=rule,
@@ -339,7 +338,7 @@ def evaluate_stored(
     golden = store._with_turns(golden, run_ids[0])
     deciding = primary_of(scores, primary or _saved_primary(settings, scores), declared)
     return Evaluation(
-        unshared(golden), scores, settings.assign(primary=", ".join(deciding)), deciding,
+        golden, scores, settings.assign(primary=", ".join(deciding)), deciding,
         given, find_reading(profile) if profile else None, rule, partial(_loaded, store, run_ids),
         None, declared, _among=tuple(store._by_saving()),
     )._against(baseline)  # fmt: skip
@@ -458,7 +457,7 @@ class Evaluation(Display):
         if self._source is None:
             return None
         reading = find_reading(self.profile)
-        golden, of_hits = (one._coded for one in reading.golden(self.golden))
+        golden, of_hits = reading.golden(self.golden)
         lists = self.policies.lists(self.results)
         level = choose_level(lists, of_hits, self._level)
         return Rows(lists, golden, level, of_hits, self.rule, reading)

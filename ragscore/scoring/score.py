@@ -155,7 +155,7 @@ def scored(
     """
     reading = find_reading(profile)
     held = policies_of(policies, fields, reading.policies)
-    golden, of_hits = (one._coded for one in reading.golden(golden))
+    golden, of_hits = reading.golden(golden)
     table = table_of(metrics)
     labels, lists = labels_of(results, golden, metrics, reading, table), held.lists(results)
     is_part = level is not None
