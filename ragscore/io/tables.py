@@ -209,10 +209,9 @@ def file_table(path: Path, problems: Problems, kind: str) -> Table:
     Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
     """
     if kind == "parquet":
-        from ragscore.io.parquet_file import open_parquet_file
+        from ragscore.io.parquet_file import read_parquet
 
-        with open_parquet_file(path) as file:
-            return replace(arrow_table(file.read(), str(path)), kind="parquet")
+        return replace(arrow_table(read_parquet(path), str(path)), kind="parquet")
     if kind == "text":
         with open_bytes(path) as (opened, _):
             begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
