@@ -284,14 +284,12 @@ def _listed(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Trace:
-    """What is kept of a trace while its spans pass: no span, and of few of them the attributes."""
+    """The spans of a trace, and what is known of them."""
 
     id: str
     dialect: Dialect | None = None  # of spans that no dialect knows: that of the first known one
-    n_spans: int = 0
+    spans: list[Span] = field(default_factory=list)
     parents: dict[str, str | None] = field(default_factory=dict)
-    roots: list[Span] = field(default_factory=list)
-    others: list[Span] = field(default_factory=list)  # one may be the root, while none has come
     searches: list[Span] = field(default_factory=list)
     tools: list[tuple[str | None, str]] = field(default_factory=list)
     counts: dict[str, float] = field(default_factory=dict)
@@ -303,34 +301,23 @@ class Trace:
         if dialect is not None:
             span.dialect, span.kind = dialect, dialect.kind_of(span)
             self.dialect = self.dialect or dialect
-        self.n_spans += 1
-        self.parents[span.id or f"{self.n_spans} "] = span.parent
+        self.spans.append(span)
+        self.parents[span.id or f"{len(self.spans)} "] = span.parent
         if dialect is not None and span.kind == "LLM":
             for name, paths in dialect.tokens.items():
                 count = as_number(span.at(paths))
                 if count is not None and count >= 0:
                     self.counts[name] = self.counts.get(name, 0) + count
-        is_search = _is_search(span, tools)
-        if is_search:
+        if _is_search(span, tools):
             self.searches.append(span)
         elif (used := _tool_used(span)) is not None:
             self.tools.append((span.id, used))
-        if not span.parent:
-            self.roots.append(span)
-            self.others.clear()
-        elif not self.roots:
-            self.others.append(span)
-        elif not is_search:
-            return
-        span.attributes = _needed(span, is_search)
 
     def record(self) -> tuple[str, Record]:
         """Return when it starts, and its record."""
-        orphans = [span for span in self.others if span.parent not in self.parents]
-        root = min(self.roots or orphans or self.others, key=_start)
-        n_orphans = sum(
-            one is not None and one not in self.parents for one in self.parents.values()
-        )
+        roots = [span for span in self.spans if not span.parent]
+        orphans = [span for span in self.spans if span.parent and span.parent not in self.parents]
+        root = min(roots or orphans or self.spans, key=_start)
         dialect = root.dialect or self.dialect or OPENINFERENCE
         session = root.of_trace.get("session") or (
             root.at(dialect.session) if dialect.session else None
@@ -352,9 +339,9 @@ class Trace:
         record.calls = self.calls()
         record.hits = None if record.calls else []  # a trace is one of a run, whatever it lacks
         record.stored = [_score(one) for one in dicts_in(root.of_trace.get("scores"))]
-        record.extra = {"trace_id": self.id, "n_spans": self.n_spans}
-        if len(self.roots) > 1 or n_orphans:
-            record.extra |= {"n_roots": len(self.roots), "n_orphans": n_orphans}
+        record.extra = {"trace_id": self.id, "n_spans": len(self.spans)}
+        if len(roots) > 1 or orphans:
+            record.extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
         return _start(root), record
 
     def calls(self) -> list[Call]:
@@ -445,20 +432,6 @@ def _tool_used(span: Span) -> str | None:
     if span.kind in ("LLM", "CHAIN", "AGENT", "EMBEDDING") or not name:
         return None
     return name if span.kind == "TOOL" or (span.parent and _SEARCHES.search(name)) else None
-
-
-def _needed(span: Span, is_search: bool) -> dict[str, Any]:
-    """Return the attributes of a span that are looked at later, by their whole paths."""
-    dialect = span.dialect
-    if dialect is None:
-        return span.attributes
-    paths = [dialect.query, dialect.session, dialect.reference]
-    documents = dialect.documents.get(span.kind) if is_search else None
-    paths += [documents, _TOOL] if documents else [dialect.answer, _TOOL]
-    if documents and not span.parent:
-        paths.append(dialect.answer)
-    found = {one.split()[0]: first_at(span.attributes, one) for one in paths if one}
-    return without_missing(found)
 
 
 def _score(values: dict[str, Any]) -> Stored:
@@ -597,28 +570,22 @@ def _said(messages: Any, is_query: bool) -> str | None:
 
 def spans_of(rows: Iterable[Row], problems: Problems) -> Iterator[Span]:
     """Yield the spans of a file, whatever their container; parts of one span are joined."""
-    waiting: dict[str, tuple[int, dict[str, Any]]] = {}  # LangSmith's posts, till their patch comes
+    parts: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {}  # of LangSmith's runs
     for row in rows:
         if "resourceSpans" in row.values:
             yield from _otlp_spans(Cells(row, problems))
             continue
         about = _about_trace(row.values)
         for values in _spans_in(row.values):
-            line, place = row.line, _container(values)
+            place = _container(values)
             if place is not None and place.dialect is LANGSMITH:
-                key = str(values.get("id"))
-                if key in waiting:
-                    line, before = waiting.pop(key)
-                    told = {name: one for name, one in values.items() if one not in _EMPTY}
-                    values = values | before | told
-                elif values.get("end_time") is None:
-                    waiting[key] = line, values
-                    continue
-            span = span_in(values, line, problems, about)
-            if span is not None:
+                line, before, _ = parts.get(key := str(values.get("id")), (row.line, {}, about))
+                told = {name: one for name, one in values.items() if one not in _EMPTY}
+                parts[key] = line, values | before | told, about
+            elif (span := span_in(values, row.line, problems, about)) is not None:
                 yield span
-    for line, values in waiting.values():
-        if (span := span_in(values, line, problems, {})) is not None:
+    for line, values, about in parts.values():
+        if (span := span_in(values, line, problems, about)) is not None:
             yield span
 
 
