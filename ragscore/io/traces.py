@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -26,7 +27,6 @@ from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import (
     QUERY_KEYS,
-    Cells,
     first_at,
     json_text,
     text_in,
@@ -188,6 +188,10 @@ _LANGSMITH = Container(
     status="status error", message="error", dialect=LANGSMITH,
 )  # fmt: skip
 CONTAINERS = (
+    # OTLP's JSON
+    Container({"traceId", "spanId"}, "traceId", "spanId", "parentSpanId",
+              start="startTimeUnixNano", end="endTimeUnixNano", status="status.code",
+              message="status.message", attributes="attributes"),
     # Phoenix's frame, and what its REST API gives; MLflow's older spans are like the latter
     Container({"context.trace_id", "parent_id"}, "context.trace_id", "context.span_id",
               "parent_id", kind="span_kind", attributes="attributes."),
@@ -226,6 +230,9 @@ def _spans_in(record: dict[str, Any], keys: Iterable[str] = ()) -> list[dict[str
     inner = [
         one for part in ("post", "patch", "observations") for one in dicts_in(record.get(part))
     ]
+    scopes = [one for part in dicts_in(record.get("resourceSpans"))
+              for one in dicts_in(part.get("scopeSpans"))]  # fmt: skip
+    inner += [one for scope in scopes for one in dicts_in(scope.get("spans"))]
     inner = inner or ("data" in record and dicts_in(value_at(record, "data.spans"))) or []
     if not inner and record and all(map(dicts_in, record.values())):
         inner = [one for part in record.values() for one in dicts_in(part)]
@@ -523,21 +530,18 @@ def elapsed(span: Span) -> float | None:
         return None
     if type(span.start) is int and type(span.end) is int:
         return (span.end - span.start) / 1e6 if span.end >= span.start else None
-    try:
+    with suppress(ValueError, TypeError, OverflowError):
         found = (pd.Timestamp(span.end) - pd.Timestamp(span.start)) / pd.Timedelta("1ms")
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return None if pd.isna(found) or found < 0 else float(found)
+        return None if pd.isna(found) or found < 0 else float(found)
+    return None
 
 
 def _iso(time: Any) -> str | None:
     """Return a time as ISO 8601 in UTC."""
-    try:
-        found = pd.Timestamp(time)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    found = found.tz_localize("UTC") if found.tzinfo is None else found.tz_convert("UTC")
-    return None if pd.isna(found) else str(found.isoformat())
+    with suppress(ValueError, TypeError, OverflowError):
+        found = pd.to_datetime(time, utc=True)
+        return None if pd.isna(found) else str(found.isoformat())
+    return None
 
 
 def text_of(value: Any, names: tuple[str, ...]) -> str | None:
@@ -572,9 +576,6 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> Iterator[Span]:
     """Yield the spans of a file, whatever their container; parts of one span are joined."""
     parts: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {}  # of LangSmith's runs
     for row in rows:
-        if "resourceSpans" in row.values:
-            yield from _otlp_spans(Cells(row, problems))
-            continue
         about = _about_trace(row.values)
         for values in _spans_in(row.values):
             place = _container(values)
@@ -631,15 +632,16 @@ def span_in(
                if name.startswith(prefix) and one is not None}  # fmt: skip
     else:
         held = nested(values.get(prefix)) if prefix else values
-        own = nest(held.items()) if isinstance(held, dict) else {}
+        pairs = ((str(one.get("key")), _value(one.get("value"))) for one in dicts_in(held))
+        own = nest(held.items() if isinstance(held, dict) else pairs)
     failed = (as_text(at(place.status)) or "").rpartition(".")[2] in _FAILED
     failed |= place.dialect is LANGSMITH and bool(at("error"))
     return Span(
         line,
         trace,
         as_text(at(place.parent)) or None,
-        at(place.start),
-        at(place.end),
+        _time(at(place.start)),
+        _time(at(place.end)),
         own,
         as_text(at(place.kind)) or "" if place.kind else "",
         (as_text(at(place.message)) or "status ERROR") if failed else None,
@@ -650,37 +652,9 @@ def span_in(
     )
 
 
-def _otlp_spans(top: Cells) -> Iterator[Span]:
-    """Yield the spans of OTLP's JSON."""
-    resources = map(top.of, top.records("resourceSpans"))
-    scopes = (top.of(one) for resource in resources for one in resource.records("scopeSpans"))
-    for span in (top.of(one) for scope in scopes for one in scope.records("spans")):
-        trace = span.identifier("traceId")
-        if trace is None:
-            top.problems.add("a span without a trace", line=top.line, field="traceId")
-            continue
-        pairs = [
-            (str(pair.get("key")), _value(pair.get("value"))) for pair in span.records("attributes")
-        ]
-        status = span.mapping("status")
-        failed = str(status.get("code")) in _FAILED
-        yield Span(
-            top.line,
-            trace,
-            span.text("parentSpanId") or None,
-            _nanoseconds(span.pop("startTimeUnixNano")),
-            _nanoseconds(span.pop("endTimeUnixNano")),
-            nest(pairs),
-            "",
-            (as_text(status.get("message")) or "status ERROR") if failed else None,
-            span.text("spanId"),
-            span.text("name") or "",
-        )
-
-
-def _nanoseconds(value: Any) -> int | None:
-    """Return a time, which is text for it is too long for a JSON number."""
-    return int(value) if str(value).isdecimal() and 0 < int(value) < 2**63 else None
+def _time(value: Any) -> Any:
+    """Return a time; one in nanoseconds may be text, for it is too long for a JSON number."""
+    return int(value) if str(value).isdecimal() and 0 < int(value) < 2**63 else value
 
 
 def _value(value: Any) -> Any:
