@@ -9,7 +9,6 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
@@ -17,7 +16,6 @@ from ragscore.collecting.systems.base import AskError, Request, System, in_time,
 from ragscore.frames.errors import DataError
 
 QUERY_NAMES = ("query", "question")
-CANCEL_SECONDS = 5.0  # time for cancelled calls to end
 
 
 def function_system(function: Callable[..., Any], name: str | None = None) -> System:
@@ -152,7 +150,7 @@ class EventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+                self._thread = threading.Thread(target=_run, args=[self._loop], daemon=True)
                 self._thread.start()
         future = asyncio.run_coroutine_threadsafe(awaited(), self._loop)
         try:
@@ -164,22 +162,16 @@ class EventLoop:
             raise timed_out(seconds) from None
 
     def close(self) -> None:
-        """Cancel what runs, and stop."""
-        if self._loop is None:
-            return
-        with suppress(TimeoutError):  # a call may resist
-            asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(CANCEL_SECONDS)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CANCEL_SECONDS)
-        if not self._loop.is_running():
-            self._loop.close()
+        """Stop the loop, and what still runs in it."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
 
 
-async def _cancel_others() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    loop.close()
 
 
 def _name(function: Callable[..., Any]) -> str:
