@@ -5,7 +5,6 @@ Each record is read once as `rs.load_results` will read it, so a run that was wr
 
 import json
 import math
-from contextlib import suppress
 from datetime import date, datetime
 from pathlib import PurePath
 from typing import Any
@@ -62,7 +61,7 @@ def record_of(
     Raises
     ------
     AskError
-        The reply holds something that no record can. The error's `reply` is the usable part.
+        The reply holds something that no record can. The error's `reply` is its hits.
     """
     try:
         values = _reply_fields(redactor.values(as_json(reply)))
@@ -91,30 +90,15 @@ def record_of(
     if attempts > 1:
         record["attempts"] = attempts
     config = hidden(_reported_config(values))
-    hits = {name: record[name] for name in ("query_id", "query", "hits_top_k")}
     k = {"k": config["k"]} if isinstance(config.get("k"), int) else {}
     try:
-        _check(record)
+        frames_of([Row(record, 1)], "", Problems("reply", strict=True))
         run_record({"run_id": "reply", "config": config, **k}, "reply")
     except DataError as fault:
         place = ": ".join(part for part in (fault.field, fault.found) if part)
-        raise AskError(
-            f"the reply can't be read: {place}; {fault.allowed}", reply=_usable(hits)
-        ) from None
+        text = f"the reply can't be read: {place}; {fault.allowed}"
+        raise AskError(text, reply=record["hits_top_k"]) from None
     return record, config
-
-
-def _check(record: dict[str, Any]) -> None:
-    """Raise the fault that loading would find in a record."""
-    frames_of([Row(record, 1)], "", Problems("reply", strict=True))
-
-
-def _usable(hits: dict[str, Any]) -> Any:
-    """Return the hits of a record if it can hold them, else None."""
-    with suppress(DataError):
-        _check(hits)
-        return hits["hits_top_k"]
-    return None
 
 
 def _reply_fields(reply: Any) -> dict[str, Any]:

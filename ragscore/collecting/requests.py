@@ -165,6 +165,7 @@ def ask_all(
     policy: RequestPolicy,
     save: Callable[[RecordAndConfig], Any],
     redactor: Redactor,
+    progress: bool = False,
 ) -> Generator[Any, None, None]:
     """Ask every request and yield what `save` returns for each record, in the order of arrival.
 
@@ -203,7 +204,7 @@ def ask_all(
         stop.set()
         pool.shutdown(wait=False, cancel_futures=True)
         try:
-            if n := sum(future.running() for future in futures):
+            if (n := sum(future.running() for future in futures)) and progress:
                 waits = f"stopping: {plural(n, 'query')} in flight; Ctrl-C again abandons them"
                 print(f"\n{waits}", file=sys.stderr)
             pool.shutdown()

@@ -87,7 +87,8 @@ def collect(
           or a mapping with `hits`, `answer` (text or an object), `citations`, `refused`, `usage`,
           `scope`, `latency` (milliseconds by phase) and `config` (what the system reports of
           itself: chunker_version, embedding, llm, ...);
-        - a pair `(search, answer)` of callables, timed separately: `answer(query, hits, ...)`;
+        - a pair `(search, answer)` of callables, timed separately: `answer(query, hits, ...)`, which
+          gets the hits by that name;
         - the address of a chatbot's ask endpoint;
         - the mapping of another endpoint: a dict, or a YAML file (see
           `ragscore.collecting.systems.Mapping`);
@@ -246,7 +247,7 @@ def _ask_missing(
     n, name = len(journal.done), journal.header["run"]["system"]
     with progress_bar(n + len(missing), name, "query", progress, initial=n) as bar:
         try:
-            asked = ask_all(system, missing, policy, save, redactor)
+            asked = ask_all(system, missing, policy, save, redactor, progress)
             with closing(asked) as answers:
                 for is_failed in answers:
                     n_failed += is_failed

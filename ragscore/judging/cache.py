@@ -60,10 +60,8 @@ class Cache:
                 allowed="a file that can be read and written, or cache=None",
             ) from error  # fmt: skip
 
-    def __enter__(self) -> "Cache":
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
+        """Close the file."""
         self._rows.close()
 
     def warn(self) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import check_choice, packages_of
+from ragscore.io.rows import value_at
 from ragscore.io.secrets import Redactor, checked_address, checked_key, redacted_logs, refuse_keys
 from ragscore.judging.judges import ReplyError
 
@@ -210,32 +211,33 @@ class EndpointClient:
             "extra_body": endpoint.options or None,
         }
 
-        def text_of(body: Any) -> str:
-            choice = body["choices"][0]
-            if choice.get("finish_reason") == "length":
-                raise ReplyError("the reply was cut off at the limit of tokens")
-            return self.redactor.text(valid_text(choice["message"]["content"] or ""))
-
-        return self._call(
-            self.openai.chat.completions, text_of, model=endpoint.model, messages=messages,
+        reply, body = self._call(
+            self.openai.chat.completions, model=endpoint.model, messages=messages,
             **{one: value for one, value in known.items() if value is not None},
+        )  # fmt: skip
+        text = value_at(body, "choices.0.message.content", "")
+        is_cut = value_at(body, "choices.0.finish_reason") == "length"
+        return replace(
+            reply, content=self.redactor.text(valid_text(text if isinstance(text, str) else "")),
+            fault="the reply was cut off at the limit of tokens" if is_cut else "",
         )  # fmt: skip
 
     def embed(self, texts: list[str]) -> Reply:
         """Return one vector per text, as JSON."""
-
-        def vectors_of(body: Any) -> str:
-            found = {row["index"]: row["embedding"] for row in body["data"]}
-            return json.dumps(matrix([found[n] for n in range(len(texts))], len(texts)).tolist())
-
-        reply = self._call(
-            self.openai.embeddings, vectors_of, model=str(self.endpoint.embedding), input=texts,
+        reply, body = self._call(
+            self.openai.embeddings, model=str(self.endpoint.embedding), input=texts,
             encoding_format="float",
         )  # fmt: skip
-        return replace(reply, completion_tokens=0)
+        try:
+            found = {row["index"]: row["embedding"] for row in value_at(body, "data")}
+            vectors = matrix([found[n] for n in range(len(texts))], len(texts))
+        except (LookupError, TypeError):
+            fault = f"the endpoint's answer is no {len(texts)} vectors"
+            return replace(reply, completion_tokens=0, fault=fault)
+        return replace(reply, completion_tokens=0, content=json.dumps(vectors.tolist()))
 
-    def _call(self, resource: Any, read: Callable[[Any], str], **sent: Any) -> Reply:
-        """Return a reply, its content as `read` finds it in the body."""
+    def _call(self, resource: Any, **sent: Any) -> tuple[Reply, Any]:
+        """Return a reply without content, and the body to read it from; None if that is no JSON."""
         failed: Exception | None = None
         try:
             raw = resource.with_raw_response.create(**sent)
@@ -251,20 +253,11 @@ class EndpointClient:
         self.has_answered, body = True, None
         with suppress(ValueError, RecursionError):
             body = json.loads(raw.content)
-        usage = body.get("usage") if isinstance(body, dict) else None
-        counts = usage if isinstance(usage, dict) else {}
         prompt, completion = (
-            count if type(count := counts.get(name)) is int and 0 <= count < 1e12 else None
-            for name in ("prompt_tokens", "completion_tokens")
+            count if type(count := value_at(body, name)) is int and 0 <= count < 1e12 else None
+            for name in ("usage.prompt_tokens", "usage.completion_tokens")
         )
-        content, fault = "", ""
-        try:
-            content = read(body)
-        except ReplyError as error:
-            fault = str(error)
-        except (LookupError, TypeError, AttributeError):
-            fault = "the endpoint's answer is none of this kind"
-        return Reply(content, prompt, completion, raw.retries_taken, fault)
+        return Reply("", prompt, completion, raw.retries_taken), body
 
 
 @contextmanager

@@ -7,6 +7,7 @@ one row per judgment. `Judged.save` writes both beside the runs.
 import math
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -310,7 +311,7 @@ def judge(
             tuple(judges),
         )
 
-    with Cache(cache) as replies, connected(endpoint) as connection:
+    with closing(Cache(cache)) as replies, connected(endpoint) as connection:
         client = JudgeClient(connection, replies, costs)
         due = [one for one in judgments if one.state != "skipped"]
         try:
