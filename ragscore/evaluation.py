@@ -1292,7 +1292,7 @@ class Evaluation(Display):
 
         Returns
         -------
-        `RiskCoverage`: frames `curve` and `areas`, method `at_risk`; its docstring has the columns.
+        `RiskCoverage`: frames `curve` and `areas`; its docstring has the columns.
 
         Raises
         ------
@@ -1303,12 +1303,13 @@ class Evaluation(Display):
         Warns
         -----
         UserWarning
-            A run has no curve: its top hits have no score, or no query is known to be answered
-            rightly or wrongly.
+            A run has no curve: its top hits have no score, or scores of several kinds, or no query
+            is known to be answered rightly or wrongly.
 
         Examples
         --------
-        >>> ev.risk_coverage(right="hit@5").at_risk(0.3)[["run_id", "threshold", "coverage"]]
+        >>> curve = ev.risk_coverage(right="hit@5").curve
+        >>> curve[curve["risk"] <= 0.3].drop_duplicates("run_id")[["run_id", "threshold"]]
         """
         from ragscore.analysis.risk_coverage import risk_coverage
 
@@ -1544,38 +1545,6 @@ class Evaluation(Display):
         return retrievers(
             self.results, self.golden, k, hits, substrings=substrings,
         )  # fmt: skip
-
-    def retriever_scores(self) -> pd.DataFrame:
-        """Return the retrievers' own scores of relevant hits beside those of all others.
-
-        A score that separates them can be cut at a threshold. `results.retriever_scores()` shows
-        how scores fall with the rank.
-
-        Returns
-        -------
-        One row per run, kind of score and `relevance`: *relevant* (the hit meets a target of grade
-        ≥ 1), *not relevant* (of grade 0 only), *unjudged* (none),
-        *should be refused* and *unlabelled* (nothing can be relevant to the query). `n_hits` with a
-        score, `n_queries` they are of, `n_no_score` hits left out; `min`, `p5`, `p25`, `p50`,
-        `p75`, `p95`, `max` of the score. `above`: the share of pairs of a relevant hit and one of
-        this row, over the whole run, in which the relevant hit scores higher; ties count half (0.5:
-        no separation, 1: full separation; near 0 for distances, where less is better; NaN without a
-        pair).
-
-        Raises
-        ------
-        DataError
-            No hit has a score.
-
-        Examples
-        --------
-        >>> ev.retriever_scores()[["run_id", "relevance", "p50", "above"]]
-        """
-        from ragscore.analysis.rankings import score_distribution
-
-        return score_distribution(self.results, self.golden, match=self._level, rule=self.rule)
-
-    # What the golden set can tell
 
     def golden_health(
         self,

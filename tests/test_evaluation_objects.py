@@ -14,7 +14,6 @@ from test_evaluation import ev
 import ragscore as rs
 from ragscore.analysis.failure_causes import Failures, failures
 from ragscore.analysis.paraphrases import Paraphrases
-from ragscore.analysis.rankings import score_distribution
 from ragscore.analysis.refusals import Refusals, refusals
 from ragscore.analysis.repeats import Repeats, average_repeats, repeats
 from ragscore.analysis.result_forms import FramesResult
@@ -79,7 +78,6 @@ def test_what_the_methods_give_is_what_the_functions_give(ev):
         ev.repeats("passed", 2, runs=["dense", "hybrid"]).per_query,
         repeats(scores, "passed", 2, runs=["dense", "hybrid"]).per_query,
     )
-    pd.testing.assert_frame_equal(ev.retriever_scores(), score_distribution(results, golden))
 
 
 def test_what_was_not_scored_is_scored_when_an_object_needs_it(ev):
@@ -164,8 +162,8 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
 @pytest.mark.parametrize(
     "name",
     [
-        "latency", "errors", "indexing", "hops_summary", "verification", "retriever_scores",
-        "rank_overlap", "reported_scores", "with_judged_refusals",
+        "latency", "errors", "indexing", "hops_summary", "verification",
+        "reported_scores", "with_judged_refusals",
     ],
 )  # fmt: skip
 def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev, name):
@@ -180,12 +178,6 @@ def test_results_have_methods_of_their_own(ev):
     results = ev.results
     assert results.latency().query("phase == 'total'")["n"].tolist() == [182] * 4
     assert results.errors(ev.golden)["n_missing"].tolist() == [0] * 4
-    by_rank = results.retriever_scores()
-    assert by_rank.groupby("run_id", observed=True)["rank"].max().tolist() == [10] * 4
-    over_all = results.retriever_scores(by=None)
-    assert over_all["n"].sum() == by_rank["n"].sum()
-    with refused("query", "rank", field="by"):
-        results.retriever_scores("query")
     with refused("phase", "hop", field="by"):
         results.latency("phase")
     assert np.isnan(results.verification()["pass_rate"]).all()

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         traces,
         verification,
     )
-    from ragscore.analysis.rankings import rank_overlap, retriever_scores
     from ragscore.analysis.reported import reported_scores, reported_summary
     from ragscore.analysis.trend.noise import noise_floor
     from ragscore.analysis.trend.trend import reported_trend, trend
@@ -58,8 +57,6 @@ class ResultsVerbs:
     hops_summary = hops_summary
     traces = traces
     verification = verification
-    retriever_scores = retriever_scores
-    rank_overlap = rank_overlap
     reported_scores = reported_scores
     reported_summary = reported_summary
     trend = reported_trend

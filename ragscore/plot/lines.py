@@ -11,10 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import MaxNLocator
 
-from ragscore.analysis.rankings import retriever_scores
-from ragscore.analysis.risk_coverage import NO_KIND
 from ragscore.analysis.trend.trend import COLUMNS, Trend, as_drawn
-from ragscore.frames.data import DataError, Results
+from ragscore.frames.data import DataError
 from ragscore.frames.errors import nearest
 from ragscore.plot.dots import check_means
 from ragscore.plot.style import (
@@ -22,7 +20,6 @@ from ragscore.plot.style import (
     LETTER,
     RunStyle,
     check_columns,
-    chosen_of,
     drawn,
     finish,
     label_of,
@@ -152,44 +149,6 @@ def turns(
 
 
 @drawn
-def scores_by_rank(
-    results: Results,
-    *,
-    score_kind: str | None = None,
-    highlight: Sequence[str] | str | None = None,
-    legend: bool = True,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the retrievers' own scores by rank: the median and the middle half of the queries.
-
-    Kinds of scores (rrf, bm25, cosine, ...) have no common scale, so one kind is drawn.
-
-    Parameters
-    ----------
-    results
-        Their hits have scores.
-    score_kind
-        Which kind; not needed where the hits have one only. Hits that don't state theirs are of the
-        kind "score".
-    highlight
-        Runs in colour; the others are grey.
-
-    Raises
-    ------
-    DataError
-        No hit has a score; hits of several kinds and none is chosen; a kind that no hit has.
-    """
-    rows = retriever_scores(results)
-    known = rows["score_kind"].unique().tolist()
-    kind = chosen_of(score_kind, known, "score_kind", f"{len(known)} kinds have no common scale")
-    rows = rows[rows["score_kind"].eq(kind).to_numpy()]
-    return _lines(
-        rows, ("rank", "p50", "p25", "p75"), f"{kind} score by rank", highlight, legend, ax,
-        xlabel=f"rank (n = {rows['n'].max()} queries)", ylabel="median and middle half",
-    )  # fmt: skip
-
-
-@drawn
 def risk_coverage(
     curve: pd.DataFrame,
     *,
@@ -212,23 +171,19 @@ def risk_coverage(
     Raises
     ------
     DataError
-        Not that frame; nothing is answered at any threshold; several kinds of scores of one run.
+        Not that frame; nothing is answered at any threshold.
     """
     columns = ("coverage", "risk", "risk_low", "risk_high")
     known = "ev.risk_coverage().curve"
-    check_columns(curve, {"run_id", "score_kind", "n", *columns}, "curve", known)
+    check_columns(curve, {"run_id", "n", *columns}, "curve", known)
     rows = curve[curve["risk"].notna().to_numpy()]
     is_stable = (rows["coverage"] * rows["n"]).round(6).ge(MIN_ANSWERS).to_numpy()
     rows = rows[is_stable | ~is_stable.any()]
     if not len(rows):
         raise DataError("nothing is answered at any threshold", field="curve", allowed=known)
-    for run, own in rows.groupby("run_id", observed=True)["score_kind"]:
-        chosen_of(None, own.unique().tolist(), "curve", f"several kinds of scores of {run}")
-    kinds = sorted(set(rows["score_kind"].astype("str")) - {NO_KIND})
     return _lines(
         rows, columns, "Risk over coverage", highlight, legend, ax, xlim=(0, 1.02), ylim=(0, 1),
-        xlabel=f"coverage: share of queries answered, by {' or '.join(kinds)} score"
-        f" (n = {n_text(rows['n'])})",
+        xlabel=f"coverage: share of queries answered (n = {n_text(rows['n'])})",
         ylabel="risk: share of answers that are wrong, with 95 % interval",
     )  # fmt: skip
 

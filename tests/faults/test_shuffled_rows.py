@@ -13,6 +13,7 @@ import pytest
 
 import ragscore as rs
 from faults.size import times
+from ragscore.analysis.rankings import rank_overlap
 
 pytestmark = pytest.mark.slow
 
@@ -167,7 +168,7 @@ QUESTIONS = {
     "config": lambda ev: ev.config_effects(["mrr"]),
     "score diff": lambda ev: pd.DataFrame(rs.extras.score_diff(ev, "a", "b")["rows"]),
     "one query": lambda ev: ev.query("q001"),
-    "overlap": lambda ev: ev.results.rank_overlap("a", "b"),
+    "overlap": lambda ev: rank_overlap(ev.results, "a", "b"),
     "latency": lambda ev: ev.results.latency(),
     "errors": lambda ev: ev.results.errors(),
     "reported": lambda ev: ev.results.reported_summary(),

@@ -120,7 +120,6 @@ PICTURES = {
     "heatmap of many": lambda w, **to: w.ev.plot.heatmap("hit@5", ["category", "difficulty"], **to),
     "metric_at_k": lambda w, **to: w.ev.plot.metric_at_k("hit", **to),
     "tradeoff": lambda w, **to: w.ev.plot.tradeoff("mrr@10", **to),
-    "scores_by_rank": lambda w, **to: w.ev.plot.scores_by_rank(**to),
     "refusals": lambda w, **to: w.ev.plot.refusals(**to),
     "risk_coverage": lambda w, **to: w.ev.plot.risk_coverage(**to),
     "trend": lambda w, **to: w.trend().plot(**to),
