@@ -50,7 +50,7 @@ def rank_overlap(
     both["depth"] = both[["place_x", "place_y"]].max(axis=1)
     # sums go by depth, so that neither the order of rows nor that of the runs changes a bit
     both = both.sort_values(["query", "depth"], kind="stable")
-    query, depth = both["query"].to_numpy(), both["depth"].to_numpy()
+    query, depth = (both[name].to_numpy(np.int64) for name in ("query", "depth"))
     short, long = np.minimum(n_a, n_b), np.maximum(n_a, n_b)
     n_common = np.bincount(query, minlength=len(queries))
     in_short = np.bincount(query[depth <= short[query]], minlength=len(queries))

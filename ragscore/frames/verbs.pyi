@@ -11,9 +11,7 @@ if TYPE_CHECKING:
         errors,
         hops_summary,
         indexing,
-        latency,
         traces,
-        verification,
     )
     from ragscore.analysis.reported import reported_scores, reported_summary
     from ragscore.analysis.trend.noise import noise_floor
@@ -51,12 +49,10 @@ class GoldenVerbs:
 class ResultsVerbs:
     save = save_results
     config_diff = config_diff
-    latency = latency
     errors = errors
     indexing = indexing
     hops_summary = hops_summary
     traces = traces
-    verification = verification
     reported_scores = reported_scores
     reported_summary = reported_summary
     trend = reported_trend

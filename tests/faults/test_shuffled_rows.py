@@ -169,7 +169,6 @@ QUESTIONS = {
     "score diff": lambda ev: pd.DataFrame(rs.extras.score_diff(ev, "a", "b")["rows"]),
     "one query": lambda ev: ev.query("q001"),
     "overlap": lambda ev: rank_overlap(ev.results, "a", "b"),
-    "latency": lambda ev: ev.results.latency(),
     "errors": lambda ev: ev.results.errors(),
     "reported": lambda ev: ev.results.reported_summary(),
     "another harness's": lambda ev: ev.to_profile("kebab"),

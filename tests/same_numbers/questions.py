@@ -223,7 +223,7 @@ def demo() -> Iterator[pd.DataFrame]:
     two = ev.select(["dense", "hybrid_rerank"])
     yield from compared("demo, two runs", two, "dense", "hybrid_rerank")
     yield from of_all_runs("demo, zeros", rs.evaluate(results, golden, "all", missing="zero"))
-    yield from table("demo: retrievers", results.latency(), "n p50 p95 mean", run="run_id")
+    yield from table("demo: retrievers", ev.summary("latency_ms"), "n p50 p95 mean", run="run_id")
     yield from written(results.select("hybrid"), golden)
 
 
