@@ -284,8 +284,8 @@ def hops_summary(results: Results) -> pd.DataFrame:
     -------
     One row per run: `n_queries` with hops and their `share` of all responses; `hops_mean`,
     `hops_max` per query; `n_forced` searches that a limit ended, and `forced_rate` of those that
-    say (0 to 1, lower is better); `query_ms_p50`, `query_ms_p95`, time in the model per query (ms;
-    a recorded 0 means that nothing was timed). NaN where no step says. A run without hops has n = 0.
+    say (0 to 1, lower is better); `query_ms_p50`, `query_ms_p95`, time in the model per query in ms
+    (a recorded 0: nothing was timed). NaN where no step says. A run without hops has n = 0.
 
     Raises
     ------
