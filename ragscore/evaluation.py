@@ -991,7 +991,6 @@ class Evaluation(Display):
     def trend(
         self,
         metric: str | None = None,
-        by: Slicing | None = None,
         *,
         order: str | list[str] = "created_at",
         baseline: str | None = None,
@@ -1006,8 +1005,6 @@ class Evaluation(Display):
         metric
             A label, a column of your own, or a reported metric; by default the first primary
             metric.
-        by
-            As for `golden.slices`: a trend for each slice.
         order
             A column of the runs (`created_at`, `x_position`), or run ids in their order (then only
             these).
@@ -1018,18 +1015,19 @@ class Evaluation(Display):
 
         Returns
         -------
-        A `Trend`: its `table` with one row per run and slice, notes on every break, and `plot()`.
+        A `Trend`: its `table` with one row per run, notes on every break, and `plot()`.
 
         Raises
         ------
         DataError
-            An unknown metric, run, column or slice.
+            An unknown metric, run or column.
 
         Examples
         --------
         >>> ev.trend("mrr@10", order=["bm25", "dense", "hybrid"])
         """
-        from ragscore.analysis.trend.trend import trend
+        from ragscore.analysis.trend.history import read_history
+        from ragscore.analysis.trend.trend import trend_of
 
         metric = self.primary[0] if metric is None else metric
         check_type(metric, str, "metric", "one metric")
@@ -1038,11 +1036,11 @@ class Evaluation(Display):
         if len(self.golden.targets):  # all are scored by it, whatever set a run was saved with
             runs = results.runs.assign(golden_hash=self.golden.golden_hash)
             results = replace(results, runs=runs)
-        return trend(
-            scores, (names or [metric])[0], by, golden=self.golden, results=results,
-            reported=self.reported, order=order, baseline=baseline, repeats=repeats,
-            declared=self.declared,
+        history = read_history(
+            scores, (names or [metric])[0], golden=self.golden, results=results,
+            reported=self.reported, order=order, repeats=repeats, declared=self.declared,
         )  # fmt: skip
+        return trend_of(history, baseline)
 
     def report(
         self,

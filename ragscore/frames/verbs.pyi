@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     )
     from ragscore.analysis.reported import reported_scores, reported_summary
     from ragscore.analysis.trend.noise import noise_floor
-    from ragscore.analysis.trend.trend import reported_trend, trend
+    from ragscore.analysis.trend.trend import trend
     from ragscore.evaluation import evaluate_stored
     from ragscore.frames.golden_versions import golden_changes, unchanged_queries
     from ragscore.golden.duplicates import near_duplicates
@@ -50,7 +50,6 @@ class ResultsVerbs:
     traces = traces
     reported_scores = reported_scores
     reported_summary = reported_summary
-    trend = reported_trend
     with_refusals_in_words = with_refusals_in_words
     with_judged_refusals = with_judged_refusals
 

@@ -23,7 +23,6 @@ from ragscore.plot.style import (
     drawn,
     finish,
     label_of,
-    largest,
     n_text,
     new_axes,
     room_of,
@@ -31,7 +30,6 @@ from ragscore.plot.style import (
     run_styles,
     runs_text,
 )
-from ragscore.scoring.summary import slice_texts
 
 MAX_BANDS = 4  # runs whose bands can be told apart
 MIN_ANSWERS = 10  # below, one answer moves the risk by a tenth and more
@@ -193,8 +191,6 @@ def trend(
     table: pd.DataFrame | Trend,
     *,
     highlight: Sequence[str] | str | None = None,
-    order: Sequence[str] | None = None,
-    limit: int = 12,
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
@@ -205,59 +201,32 @@ def trend(
     95 % of the runs of an unchanged system; a square marks the run that left it. Runs of which only
     means are known are hollow. Runs without dates stand in their order.
 
-    Slices have a panel each, in a figure of their own; the first panel is returned.
-
     Parameters
     ----------
     table
         `store.trend(metric)`, `ev.trend(metric)`, or its table.
     highlight
         Systems in colour; the others are grey.
-    order, limit
-        Slices that come first; at most so many panels, of the slices with the most queries.
 
     Raises
     ------
     DataError
-        Not a trend, or one without a value; `ax` for several panels.
+        Not a trend, or one without a value.
     """
     frame = table.table if isinstance(table, Trend) else table
     check_columns(frame, COLUMNS, "table", "store.trend(metric), or its table")
-    frame, by = as_drawn(frame), [str(name) for name in frame.columns if name not in COLUMNS]
+    frame = as_drawn(frame)
     times = pd.to_datetime(frame["created_at"], utc=True)
     is_dated = bool(times.notna().all() and times.nunique() > 1)
     days = (times - pd.Timestamp("1970", tz="UTC")) / pd.Timedelta(days=1)  # as matplotlib's dates
     frame = frame.assign(x=days if is_dated else frame["position"].astype("float64"))
     styles, metric = run_styles(frame["system"], highlight), str(frame["metric"].iloc[0])
-    if not by:
-        ax = new_axes(ax, entries=len(styles) + 3)
-        _draw_trend(ax, frame, styles, is_dated)
-        _mark(ax, frame)
-        ax.set_ylabel(metric)
-        title = f"{metric} of {runs_text([*styles]).replace('run', 'system')}"
-        return finish(ax, f"{title} (n = {n_text(frame['n'])} queries)", styles, "y", legend)
-    if ax is not None:
-        raise DataError("one axes for several panels", field="ax", allowed="a trend without slices")
-    texts = slice_texts(frame, by)
-    kept, more = largest(frame.groupby(texts, sort=False)["n"].max(), limit, order)
-    width, size = plt.rcParams["figure.figsize"][0], plt.rcParams["font.size"] / 10
-    n_columns = max(int(width / (2 * size)), 1)
-    n_rows = -(-len(kept) // n_columns)
-    high = (1.9 * n_rows + 0.7 + 0.18 * len(styles)) * size
-    figure = plt.figure(figsize=(width, high), layout="constrained")
-    first: Axes | None = None
-    for place, name in enumerate(kept, 1):
-        panel = figure.add_subplot(n_rows, n_columns, place, sharex=first, sharey=first)
-        own, first = frame[texts.eq(name).to_numpy()], first or panel
-        _draw_trend(panel, own, styles, is_dated)
-        finish(panel, f"{label_of(name)} (n = {n_text(own['n'])})", (), "y", legend=False)
-        panel.tick_params(labelbottom=is_dated and place > len(kept) - n_columns)
-    figure.suptitle(f"{metric} by {' × '.join(by)}{more}", fontsize="medium")
-    if legend:
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        n_beside = int(width / (0.07 * size * (8 + max(map(len, labels)))))
-        figure.legend(handles, labels, loc="outside lower left", ncols=max(n_beside, 1))
-    return figure.axes[0]
+    ax = new_axes(ax, entries=len(styles) + 3)
+    _draw_trend(ax, frame, styles, is_dated)
+    _mark(ax, frame)
+    ax.set_ylabel(metric)
+    title = f"{metric} of {runs_text([*styles]).replace('run', 'system')}"
+    return finish(ax, f"{title} (n = {n_text(frame['n'])} queries)", styles, "y", legend)
 
 
 def _draw_trend(

@@ -347,7 +347,6 @@ def figures(ev, runs, metric: str):
     yield lambda: plot.failures(ev.failures(), *runs)
     yield lambda: plot.risk_coverage(ev.risk_coverage().curve)
     yield lambda: plot.trend(ev.trend(metric))
-    yield lambda: plot.trend(ev.trend("hit@5", by="category"))
 
 
 def letters(figure) -> str:

@@ -284,11 +284,11 @@ def history() -> Iterator[pd.DataFrame]:
     described = "system repeat suite created_at golden_hash chunker_version k n_queries n_failed"
     yield from table("history: runs", store.runs(), described, run="run_id")
     labels = ["hit@5", "mrr@10", "ndcg@10", "passed", "latency_ms"]
-    yield from wide("history: stored scores", store.scores(labels, allow_different=True))
+    yield from wide("history: stored scores", store.scores(metrics=labels, allow_different=True))
     yield from wide("history: scores", store.scores(golden, labels[:4]))
     for label in ("mrr@10", "hit@5", "passed", "latency_ms"):
-        for name, given in (("trend", {"golden": golden}), ("trend as stored", {})):
-            found = store.trend(label, **given).table
+        found = store.trend(label).table
+        for name in ("trend", "trend as stored"):
             yield from table(f"history: {name}", found.assign(metric=label), TREND, run="run_id",
                              metric="metric")  # fmt: skip
 
