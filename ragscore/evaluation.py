@@ -763,20 +763,16 @@ class Evaluation(Display):
         scores, _ = self._scored(name)
         return query_matrix(scores, name)
 
-    def query(
-        self, query_id: str, runs: list[str] | None = None, *, texts: pd.DataFrame | None = None
-    ) -> QueryView:
+    def query(self, query_id: str, runs: list[str] | None = None) -> QueryView:
         """Show one query: what was expected, and each run's hits and answer side by side.
 
-        Several calls stand one below another, with what each asked, found first and repeated;
-        earlier turns of a conversation stand above.
+        What each call asked, found first and repeated, and earlier turns of a conversation, stand
+        above.
 
         Parameters
         ----------
         runs
             Run ids or systems; by default all.
-        texts
-            Passages (chunk_id, text) to show where the hits kept no text of their own.
 
         Returns
         -------
@@ -795,8 +791,7 @@ class Evaluation(Display):
 
         self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(
-            self.results, self.golden, query_id, runs, match=self._level, texts=texts,
-            rule=self.rule,
+            self.results, self.golden, query_id, runs, match=self._level, rule=self.rule,
         )  # fmt: skip
 
     def explore(
