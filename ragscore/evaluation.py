@@ -26,7 +26,7 @@ from ragscore.frames.data import (
     runs_without_hits,
     unshared,
 )
-from ragscore.frames.errors import check_known, name_list, names_of, plural, warn
+from ragscore.frames.errors import check_known, name_list, names_of, plural, unsaid, warn
 from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
@@ -975,6 +975,9 @@ class Evaluation(Display):
         if metrics is None and self.run_ids:
             metrics = list(self.primary)
         scores, chosen = self._scored(metrics, or_told=True)
+        whole = replace(self, scores=scores)
+        if runs is None and baseline not in self.run_ids and whole._of_systems is not whole:
+            return whole._of_systems.leaderboard(chosen, baseline=baseline, cluster=cluster)
         if baseline is None and (runs is None or self.baseline in run_names(self._runs, runs)):
             baseline = self.baseline
         return self._alike(leaderboard(
@@ -1722,9 +1725,28 @@ class Evaluation(Display):
             bare = "No labels, and no stored scores: no metric can be computed."
             ways = " ev.compare(a, b) shows how far two rankings overlap." if n > 1 else ""
             return [title, f"{bare}{ways}", *alone]
-        board = self._board
+        board = self._of_systems._board
         notes = dict.fromkeys([*board.notes(), *self._notes()])
-        return [title, self._standings(board), *alone, *notes]
+        return [title, self._of_systems._standings(board), *alone, *notes]
+
+    @cached_property
+    def _of_systems(self) -> Evaluation:
+        """Return it with the repeats of each system averaged; itself where there are none."""
+        if self._is_of_harness or not self._repeats:
+            return self
+        with unsaid("queries that some repeats were not asked"):
+            return self.average_repeats()
+
+    @cached_property
+    def _repeats(self) -> dict[str, list[str]]:
+        """The runs of each system that are its repeats; results of a store are not read for it."""
+        from ragscore.analysis.repeats import average_names
+
+        if not isinstance(self._source, Results):
+            return {}
+        names = average_names(self._source.runs, pd.Series(self.run_ids))
+        runs = pd.Series(self.run_ids).groupby(names.to_numpy(), sort=False).agg(list)
+        return {str(name): own for name, own in runs.items() if len(own) > 1}
 
     @cached_property
     def _board(self) -> Leaderboard:
@@ -1769,15 +1791,15 @@ class Evaluation(Display):
             )
         of_golden = pd.Index(self.golden.queries["query_id"])
         notes += filter(None, [clusters_text(self.golden, of_golden, "group")])
-        if isinstance(self._source, Results) and not self._is_matched:
-            from ragscore.analysis.repeats import average_names
-
-            systems = average_names(self._source.runs, pd.Series(self.run_ids))
-            if len(several := systems[systems.duplicated()].drop_duplicates()):
-                notes.append(
-                    f"Runs that are repeats: of {name_list(several)}. ev.average_repeats() averages"
-                    " them, so that intervals count queries."
-                )
+        for system, own in self._repeats.items():
+            asked = self.scores[
+                self.scores["run_id"].isin(own) & self.scores["state"].ne("missing")
+            ]
+            n = int(asked.index.value_counts().gt(1).sum())
+            notes.append(
+                f"{system}: {len(own)} runs, averaged; {plural(n, 'query')} asked more than once"
+                " (ev.repeats has their spread)."
+            )
         more = len(self.run_ids) - SHOWN_RUNS
         if more > 0:
             notes.append(f"{more} more runs: see .summary().")

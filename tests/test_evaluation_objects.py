@@ -19,7 +19,7 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.analysis.retrievers import RetrieverReport
 from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
 from ragscore.golden.health import GoldenHealth
-from tests.messages import refused
+from tests.messages import refused, says
 
 __all__ = ["ev"]  # a fixture
 
@@ -175,3 +175,12 @@ def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev, name):
 def test_results_have_methods_of_their_own(ev):
     results = ev.results
     assert results.errors(ev.golden)["n_missing"].tolist() == [0] * 4
+
+
+def test_repeats_of_a_system_are_one_row_wherever_runs_are_ranked(repeated):
+    assert repeated.leaderboard("mrr@10").run_ids == ["s", "t"]
+    text = repr(repeated)
+    says(text, "s: 2 runs", "2 queries asked more than once")
+    assert "s1" not in text
+    # whoever names runs compares these
+    assert repeated.leaderboard("mrr@10", runs=["s1", "s2"]).run_ids == ["s1", "s2"]
