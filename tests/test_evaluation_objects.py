@@ -51,7 +51,8 @@ def test_methods_that_an_object_names_are_there(kind):
 def objects_of(ev):
     return (
         ev.refusals(), ev.risk_coverage(right="hit@5"), ev.failures(), ev.golden_health("hit@5"),
-        ev.paraphrases(narrow=5, pool=10), ev.repeats("passed", 2, runs=["dense", "hybrid"]),
+        rs.extras.paraphrases(ev, narrow=5, pool=10),
+        ev.repeats("passed", 2, runs=["dense", "hybrid"]),
     )  # fmt: skip
 
 
@@ -155,8 +156,10 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        as_missing = rs.evaluate(results, golden, missing="zero").check_reported(reported)
-        left_out = rs.evaluate(results, golden).check_reported(reported)
+        as_missing = rs.extras.check_reported(
+            rs.evaluate(results, golden, missing="zero"), reported
+        )
+        left_out = rs.extras.check_reported(rs.evaluate(results, golden), reported)
     assert as_missing["recomputed"].tolist() == [0.5]
     assert left_out["recomputed"].tolist() == [1.0]
 

@@ -312,7 +312,6 @@ NAMED = [
     ("provenance", ["mrr"], {}, 0, ["None", "an empty list"]),
     ("to_profile", ["trec"], {}, 0, []),
     ("repeats", ["hit@1", 1], {}, 0, []),
-    ("paraphrases", [], {}, "narrow", ["None", "a number"]),
 ]
 
 

@@ -241,7 +241,7 @@ def check_reported(
     policies: Policies | None = None,
     **fields: Any,
 ) -> pd.DataFrame:
-    """Compare reported values with recomputed ones; see `Evaluation.check_reported`."""
+    """Compare reported values with recomputed ones; see `rs.extras.check_reported`."""
     rows = _reported(results, reported).rename(columns={"value": "reported"})
     chosen = find_reading(profile)
     harness = HARNESSES.get(chosen.name)

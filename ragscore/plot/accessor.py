@@ -133,7 +133,7 @@ FAILURES = Gallery(
     'ev.failures().plot("dense", "hybrid")', {grids.failures: {"found": lambda found: found}}
 )
 CONVERSATIONS = Gallery(
-    "ev.conversations().plot()", {lines.turns: {"table": "turns", "metric": "metric"}}
+    "rs.extras.conversations(ev).plot()", {lines.turns: {"table": "turns", "metric": "metric"}}
 )
-CALLS = Gallery("ev.calls().plot()", {lines.calls: {"after": "after"}})
+CALLS = Gallery("rs.extras.calls(ev).plot()", {lines.calls: {"after": "after"}})
 RISK_COVERAGE = Gallery("ev.risk_coverage().plot()", {lines.risk_coverage: {"curve": "curve"}})

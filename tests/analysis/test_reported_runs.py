@@ -143,7 +143,7 @@ def test_an_evaluation_of_reported_runs_alone_shows_them_and_scores_nothing(fold
     assert ev.report().tables["Standings"].query("metric == 'hit@5'")["mean"].tolist() == [
         0.5, 0.6, 0.7,
     ]  # fmt: skip
-    checked = ev.check_reported()
+    checked = rs.extras.check_reported(ev)
     assert checked["recomputed"].isna().all()
     (note,) = set(checked["note"])
     says(note, "rows")
@@ -250,7 +250,7 @@ def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):
     reported = pd.DataFrame({"statistic": list(values), "value": list(values.values())}).assign(
         run_id="dense", query_id="", metric="their latency", label="latency_ms"
     )
-    found = demo.check_reported(reported).set_index("statistic")["difference"]
+    found = rs.extras.check_reported(demo, reported).set_index("statistic")["difference"]
     assert found[["p50", "p95", "sum"]].tolist() == pytest.approx([0, 0, 0], abs=1e-6)
     assert found["mean"] == pytest.approx(own.mean() - 1)
 

@@ -134,7 +134,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "extras": (
         "rs.extras",
-        "What only some systems need.",
+        "What only some ask: functions of an evaluation, and what only some systems need.",
         {"": ["extras", "extras.knowledge_gain"]},
     ),
     "stats": ("rs.stats", "Statistics on arrays.", {"": ["stats"]}),
