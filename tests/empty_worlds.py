@@ -132,7 +132,7 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "explore ev": lambda: ev.explore(),
     }.items():
         yield name, lambda make=make: _printed(make())
-    for name in ("counts", "overall", "changed", "shown", "to_markdown", "to_json"):
+    for name in ("counts", "overall", "changed", "_shown", "to_markdown", "to_json"):
         yield f"cmp.{name}", lambda name=name: _called(getattr(cmp(), name))
     for name in ("notes", "to_json", "_against", "_standings"):
         yield f"board.{name}", lambda name=name: _called(getattr(board(), name))

@@ -66,8 +66,8 @@ def test_a_comparison_takes_the_evaluations_level_and_policies(ev):
     by_doc = rs.evaluate(ev.results, ev.golden, match="doc", missing="zero")
     cmp = by_doc.compare("dense", "hybrid", "mrr@10")
     plain = compare_runs(ev.results, ev.golden, "dense", "hybrid", metrics="mrr@10")
-    assert cmp.level.name == "doc"
-    assert cmp.policies["missing"] == "zero"
+    assert cmp._level.name == "doc"
+    assert cmp._policies["missing"] == "zero"
     assert cmp.deltas["delta"].tolist() == plain.deltas["delta"].tolist()
 
 

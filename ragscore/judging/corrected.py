@@ -253,7 +253,7 @@ def corrected_comparison(
     --------
     >>> cmp = ev.compare("dense", "hybrid", ["hit@5", "hit@10"])
     >>> asked = ev.golden.queries["query_id"].sample(60, random_state=0)
-    >>> people = cmp.scores.loc[cmp.scores.index.isin(asked), ["run_id", "hit@10"]]
+    >>> people = cmp._scores.loc[cmp._scores.index.isin(asked), ["run_id", "hit@10"]]
     >>> people = people.rename(columns={"hit@10": "value"}).reset_index()
     >>> cmp.corrected(people, "hit@5", random=True)["sentence"][0]
     """
@@ -282,7 +282,7 @@ def corrected_comparison(
     for name in chosen:
         own = labels if metric else labels[(labels["criterion"] == name).to_numpy(dtype=bool)]
         of_judge = pd.DataFrame(aligned.of(name), index=aligned.query_ids, columns=names)
-        bounds = cmp.declared.describe(name).bounds
+        bounds = cmp._declared.describe(name).bounds
         of_people = _labels_of(own, name, bounds, names)
         rows += _rows(name, bounds, of_judge, of_people, golden, by, cluster, random)
     return _table(rows, by)

@@ -109,10 +109,10 @@ EVALUATION = Gallery(
 COMPARISON = Gallery(
     'ev.compare("dense", "hybrid").plot.ranks()',
     {
-        dots.forest: {"deltas": "deltas", **PAIR, "declared": "declared"},
+        dots.forest: {"deltas": "deltas", **PAIR, "declared": "_declared"},
         grids.ranks: {"cmp": lambda cmp: cmp},
         dots.outcomes: {"counts": "counts", **PAIR},
-        grids.scatter: {"scores": lambda cmp: cmp._evaluated[1], **PAIR, "declared": "declared"},
+        grids.scatter: {"scores": lambda cmp: cmp._evaluated[1], **PAIR, "declared": "_declared"},
     },
 )
 SLICES = Gallery(

@@ -189,21 +189,22 @@ def explore_comparison(
     --------
     >>> ev.compare("dense", "hybrid").explore("pd-014", outcome="regression")
     """
-    if cmp.golden is None or cmp.scores is None or cmp.results is None:
+    if cmp._golden is None or cmp._scores is None or cmp._results is None:
         raise DataError(
             "a comparison from JSON holds neither hits nor answers",
             field="results",
             allowed="rs.evaluate(results, golden).compare(baseline, candidate).explore()",
         )
     runs = Runs(
-        cmp.golden, cmp.results, cmp.scores, [cmp.baseline, cmp.candidate], (cmp,), cmp.primary,
-        cmp.level, policies_of(None, cmp.policies, find_reading(cmp.profile).policies), cmp.rule,
-        find_reading(cmp.profile).golden(cmp.golden)[1], cmp.declared,
+        cmp._golden, cmp._results, cmp._scores, [cmp.baseline, cmp.candidate], (cmp,),
+        cmp._primary, cmp._level,
+        policies_of(None, cmp._policies, find_reading(cmp._profile).policies), cmp._rule,
+        find_reading(cmp._profile).golden(cmp._golden)[1], cmp._declared,
     )  # fmt: skip
     title = f"{cmp.candidate} against {cmp.baseline}"
     # another harness has no word, and may look at whole lists
-    word, k = ("", None) if cmp._harness else (cmp.overall, cmp.k)
-    verdict = [_counts(cmp, word), *cmp._words()[1:], describe_matching(cmp.level, k)]
+    word, k = ("", None) if cmp._harness else (cmp.overall, cmp._k)
+    verdict = [_counts(cmp, word), *cmp._words()[1:], describe_matching(cmp._level, k)]
     return _explorer(runs, title, verdict, "cmp", query, outcome, search, by, texts, max_queries)
 
 
@@ -233,7 +234,7 @@ def explore_runs(
     )  # fmt: skip
     golden, of_hits = find_reading(ev.profile).golden(ev.golden)
     if compared:
-        level, k = compared[0].level, max(one.k for one in compared)
+        level, k = compared[0]._level, max(one._k for one in compared)
     else:
         level, k = choose_level(ev.results.select(names), golden, ev._level), None
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
