@@ -1555,7 +1555,7 @@ class Evaluation(Display):
         failed = self.scores.loc[is_failed, "run_id"].astype("str").value_counts()
         if not len(failed):
             return table
-        counts = failed.reindex(board.run_ids, fill_value=0).to_numpy()
+        counts = failed.reindex(board._run_ids, fill_value=0).to_numpy()
         return replace(table, frame=table.frame.assign(failed=counts))
 
     def _notes(self) -> list[str]:

@@ -130,7 +130,7 @@ def test_averages_of_repeats_are_an_evaluation_by_system(repeated):
     # s: 1 and 1 for q0, 1/2 and 0 for q1; t: 1/2 and 1/2
     assert averaged.pivot("mrr@10").to_numpy().tolist() == [[1, 0.5], [0.25, 0.5]]
     assert averaged.summary("mrr@10")["mean"].tolist() == [0.625, 0.5]
-    assert averaged.leaderboard("mrr@10").run_ids == ["s", "t"]
+    assert averaged.leaderboard("mrr@10")._run_ids == ["s", "t"]
     assert averaged.select("t").pivot("mrr@10").columns.tolist() == ["t"]
     assert "s" in repr(averaged)
     pd.testing.assert_frame_equal(

@@ -123,7 +123,7 @@ LEADERBOARD = Gallery(
     {
         dots.summary: {
             "table": lambda board: board.table.rename(columns={"value": "mean"}),
-            "declared": "declared",
+            "declared": "_declared",
         }
     },
 )

@@ -138,7 +138,7 @@ def test_an_evaluation_of_reported_runs_alone_shows_them_and_scores_nothing(fold
     says("\n".join(ev._notes()), "run_01, run_02, run_03")
     assert ev.trend("hit@5").table["mean"].tolist() == [0.5, 0.6, 0.7]
     board = ev.leaderboard("hit@5")
-    assert board.run_ids == ["run_03", "run_02", "run_01"] and board.table["is_reported"].all()
+    assert board._run_ids == ["run_03", "run_02", "run_01"] and board.table["is_reported"].all()
     assert board.table[["rank", "low", "n"]].isna().all(axis=None)
     assert ev.report().tables["Standings"].query("metric == 'hit@5'")["mean"].tolist() == [
         0.5, 0.6, 0.7,
@@ -161,7 +161,7 @@ def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
     assert rows.loc[("hit@5", "run_03"), "value"] == 0.7
     assert ("mrr@10", "run_03") not in rows.index  # not reported, and never 0
     assert rows["rank"].notna().tolist() == (~rows["is_reported"]).tolist()
-    assert rows["mark"].isna().all() and board.run_ids[-2:] == ["run_03", "run_02"]
+    assert rows["mark"].isna().all() and board._run_ids[-2:] == ["run_03", "run_02"]
     pd.testing.assert_frame_equal(Leaderboard.from_json(board.to_json()).table, board.table)
     table = ev.trend("hit@5", order=["scored", "run_02", "run_03"]).table
     assert table["is_reported"].tolist() == [False, True, True]
@@ -241,7 +241,7 @@ def test_a_store_keeps_runs_that_only_report(folders, golden, tmp_path):
     store.save(rs.load_results(folders))
     table = store.trend("hit@5").table
     assert table[["mean", "segment"]].to_numpy().tolist() == [[0.5, 1], [0.6, 2], [0.7, 2]]
-    assert store.evaluate(golden).leaderboard("hit@5").run_ids[0] == "run_03"
+    assert store.evaluate(golden).leaderboard("hit@5")._run_ids[0] == "run_03"
 
 
 def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):

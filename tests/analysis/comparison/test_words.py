@@ -174,7 +174,7 @@ def test_a_comparison_asks_about_two_runs_and_says_what_all_pairs_leave_of_it(ev
     assert "better; among all 4 runs: better: dense" in repr(cmp)
     assert two.confidence == cmp.confidence < ev.confidence
     board = ev.leaderboard()
-    assert board.confidence == ev.confidence
+    assert board._confidence == ev.confidence
 
 
 def test_a_report_speaks_with_the_level_and_on_the_queries_of_all_runs(ev):
