@@ -86,7 +86,7 @@ class Gallery:
         return Plots(self.pictures, holder)
 
 
-SCORED = {"table": "scores", "golden": "golden", "declared": "declared"}
+SCORED = {"table": "scores", "golden": "golden", "declared": "_declared"}
 PAIR = {"baseline": "baseline", "candidate": "candidate"}
 EVALUATION = Gallery(
     'ev.plot(["hit@5", "mrr@10"])',
@@ -94,13 +94,13 @@ EVALUATION = Gallery(
         dots.summary: {
             "table": lambda ev: ev.summary(),
             "primary": "primary",
-            "declared": "declared",
+            "declared": "_declared",
         },
         dots.slices: SCORED,
         grids.heatmap: SCORED,
         lines.metric_at_k: {"table": lambda ev: ev.summary("all")},
-        grids.tradeoff: {"table": lambda ev: ev.summary(), "declared": "declared"},
-        grids.scatter: {"scores": "scores", "declared": "declared"},
+        grids.tradeoff: {"table": lambda ev: ev.summary(), "declared": "_declared"},
+        grids.scatter: {"scores": "scores", "declared": "_declared"},
         lines.scores_by_rank: {"results": "results"},
         dots.refusals: {"table": lambda ev: ev.refusals().table},
         lines.risk_coverage: {"curve": lambda ev: ev.risk_coverage().curve},

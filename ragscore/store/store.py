@@ -166,14 +166,14 @@ class RunStore(RunStoreVerbs):
         own, declared = None, TABLE
         if isinstance(getattr(results, "golden", None), Golden):
             ev, results = results, results.results
-            golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
-            profile = ev.profile.name if ev.profile else None
-            if ev.profile not in (None, READINGS.get(str(profile))):
+            golden, rule, policies, primary = ev.golden, ev._rule, ev._policies, ev.primary
+            profile = ev._profile.name if ev._profile else None
+            if ev._profile not in (None, READINGS.get(str(profile))):
                 raise DataError(
                     f"found a reading of your own, {profile!r}", field="profile",
                     allowed="a profile by its name: a store keeps names",
                 )  # fmt: skip
-            own, declared = _own_columns(ev), ev.declared
+            own, declared = _own_columns(ev), ev._declared
         check_type(results, Results, "results", "Results, or an Evaluation")
         given = policies_of(policies, fields)
         if golden is not None:
@@ -809,7 +809,7 @@ def _results_of(catalogue: Catalogue, names: list[str]) -> Results:
 
 def _own_columns(ev: Any) -> pd.DataFrame | None:
     """Return run_id, query_id and the columns of your own; None without any."""
-    own = [one for one in metric_columns(ev.scores) if _is_yours(ev.declared, one)]
+    own = [one for one in metric_columns(ev.scores) if _is_yours(ev._declared, one)]
     keyed = ev.scores.reset_index()[["run_id", "query_id", *own]]
     return keyed.astype({"run_id": "str"}) if own else None
 

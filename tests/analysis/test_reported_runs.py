@@ -155,7 +155,7 @@ def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
     scored = write_run("scored", [FOUND], system="mine")
     ev = rs.evaluate([scored, folders / "run_02", folders / "run_03"], golden)
     pd.testing.assert_frame_equal(ev.scores, rs.evaluate(scored, golden).scores)
-    assert ev.reported.runs["run_id"].tolist() == ["run_02", "run_03"]
+    assert ev._reported.runs["run_id"].tolist() == ["run_02", "run_03"]
     board = ev.leaderboard(["hit@5", "mrr@10"])
     rows = board.table.set_index(["metric", "run_id"])
     assert rows.loc[("hit@5", "run_03"), "value"] == 0.7
@@ -171,7 +171,7 @@ def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
     ):
         with refused("run_02/results.jsonl", "aggregates", field="run"):
             ask()
-    assert ev.select("run_02").run_ids == [] and ev.select("scored").reported is None
+    assert ev.select("run_02").run_ids == [] and ev.select("scored")._reported is None
 
 
 def test_slices_leave_reported_runs_out_and_say_so(folders, golden, write_run):
@@ -215,7 +215,7 @@ def test_means_and_trends_of_a_clone_still_read(clone, demo):
     assert table["is_reported"].to_dict() == {"dense": True, "hybrid": False}
     assert table["segment"].tolist() == [1, 1]  # measured alike, by run.json
     ev = clone.evaluate(demo.golden)
-    assert ev.run_ids == ["hybrid"] and ev.reported.runs["run_id"].tolist() == ["dense"]
+    assert ev.run_ids == ["hybrid"] and ev._reported.runs["run_id"].tolist() == ["dense"]
     board = ev.leaderboard("mrr@10").table.set_index("run_id")
     assert board.loc["dense", "value"] == pytest.approx(whole.loc["dense", "mean"])
 

@@ -274,7 +274,7 @@ def outcomes(name: str, ev: rs.Evaluation) -> Iterator[pd.DataFrame]:
     yield from leaves(f"{name}: aggregates", cmp._aggregates, "dense..hybrid_rerank")
     yield from leaves(f"{name}: comparison as JSON", json.loads(cmp.to_json()))
     with tempfile.TemporaryDirectory() as folder:
-        file = ev.select("hybrid_rerank").save_metrics_json(Path(folder) / "m.json", ev.profile)
+        file = ev.select("hybrid_rerank").save_metrics_json(Path(folder) / "m.json", ev._profile)
         yield from leaves(f"{name}: metrics.json", json.loads(file.read_text(encoding="utf-8")))
 
 

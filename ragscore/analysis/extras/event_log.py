@@ -53,7 +53,7 @@ def write_event_log(
     occurred_at
         The time of the events, with a time zone; by default now.
     declared
-        What the evaluation declares of columns of your own: `ev.declared`.
+        What is known of columns of your own, as an evaluation has it.
 
     Returns
     -------

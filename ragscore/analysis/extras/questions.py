@@ -49,7 +49,7 @@ def calls(ev: Any, k: int | None = None) -> CallReport:
     >>> twice = rs.load_results({"q": [["a"], ["b", "c"]]})
     >>> rs.extras.calls(rs.evaluate(twice, {"q": {"c": 1}})).after[["call", "recall"]]
     """
-    return ev._alike(calls_of(ev.results, ev.golden, ev._level, ev.rule, k))
+    return ev._alike(calls_of(ev.results, ev.golden, ev._level, ev._rule, k))
 
 
 def check_reported(
@@ -93,9 +93,9 @@ def check_reported(
     >>> reported = values.melt(["run_id", "query_id"], var_name="metric").dropna()
     >>> rs.extras.check_reported(ev, reported)["difference"].abs().max()
     """
-    chosen = find_reading(profile) if profile else ev.profile
-    policies = ev.policies if chosen else replace(ev.policies, match=ev._level)
-    parts = [ev.results, *([] if ev.reported is None else [ev.reported])]
+    chosen = find_reading(profile) if profile else ev._profile
+    policies = ev._policies if chosen else replace(ev._policies, match=ev._level)
+    parts = [ev.results, *([] if ev._reported is None else [ev._reported])]
     results = parts[0] if len(parts) == 1 else Results.concat(parts)
     return check_reported_of(results, ev.golden, reported, profile=chosen, policies=policies)
 
@@ -133,7 +133,7 @@ def config_effects(
     """
     ev._need_rows()
     scores, chosen = ev._scored(list(ev.primary) if metrics is None else metrics)
-    return config_effects_of(scores, ev.results.runs, chosen, ignore=ignore, declared=ev.declared)
+    return config_effects_of(scores, ev.results.runs, chosen, ignore=ignore, declared=ev._declared)
 
 
 def conversations(ev: Any, metric: str | None = None, *, bad: float = 0.0) -> Conversations:
@@ -165,7 +165,7 @@ def conversations(ev: Any, metric: str | None = None, *, bad: float = 0.0) -> Co
     """
     scores, names = ev._scored(metric or ev.primary[0])
     assert names is not None
-    return ev._alike(conversations_of(scores, ev.golden, names[0], bad, ev.declared))
+    return ev._alike(conversations_of(scores, ev.golden, names[0], bad, ev._declared))
 
 
 def nuggets(ev: Any) -> Nuggets:

@@ -219,7 +219,7 @@ def explore_runs(
     """
     given = [] if runs is None else names_of(runs, "runs")
     first = [] if baseline is None else [baseline]
-    refuse_without_rows([*first, *given], ev.reported)
+    refuse_without_rows([*first, *given], ev._reported)
     names = [*run_names(ev.results.runs, first), *run_names(ev.results.runs, given or ev.run_ids)]
     names = list(dict.fromkeys(names))
     if not names:
@@ -227,12 +227,12 @@ def explore_runs(
             "no run has rows", field="runs", allowed="runs with hits or answers, not only means"
         )
     compared = tuple(
-        compare_ranks(ev.results, ev.golden, names[0], one, rule=ev.rule,
-                      policies=replace(ev.policies, match=ev._level),
-                      profile=ev.profile, allow_different=True)
+        compare_ranks(ev.results, ev.golden, names[0], one, rule=ev._rule,
+                      policies=replace(ev._policies, match=ev._level),
+                      profile=ev._profile, allow_different=True)
         for one in names[1:]
     )  # fmt: skip
-    golden, of_hits = find_reading(ev.profile).golden(ev.golden)
+    golden, of_hits = find_reading(ev._profile).golden(ev.golden)
     if compared:
         level, k = compared[0]._level, max(one._k for one in compared)
     else:
@@ -240,12 +240,12 @@ def explore_runs(
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
         golden, ev.results, scores, names, compared, ev.primary, level,
-        ev.policies, ev.rule, of_hits, ev.declared,
+        ev._policies, ev._rule, of_hits, ev._declared,
     )  # fmt: skip
     title = names[0] if len(names) == 1 else f"{names[1]} against {names[0]}"
     if len(names) > 2:
         title = f"{len(names)} runs, baseline {names[0]}"
-    matching = describe_matching(level, None if ev.profile else k)
+    matching = describe_matching(level, None if ev._profile else k)
     verdict = [*(_counts(one) for one in compared), matching]
     with all_runs(ev._in_order):
         return _explorer(
