@@ -12,6 +12,9 @@ from conftest import answer, hit, record
 from test_evaluation import ev
 
 import ragscore as rs
+from ragscore.analysis.extras.answer_behaviour import Behaviour
+from ragscore.analysis.extras.chunk_lint import Lint
+from ragscore.analysis.extras.document_versions import Freshness
 from ragscore.analysis.failure_causes import Failures, failures
 from ragscore.analysis.paraphrases import Paraphrases
 from ragscore.analysis.rankings import score_distribution
@@ -27,7 +30,7 @@ __all__ = ["ev"]  # a fixture
 
 CLASSES = (
     Refusals, RiskCoverage, Failures, Paraphrases, Repeats, RetrieverReport, GoldenHealth,
-    rs.extras.Freshness, rs.extras.Behaviour, rs.extras.Lint, rs.extras.knowledge_gain.Gain,
+    Freshness, Behaviour, Lint, rs.extras.knowledge_gain.Gain,
 )  # fmt: skip
 
 

@@ -283,7 +283,7 @@ def objects(ev, runs, store):
     yield "trend", lambda: ev.trend("hit@5")
     yield "query", lambda: ev.query(ev.golden.queries["query_id"].iloc[0])
     yield "slices", lambda: ev.compare(*runs).slices("category")
-    yield "same run", lambda: rs.collecting.same_run(*(ev.results.select(one) for one in runs))
+    yield "same run", lambda: rs.Results.same_run(*(ev.results.select(one) for one in runs))
     yield "agreement", lambda: judged(ev, runs[0])
     yield "store", lambda: store
     yield "plots", lambda: ev.plot

@@ -23,7 +23,7 @@ SLACK = 1e-9  # the last bit of a difference is no regression
 _TICKS = count()
 
 
-def write_event_log(
+def event_log(
     table: pd.DataFrame,
     path: str | os.PathLike[str],
     *,
