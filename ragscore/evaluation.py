@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from ragscore.analysis.trend.trend import Trend
     from ragscore.golden.coverage import Coverage
     from ragscore.golden.health import GoldenHealth
-    from ragscore.judging.reliability import JudgeAgreement
     from ragscore.reporting import Report
     from ragscore.reporting.explorer.explorer import Explorer
     from ragscore.store.store import RunStore
@@ -291,11 +290,10 @@ def evaluate_stored(
     profile: str | Reading | None = None,
     primary: list[str] | str | None = None,
     baseline: str | None = None,
-    part_hits: int | None = None,
     policies: Policies | None = None,
     **fields: Unpack[PolicyFields],
 ) -> Evaluation:
-    """Score stored runs part by part, and return the object of `rs.evaluate`.
+    """Score stored runs group by group, and return the object of `rs.evaluate`.
 
     Results are read when they are first asked for, then whole.
 
@@ -305,14 +303,14 @@ def evaluate_stored(
         As for `rs.evaluate`. Runs that were all saved with the same primary metrics keep them, and
         columns of your own that were saved with runs come back.
     runs
-        Run ids or systems; by default all.
-    client, part_hits
-        As for `store.score`.
+        Run ids or systems; by default all that have rows: `store.summary` has the means of others.
+    client
+        As for `store.scores`.
 
     Raises
     ------
     DataError
-        As `store.score`; two runs declare a column of your own differently.
+        As `store.scores`; two runs declare a column of your own differently.
 
     Examples
     --------
@@ -325,30 +323,20 @@ def evaluate_stored(
         )  # fmt: skip
     golden = golden if isinstance(golden, Golden) else load_golden(golden)
     given = policies_of(policies, fields, find_reading(profile).policies)
-    reported, _ = store.reported(runs)
-    if reported is not None:
-        table = store.runs()
-        named = run_names(table, table["run_id"] if runs is None else runs)
-        alone = set(reported.runs["run_id"].astype("str"))
-        runs = [name for name in dict.fromkeys(named) if name not in alone]
-        if not runs:
-            return evaluate(
-                reported, golden, metrics, rule=rule, profile=profile, primary=primary,
-                baseline=baseline, policies=given,
-            )  # fmt: skip
     found = store._scored(
-        golden, metrics, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
-        policies=given,
+        golden, metrics, store._with_rows(runs), client=client, rule=rule,
+        profile=find_reading(profile), policies=given,
     )  # fmt: skip
-    run_ids = found.settings["run_id"].astype("str").tolist()
-    own, declared = store._saved_columns(run_ids, found.table, found.settings)
+    settings = found.settings()
+    run_ids = settings["run_id"].astype("str").tolist()
+    own, declared = store._saved_columns(run_ids, found.table, settings)
     scores = found.scores if own is None else with_saved(found.scores, own)
     golden = store._with_turns(golden, run_ids[0])
-    deciding = primary_of(scores, primary or _saved_primary(found.settings, scores), declared)
+    deciding = primary_of(scores, primary or _saved_primary(settings, scores), declared)
     return Evaluation(
-        unshared(golden), scores, found.settings.assign(primary=", ".join(deciding)), deciding,
+        unshared(golden), scores, settings.assign(primary=", ".join(deciding)), deciding,
         given, find_reading(profile) if profile else None, rule, partial(_loaded, store, run_ids),
-        reported, declared, _among=tuple(store._by_saving()),
+        None, declared, _among=tuple(store._by_saving()),
     )._against(baseline)  # fmt: skip
 
 
@@ -1468,7 +1456,7 @@ class Evaluation(Display):
         path: str | Path,
         profile: str | Reading = "chatbot",
         *,
-        agreement: JudgeAgreement | None = None,
+        agreement: pd.DataFrame | None = None,
     ) -> Path:
         """Write one run's aggregates as the `metrics.json` of the chatbot harness.
 
@@ -1493,11 +1481,7 @@ class Evaluation(Display):
         from ragscore.analysis.harness_files import write_metrics_json
 
         return write_metrics_json(
-            self.results,
-            self.golden,
-            path,
-            profile=profile,
-            reliability=agreement.reliability if agreement else None,
+            self.results, self.golden, path, profile=profile, agreement=agreement
         )
 
     # What it prints

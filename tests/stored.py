@@ -13,23 +13,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import ragscore as rs
-from ragscore.store.checked import StoredFile, sealed, unsealed
-from ragscore.store.draft import Draft
-from ragscore.store.places import Place
-from ragscore.store.runs import RUN_FILE, StoredRun, change_run, folder_of, stored_runs
+from ragscore.store.runs import Draft, StoredRun, put_run, sealed, unsealed
 
 
 def stored_run(store: rs.RunStore, run: str) -> StoredRun:
     """A run as it is stored now."""
-    (found,) = (one for one in stored_runs(store.root) if one.run_id == run)
-    return found
+    return store._open()[run]
+
+
+def run_file(store: rs.RunStore, run: str) -> Path:
+    """The `run-….json` of a run as it is now."""
+    return store.path(run) / f"run-{stored_run(store, run).number:04}.json"
 
 
 def stored_file(store: rs.RunStore, run: str, kind: str) -> Path:
-    """Where a run's table, or its metrics, are now."""
-    place = stored_run(store, run).table(kind).place
-    assert isinstance(place, Path)
-    return place
+    """Where a run's table is now."""
+    entry = stored_run(store, run).files[kind][0]
+    assert entry is not None
+    return store.path(run) / entry.name
 
 
 def stored_table(store: rs.RunStore, run: str, kind: str) -> pd.DataFrame:
@@ -38,35 +39,34 @@ def stored_table(store: rs.RunStore, run: str, kind: str) -> pd.DataFrame:
 
 
 def named_by(store: rs.RunStore, run: str) -> list[str]:
-    """The kinds of files that a run has, by its run.json."""
-    return sorted(stored_run(store, run).entries)
+    """The kinds of files that a run has, by its file."""
+    return sorted(stored_run(store, run).files)
 
 
 def described(store: rs.RunStore, run: str) -> dict[str, Any]:
-    """The content of a run's run.json."""
-    return stored_run(store, run).described
+    """The content of a run's file."""
+    return stored_run(store, run).content
 
 
 def describe(
-    root: Place, run: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]
+    store: rs.RunStore, run: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]
 ) -> None:
-    """Rewrite a run.json with its checksum; `change` edits its content, or returns another."""
-    file = folder_of(root, run) / RUN_FILE
-    assert isinstance(file, Path)
-    content = unsealed(file.read_bytes(), file)
+    """Rewrite a run's file with its checksum; `change` edits its content, or returns another."""
+    file = run_file(store, run)
+    content = unsealed(file.read_bytes(), str(file))
     changed = change(content)
     file.write_bytes(sealed(content if changed is None else changed))
 
 
 def put_file(store: rs.RunStore, run: str, kind: str, content: bytes) -> None:
-    """Put another file in place of a run's, under a name of its own and with its sums."""
+    """Put another file in place of a run's, under a name of its own and with its sum."""
     one = stored_run(store, run)
 
     def write(draft: Draft) -> dict[str, Any]:
-        _written(draft, kind, one.table(kind), content)
-        return one.described
+        draft.add(kind, content, 1, [])
+        return one.content
 
-    change_run(one, write)
+    put_run(store._place, run, write, one, keep=True)
 
 
 def put_table(store: rs.RunStore, run: str, kind: str, table: Any, **options: Any) -> None:
@@ -79,11 +79,6 @@ def edit_table(
 ) -> None:
     """Put what `edit` makes of a run's table in its place."""
     put_table(store, run, kind, edit(pq.read_table(stored_file(store, run, kind))))
-
-
-def _written(draft: Draft, kind: str, before: StoredFile, content: bytes) -> None:
-    with draft.create(kind, before.entry.name.rpartition(".")[2]) as out:
-        out.write(content)
 
 
 def parquet_bytes(table: Any, **options: Any) -> bytes:

@@ -72,7 +72,7 @@ def test_each_value_is_a_row_with_its_json(results):
 def test_a_source_key_among_the_metadata_is_the_hits_unless_it_says_otherwise(results):
     assert results.hits["source_key"].astype(object).where(
         results.hits["source_key"].notna(), None
-    ).tolist() == [None, None, "K-3", None, "own", "own", None]
+    ).tolist() == [None, None, "K-3", None, "own", "own", "K-7"]
 
 
 def test_a_run_without_metadata_has_no_such_frame(write_run):

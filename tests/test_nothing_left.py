@@ -1,17 +1,15 @@
 """No figure and no thread stays behind a call, even if it ends in an error that is kept."""
 
-import json
 import threading
 
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
+from conftest import RUN_A, RUN_B, THREE_QUERIES
 
 import ragscore as rs
-from ragscore.io import arrow_lines
 from ragscore.plot import dots, grids
-from ragscore.store import ingest
+from ragscore.store import tables
 
 matplotlib.use("Agg")
 
@@ -54,30 +52,13 @@ def test_a_picture_that_fails_leaves_no_figure(ev, left, monkeypatch):
         assert left() == ([], [mine.number])
 
 
-@pytest.fixture
-def many(tmp_path, monkeypatch):
-    """A run file of several blocks."""
-    monkeypatch.setattr(arrow_lines, "FROM_BYTES", 0)
-    monkeypatch.setattr(arrow_lines, "BLOCK_BYTES", 2000)
-    rows = [json.dumps(record(f"q{n}", [hit("c", f"d{n}", 1)])) for n in range(200)]
-    (tmp_path / "per_query.jsonl").write_text("\n".join(rows))
-    return tmp_path / "per_query.jsonl"
-
-
-def test_reading_leaves_no_thread_even_where_it_fails(many, left, monkeypatch, tmp_path):
+def test_a_store_leaves_no_thread_even_where_it_fails(left, monkeypatch, tmp_path):
     store = rs.RunStore(tmp_path / "store")
-    assert len(rs.load_results(many).responses) == 200
-    assert store.ingest(many, overwrite=True, progress=True)
+    found = rs.load_results({"a": {f"q{n}": [f"d{n}"] for n in range(200)}})
+    assert store.save(iter([found]))
     assert left()[0] == []
-    kept = []
-    for holder, name, call in (
-        (arrow_lines.FileColumns, "add", lambda: rs.load_results(many)),
-        (arrow_lines.FileColumns, "add", lambda: store.ingest(many, overwrite=True)),
-        (ingest, "write_groups", lambda: store.ingest(many, overwrite=True)),
-    ):
-        with monkeypatch.context() as broken:
-            broken.setattr(holder, name, fail)
-            with pytest.raises(RuntimeError, match="no room") as caught:
-                call()
-            kept.append(caught.value)  # as a notebook keeps the last error, with all its frames
-    assert left()[0] == [] and len(kept) == 3
+    with monkeypatch.context() as broken:
+        broken.setattr(tables, "write_table", fail)
+        with pytest.raises(RuntimeError, match="no room") as caught:
+            store.save(found, overwrite=True)
+    assert left()[0] == [] and caught.value  # kept, as a notebook keeps the last error

@@ -27,7 +27,7 @@ def write_metrics_json(
     path: str | Path,
     *,
     profile: str | Reading = "chatbot",
-    reliability: dict[str, float] | None = None,
+    agreement: pd.DataFrame | None = None,
 ) -> Path:
     """Write one run's scores as `metrics.json` in the layout of a chatbot's harness.
 
@@ -46,8 +46,9 @@ def write_metrics_json(
     profile
         The harness whose means are written; see `ragscore.scoring.readings`. A `Reading` of your
         own keeps the harness's name, such as `dataclasses.replace(READINGS["chatbot"], empty={})`.
-    reliability
-        `judge_reliability`: how often two judges disagreed (`JudgeAgreement.reliability`).
+    agreement
+        Of the judge with a second one, for `judge_reliability`: the rate of disagreement over all
+        criteria, and the number of answers.
 
     Returns
     -------
@@ -67,8 +68,10 @@ def write_metrics_json(
         "timestamp": run["created_at"].isoformat() if pd.notna(run.get("created_at")) else None,
         **_aggregates(results, golden, find_reading(profile), harness_of(profile)),
     }
-    if reliability is not None:
-        content["judge_reliability"] = reliability
+    if agreement is not None:
+        n, disagreed = agreement["n"], agreement["n"] * agreement["disagreement"]
+        rate = float(disagreed.sum() / n.sum())
+        content["judge_reliability"] = {"disagreement_rate": rate, "spot_check_n": int(n.max())}
     if isinstance(config, dict):
         content |= {"config_hash": config_hash(config), NOT_HASHED: config.get(NOT_HASHED)}
     return write_json(file, content, indent=2)

@@ -23,6 +23,7 @@ from ragscore.cli.options import (
 )
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, Results, records_of
+from ragscore.io.output import write_json
 from ragscore.judging import Endpoint, Judged, get_judge
 from ragscore.judging.cache import DEFAULT_CACHE
 from ragscore.judging.cases import CUT_TEXT
@@ -297,9 +298,13 @@ def _checked(
         base_url=args.second_base_url or endpoint.base_url,
     )
     found = judged.spot_check(second, n=args.spot_check, **options)
+    rows = records_of(found)
     for run_id, place in where.items():
-        found.write(place.path(run_id) if isinstance(place, RunStore) else place)
-    return records_of(found.table)
+        write_json(
+            (place.path(run_id) if isinstance(place, RunStore) else place) / "agreement.json",
+            {"table": rows},
+        )
+    return rows
 
 
 def _text(judged: Judged, means: str, agreement: list[dict[str, Any]] | None) -> str:

@@ -86,7 +86,6 @@ CACHE = Path("ragscore-demo", "cache")  # shared with `ragscore demo --build`
                 default=[],
             ),
             option("--limit", "only the first N queries (default: all)", "N"),
-            option("--sample", "only N queries, drawn with the seed (default: all)", "N"),
         ],
     ),
     Group(

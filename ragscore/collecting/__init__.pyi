@@ -1,3 +1,3 @@
-from .reproducible import SameRun, same_run
+from .reproducible import same_run
 
-__all__ = ["SameRun", "same_run"]
+__all__ = ["same_run"]

@@ -10,13 +10,11 @@ import os
 import platform
 import secrets
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -61,17 +59,15 @@ def write_line(handle: BinaryIO, values: dict[str, Any]) -> None:
 
     A line that can't be written whole is taken back, and the file is closed: no other may follow.
     """
-    line = memoryview((json_line(values) + "\n").encode())
+    line = (json_line(values) + "\n").encode()
     size = os.fstat(handle.fileno()).st_size
     try:
-        while line:
-            line = line[handle.write(line) :]
+        if (n := handle.write(line)) < len(line):
+            raise OSError(f"only {n} of {len(line)} bytes could be written")
         os.fsync(handle.fileno())
     except OSError:
-        with suppress(OSError):
+        with suppress(OSError), handle:
             handle.truncate(size)
-        with suppress(OSError):
-            handle.close()
         raise
 
 
@@ -130,86 +126,66 @@ def refuse_finished(folder: Path) -> None:
 
 
 def _locked(file: Path) -> BinaryIO:
-    """Open and lock the journal that has this name when both are done.
+    """Open and lock the journal, because two collectors on one would ask everything twice.
 
-    Between the two, another collector may have ended its run and removed it. It isn't buffered, so
-    that nothing is written later than it seems.
-    """
-    while True:
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            handle = file.open("a+b", buffering=0)
-        except OSError as error:
-            raise _unwritable(file, error) from error
-        try:
-            _lock(handle, file)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(handle.fileno()), file.stat()):
-                    return handle
-        except BaseException:
-            handle.close()
-            raise
-        handle.close()
-
-
-def _lock(handle: BinaryIO, file: Path) -> None:
-    """Lock the journal, because two collectors on one journal would ask everything twice.
-
-    The system frees the lock when the process ends in any way. Windows has no such lock.
+    The system frees the lock when the process ends in any way; Windows has no such lock. The file
+    isn't buffered, so that nothing is written later than it seems.
     """
     try:
-        import fcntl
-    except ModuleNotFoundError:
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = file.open("a+b", buffering=0)
     except OSError as error:
-        raise DataError(
-            "another process is collecting into this folder",
-            file=file,
-            allowed="wait for it, or another folder",
-        ) from error
+        raise _unwritable(file, error) from error
+    try:
+        with suppress(ModuleNotFoundError):
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle.fileno()), file.stat()):
+            return handle
+    except OSError:  # locked by another collector, or removed as it ended its run just now
+        pass
+    handle.close()
+    raise DataError(
+        "another process is collecting into this folder",
+        file=file,
+        allowed="wait for it, or another folder",
+    )
 
 
 def _complete_lines(handle: BinaryIO, file: Path) -> list[dict[str, Any]]:
     """Return the lines of a journal; an incomplete last line is cut off the file."""
     handle.seek(0)
     complete: list[dict[str, Any]] = []
-    size = 0
-    lines = handle.read().splitlines(keepends=True)
+    size, lines = 0, handle.read().splitlines(keepends=True)
     for number, line in enumerate(lines, 1):
-        try:
+        values = None
+        with suppress(ValueError):
             values = json.loads(line) if line.endswith(b"\n") else None
-        except ValueError:
-            values = None
-        if not isinstance(values, dict) or ("asked" if number == 1 else "query_id") not in values:
-            if number == len(lines):
-                break
+        if isinstance(values, dict) and ("asked" if number == 1 else "query_id") in values:
+            complete.append(values)
+            size += len(line)
+        elif number < len(lines):
             raise DataError(
                 "not a line of a journal",
                 file=file,
                 line=number,
                 allowed="remove it, or begin anew with fresh=True (--fresh)",
             )
-        complete.append(values)
-        size += len(line)
     handle.truncate(size)
     return complete
 
 
 def _check_same(begun: dict[str, Any], now: dict[str, Any], file: Path) -> None:
     """Raise a DataError that lists how the settings of two calls differ, if they do."""
-    before, after, unset = flat(begun), flat(now), object()
-
-    def text(value: Any) -> str:
-        return "not set" if value is unset else _shortened(dumped(value), 60)
-
-    pairs = {
-        key: (before.get(key, unset), after.get(key, unset))
-        for key in dict.fromkeys([*before, *after])
-    }
+    before, after = (
+        {key: dumped(value) for key, value in flat(one).items()} for one in (begun, now)
+    )
     changes = [
-        f"{key} was {text(old)}, now {text(new)}" for key, (old, new) in pairs.items() if old != new
+        f"{key} was {_shortened(before.get(key, 'not set'), 60)},"
+        f" now {_shortened(after.get(key, 'not set'), 60)}"
+        for key in dict.fromkeys([*before, *after])
+        if before.get(key) != after.get(key)
     ]
     if changes:
         more = f" and {len(changes) - 5} more" if len(changes) > 5 else ""
@@ -224,16 +200,9 @@ def _shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
-def new_run_id(nanoseconds: int | None = None) -> str:
-    """Return a new id that sorts by time.
-
-    The id is `run_` and the 32 hex digits of a UUIDv7 (RFC 9562). The 12 bits after the
-    milliseconds hold a finer time.
-    """
-    milliseconds, rest = divmod(time.time_ns() if nanoseconds is None else nanoseconds, 1_000_000)
-    finer = rest * 4096 // 1_000_000
-    value = milliseconds << 80 | 0x7 << 76 | finer << 64 | 0b10 << 62 | secrets.randbits(62)
-    return f"run_{value:032x}"
+def new_run_id() -> str:
+    """Return a new id that sorts by time."""
+    return f"run_{datetime.now(UTC):%Y%m%dT%H%M%S%f}_{secrets.token_hex(4)}"
 
 
 def now() -> str:
@@ -247,60 +216,35 @@ def code_version() -> dict[str, Any]:
     Empty outside a repository.
     """
     commit = _git("rev-parse", "HEAD")
-    if not commit:
-        return {}
     changed = _git("status", "--porcelain", "--untracked-files=no")
-    return {"commit": commit} | ({"uncommitted_changes": True} if changed else {})
+    flags = {"commit": commit, "uncommitted_changes": bool(changed)}
+    return {name: value for name, value in flags.items() if commit and value}
 
 
-def _git(*arguments: str) -> str | None:
+def _git(*arguments: str) -> str:
+    """Return what git prints; nothing where it fails."""
     try:
-        done = subprocess.run(
-            ["git", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=10,
+        return subprocess.run(
+            ["git", *arguments], capture_output=True, text=True, timeout=10, check=True,
             stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+        ).stdout.strip()  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def environment() -> dict[str, Any]:
     """Return installed libraries and the machine, without anything that names its owner."""
-    libraries = {}
-    for name in LIBRARIES:
-        try:
-            libraries[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    hardware: dict[str, Any] = {
+    hardware = {
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
-        "cpu": _cpu(),
+        "cpu": platform.processor(),
     }
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        n_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        hardware["memory_gb"] = round(n_bytes / 2**30, 1)
     return {
         "python": platform.python_version(),
-        "libraries": libraries,
+        "libraries": {one.name: one.version for one in distributions() if one.name in LIBRARIES},
         "hardware": {name: value for name, value in hardware.items() if value},
     }
-
-
-def _cpu() -> str | None:
-    """Return the processor's name, if the system tells it."""
-    if sys.platform != "linux":
-        return platform.processor() or None
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, None)
 
 
 def run_description(

@@ -12,10 +12,10 @@ from typing import Any
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
 from ragscore.io.layout import ANSWER, USAGE
-from ragscore.io.record import HIT_COLUMNS, read_record
-from ragscore.io.records import Tables
+from ragscore.io.per_query import frames_of
+from ragscore.io.record import HIT_COLUMNS
 from ragscore.io.rows import plain
-from ragscore.io.secrets import Redactor
+from ragscore.io.secrets import Redactor, hidden
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
 
@@ -42,7 +42,6 @@ _CITATION_NAMES = {"heading": "heading_path"}
 
 MAX_DIGITS = 1000  # of a whole number; Python itself writes no more than 4300
 _TOO_LONG = 10**MAX_DIGITS
-NO_SECRETS = Redactor((), {})
 
 RecordAndConfig = tuple[dict[str, Any], dict[str, Any]]
 """A query's record, and the config that its reply reports."""
@@ -54,7 +53,8 @@ def record_of(
     elapsed_ms: float,
     error: str | None = None,
     attempts: int = 1,
-    redactor: Redactor = NO_SECRETS,
+    *,
+    redactor: Redactor,
 ) -> RecordAndConfig:
     """Return the record of one query, and the config that the reply reports, without secrets.
 
@@ -74,7 +74,7 @@ def record_of(
         error = as_json(error)
     elif values.get("error"):
         error = _text(values["error"])
-    error = None if error is None else redactor.message(error)
+    error = None if error is None else redactor.text(error)
     if error is None and "hits" not in values and values.get("answer") is None:
         raise AskError(f"the reply holds neither hits nor an answer: {describe(values or None)}")
     # milliseconds of each phase
@@ -102,7 +102,7 @@ def record_of(
         record["request"] = redactor.values(carried)
     if attempts > 1:
         record["attempts"] = attempts
-    config = redactor.config(_reported_config(values))
+    config = hidden(_reported_config(values))
     if (fault_text := _fault(record) or _fault_of_config(config)) is not None:
         hits = {name: record[name] for name in ("query_id", "query", "hits_top_k")}
         raise AskError(
@@ -164,7 +164,7 @@ def _renamed_items(items: Any, names: dict[str, str]) -> Any:
 def _fault(record: dict[str, Any]) -> str | None:
     """Return the fault that loading would find in a record, if there is one."""
     try:
-        read_record(Row(record, 1), Tables(), Problems("reply", strict=True))
+        frames_of([Row(record, 1)], "", Problems("reply", strict=True))
     except DataError as error:
         place = ": ".join(part for part in (error.field, error.found) if part)
         return f"{place}; {error.allowed}" if error.allowed else place

@@ -5,22 +5,20 @@ rather than an event loop, so that a running loop (as in Jupyter) does not matte
 """
 
 import json
-import queue
 import random
 import threading
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
-import numpy as np
-
-from ragscore.collecting.replies import NO_SECRETS, RecordAndConfig, record_of
+from ragscore.collecting.replies import RecordAndConfig, record_of
 from ragscore.collecting.systems import CARRIED, SETTINGS, AskError, Request, System
 from ragscore.frames.data import Golden
-from ragscore.frames.errors import DataError, name_list, nearest
+from ragscore.frames.errors import DataError, check_choice
 from ragscore.io.http_replies import LONGEST_WAIT, too_long
-from ragscore.io.secrets import Redactor
+from ragscore.io.secrets import Redactor, refuse_keys
 from ragscore.io.source import describe
 from ragscore.io.values import row_dicts, unflatten
 
@@ -32,98 +30,58 @@ _TAGS = {"vault": "vaults", "folder": "folders"}
 Saved = TypeVar("Saved")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Settings sent with every query; None is not sent."""
-
-    mode: str | None = None
-    k: int | None = None
-    temperature: float | None = None
-    seed: int | None = None
-    with_answer: bool | None = None
-    own: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.k is not None and (
-            not isinstance(self.k, int) or isinstance(self.k, bool) or self.k < 1
-        ):
-            raise DataError(f"found {describe(self.k)}", field="k", allowed="a whole number from 1")
-        if clash := sorted(RESERVED & set(self.own)):
-            raise DataError(
-                f"found {', '.join(clash)}",
-                field="settings",
-                allowed="other names: these have parameters of their own, or come with the query",
-            )
-        try:
-            json.dumps(self.own, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{error}", field="settings", allowed="what JSON can hold") from error
-
-    @property
-    def sent(self) -> dict[str, Any]:
-        """Names and values as sent, and as recorded in the snapshot."""
-        named = {name: getattr(self, name) for name in SETTINGS}
-        return {name: value for name, value in named.items() if value is not None} | self.own
+def checked_settings(named: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that are sent with every query, checked; None is not sent."""
+    k = named["k"]
+    if k is not None and (type(k) is not int or k < 1):
+        raise DataError(f"found {describe(k)}", field="k", allowed="a whole number from 1")
+    if clash := sorted(RESERVED & set(own)):
+        raise DataError(
+            f"found {', '.join(clash)}",
+            field="settings",
+            allowed="other names: these have parameters of their own, or come with the query",
+        )
+    refuse_keys(own, "settings", "a header or parameter of a mapping, from a variable")
+    try:
+        json.dumps(own, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{error}", field="settings", allowed="what JSON can hold") from error
+    return {name: value for name, value in named.items() if value is not None} | own
 
 
-def requests_of(golden: Golden, settings: Settings, left_out: Iterable[str] = ()) -> list[Request]:
+def requests_of(
+    golden: Golden, sent: dict[str, Any], left_out: Iterable[str] = (), limit: int | None = None
+) -> list[Request]:
     """Return one request per golden query, in file order: query, id, settings, and its own fields.
 
     Fields in `left_out` are not sent.
     """
-    lists: dict[str, dict[str, list[str]]] = {}
-    tags = golden.tags.loc[golden.tags["kind"].isin(list(_TAGS)), ["query_id", "kind", "value"]]
-    for query_id, kind, value in tags.itertuples(index=False):
-        lists.setdefault(query_id, {}).setdefault(_TAGS[kind], []).append(value)
-    checks = golden.checks[golden.checks["kind"] == "product"]
-    products = checks.set_index("query_id")["text"].to_dict()
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise DataError(f"found {describe(limit)}", field="limit", allowed="a whole number from 1")
+    kinds = golden.tags["kind"].map(_TAGS)
+    lists = golden.tags.groupby([golden.tags["query_id"], kinds], sort=False)["value"].agg(list)
+    products = golden.checks[golden.checks["kind"] == "product"].set_index("query_id")["text"]
     requests = []
-    for query in row_dicts(golden.queries.sort_values("position", kind="stable")):
+    for query in row_dicts(golden.queries.sort_values("position", kind="stable")[:limit]):
         query_id = str(query["query_id"])
-        extra = unflatten(
-            {
-                name: value
-                for name, value in query.items()
-                if name.split(".")[0] in ("x_filters", "x_tool")
-            }
-        )
-        filters = extra.get("filters")
+        own = {name: one for name, one in query.items() if name.startswith(("x_filters", "x_tool"))}
+        carried = unflatten(own)
+        filters = carried.get("filters")
         if isinstance(filters, str) and filters.startswith(("{", "[")):
             filters = json.loads(filters)
         if isinstance(filters, dict):  # the product is sent as a field of its own
-            filters = {name: value for name, value in filters.items() if name != "product"}
-        carried = {
-            "filters": filters,
-            **lists.get(query_id, {}),
-            "product": products.get(query_id),
-            "tool": extra.get("tool"),
-        }
-        carried = {
+            filters = {name: one for name, one in filters.items() if name != "product"}
+        carried |= {"filters": filters, "product": products.get(query_id)}
+        carried |= {name: lists.get((query_id, name)) for name in _TAGS.values()}
+        kept = {
             name: carried[name] for name in CARRIED if carried.get(name) and name not in left_out
         }
-        requests.append({"query": query["query"], "query_id": query_id, **settings.sent, **carried})
+        requests.append({"query": query["query"], "query_id": query_id, **sent, **kept})
     return requests
 
 
-def select_requests(
-    requests: list[Request], limit: int | None, sample: int | None, seed: int
-) -> list[Request]:
-    """Return the first `limit` requests, or a random sample of them in file order."""
-    for name, number in (("limit", limit), ("sample", sample)):
-        if number is not None and (not isinstance(number, int) or number < 1):
-            raise DataError(
-                f"found {describe(number)}", field=name, allowed="a whole number from 1"
-            )
-    if limit is not None and sample is not None:
-        raise DataError("both were given", field="limit, sample", allowed="one of them")
-    if sample is None or sample >= len(requests):
-        return requests[:limit]
-    drawn = np.random.default_rng(seed).choice(len(requests), sample, replace=False)
-    return [requests[place] for place in sorted(drawn)]
-
-
 def check_accepted(
-    system: System, settings: Settings, requests: list[Request], left_out: Iterable[str]
+    system: System, sent: dict[str, Any], requests: list[Request], left_out: Iterable[str]
 ) -> None:
     """Refuse fields that the system does not accept, so that every recorded setting was sent.
 
@@ -133,15 +91,11 @@ def check_accepted(
         A setting, or a field of some golden query, that the system does not accept; a missing
         setting that it requires; an unknown name in `left_out`; no request.
     """
-    if unknown := sorted(set(left_out) - set(CARRIED)):
-        raise DataError(
-            f"found {name_list(unknown)}",
-            field="leave_out",
-            allowed=nearest(unknown[0], CARRIED, "some of"),
-        )
+    for name in left_out:
+        check_choice(name, CARRIED, "leave_out")
     if not requests:
         raise DataError("no query to ask", field="golden", allowed="at least one")
-    if missing := sorted(system.needs - set(settings.sent) - set(CARRIED) - {"query_id"}):
+    if missing := sorted(system.needs - set(sent) - {*CARRIED, "query_id"}):
         raise DataError(
             f"{system.name} needs {', '.join(missing)}",
             field="system",
@@ -149,24 +103,21 @@ def check_accepted(
         )
     if system.takes is None:
         return
-    places = ", ".join(sorted(system.takes)) or "the query only"
-    if refused := [name for name in settings.sent if name not in system.takes]:
+    places = f"it takes {', '.join(sorted(system.takes)) or 'the query only'}"
+    if refused := [name for name in sent if name not in system.takes]:
         raise DataError(
-            f"{system.name} does not accept {', '.join(refused)}",
-            field="settings",
-            allowed=f"it takes {places}",
+            f"{system.name} does not accept {', '.join(refused)}", field="settings", allowed=places
         )
-    carried = [
+    if carried := [
         name
         for name in CARRIED
         if name not in system.takes and any(name in request for request in requests)
-    ]
-    if carried:
+    ]:
         n = sum(carried[0] in request for request in requests)
         raise DataError(
             f"{n} queries carry {carried[0]}, which {system.name} does not accept",
             field="golden",
-            allowed=f"it takes {places}; leave_out={carried!r} asks without",
+            allowed=f"{places}; leave_out={carried!r} asks without",
         )
 
 
@@ -195,7 +146,7 @@ class RequestPolicy:
     def __post_init__(self) -> None:
         for name, lowest in (("workers", 1), ("retries", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+            if type(value) is not int or value < lowest:
                 raise DataError(
                     f"found {value!r}", field=name, allowed=f"a whole number from {lowest}"
                 )
@@ -225,82 +176,57 @@ class RateLimiter:
             return turn - now
 
 
-# Seconds. An interrupt that comes just as a wait begins does not end it: no wait is without end.
-_LOOK_UP = 0.5
-
-
 def ask_all(
     system: System,
     requests: list[Request],
     policy: RequestPolicy,
     save: Callable[[RecordAndConfig], Saved],
-    redactor: Redactor = NO_SECRETS,
+    redactor: Redactor,
     on_wait: Callable[[int], object] = id,
 ) -> Generator[Saved, None, None]:
     """Ask every request and yield what `save` returns for each record, in the order of arrival.
 
-    A worker saves a record before its next request. Calls of `save` never overlap. Leaving the
-    loop early asks nothing more, and waits for the replies in flight, which are saved, too:
-    `on_wait` is told their number. A second interrupt abandons them.
+    A worker saves a record before its next request. Calls of `save` never overlap, and none follows
+    one that failed. Leaving the loop early asks nothing more, and waits for the replies in flight,
+    which are saved, too: `on_wait` is told their number. A second interrupt abandons them.
     """
-    stop, saving, limiter = threading.Event(), threading.Lock(), RateLimiter(policy.rate)
+    stop, closed, saving = threading.Event(), threading.Event(), threading.Lock()
+    limiter = RateLimiter(policy.rate)
+
+    def work(request: Request) -> Saved | None:
+        if stop.is_set():
+            return None
+        record = ask(system, request, policy, limiter, stop.wait, redactor)
+        with saving:
+            if record is None or closed.is_set():
+                return None
+            try:
+                return save(record)
+            except BaseException:
+                stop.set()
+                closed.set()  # the first error is the one to tell
+                raise
+
     # Without threads, connections that are bound to the calling thread work.
     if policy.workers == 1 and policy.timeout is None:
-        for request in requests:
-            if record := ask(system, request, policy, limiter, stop.wait, redactor):
-                yield save(record)
+        yield from filter(lambda saved: saved is not None, map(work, requests))
         return
-    todo: queue.SimpleQueue[Request] = queue.SimpleQueue()
-    done: queue.SimpleQueue[Saved | BaseException] = queue.SimpleQueue()
-    for request in requests:
-        todo.put(request)
-    is_open = True
-
-    def work() -> None:
-        nonlocal is_open
-        try:
-            while not stop.is_set():
-                record = ask(system, todo.get_nowait(), policy, limiter, stop.wait, redactor)
-                with saving:
-                    try:
-                        if is_open and record:
-                            done.put(save(record))
-                    except BaseException:
-                        is_open = False  # no other is saved: the first error is the one to tell
-                        raise
-        except queue.Empty:
-            pass
-        except BaseException as error:
-            done.put(error)
-
-    threads = [
-        threading.Thread(target=work, name=f"ragscore-ask-{number}", daemon=True)
-        for number in range(min(policy.workers, len(requests)))
-    ]
-    n_left = len(requests)
+    pool = ThreadPoolExecutor(policy.workers, "ragscore-ask")
+    futures = [pool.submit(work, request) for request in requests]
     try:
-        for thread in threads:
-            thread.start()
-        while n_left:
-            try:
-                saved = done.get(timeout=_LOOK_UP)
-            except queue.Empty:
-                continue
-            if isinstance(saved, BaseException):
-                raise saved
-            n_left -= 1
-            yield saved
+        for future in as_completed(futures):
+            if (saved := future.result()) is not None:
+                yield saved
     finally:
         stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
         try:
-            if n_left and (n_alive := sum(thread.is_alive() for thread in threads)):
-                on_wait(n_alive)
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(_LOOK_UP)
+            if n_running := sum(future.running() for future in futures):
+                on_wait(n_running)
+            pool.shutdown()
         finally:
             with saving:  # the last line is written before the journal is closed
-                is_open = False
+                closed.set()
 
 
 def ask(
@@ -309,7 +235,7 @@ def ask(
     policy: RequestPolicy,
     limiter: RateLimiter,
     sleep: Callable[[float], Any],
-    redactor: Redactor = NO_SECRETS,
+    redactor: Redactor,
 ) -> RecordAndConfig | None:
     """Ask one request, with retries, and return its record; None if `sleep` says to stop.
 
@@ -341,7 +267,7 @@ def ask(
     elapsed_ms = 1000 * (perf_counter() - started)
     for _ in range(2):
         try:
-            return record_of(request, reply, elapsed_ms, text, attempts, redactor)
+            return record_of(request, reply, elapsed_ms, text, attempts, redactor=redactor)
         except Exception as fault:  # what of the reply a record can hold is kept
             reply = getattr(fault, "reply", None)
-    return record_of(request, None, elapsed_ms, text, attempts, redactor)
+    return record_of(request, None, elapsed_ms, text, attempts, redactor=redactor)

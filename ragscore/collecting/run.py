@@ -24,22 +24,19 @@ from ragscore.collecting.journal import (
 from ragscore.collecting.replies import RecordAndConfig
 from ragscore.collecting.requests import (
     RequestPolicy,
-    Settings,
     ask_all,
     check_accepted,
+    checked_settings,
     requests_of,
-    select_requests,
 )
-from ragscore.collecting.systems import Given, Request, System, as_system
+from ragscore.collecting.systems import SETTINGS, Given, Request, System, as_system
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import warn
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.per_query import results_of
 from ragscore.io.per_query_write import write_per_query
 from ragscore.io.progress import progress_bar
-from ragscore.io.record import read_record
-from ragscore.io.records import Tables
-from ragscore.io.secrets import Redactor, redacted_logs, secrets_in
+from ragscore.io.secrets import Redactor, redacted_logs, refuse_keys
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id
 
@@ -57,7 +54,6 @@ def collect(
     settings: dict[str, Any] | None = None,
     leave_out: Iterable[str] = (),
     limit: int | None = None,
-    sample: int | None = None,
     workers: int = 1,
     timeout: float | None = 120.0,
     retries: int = 2,
@@ -111,8 +107,8 @@ def collect(
         Further settings of the system's own, sent likewise: `{"folder_mode": "on"}`.
     leave_out
         Fields of golden queries that are not sent.
-    limit, sample
-        Only the first queries, or a random sample of this size, drawn with the seed (default 0).
+    limit
+        Only the first queries.
     workers, timeout, retries, rate
         Number of queries in flight; seconds per attempt, from connecting to the last byte; number
         of further attempts after time-outs, lost connections, 429 and 5xx; maximal attempts per
@@ -162,15 +158,16 @@ def collect(
     system = as_system(system, name)
     accepts_choice = system.takes is None or "with_answer" in system.takes
     with_answer = False if retrieval_only else True if accepts_choice else None
-    sent = Settings(mode, k, temperature, seed, with_answer, dict(settings or {}))
+    named = dict(zip(SETTINGS, (mode, k, temperature, seed, with_answer), strict=True))
+    sent = checked_settings(named, dict(settings or {}))
     left_out = tuple(dict.fromkeys(leave_out))
-    requests = select_requests(requests_of(golden, sent, left_out), limit, sample, seed or 0)
+    requests = requests_of(golden, sent, left_out, limit)
     check_accepted(system, sent, requests, left_out)
-    redactor = Redactor([*system.secrets, *secrets_in([sent.own, config or {}])])
-    snapshot = redactor.config(
-        {**(config or {}), **sent.sent, **({"left_out": list(left_out)} if left_out else {})}
-    ) | {"system": redactor.values(system.config)}
-    described = (redactor.message(note).strip() or None) if note is not None else None
+    refuse_keys(config, "config", "no key: run.json holds it")
+    redactor = Redactor(os.environ.get(name, "") for name in system.variables)
+    of_run = {"left_out": list(left_out)} if left_out else {}
+    snapshot = redactor.values((config or {}) | sent | of_run | {"system": system.config})
+    described = (redactor.text(note).strip() or None) if note is not None else None
     identity = {
         "run_id": run_id,
         "system": name or system.name,
@@ -179,7 +176,7 @@ def collect(
         "note": described,
         "golden_hash": golden.golden_hash,
     }
-    collector = {"limit": limit, "sample": sample, **vars(policy)}
+    collector = {"limit": limit, **vars(policy)}
     header = _journal_header(identity, snapshot, requests, collector)
     folder = Path(out)
     try:
@@ -281,10 +278,9 @@ def _finish(journal: Journal, order: list[str], folder: Path) -> list[str]:
             record["reported"] = own
         records.append(record)
     run = run_record(described, journal.file)
-    problems, tables = Problems(run["run_id"], strict=True), Tables()
-    for line, record in enumerate(records, 2):
-        read_record(Row(record, line), tables, problems)
-    write_per_query(results_of(dict(run), tables, problems), folder)
+    rows = [Row(record, line) for line, record in enumerate(records, 2)]
+    problems = Problems(run["run_id"], strict=True)
+    write_per_query(results_of(dict(run), rows, problems), folder)
     journal.file.unlink()
     errors = [record["error"] for record in records if record["error"] is not None]
     if len(errors) == len(records):

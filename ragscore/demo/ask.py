@@ -53,7 +53,7 @@ def run_demo(out: Path, report: Callable[[str], object] = print) -> None:
         run = collect(system, golden, folder, k=K, run_id=run_id, suite=SUITE, fresh=True)
         store.save(run, golden=golden)
         write_per_query(replace(run, hits=run.hits.drop(columns="text", errors="ignore")), folder)
-    report(f"runs: {store.root}, {out / 'per_query'}\n")
+    report(f"runs: {store.path()}, {out / 'per_query'}\n")
     show_demo(out / "per_query" / "*", out, report)
 
 

@@ -25,13 +25,8 @@ if TYPE_CHECKING:
     from ragscore.golden.duplicates import near_duplicates
     from ragscore.golden.validate import validate
     from ragscore.io.save import save_golden, save_results
-    from ragscore.judging.annotation import sample_for_annotation
-    from ragscore.judging.corrected import (
-        corrected_comparison,
-        corrected_differences,
-        corrected_means,
-    )
-    from ragscore.judging.reliability import spot_check
+    from ragscore.judging.agreement import spot_check
+    from ragscore.judging.corrected import corrected
     from ragscore.plot.accessor import Gallery, Plots
     from ragscore.reporting.explorer.explorer import explore_comparison
     from ragscore.reporting.report import report_comparison
@@ -75,14 +70,11 @@ class RunStoreVerbs:
 
 class ComparisonVerbs:
     gate = gate
-    corrected = corrected_comparison
     report = report_comparison
     explore = explore_comparison
 
 class JudgedVerbs:
-    sample_for_annotation = sample_for_annotation
-    corrected_means = corrected_means
-    corrected_differences = corrected_differences
+    corrected = corrected
     spot_check = spot_check
 
 class Accessor:

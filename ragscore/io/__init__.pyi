@@ -10,6 +10,7 @@ from .formats.retrievers import write_retriever_summary, write_retrievers
 from .formats.trec import write_trec_qrels, write_trec_run
 from .formats.trec_rag import write_trec_rag
 from .golden_write import write_golden
+from .per_query import load_pieces
 from .per_query_write import write_per_query
 from .records import Record
 from .registry import register
@@ -21,6 +22,7 @@ __all__ = [
     "Mark",
     "Record",
     "load_documents",
+    "load_pieces",
     "register",
     "to_ir_measures",
     "to_ragas",

@@ -6,7 +6,6 @@ A `span_unit` beside a citation also tells that the row had no kind of its own, 
 leaves the kind out.
 """
 
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError
-from ragscore.io.object_columns import (
-    Columns,
-    NotPlain,
-    Values,
-    extras,
-    kinds_of,
-    objects_in,
-    texts,
-)
-from ragscore.io.source import describe
-from ragscore.io.values import SPAN_ALLOWED, FieldReader, flatten, is_int, is_span, text
+from ragscore.frames.typing import Codes
+from ragscore.io.run_records import Columns, Level, is_stated, listed, values_of
+from ragscore.io.source import as_text, describe
+from ragscore.io.values import SPAN_ALLOWED, is_int
 
 SPAN_FIELDS = {
     "line": ("start", "end", 1),
@@ -43,168 +35,141 @@ KIND_ALLOWED = f"one of {', '.join(CITATION_KINDS)}"
 HEADING_SEPARATOR = " > "
 
 
-def read_span(fields: FieldReader, path_field: str) -> dict[str, Any]:
-    """Take path and half-open span of a hit or citation out of its fields.
+def take_span(level: Level, path_field: str) -> Columns:
+    """Take path and half-open span of hits or citations out of their fields.
 
-    Its own path (`path_field`) comes before that of the citation object, which is kept where it
+    Their own path (`path_field`) comes before that of the citation object, which is kept where it
     differs. Other fields of the citation go to `x_citation.*`.
     """
-    found = _read_citation(fields)
-    if "span_unit" in fields.values:
-        found = _with_stated_span(found, fields)
-    path = fields.text(path_field)
-    if path is None:
-        return found
-    other = {"x_citation.path": found["path"]} if found.get("path") not in (None, path) else {}
-    return found | {"path": path} | other
-
-
-def span_columns(values: dict[str, Values], path_field: str) -> Columns:
-    """Take path and span of many hits out of their fields, as `read_span` does of one."""
-    if "span_unit" in values:
-        raise NotPlain
-    citations = values.pop("citation", ())
-    cited = {name: [*column] for name, column in objects_in(citations or None).items()}
-    own = texts(values.pop(path_field, [None] * len(citations)))
-    found: Columns = {}
-    if cited:
-        kinds, n = cited.get("kind", [None]), len(citations)
-        if not kinds_of(kinds) <= {str} or not {*kinds} - {None} <= {*CITATION_KINDS}:
-            raise NotPlain
-        if kinds.count(None) != citations.count(None):
-            raise NotPlain
-        spans = {name: [None] * n for name in ("start", "end", "span_unit")}
-        for kind in SPAN_FIELDS.keys() & {*kinds}:
-            _take_spans(kind, kinds, cited, spans)
-        if any(one is not None for one in spans["start"]):
-            of = {"start": pa.int64(), "end": pa.int64(), "span_unit": pa.large_string()}
-            found |= {name: pa.array(column, of[name]) for name, column in spans.items()}
-        path = texts(cited.pop("path", [None] * n))
-        extras(cited, found, "x_citation.")
-        if len(own):
-            differs = pc.fill_null(pc.not_equal(own, path), False)
-            found["x_citation.path"] = pc.if_else(differs, path, None)
-        own = pc.coalesce(own, path) if len(own) else path
-    return found | ({"path": own} if len(own) else {})
-
-
-def _take_spans(
-    kind: str, kinds: list[str | None], cited: dict[str, list[Any]], spans: dict[str, list[Any]]
-) -> None:
-    """Move the first and last fields of citations of this kind to the spans."""
-    first, last, step = SPAN_FIELDS[kind]
-    none = [None] * len(kinds)
-    starts, ends = cited.get(first, none), cited.get(last, none)
-    at = [
-        place
-        for place, (one, start, end) in enumerate(zip(kinds, starts, ends, strict=True))
-        if one == kind and not (start is None and end is None)
-    ]
-    found = [[column[place] for place in at] for column in (starts, ends)]
-    if not at:
-        return
-    if kinds_of(found[0] + found[1]) != {int} or None in found[0] or None in found[1]:
-        raise NotPlain
-    start, end = (np.array(one, np.int64) for one in found)
-    if start.min() < 0 or (end + step <= start).any() or end.max() >= 2**63 - step:
-        raise NotPlain
-    for place, begins, ends_at in zip(at, found[0], (end + step).tolist(), strict=True):
-        spans["start"][place], spans["end"][place] = begins, ends_at
-        spans["span_unit"][place] = SPAN_UNITS[kind]
-        starts[place] = ends[place] = None
-
-
-def heading_column(values: dict[str, Values]) -> Columns:
-    """Take the heading paths of many hits as texts, as `read_heading` does of one."""
-    paths = values.pop("heading_path", ())
-    if kinds_of(paths) == {list}:
-        parts = chain.from_iterable(one for one in paths if one)
-        if set(map(type, parts)) - {str}:  # null is no part
-            raise NotPlain
-        joined = [None if one is None else HEADING_SEPARATOR.join(one) for one in paths]
-        if any(one is not None and heading_parts(one) != path
-               for one, path in zip(joined, paths, strict=True)):  # fmt: skip
-            raise NotPlain
-        paths = joined
-    return {"heading": texts(paths)} if paths else {}
-
-
-def _read_citation(fields: FieldReader) -> dict[str, Any]:
-    citation = fields.pop("citation")
-    if citation is None:
-        return {}
-    kind = citation.get("kind") if isinstance(citation, dict) else None
-    if not isinstance(kind, str) or kind not in CITATION_KINDS:
-        fields.reject(citation, "citation", f"an object whose kind is {KIND_ALLOWED}")
-        return {}
-    values = dict(citation)
-    place = f"{fields.place}citation"
-    found: dict[str, Any] = {
-        "path": text(values.pop("path", None), f"{place}.path", fields.line, fields.problems)
+    cited = level.inner("citation", lambda one: one.get("kind") in CITATION_KINDS)
+    level.refuse("citation", f"an object whose kind is {KIND_ALLOWED}")
+    kind = cited.fields.get("kind", pa.nulls(len(level), pa.string()))
+    if not pc.all(pc.is_in(kind, pa.array(CITATION_KINDS), skip_nulls=True)).as_py():
+        level.batch.refuse_parsed()
+    start, end = np.full(len(level), -1, np.int64), np.full(len(level), -1, np.int64)
+    unit = np.full(len(level), None, object)
+    for name, (first, last, step) in SPAN_FIELDS.items():
+        at = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(kind, name), False)))
+        if len(at):
+            begins, ends = _wholes(cited, first, at), _wholes(cited, last, at)
+            is_span = (begins >= 0) & (ends + step > begins)
+            is_bad = ~is_span & (_stated(cited, first, at) | _stated(cited, last, at))
+            for bad in at[is_bad].tolist():
+                level.fault(
+                    bad, "citation", _told(cited, first, last, bad), "whole numbers in order"
+                )
+            at, begins, ends = at[is_span], begins[is_span], ends[is_span]
+            start[at], end[at], unit[at] = begins, ends + step, SPAN_UNITS[name]
+            for one in {first, last}:
+                _drop(cited, one, at)
+    if "span_unit" in level.fields:
+        _take_stated_span(level, start, end, unit, cited)
+    own, path = level.take(path_field, "text"), cited.take("path", "text")
+    found = {
+        "path": pc.coalesce(own, path),
+        "start": pa.array(start, mask=start < 0),
+        "end": pa.array(end, mask=start < 0),
+        "span_unit": pa.array(unit, pa.string()),
+        "x_citation.path": pc.if_else(pc.not_equal(own, path), path, None),
     }
-    if kind in SPAN_FIELDS:
-        first, last, step = SPAN_FIELDS[kind]
-        start, end = values.get(first), values.get(last)
-        if is_int(start) and is_int(end) and is_span(start, end + step):
-            values = {key: value for key, value in values.items() if key not in (first, last)}
-            found |= {"start": start, "end": end + step, "span_unit": SPAN_UNITS[kind]}
-        elif start is not None or end is not None:
-            fields.problems.add(
-                f"{first} {describe(start)}, {last} {describe(end)}",
-                line=fields.line,
-                field=place,
-                allowed="whole numbers in order",
+    cited.extras(found, "x_citation.")
+    return found
+
+
+def _take_stated_span(level: Level, start: Codes, end: Codes, unit: Any, cited: Level) -> None:
+    """Take spans that stand beside a citation; one that contradicts it is a fault."""
+    stated = np.asarray(level.take("span_unit", "text").to_pylist(), object)
+    every = np.arange(len(level))
+    begins, ends = (_wholes(level, one, every) for one in ("start", "end"))
+    has_unit, is_span = stated != np.array(None), (begins >= 0) & (ends > begins)
+    is_half = has_unit & ~is_span & (_stated(level, "start", every) | _stated(level, "end", every))
+    is_other = (is_span & ((begins != start) | (ends != end))) | (stated != unit)
+    is_other &= has_unit & (start >= 0) & ~is_half
+    for at in np.flatnonzero(is_half).tolist():
+        level.fault(at, "", _told(level, "start", "end", at), SPAN_ALLOWED)
+    for at in np.flatnonzero(is_other).tolist():
+        own = {"start": int(begins[at]), "end": int(ends[at])} if is_span[at] else {}
+        found = f"{describe(own | {'span_unit': stated[at]})} beside a citation that says otherwise"
+        level.fault(at, "", found, "one span")
+    for name in ("start", "end"):
+        _drop(level, name, np.flatnonzero(has_unit))
+    is_good = has_unit & ~is_other
+    kinds = listed(cited.fields.get("kind", pa.nulls(len(level))))
+    is_kind = [KIND_OF_UNIT.get(one) == kind for one, kind in zip(stated, kinds, strict=True)]
+    _drop(cited, "kind", np.flatnonzero(is_good & (start >= 0) & is_kind))
+    unit[is_good] = stated[is_good]
+    is_good &= is_span
+    start[is_good], end[is_good] = begins[is_good], ends[is_good]
+
+
+def _told(level: Level, first: str, last: str, at: int) -> str:
+    values = ((one, listed(level.fields.get(one, pa.nulls(len(level))))) for one in (first, last))
+    return ", ".join(f"{name} {describe(one[at])}" for name, one in values)
+
+
+def _stated(level: Level, name: str, at: Codes) -> Any:
+    values = level.fields.get(name)
+    return np.zeros(len(at), bool) if values is None else is_stated(values)[at]
+
+
+def _wholes(level: Level, name: str, at: Codes) -> Codes:
+    """Return the whole numbers of a field at some places, -1 where there is none."""
+    values = level.fields.get(name)
+    if isinstance(values, pa.Array) and pa.types.is_integer(values.type):
+        return np.asarray(pc.fill_null(values, -1), np.int64)[at]
+    if values is None or isinstance(values, pa.Array):
+        return np.full(len(at), -1, np.int64)
+    whole = [one if is_int(one) and 0 <= one < 2**63 else -1 for one in values]
+    return np.array(whole, np.int64)[at]
+
+
+def _drop(level: Level, name: str, at: Codes) -> None:
+    """Make a field null at some places."""
+    if len(at) and name in level.fields:
+        is_kept = np.ones(len(level), bool)
+        is_kept[at] = False
+        values = level.fields[name]
+        level.fields[name] = (
+            pc.if_else(pa.array(is_kept), values, None)
+            if isinstance(values, pa.Array)
+            else values_of(
+                [one if kept else None for one, kept in zip(values, is_kept, strict=True)]
             )
-    return found | flatten({"citation": values})
-
-
-def _with_stated_span(found: dict[str, Any], fields: FieldReader) -> dict[str, Any]:
-    """Add the span that stands beside a citation; one that contradicts it is a problem."""
-    stated: dict[str, Any] = {"span_unit": fields.text("span_unit")}
-    start, end = fields.pop("start"), fields.pop("end")
-    field = fields.place.removesuffix(".")
-    if is_span(start, end):
-        stated |= {"start": start, "end": end}
-    elif start is not None or end is not None:
-        fields.problems.add(
-            f"start {describe(start)}, end {describe(end)}",
-            line=fields.line,
-            field=field,
-            allowed=SPAN_ALLOWED,
         )
-    stated_values = {key: value for key, value in stated.items() if value is not None}
-    other = {key: value for key, value in stated_values.items() if found.get(key, value) != value}
-    if other:
-        fields.problems.add(
-            f"{describe(other)} beside a citation that says otherwise",
-            line=fields.line,
-            field=field,
-            allowed="one span",
-        )
-        return found
-    kind_of_unit = KIND_OF_UNIT.get(str(stated["span_unit"]))
-    if "start" in found and found.get("x_citation.kind") == kind_of_unit:
-        del found["x_citation.kind"]
-    return found | stated_values
 
 
-def read_heading(fields: FieldReader) -> dict[str, Any]:
-    """Take the heading path as one text.
+def take_heading(level: Level) -> Columns:
+    """Take heading paths out of the fields, each as one text.
 
     A path whose parts the text couldn't give back also stays among the fields.
     """
-    path, allowed = fields.pop("heading_path"), "a list of texts, text or null"
-    name, line, problems = f"{fields.place}heading_path", fields.line, fields.problems
-    if not isinstance(path, list):
-        heading = text(path, name, line, problems, allowed)
-        return {} if heading is None else {"heading": heading}
-    # null is allowed for the whole path, but not for a part of it: [] is never text
-    parts = [text(part if part is not None else [], name, line, problems, allowed) for part in path]
-    valid = [part for part in parts if part is not None]
-    heading = HEADING_SEPARATOR.join(valid)
-    if heading_parts(heading) != parts:
-        fields.values["heading_path"] = valid
-    return {"heading": heading}
+    name = "heading_path"
+    values = level.fields.pop(name, pa.nulls(len(level)))
+    if isinstance(values, pa.Array) and not pa.types.is_list(values.type):
+        level.fields[name] = values
+        return {"heading": level.take(name, "text")}
+    if isinstance(values, pa.Array) and pa.types.is_string(values.type.value_type):
+        parts, lengths = values.flatten(), pc.list_value_length(values)
+        heading = pc.binary_join(values, HEADING_SEPARATOR)
+        is_odd = pc.and_(pc.equal(lengths, 1), pc.equal(heading, ""))
+        is_odd = pc.or_kleene(pc.any(is_odd), pc.any(pc.match_substring(parts, ">"))).as_py()
+        if not parts.null_count and not is_odd:
+            return {"heading": heading}
+    headings: list[str | None] = []
+    kept: list[list[str] | None] = []
+    for at, path in enumerate(listed(values)):
+        given = [path] if path is not None and not isinstance(path, list) else path or []
+        parts = [one if type(one) is str else as_text(one) for one in given]
+        for one, part in zip(given, parts, strict=True):
+            if part is None:  # null is allowed for the whole path, but not for a part of it
+                level.fault(at, name, f"found {describe(one)}", "a list of texts, text or null")
+        whole = [one for one in parts if one is not None]
+        joined = HEADING_SEPARATOR.join(whole)
+        is_list = isinstance(path, list)
+        headings.append(joined if is_list or whole else None)
+        kept.append(whole if is_list and heading_parts(joined) != parts else None)
+    level.fields |= {name: kept} if any(one is not None for one in kept) else {}
+    return {"heading": pa.array(headings, pa.string())}
 
 
 def heading_parts(heading: str) -> list[str]:
@@ -263,6 +228,10 @@ def _citation_extra(row: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any
     if (start is None) != (end is None) or (start is not None and not 0 <= start < end):
         raise DataError(
             f"start {start}, end {end}", field="start", allowed=f"{SPAN_ALLOWED}, or neither"
+        )
+    if start is not None and row.get("span_unit") is None:
+        raise DataError(
+            "a span without a unit", field="span_unit", allowed="line, page, char, ms or the like"
         )
     return dict(rest)
 

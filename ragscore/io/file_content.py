@@ -197,6 +197,49 @@ def text_lines(path: Path, on_progress: Callable[[int], object] = int) -> Iterat
             yield from text.split("\r") if number == 1 and line[-1:] != b"\n" else [text]
 
 
+BLOCK_BYTES = 1 << 23
+
+
+def line_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield a file of any size in blocks of whole lines, each with the number of its first line.
+
+    Raises
+    ------
+    DataError
+        The file can't be read, or a line is too long.
+    """
+    with open_bytes(path) as (opened, _):
+        rest, begin = b"", 1
+        while data := opened.read(BLOCK_BYTES):
+            cut = data.rfind(b"\n") + 1
+            if not cut:
+                rest += data
+                check_line(len(rest), path, begin)
+                continue
+            block, rest = rest + data[:cut], data[cut:]
+            yield begin, block
+            begin += block.count(b"\n")
+        if rest:
+            yield begin, rest
+
+
+def lines_of(block: bytes, path: Path, begin: int) -> list[str]:
+    """Return the lines of a block as text.
+
+    Raises
+    ------
+    DataError
+        A byte of it isn't UTF-8.
+    """
+    try:
+        text = block.decode("utf-8-sig" if begin == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        line = begin + block.count(b"\n", 0, error.start)
+        raise not_text(path, error, line) from error
+    # lines that end in a carriage return alone, as `read_text` has them
+    return text.split("\n" if "\n" in text else "\r")
+
+
 def check_line(length: int, path: Path | str, number: int) -> None:
     """Refuse a line that is longer than the limit.
 

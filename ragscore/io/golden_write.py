@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from ragscore.frames.data import DataError, Golden
+from ragscore.frames.errors import plural, warn
 from ragscore.frames.kinds import LABELS
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
@@ -20,7 +22,7 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
-from ragscore.io.left_out import counting_left_out
+from ragscore.io.left_out import keeping
 from ragscore.io.output import by_query, write_lines, write_text
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
 from ragscore.io.targets import (
@@ -44,7 +46,7 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 Rows = list[dict[str, Any]]
 
 
-@counting_left_out("golden")
+@keeping("queries", "targets", "tags", "conditions", "support_groups", "checks")
 def write_golden(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as our golden file: YAML or JSON lines, by the name of the file.
 
@@ -83,6 +85,10 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
             allowed="a file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
         )
     rows = _with_answerable(golden, _rows(golden), path)
+    targets = golden.targets
+    starts = targets.loc[targets["level"] == "chunk"].get("start", pd.Series(dtype="Int64"))
+    if n := int(starts.notna().sum()):
+        warn(f"{path} has no place for the spans of {plural(n, 'chunk')}: resolve them again")
     if name.endswith(".jsonl"):
         return write_lines(path, rows)
     return write_text(path, HEADER + yaml_text(rows))

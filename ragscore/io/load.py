@@ -411,7 +411,23 @@ def load_results(
             field="run_id",
             allowed="one file per run; name runs in run.json, or by run_id= one by one",
         )
-    return parts[0] if len(parts) == 1 else Results.concat(parts)
+    loaded = parts[0] if len(parts) == 1 else Results.concat(parts)
+    _warn_of_error_words(loaded.responses["error"])
+    return loaded
+
+
+def _warn_of_error_words(errors: pd.Series) -> None:
+    stated = errors.dropna()
+    words = stated[stated.str.strip().str.lower().isin(NO_ERROR_WORDS)]
+    if len(words):
+        warn(
+            f"{plural(len(words), 'error')} of {len(errors)} responses:"
+            f" {name_list(map(repr, words.unique()))} count as failures; if they say that there was"
+            " none, make them null"
+        )
+
+
+NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 
 def with_labels(source: Any) -> tuple[Results, list[tuple[Results, Golden]]]:
@@ -621,28 +637,6 @@ def _read_run(
             if frame is not None and "run_id" in frame
         },
     )
-
-
-def record_file(path: str | os.PathLike[str], format: str | None = None) -> Path | None:
-    """Return the file of one run if it is our own run file, else None.
-
-    Only that one can be read block by block (`begin_run`, `stream_per_query`).
-
-    Raises
-    ------
-    DataError
-        As `load_results`: nothing found, or an unknown format. More than one file.
-    """
-    _check_path(path, (str, os.PathLike), "path", "the path of one run")
-    files = _files(path)
-    if len(files) > 1:
-        raise DataError(
-            f"{path} holds {len(files)} runs",
-            field="path",
-            allowed=f"one run at a time, such as {files[0]}",
-        )
-    found = _choose(files[0], "results", format, None)
-    return files[0] if found.name == "per_query" else None
 
 
 def _check_values(loaded: Results | Golden) -> None:

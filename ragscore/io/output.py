@@ -5,7 +5,6 @@ Every file outside of a store is written through `replacing`, `write_bytes` or `
 
 import errno
 import gzip
-import hashlib
 import json
 import os
 import secrets
@@ -57,9 +56,9 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file that takes the place of an old one when it is complete.
 
     It is written beside under a name of its own, and put in place by one rename once it is on
-    disk. Readers, and crashes at any moment, leave the old file or the new one. The folder is
-    created. A link stays one: the file that it leads to is replaced. What killed writers of this
-    file left beside it is removed.
+    disk. Readers, and crashes at any moment, leave the old file or the new one; a killed writer
+    also leaves a hidden file that ends in `.staging`. The folder is created. A link stays one: the
+    file that it leads to is replaced.
 
     Raises
     ------
@@ -75,18 +74,15 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
                 yield opened
             return
         file.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(file)
-        staging, out = _staged(file)
+        staging = file.with_name(f".{secrets.token_hex(8)}{STAGED}")
         try:
-            with out:
+            with staging.open("xb") as out:
                 yield out
                 out.flush()
                 os.fsync(out.fileno())
-                if file.exists():
-                    shutil.copymode(file, staging)
-                if os.name == "nt":  # which renames no file that is open
-                    out.close()
-                staging.replace(file)
+            if file.exists():
+                shutil.copymode(file, staging)
+            staging.replace(file)
         except BaseException:
             with suppress(OSError):
                 staging.unlink(missing_ok=True)
@@ -119,64 +115,6 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(handle)
-
-
-def _staged(file: Path) -> tuple[Path, BinaryIO]:
-    """Create a file beside another, under a name that nobody else has, and lock it."""
-    while True:
-        staging = file.with_name(f"{_stem(file)}{secrets.token_hex(8)}{STAGED}")
-        out = staging.open("xb")
-        try:
-            _lock(out)
-            # Between its creation and its lock the file may have passed for an abandoned one.
-            if os.fstat(out.fileno()).st_nlink or os.name != "posix":
-                return staging, out
-        except BaseException:
-            out.close()
-            with suppress(OSError):
-                staging.unlink(missing_ok=True)
-            raise
-        out.close()
-
-
-def _remove_abandoned(file: Path) -> None:
-    """Remove what writers of this file left that were killed: what no process holds a lock on."""
-    stem = _stem(file)
-    with suppress(OSError):
-        with os.scandir(file.parent) as entries:
-            names = [
-                entry.name
-                for entry in entries
-                if entry.name.startswith(stem) and entry.name.endswith(STAGED)
-            ]
-        for name in names:
-            staging = file.with_name(name)
-            with suppress(OSError), staging.open("rb") as opened:
-                if _lock(opened):
-                    staging.unlink()
-
-
-def _stem(file: Path) -> str:
-    """Return how the names of a file's staged versions begin; no name may have over 255 bytes."""
-    own = file.name.encode("utf-8", "surrogateescape")
-    return f".{file.name if len(own) <= 200 else hashlib.sha256(own).hexdigest()[:32]}."
-
-
-def _lock(opened: BinaryIO) -> bool:
-    """Lock an open file for as long as it is open; False if another process has, or none can.
-
-    The lock ends with its process, however that ends. Windows has no such lock: there abandoned
-    files stay.
-    """
-    try:
-        import fcntl
-    except ModuleNotFoundError:
-        return False
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def write_lines(path: str | Path, records: Iterable[dict[str, Any]]) -> Path:

@@ -1,21 +1,23 @@
 """Our run file, `per_query.jsonl` with `run.json` beside it -> `Results`.
 
-This per-line reader defines the format, a superset of kebab's record. arrow_lines.py reads
-large regular files faster and gives the same frames. Older records without later fields load.
-Fields that no column takes are kept in `x_*` columns.
+It is a superset of kebab's record; older records without later fields load. Fields that no column
+takes are kept in `x_*` columns.
 """
 
-from dataclasses import replace
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
-from ragscore.frames.data import DataError, Results, empty, from_records
-from ragscore.io.arrow_lines import read_frames
-from ragscore.io.object_columns import HitColumns, gathered
-from ragscore.io.record import hit_columns, read_record, with_refusals_implied
-from ragscore.io.records import Tables
+from ragscore.frames.data import DataError, Results, from_records
+from ragscore.io.file_content import line_blocks, lines_of
+from ragscore.io.parsed_lines import LineParser
+from ragscore.io.record import LEFT_OPEN, STATED, TYPES, columns_of, with_refusals_implied
+from ragscore.io.run_records import Level, NotPlain, Reader, listed
 from ragscore.io.sidecars import (
     JUDGMENTS_FILE,
     LEDGER_FILE,
@@ -23,12 +25,11 @@ from ragscore.io.sidecars import (
     read_run_json,
     run_record,
 )
-from ragscore.io.source import Problems, as_id
-from ragscore.io.stream import Progress, RunOnDisk, stream_records
-from ragscore.io.values import ID_ALLOWED, unify_types
+from ragscore.io.source import Problems, Row, as_id, describe, json_rows
+from ragscore.io.values import ID_ALLOWED
 
-_FRAMES = ("responses", "hits", "citations", "calls", "hit_meta")
-_OPTIONAL = ("calls", "hit_meta")
+RUN_FIELDS = ("run_id", "run_name", "run", "system")
+"""Fields that may name the run of a record. A file holds one run, so they have one value."""
 
 
 def read_per_query(path: Path, strict: bool) -> Results:
@@ -36,40 +37,11 @@ def read_per_query(path: Path, strict: bool) -> Results:
     _check_name(path)
     problems = Problems(path, strict)
     run = _run(path, problems)
-    frames = read_frames(path, run["run_id"])
-    if frames is None:
-        tables, hits = gathered(path, problems, _tables, hit_columns(), read_record)
-        problems.typos.warn()
-        frames = _frames(tables, run["run_id"], hits)
+    frames = _frames_of_file(path, run["run_id"], problems)
+    problems.typos.warn()
     judgments = _judgments(path, run, problems)
     results = _results(run, frames, problems)
     return replace(results, judgments=judgments) if judgments is not None else results
-
-
-def begin_run(path: Path, strict: bool) -> tuple[dict[str, Any], Problems]:
-    """Return a run's row of the runs frame before its records are read, and its `Problems`."""
-    _check_name(path)
-    problems = Problems(path, strict)
-    return _run(path, problems), problems
-
-
-def stream_per_query(
-    path: Path, run: dict[str, Any], problems: Problems, folder: Path, on_progress: Progress
-) -> tuple[RunOnDisk, Results]:
-    """Read the records of a run into `folder`, after `begin_run`.
-
-    Also returns what `read_per_query` would give, without the records' frames.
-    """
-    on_disk = stream_records(path, run["run_id"], problems, folder, on_progress)
-    judgments = _judgments(path, run, problems)
-    counts = {"n_queries": len(on_disk.query_ids), "n_failed": on_disk.n_failed}
-    runs = from_records([run | counts], "runs")
-    return on_disk, Results(
-        runs=runs,
-        responses=empty("responses"),
-        judgments=judgments,
-        problems=problems.frame(run["run_id"]),
-    )
 
 
 def _check_name(path: Path) -> None:
@@ -108,29 +80,157 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     return run
 
 
-def _tables(columns: HitColumns | None) -> Tables:
-    return Tables(columns=columns)
-
-
-def results_of(run: dict[str, Any], tables: Tables, problems: Problems) -> Results:
+def results_of(run: dict[str, Any], rows: Iterable[Row], problems: Problems) -> Results:
     """Return the records of one run as `Results`."""
-    return _results(run, _frames(tables, run["run_id"]), problems)
+    return _results(run, frames_of(rows, run["run_id"], problems), problems)
 
 
-def _frames(tables: Tables, run_id: str, hits: HitColumns | None = None) -> dict[str, pd.DataFrame]:
-    frames = {}
-    is_stated = tables.states_refusals and not tables.leaves_refusals
-    for name in _FRAMES:
-        records = getattr(tables, name)
-        for record in records:
-            record["run_id"] = run_id
-        if records or name not in _OPTIONAL:
-            frames[name] = from_records(unify_types(records), name)
+def frames_of(rows: Iterable[Row], run_id: str, problems: Problems) -> dict[str, pd.DataFrame]:
+    """Return the frames of the records of one run."""
+    reader = Reader(columns_of, problems)
+    reader.read(_Seen(problems).records(rows))
+    return _frames(reader, run_id)
+
+
+def _frames_of_file(path: Path, run_id: str, problems: Problems) -> dict[str, pd.DataFrame]:
+    reader = Reader(columns_of, problems)
+    for _ in _blocks_read(path, reader, problems):
+        pass
+    return _frames(reader, run_id)
+
+
+def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterator[Results]:
+    """Yield a run file of any size as `Results` of some megabytes each, for `store.save`.
+
+    The file is read twice, since the end of a run may tell whether answers at its beginning are
+    refusals. Only one piece is in memory; each has the row of the whole run.
+    """
+    file = Path(path)
+    _check_name(file)
+    problems = Problems(file, strict)
+    run = _run(file, problems)
+    counts = {"n_queries": 0, "n_failed": 0}
+    whole = Reader(columns_of, problems)
+    for _ in _blocks_read(file, whole, problems):
+        for part in whole.parts:
+            error = part["responses"].get("error")
+            counts["n_queries"] += len(part["responses"]["query_id"])
+            counts["n_failed"] += 0 if error is None else len(error) - error.null_count
+        whole.parts.clear()
+    problems.typos.warn()
+    runs = from_records([run | counts], "runs")
+    beside: dict[str, Any] = {
+        "judgments": _judgments(file, run, problems),
+        "problems": problems.frame(run["run_id"]),
+    }
+    reader = Reader(columns_of, Problems(file, strict=False), whole.notes)
+    for _ in _blocks_read(file, reader, reader.problems):
+        yield Results(runs=runs, **_frames(reader, run["run_id"]), **beside)
+        beside = {}
+        reader.parts.clear()
+
+
+def _blocks_read(path: Path, reader: Reader, problems: Problems) -> Iterator[None]:
+    """Read a file block by block, and yield after each."""
+    seen, parser = _Seen(problems), LineParser(TYPES)
+    for begin, block in line_blocks(path):
+        parsed = parser.parse(begin, block)
+        if parsed is None or not _is_added(parsed, reader, seen):
+            parser.is_off |= parsed is not None
+            rows = json_rows(path, problems, lines_of(block, path, begin), begin)
+            reader.read(seen.records(parser.learning(rows)))
+        yield
+
+
+def _is_added(records: Level, reader: Reader, seen: "_Seen") -> bool:
+    """Add a parsed block; return False if its lines have to be looked at."""
+    lines = records.batch.lines
+    try:
+        ids = seen.ids_of(records)
+        reader.add(records)
+    except (NotPlain, pa.ArrowException):
+        return False
+    seen.lines |= zip(ids, lines.tolist(), strict=True)
+    return True
+
+
+def _frames(reader: Reader, run_id: str) -> dict[str, pd.DataFrame]:
+    frames = reader.frames(run_id)
+    is_stated = STATED in reader.notes and LEFT_OPEN not in reader.notes
     frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
-    if hits is not None:
-        query_ids = [one["query_id"] for one in tables.responses]
-        frames |= hits.frames({"run_id": [run_id] * len(query_ids), "query_id": query_ids})
     return frames
+
+
+@dataclass
+class _Seen:
+    """The line of each query id, and the names of the run, in the records of a file so far."""
+
+    problems: Problems
+    lines: dict[str, int] = field(default_factory=dict)
+    run: dict[str, Any] = field(default_factory=dict)
+
+    def records(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield the rows that are records of this run, each of a query of its own."""
+        for row in rows:
+            if self._is_record(row):
+                yield row
+
+    def _is_record(self, row: Row) -> bool:
+        values, line, problems = row.values, row.line, self.problems
+        value = values.get("query_id")
+        if "query_id" not in values:
+            problems.add("the field is missing", line=line, field="query_id", allowed=ID_ALLOWED)
+            return False
+        if (query_id := as_id(value)) is None:
+            problems.reject(value, line, "query_id", ID_ALLOWED)
+            return False
+        if query_id in self.lines:
+            before, allowed = self.lines[query_id], "one record per query"
+            problems.repeat(f"'{query_id}'", before, line, "query_id", allowed)
+            return False
+        for name in RUN_FIELDS:
+            run = values.get(name)
+            if run is not None and self.run.setdefault(name, run) != run:
+                problems.add(
+                    f"found {describe(run)} after {describe(self.run[name])}",
+                    line=line,
+                    field=name,
+                    allowed="one run in a file; format='table' reads several",
+                )
+                return False
+        for name, types, allowed in _PARTS:
+            if not isinstance(values.get(name), types):
+                problems.reject(values[name], line, name, allowed)
+                return False
+        self.lines[query_id] = line
+        return True
+
+    def ids_of(self, records: Level) -> list[str]:
+        """Return the ids of a parsed block of records of this run, each of a query of its own.
+
+        Raises
+        ------
+        NotPlain
+            Anything else.
+        """
+        query_id, none = records.fields.get("query_id"), pa.nulls(0)
+        ids = [as_id(one) for one in ([None] if query_id is None else listed(query_id))]
+        is_good = None not in ids and len({*ids}) == len(ids) and self.lines.keys().isdisjoint(ids)
+        for name in RUN_FIELDS:
+            runs = {*listed(records.fields.get(name, none))} - {None}
+            is_good &= runs <= {self.run.setdefault(name, *runs)} if len(runs) == 1 else not runs
+        hits, answer = (records.fields.get(name, none).type for name in ("hits_top_k", "answer"))
+        is_good &= pa.types.is_list(hits) or pa.types.is_null(hits)
+        is_good &= pa.types.is_struct(answer) or answer in (pa.string(), pa.null())
+        if not is_good:
+            raise NotPlain
+        return [str(one) for one in ids]
+
+
+_PARTS = (
+    ("hits_top_k", (list, type(None)), "a list"),
+    ("answer", (dict, str, type(None)), "an object, text or null"),
+)
 
 
 def _results(run: dict[str, Any], frames: dict[str, pd.DataFrame], problems: Problems) -> Results:

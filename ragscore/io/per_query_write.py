@@ -16,9 +16,10 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
+from ragscore.frames.errors import name_list, warn
 from ragscore.io.citations import citation_and_span, heading_parts
 from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE
-from ragscore.io.left_out import counting_left_out
+from ragscore.io.left_out import keeping
 from ragscore.io.output import (
     by_query,
     check_one_run,
@@ -38,7 +39,7 @@ from ragscore.io.sidecars import run_description
 from ragscore.io.values import extra_fields, row_dicts
 
 
-@counting_left_out("per_query")
+@keeping("runs", "responses", "hits", "hit_meta", "citations", "calls")
 def write_per_query(results: Results, path: str | Path) -> Path:
     """Write one run as `per_query.jsonl` with its `run.json` beside it.
 
@@ -72,6 +73,15 @@ def write_per_query(results: Results, path: str | Path) -> Path:
     is_file = str(path).endswith((".jsonl", ".jsonl.gz"))
     file = path if is_file else Path(path) / "per_query.jsonl"
     if Path(file).name.removesuffix(".gz") != "per_query.jsonl":
+        described = {name for name, value in json.loads(description).items() if value}
+        described -= {"n_queries", "n_failed"}
+        if Path(file).name.startswith(f"{results.runs['run_id'].iloc[0]}."):
+            described -= {"run_id"}
+        if described:
+            warn(
+                f"{file}: there is no run.json beside it for {name_list(sorted(described))}; name"
+                " the file per_query.jsonl, or a folder"
+            )
         return write_lines(file, _records(results))
     records = "".join(f"{json_line(record)}\n" for record in _records(results)).encode()
     content = gzip.compress(records, mtime=0) if str(file).endswith(".gz") else records
@@ -223,8 +233,6 @@ def _hits(
         hit = _hit(row)
         if values := meta_at.get(row["rank"]):
             hit["metadata"] = values
-            if "source_key" in values and "source_key" not in row:
-                hit["source_key"] = None  # else reading would take that of the metadata
         hits.append(hit)
     return hits
 

@@ -16,29 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.codes import all_differ, coded, codes_of, pair_numbers
-from ragscore.frames.data import empty
+from ragscore.frames.data import DataError, empty
 from ragscore.frames.kinds import LABELS, common_dtype
 from ragscore.frames.typing import Codes
 from ragscore.io.columns import ID_ROLES, inner_roles
 from ragscore.io.file_content import LONGEST_ID
 from ragscore.io.golden_read import KNOWN_FIELDS
-from ragscore.io.object_columns import (
-    NotPlain,
-    extras,
-    fields_of,
-    ids,
-    in_order,
-    kinds_of,
-    numbers,
-    series,
-    texts,
-    wholes,
-)
 from ragscore.io.rows import nested
-from ragscore.io.source import Problems, Row, YamlDate
+from ragscore.io.run_records import Batch, Level, NotPlain, fields_of, kinds_of, series
+from ragscore.io.source import YamlDate
 from ragscore.io.tools.cases import hash_query, ids_made
-from ragscore.io.tools.cells import Cells, inner_hits
 
+NOT_PLAIN = (NotPlain, DataError, pa.ArrowException, OverflowError, UnicodeError)
+"""What a value that isn't plain brings up."""
 LEVELS = {"doc": "doc_id", "chunk": "chunk_id"}
 _TEXTS = (*(name for name in LABELS if name != "group"), "reference_answer")
 _ROLES = {"query_id", "query", *LEVELS.values(), "grade", *_TEXTS}
@@ -169,25 +159,29 @@ def hit_objects(column: pd.Series, role: str, is_checked: bool) -> tuple[Lists, 
     for shape, one in of_shape.items():
         if one != {role: name for role, name in roles.items() if name in shape}:
             raise NotPlain
-    values = fields_of(objects)
-    if not is_checked and any(kinds_of(one) & {dict, list} for one in values.values()):
+    fields = fields_of(objects)
+    lists = (one for one in fields.values() if isinstance(one, list))
+    if not is_checked and any(kinds_of(one) & {dict, list} for one in lists):
         raise NotPlain
-    found = {role: _TAKE[role](values.pop(name)) for role, name in roles.items()}
-    rank = found.pop("rank", pa.nulls(len(objects)))
+    n = len(objects)
+    level = Level(fields, np.arange(n), "", Batch(np.ones(n)))
+    found = {role: level.take(name, _TYPES[role]) for role, name in roles.items()}
+    rank = found.pop("rank", pa.nulls(n))
     is_named = [np.asarray(found[one].is_valid()) for one in ID_ROLES if one in found]
     if not is_named or not np.any(is_named, axis=0).all() or 0 < rank.null_count < len(rank):
         raise NotPlain
-    extras(values, found)
-    cells = Cells(Row({}, 1), Problems("", strict=True))
-    names = in_order(found, objects, lambda one: inner_hits([one], role, cells)[0])
-    hits = pd.DataFrame({name: series(found[name]) for name in names}, copy=False)
+    level.extras(found)
+    if level.batch.records:
+        raise NotPlain
+    stated = {name: one for name, one in found.items() if one.null_count < n}
+    hits = pd.DataFrame({name: series(one) for name, one in stated.items()}, copy=False)
     if not rank.null_count:
         order = np.lexsort((rank.to_numpy(), np.repeat(np.arange(len(lengths)), lengths)))
         hits = hits.take(order).reset_index(drop=True)
     return Lists(is_known, lengths, rank, None), hits
 
 
-_TAKE = {**dict.fromkeys(ID_ROLES, ids), "text": texts, "score": numbers, "rank": wholes}
+_TYPES = {**dict.fromkeys(ID_ROLES, "id"), "text": "text", "score": "number", "rank": "whole"}
 
 
 def first_rows(query: Codes, ids: pd.Series, grade: npt.NDArray[Any]) -> Codes | None:

@@ -118,7 +118,7 @@ class Record:
 
 @dataclass
 class Tables:
-    """Rows of each frame while a file is read, the line of each query, and the run's names."""
+    """Rows of each frame while the records of a file are gathered."""
 
     responses: Rows = field(default_factory=list)
     hits: Rows = field(default_factory=list)
@@ -127,20 +127,12 @@ class Tables:
     calls: Rows = field(default_factory=list)
     judgments: Rows = field(default_factory=list)
     reported: Rows = field(default_factory=list)
-    lines: dict[str, int] = field(default_factory=dict)
-    run: dict[str, Any] = field(default_factory=dict)
-    states_refusals: bool = False  # some record says whether it is a refusal
-    leaves_refusals: bool = False  # and some that this is unknown
-    columns: Any = None  # where hits are added as they are in the file, to become columns
 
     def add(self, record: Record, cell: dict[str, Any]) -> None:
-        """Add the rows of a record; `cell` is its query, and its run where there are several."""
+        """Add the rows of a record; `cell` is its run and query."""
         self.responses.append(cell | record.response)
         hits = record.hits
-        if self.columns is not None:
-            self.columns.add(hits)
-            hits = None
-        elif hits is None and record.calls:
+        if hits is None and record.calls:
             hits = [
                 {"call": number, **hit}
                 for number, call in enumerate(record.calls, 1)

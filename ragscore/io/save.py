@@ -8,7 +8,6 @@ from typing import Any
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import DataError, excerpt, nearest
 from ragscore.io.detect import function_at
-from ragscore.io.left_out import counting_left_out
 from ragscore.io.registry import FORMATS, formats_of
 
 
@@ -110,7 +109,5 @@ def _save(
             field=unknown[0],
             allowed=f"one of {', '.join(known_options) or 'no options'}",
         )
-    if writers[name] not in FORMATS[side]:
-        write = counting_left_out(name)(write)
     written: Path = write(data, os.fspath(path), **options)
     return written

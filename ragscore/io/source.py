@@ -50,6 +50,12 @@ class Typos:
                 first, last, n_rows = self.found.get((name, suggestion), (line, 0, 0))
                 self.found[name, suggestion] = (first, line, n_rows + (line != last))
 
+    def merge(self, other: "Typos") -> None:
+        """Add what was found in other lines."""
+        for names, (first, last, n_rows) in other.found.items():
+            begin, _, n_before = self.found.get(names, (first, last, 0))
+            self.found[names] = (min(begin, first), last, n_before + n_rows)
+
     def warn(self) -> None:
         """Issue one `UserWarning` per name."""
         for (name, suggestion), (first, _, n_rows) in self.found.items():
@@ -200,13 +206,15 @@ class Problems:
         return from_records([record | {"run_id": run_id} for record in self.records], "problems")
 
 
-def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None) -> Iterator[Row]:
+def json_rows(
+    path: Path, problems: Problems, lines: Iterable[str] | None = None, begin: int = 1
+) -> Iterator[Row]:
     """Yield one row per non-blank line; a line that isn't a JSON object is a problem.
 
-    Pass `lines` if the file's lines are at hand.
+    Pass `lines` if some of the file's lines are at hand, of which the first is number `begin`.
     """
-    first = True
-    for number, line in enumerate(text_lines(path) if lines is None else lines, 1):
+    first = begin == 1
+    for number, line in enumerate(text_lines(path) if lines is None else lines, begin):
         if not line or line.isspace():
             continue
         check_line(len(line), path, number)

@@ -40,8 +40,7 @@ from ragscore.io.columns import (
 from ragscore.io.detect import sample
 from ragscore.io.file_content import LONGEST_ID, has_limits, open_bytes
 from ragscore.io.golden_read import check_catalogue, golden_of
-from ragscore.io.object_columns import NOT_PLAIN, NotPlain
-from ragscore.io.plain_columns import Lists, hit_lists, hit_objects, label_frames
+from ragscore.io.plain_columns import NOT_PLAIN, Lists, hit_lists, hit_objects, label_frames
 from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,
@@ -53,6 +52,7 @@ from ragscore.io.rows import (
     table_rows,
     value_at,
 )
+from ragscore.io.run_records import NotPlain
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.tools.cases import (
     DIALOGUES,

@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 from urllib.parse import unquote
 
 import pandas as pd
+import pyarrow as pa
 
 from ragscore.frames.data import DataError
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
@@ -59,7 +60,7 @@ class FieldReader:
         if (value := self.pop(*names)) is None:
             return None
         value = LOOSE[type](value) if self.loose and type in LOOSE else value
-        return STRICT[type](value, self.name(names[0]), self.line, self.problems)
+        return READ[type](value, self.name(names[0]), self.line, self.problems)
 
     def name(self, name: str) -> str:
         """Return what a field is called in messages."""
@@ -150,8 +151,40 @@ def whole(
     return None
 
 
-STRICT: dict[str, Callable[..., Any]] = {
+def failure(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
+    """Return why a query failed. Blank text, false, 0 and empty values say that it didn't."""
+    if not value or (isinstance(value, str) and not value.strip()):
+        return None
+    if isinstance(value, str):
+        return value
+    problems.reject(value, line, name, "text or null")
+    return as_json(value)
+
+
+def _refusal(value: Any, name: str, line: int | None, problems: Problems) -> bool | None:
+    allowed = 'true, false, "unknown", or null for what answer and grounded imply'
+    return flag(value, name, line, problems, allowed)
+
+
+def _json(value: Any, name: str, line: int | None, problems: Problems) -> str:
+    return value if isinstance(value, str) else as_json(value)
+
+
+def _texts(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
+    if isinstance(value, list) and all(as_text(one) is not None for one in value):
+        return as_json(value)
+    problems.reject(value, line, name, "a list of texts, or null")
+    return None
+
+
+READ: dict[str, Callable[..., Any]] = {
     "text": text, "id": identifier, "flag": flag, "number": number, "whole": whole,
+    "failure": failure, "refusal": _refusal, "json": _json, "texts": _texts,
+}  # fmt: skip
+"""Type of a field -> what reads one value of it, or tells its fault."""
+ARROW = {
+    "flag": pa.bool_(), "refusal": pa.bool_(), "number": pa.float64(), "whole": pa.int64(),
+    **dict.fromkeys(("text", "id", "failure", "json", "texts"), pa.string()),
 }  # fmt: skip
 VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
 

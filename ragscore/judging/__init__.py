@@ -1,24 +1,24 @@
 """Language models as judges of answers: prompts, calls, judgments, and how far to trust them.
 
-`rs.judge` asks them. What it returns, `Judged`, has the methods that check and correct them.
+`rs.judge` asks them and returns `Judged`. `agreement` compares judges, people and labels, and
+`corrected` corrects a judge by people.
 """
 
+from ragscore.judging.agreement import agreement, spot_check
+from ragscore.judging.corrected import corrected
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, available_judges, get_judge
-from ragscore.judging.relevance import label_agreement
-from ragscore.judging.reliability import JudgeAgreement, agreement
-from ragscore.judging.run import Judged, load_ledger
+from ragscore.judging.run import Judged
 
 __all__ = [
     "Endpoint",
     "Judge",
-    "JudgeAgreement",
     "Judged",
     "agreement",
     "available_judges",
+    "corrected",
     "get_judge",
-    "label_agreement",
-    "load_ledger",
+    "spot_check",
 ]
 
 

@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ragscore.io.secrets import hidden
-from ragscore.judging.cache import Cache, CachedReply, digest
+from ragscore.judging.cache import Cache, digest
 from ragscore.judging.cases import Case
 from ragscore.judging.endpoint import (
     CallFailed,
@@ -24,7 +23,6 @@ from ragscore.judging.endpoint import (
     EndpointClient,
     EndpointUnusable,
     Reply,
-    Reserved,
     Usage,
     valid_text,
 )
@@ -50,6 +48,7 @@ _NAMES = {
     "reference": "reference answer",
     "key_facts": "key facts",
 }
+T = TypeVar("T")
 Payload = dict[str, Any]
 Vectors = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -133,15 +132,15 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
 
 
 def _verdicts(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
-    each, shown = judgment.judge.each, _shown(judgment)
-    if each == "":
+    judge, shown = judgment.judge, _shown(judgment)
+    if judge.each == "":
         return client.ask(judgment, shown)
-    if each == "facts":
+    if judge.each == "facts":
         facts = list(judgment.case.key_facts)
         return client.ask(judgment, shown | {"facts": _numbered(facts)}, facts)
-    steps = {"claims": _claims, "questions": _questions}
-    steps |= {"chunks": _chunks, "unlabelled": _chunks}
-    return steps[each](judgment, client)
+    if judge.each == "claims":
+        return _claims(judgment, client)
+    return _questions(judgment, client) if judge.each == "questions" else _chunks(judgment, client)
 
 
 def _checked(verdict: Verdict) -> Verdict:
@@ -160,26 +159,20 @@ def _failed(reason: str) -> Verdict:
     return {"item": "", "value": math.nan, "state": FAILED, "reason": valid_text(reason)}
 
 
+def _not_measurable(reason: str, verdict: str | None = None) -> list[Verdict]:
+    found: Verdict = {"item": "", "value": math.nan, "state": NOT_MEASURABLE, "reason": reason}
+    return [found | ({"verdict": verdict} if verdict else {})]
+
+
 def _claims(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
     """Extract the claims of one text and check each against another text."""
     case, judge = judgment.case, judgment.judge
-    name, text = (
-        ("answer", case.answer)
-        if judge.claims_of == "answer"
-        else ("reference answer", case.reference)
-    )
-    extracted = client.ask(judgment, {"question": case.question, "text": text}, extract_claims=True)
-    claims = [claim["item_text"] for claim in extracted]
-    if not claims:
-        return [
-            {
-                "item": "",
-                "value": math.nan,
-                "state": NOT_MEASURABLE,
-                "verdict": NO_CLAIMS,
-                "reason": f"no claim in the {name}",
-            }
-        ]
+    text = case.answer if judge.claims_of == "answer" else case.reference
+    payload = {"question": case.question, "text": text}
+    # All judges share the name "claims", so the cache extracts a text's claims once.
+    extracted = client.ask(judgment, payload, asked=("claims", judge.claims, parse_claims))
+    if not (claims := [claim["item_text"] for claim in extracted]):
+        return _not_measurable(f"no claim in the {_NAMES[judge.claims_of]}", NO_CLAIMS)
     source = _source(case, judge.source)
     return client.ask(judgment, {"source": source, "claims": _numbered(claims)}, claims)
 
@@ -187,21 +180,16 @@ def _claims(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
 def _chunks(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
     """Judge each passage in a call of its own, so that a failure leaves the other verdicts."""
     rows: list[Verdict] = []
-    passages = judgment.case.context
-    if judgment.judge.each == "unlabelled":
-        passages = tuple(one for one in passages if not one.is_labelled)
-        if not passages:
-            return [
-                {"item": "", "value": math.nan, "state": NOT_MEASURABLE,
-                 "reason": "every hit is labelled"}
-            ]  # fmt: skip
+    is_all = judgment.judge.each == "chunks"
+    passages = [one for one in judgment.case.context if is_all or not one.is_labelled]
+    if not passages:
+        return _not_measurable("every hit is labelled")
     for passage in passages:
-        item = {"item": passage.item, "item_text": passage.text}
         try:
             verdicts = client.ask(judgment, _shown(judgment) | {"passage": passage.text})
         except JudgeFailed as error:
             verdicts = [_failed(str(error))]
-        rows += [verdict | item for verdict in verdicts]
+        rows += [one | {"item": passage.item, "item_text": passage.text} for one in verdicts]
     return rows
 
 
@@ -230,12 +218,8 @@ def _shown(judgment: Judgment) -> Payload:
 
 
 def _source(case: Case, name: str) -> list[dict[str, Any]]:
-    texts = {
-        "context": [passage.text for passage in case.context],
-        "reference": [case.reference or ""],
-        "answer": [case.answer or ""],
-    }
-    return _numbered(texts[name])
+    one = {"reference": case.reference, "answer": case.answer}.get(name) or ""
+    return _numbered([hit.text for hit in case.context] if name == "context" else [one])
 
 
 def _numbered(texts: list[str]) -> list[dict[str, Any]]:
@@ -260,38 +244,25 @@ class JudgeClient:
         payload: Payload,
         items: list[str] | None = None,
         *,
-        extract_claims: bool = False,
+        asked: Any = None,
     ) -> list[Verdict]:
-        """Return the verdicts of one reply, or with `extract_claims` the claims of a text."""
+        """Return the verdicts of one reply; `asked` replaces the judge's name, prompt and parse."""
         judge, endpoint = judgment.judge, self.connection.endpoint
-        name, prompt, parse = judge.name, judge.prompt, judge.parse
-        if extract_claims:
-            assert judge.claims is not None
-            # All judges share the name "claims", so the cache extracts a text's claims once.
-            name, prompt, parse = "claims", judge.claims, parse_claims
+        name, prompt, parse = asked or (judge.name, judge.prompt, judge.parse)
         settings = [
-            endpoint.address,
-            endpoint.model,
-            endpoint.temperature,
-            endpoint.seed,
-            endpoint.structured,
-            hidden(endpoint.options),
-        ]
-        key = digest([FORMAT, name, prompt.hash, settings, judgment.repeat, payload])
+            endpoint.address, endpoint.model, endpoint.temperature, endpoint.seed,
+            endpoint.structured, endpoint.options,
+        ]  # fmt: skip
         shown = "\n".join(_texts(payload))
 
         def read(text: str) -> tuple[list[Verdict], bool]:
             value, is_repaired = read_reply(text, prompt.schema, shown)
             return parse(value, items or []), is_repaired
 
-        cached, is_free = self.cache.get_or_ask(
-            key,
-            lambda: self._usable_reply(judgment, prompt, payload, read),
-            lambda reply: _can_be_read(read, reply),
-        )
-        judgment.usage.n_cached += is_free
-        judgment.reply_usage.add(self._usage(endpoint.model, cached))
-        return read(cached.text)[0]
+        key = [FORMAT, name, prompt.hash, settings, judgment.repeat, payload]
+        request = partial(self._usable_reply, judgment, prompt, payload, read)
+        verdicts, _ = self._cached(judgment, endpoint.model, key, request, read)
+        return verdicts
 
     def embed(self, judgment: Judgment, texts: list[str]) -> Vectors:
         """Return a matrix with one row per text."""
@@ -300,30 +271,40 @@ class JudgeClient:
             return _matrix(endpoint.embedding(texts), len(texts))
         model = str(endpoint.embedding)
 
-        def read(text: str) -> Vectors:
-            return _matrix(json.loads(text), len(texts))
-
-        def request() -> CachedReply:
-            n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-            with self.costs.reserve(model, n_bytes, is_chat=False) as reserved:
-                reply = self._paid(
-                    judgment, model, reserved,
-                    lambda: replace(self.connection.embed(texts), completion_tokens=0),
-                )  # fmt: skip
+        def request() -> Reply:
+            reply = self._paid(judgment, model, partial(self.connection.embed, texts))
             if reply.fault:
                 raise JudgeFailed(reply.fault)
             _matrix(reply.content, len(texts))
-            return CachedReply(
-                json.dumps(reply.content), reply.prompt_tokens, reply.completion_tokens
-            )
+            return replace(reply, content=json.dumps(reply.content))
 
-        key = digest([FORMAT, "embedding", endpoint.address, endpoint.embedding, texts])
-        cached, is_free = self.cache.get_or_ask(
-            key, request, lambda reply: _can_be_read(read, reply)
-        )
+        def read(text: str) -> Vectors:
+            return _matrix(json.loads(text), len(texts))
+
+        key = [FORMAT, "embedding", endpoint.address, endpoint.embedding, texts]
+        return self._cached(judgment, model, key, request, read)
+
+    def _cached(
+        self,
+        judgment: Judgment,
+        model: str,
+        key: list[Any],
+        request: Callable[[], Reply],
+        read: Callable[[str], T],
+    ) -> T:
+        """Return what is read from a reply, which is requested if none is stored that can be."""
+
+        def is_usable(reply: Reply) -> bool:  # other rules may have let it in
+            try:
+                read(reply.content)
+            except (ReplyError, JudgeFailed, ValueError, RecursionError):
+                return False
+            return True
+
+        reply, is_free = self.cache.get_or_ask(digest(key), request, is_usable)
         judgment.usage.n_cached += is_free
-        judgment.reply_usage.add(self._usage(model, cached))
-        return read(cached.text)
+        judgment.reply_usage.add(self._usage(model, reply))
+        return read(reply.content)
 
     def _usable_reply(
         self,
@@ -331,106 +312,66 @@ class JudgeClient:
         prompt: Prompt,
         payload: Payload,
         read: Callable[[str], tuple[list[Verdict], bool]],
-    ) -> CachedReply:
+    ) -> Reply:
         """Request a reply; if it is unusable, name the fault and request it once more."""
         endpoint, usage = self.connection.endpoint, judgment.usage
         seed = None if endpoint.seed is None else endpoint.seed + judgment.repeat - 1
         text = prompt.text
         if endpoint.structured != "json_schema":
             text += f"\nThe reply's JSON schema: {json.dumps(prompt.schema)}\n"
-        messages = first_messages = [
+        messages = [
             {"role": "system", "content": text},
             {"role": "user", "content": json.dumps(payload, ensure_ascii=False, indent=1)},
         ]
-        tokens: list[tuple[int | None, int | None]] = []
-        fault = ""
+        n_prompt: int | None = 0
+        n_reply: int | None = 0
         for attempt in (1, 2):
-            n_bytes = _n_bytes(messages, prompt.schema, endpoint.options)
-            # of a reply's tokens, if one is sent
-            named = (endpoint.options.get(name) for name in ("max_tokens", "max_completion_tokens"))
-            limits = [value for value in named if type(value) is int and value > 0]
-            with self.costs.reserve(
-                endpoint.model, n_bytes, limit=min(limits) if limits else None
-            ) as reserved:
-                usage.n_repairs += attempt == 2
-                reply = self._paid(
-                    judgment,
-                    endpoint.model,
-                    reserved,
-                    partial(self.connection.chat, messages, prompt.name, prompt.schema, seed),
-                )
-            tokens.append((reply.prompt_tokens, reply.completion_tokens))
+            call = partial(self.connection.chat, messages, prompt.name, prompt.schema, seed)
+            reply = self._paid(judgment, endpoint.model, call)
+            usage.n_repairs += attempt == 2
+            n_prompt, n_reply = (
+                _sum(n_prompt, reply.prompt_tokens),
+                _sum(n_reply, reply.completion_tokens),
+            )
             try:
                 if reply.fault:
                     raise ReplyError(reply.fault)
                 usage.n_repairs += read(reply.content)[1]
-                totals = (
-                    None if None in counts else sum(count or 0 for count in counts)
-                    for counts in zip(*tokens, strict=True)
-                )
-                return CachedReply(reply.content, *totals)
+                return Reply(reply.content, n_prompt, n_reply)
             except ReplyError as error:
                 fault = str(error)
-                if reply.content is None:  # no completion: there is nothing to mend
-                    continue
                 repair = (
                     f"Your reply can't be used: {fault}. Reply again, with one JSON object of the"
                     " shape asked for and nothing else."
                 )
                 messages = [
-                    *first_messages,
+                    *messages,
                     {"role": "assistant", "content": reply.content[:_QUOTED] or "(nothing)"},
                     {"role": "user", "content": repair},
                 ]
         raise JudgeFailed(fault)
 
-    def _usage(self, model: str, reply: CachedReply) -> Usage:
+    def _usage(self, model: str, reply: Reply) -> Usage:
         counts = (reply.prompt_tokens, reply.completion_tokens)
-        return Usage(
-            tokens=float(sum(math.nan if count is None else count for count in counts)),
-            cost_usd=self.costs.cost(model, *counts),
-        )
+        tokens = sum(math.nan if count is None else count for count in counts)
+        return Usage(tokens=float(tokens), cost_usd=self.costs.cost(model, *counts))
 
-    def _paid(
-        self,
-        judgment: Judgment,
-        model: str,
-        reserved: Reserved,
-        call: Callable[[], Reply],
-    ) -> Reply:
-        """Make a call and account for it. The reply's token counts are those that can be true."""
+    def _paid(self, judgment: Judgment, model: str, call: Callable[[], Reply]) -> Reply:
+        """Make a call and account for it."""
+        self.costs.check()
         try:
             reply = call()
         except CallFailed as error:
-            if error.is_free:
-                reserved.cost_usd = 0.0
             raise JudgeFailed(str(error)) from error
-        prompt, completion = self.costs.believe(reserved, reply)
-        reply = replace(reply, prompt_tokens=prompt, completion_tokens=completion)
-        usage = self._usage(model, CachedReply("", prompt, completion))
-        if not math.isnan(usage.cost_usd):
-            reserved.cost_usd = usage.cost_usd
+        usage = self._usage(model, reply)
+        self.costs.add(usage.cost_usd)
         usage.n_calls, usage.n_retries = 1, reply.n_retries
         judgment.usage.add(usage)
         return reply
 
 
-def _can_be_read(read: Callable[[str], Any], reply: CachedReply) -> bool:
-    """Return True if a cached reply is of use: other rules may have let it in."""
-    try:
-        read(reply.text)
-    except (ReplyError, JudgeFailed, ValueError, RecursionError):
-        return False
-    return all(
-        count is None or (type(count) is int and count >= 0)
-        for count in (reply.prompt_tokens, reply.completion_tokens)
-    )
-
-
-def _n_bytes(*sent: Any) -> int:
-    """Return the bytes of what is sent, as JSON."""
-    text = json.dumps(sent, ensure_ascii=False, default=str)
-    return len(text.encode("utf-8", "surrogatepass"))
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def _matrix(vectors: Any, n: int) -> Vectors:

@@ -21,10 +21,7 @@ from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.tools.nuggets import WORTH
 
 N_QUESTIONS = 3  # questions that answer relevance generates, as RAGAS does
-_FENCED = re.compile(r"```(?:json|JSON)?\s*\n((?:(?!```).)*)\n\s*```", re.DOTALL)
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-_NO_OBJECT = "the reply is not a JSON object"
-_LONGEST_PROSE = 100_000  # characters that are looked through for an object
 
 Verdict = dict[str, Any]
 """A row of the judgments frame without its keys: item, value, verdict, reason, item_text."""
@@ -39,9 +36,7 @@ class ReplyError(Exception):
 def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str, Any], bool]:
     """Return the JSON object in a reply, and True if text around it had to be removed.
 
-    A reply is accepted as pure JSON, as one code block of JSON, or as prose with one JSON object.
-    However it stands there, an object that occurs in what the model was shown is not accepted: it
-    may be a quote.
+    An object that occurs in what the model was shown is not accepted: it may be a quote.
 
     Parameters
     ----------
@@ -56,78 +51,34 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str,
         The reply has no object, several, a possible quote, a duplicate key, or does not match the
         schema.
     """
+    from jsonschema import Draft202012Validator
+
     bare = _THOUGHTS.sub("", text, count=1).strip()
-    if not bare:
-        raise ReplyError("the reply is empty")
-    fenced = _FENCED.fullmatch(bare)
-    written = fenced[1] if fenced else bare
+    written = bare[max(bare.find("{"), 0) : bare.rfind("}") + 1]
     try:
-        is_repaired = fenced is not None
-        try:
-            value = _strict_json(written)
-        except ValueError:
-            written, is_repaired = _object_in_prose(bare), True
-            value = _prose_json(written)
-        if not isinstance(value, dict):
-            raise ReplyError(_NO_OBJECT)
-        material = "".join(shown.split())
-        for form in (written, json.dumps(value, ensure_ascii=False)):
-            if "".join(form.split()) in material:
-                raise ReplyError(
-                    "the reply quotes a JSON object of the material instead of giving its own"
-                )
-        from jsonschema import Draft202012Validator
-
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise ReplyError("a text of the reply holds half a character") from None
-        for error in Draft202012Validator(schema).iter_errors(value):
-            raise ReplyError(
-                f"the reply doesn't fit its schema at {error.json_path[:200]}: {error.validator}"
-                f" {json.dumps(error.validator_value)[:200]}"
-            )
-    except RecursionError:
-        raise ReplyError("the reply is nested too deeply") from None
-    return value, is_repaired
+        value = json.loads(written, object_pairs_hook=_unique, parse_constant=_refused)
+        in_json = json.dumps(value, ensure_ascii=False)
+        in_json.encode()  # half a character can't be written
+        faults = [*Draft202012Validator(schema).iter_errors(value)]
+    except (ValueError, RecursionError) as error:
+        raise ReplyError(f"the reply is not one JSON object ({type(error).__name__})") from None
+    material = "".join(shown.split())
+    if any("".join(form.split()) in material for form in (written, in_json)):
+        raise ReplyError("the reply quotes a JSON object of the material instead of giving its own")
+    if faults:
+        rule = f"{faults[0].validator} {json.dumps(faults[0].validator_value)}"
+        raise ReplyError(f"the reply doesn't fit its schema at {faults[0].json_path}: {rule}")
+    return value, written != bare
 
 
-def _strict_json(text: str) -> Any:
-    """Parse JSON without duplicate keys, NaN or Infinity."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError("a key appears twice")
-        return dict(pairs)
-
-    def refuse(name: str) -> Any:
-        raise ValueError(f"{name} is no JSON number")
-
-    return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key appears twice")
+    return dict(pairs)
 
 
-def _object_in_prose(text: str) -> str:
-    """Return the only JSON object in a text, as it is written there."""
-    if len(text) > _LONGEST_PROSE:
-        raise ReplyError(_NO_OBJECT)
-    objects, start, decode = [], text.find("{"), json.JSONDecoder().raw_decode
-    while start >= 0:
-        try:
-            end = decode(text, start)[1]
-            objects.append(text[start:end])
-        except ValueError:
-            end = start + 1
-        start = text.find("{", end)
-    if len(objects) != 1:
-        raise ReplyError(f"the reply holds {len(objects)} JSON objects" if objects else _NO_OBJECT)
-    return objects[0]
-
-
-def _prose_json(text: str) -> Any:
-    try:
-        return _strict_json(text)
-    except ValueError as error:
-        raise ReplyError(f"the reply's JSON is not valid: {error}") from None
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def _object(**fields: dict[str, Any]) -> dict[str, Any]:
@@ -199,9 +150,7 @@ def parse_claims(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
 def parse_support(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Return one verdict per numbered item: supported or unsupported."""
     return [
-        {"item": str(n)}
-        | _binary_verdict(entry, "supported", "unsupported")
-        | {"item_text": items[n - 1]}
+        {"item": str(n), "item_text": items[n - 1]} | _flag(entry, "supported", "unsupported")
         for n, entry in _numbered(reply, items)
     ]
 
@@ -217,15 +166,15 @@ def parse_nuggets(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
 
 def _numbered(reply: dict[str, Any], items: list[str]) -> list[tuple[int, dict[str, Any]]]:
     """Return the verdicts of a reply with their numbers, one for each item."""
-    verdicts = {entry["n"]: entry for entry in reply["verdicts"]}
-    if sorted(entry["n"] for entry in reply["verdicts"]) != list(range(1, len(items) + 1)):
+    found = sorted(((entry["n"], entry) for entry in reply["verdicts"]), key=lambda one: one[0])
+    if [n for n, _ in found] != list(range(1, len(items) + 1)):
         raise ReplyError(f"the reply must give each of the numbers 1 to {len(items)} one verdict")
-    return sorted(verdicts.items())
+    return found
 
 
 def parse_relevance(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Return the verdict on one passage: relevant or irrelevant."""
-    return [_binary_verdict(reply, "relevant", "irrelevant")]
+    return [_flag(reply, "relevant", "irrelevant")]
 
 
 def parse_grade(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
@@ -235,7 +184,7 @@ def parse_grade(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
 
 def parse_abstention(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Return the verdict on the answer: abstained or answered."""
-    return [{"item": ""} | _binary_verdict(reply, "abstained", "answered")]
+    return [{"item": ""} | _flag(reply, "abstained", "answered")]
 
 
 def parse_questions(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
@@ -246,10 +195,10 @@ def parse_questions(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     return [{"item": str(n), "item_text": text} for n, text in enumerate(questions, 1)]
 
 
-def _binary_verdict(reply: dict[str, Any], yes: str, no: str) -> Verdict:
+def _flag(reply: dict[str, Any], yes: str, no: str) -> Verdict:
     """Return the verdict of a reply whose flag is named after its positive verdict."""
-    flag = reply[yes]
-    return {"value": float(flag), "verdict": yes if flag else no, "reason": reply["reason"]}
+    value = reply[yes]
+    return {"value": float(value), "verdict": yes if value else no, "reason": reply["reason"]}
 
 
 @dataclass(frozen=True)

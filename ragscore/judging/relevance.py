@@ -1,32 +1,26 @@
 """Relevance by a judge: grades of hits that nobody labelled, apart from people's labels.
 
 In: results with judgments of the criterion "relevance", and the golden set. Out: the grades, one
-row per query and document or chunk; a golden set that has them, marked; the agreement of several
-labellings of the same pairs.
+row per query and document or chunk; a golden set that has them, marked.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import has_pair
-from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import name_list
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.scoring.metrics.judged import FAILED
-from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
 CRITERION = "relevance"
-_IDS = ("chunk_id", "doc_id")
+IDS = ("chunk_id", "doc_id")
 
 
 def flag_labelled(hits: pd.DataFrame, golden: Golden) -> pd.Series:
     """Flag hits whose document or chunk the golden set labels for their query, as whatever."""
     is_labelled = np.zeros(len(hits), dtype=bool)
-    for name in _IDS:
+    for name in IDS:
         if name in hits and name in golden.targets:
             known = golden.targets.dropna(subset=[name])
             of_hits = hits[["query_id", name]].astype("str")
@@ -43,24 +37,24 @@ def relevance_grades(results: Results) -> pd.DataFrame:
     have; `grade`, 0 to 3, the median of all judges and repeats, rounded down; `n` verdicts; and
     `judged_by`, the judges.
     """
-    columns = ["query_id", *_IDS, "grade", "n", "judged_by"]
+    columns = ["query_id", *IDS, "grade", "n", "judged_by"]
     judgments = results.judgments
     if judgments is None or not judgments["criterion"].eq(CRITERION).any():
         return pd.DataFrame({name: pd.Series(dtype="str") for name in columns})
     rows = judgments[judgments["criterion"].eq(CRITERION).to_numpy()]
     state = rows.get("state", pd.Series(pd.NA, index=rows.index, dtype="str"))
     rows = rows[state.ne(FAILED).fillna(True).to_numpy(dtype=bool) & rows["value"].notna()]
-    hits = results.hits.reindex(columns=["run_id", "query_id", "rank", *_IDS])
-    keyed = hits.astype(dict.fromkeys(("run_id", *_IDS), "str"))
+    hits = results.hits.reindex(columns=["run_id", "query_id", "rank", *IDS])
+    keyed = hits.astype(dict.fromkeys(("run_id", *IDS), "str"))
     keyed = keyed.assign(item=keyed["chunk_id"].fillna(keyed["rank"].astype("str")))
     by_rank = keyed.assign(item=keyed["rank"].astype("str"))
     keys = ["run_id", "query_id", "item"]
     known = pd.concat([keyed, by_rank]).drop_duplicates(keys)
     judge = rows.get("judge", pd.Series(pd.NA, index=rows.index, dtype="str")).fillna("judge")
     found = rows.assign(run_id=rows["run_id"].astype("str"), judge=judge).merge(
-        known[[*keys, *_IDS]], on=keys, how="inner"
+        known[[*keys, *IDS]], on=keys, how="inner"
     )
-    unit = ["query_id", *(name for name in _IDS if found[name].notna().any())]
+    unit = ["query_id", *(name for name in IDS if found[name].notna().any())]
     groups = found.groupby(unit, dropna=False, sort=False)
     graded = groups.agg(
         grade=("value", "median"), n=("value", "size"),
@@ -112,97 +106,3 @@ def with_grades(golden: Golden, results: Results, relevant_from: int = 2) -> Gol
         queries=queries.assign(answerable=queries["answerable"].mask(is_new, True)),
         targets=both.reset_index(drop=True),
     )
-
-
-def label_agreement(
-    labels: Mapping[str, Golden | pd.DataFrame], *, min_grade: int = 1
-) -> pd.DataFrame:
-    """Measure how well several labellings of the same pairs agree: people, judges, a jury.
-
-    Parameters
-    ----------
-    labels
-        Name -> a golden set, or a frame with query_id, doc_id or chunk_id, and grade.
-    min_grade
-        The lowest grade that is relevant.
-
-    Returns
-    -------
-    One row per two labellings `a` and `b`, and one for all (`b` NA) if there are more than two:
-    `n` pairs that both (or two of all) graded, in `n_queries`; `exact`, the share with the same
-    grade, and `relevant`, the share that both or neither call relevant, each with its 95 % interval
-    `_low`, `_high` (0 to 1, higher is better); `kappa` (Cohen's, relevant or not), `weighted_kappa`
-    (quadratic weights) and `alpha` (Krippendorff's, ordinal), at most 1, with intervals that take
-    queries as independent. Of all: `exact` and `relevant` are those of all at once.
-
-    Raises
-    ------
-    DataError
-        Fewer than two labellings, or no pair in common.
-
-    Examples
-    --------
-    >>> rs.judging.label_agreement({"people": golden, "judge": judged.graded()})
-    """
-    check_type(labels, Mapping, "labels", "name -> a golden set, or a frame of grades")
-    wide = pd.concat([_grades(one, name) for name, one in labels.items()], axis=1)
-    if len(labels) < 2 or not (wide.notna().sum(axis=1) > 1).any():
-        raise DataError(
-            f"found {name_list(labels)} without a common pair" if len(labels) > 1 else "found one",
-            field="labels",
-            allowed="at least two labellings of the same queries and documents",
-        )
-    rows = [
-        _row(wide[[a, b]].dropna(), a, b, min_grade)
-        for a, b in combinations(map(str, wide.columns), 2)
-    ]
-    if len(wide.columns) > 2:
-        rows.append(_row(wide[wide.notna().sum(axis=1) > 1], "all", None, min_grade))
-    return pd.DataFrame(rows).astype({"a": "str", "b": "str"})
-
-
-def _grades(labels: Golden | pd.DataFrame, name: str) -> pd.Series:
-    """Return grades by query and id."""
-    check_type(labels, (Golden, pd.DataFrame), f"labels[{name!r}]", "a golden set, or a frame")
-    frame = labels.targets if isinstance(labels, Golden) else labels
-    ids = [one for one in _IDS if one in frame and frame[one].notna().any()]
-    if not ids or "grade" not in frame:
-        raise DataError(
-            f"columns {name_list(frame.columns)}", field=f"labels[{name!r}]",
-            allowed="query_id, grade, and doc_id or chunk_id",
-        )  # fmt: skip
-    rows = frame.dropna(subset=[ids[0]])
-    best = rows.groupby([rows["query_id"].astype("str"), rows[ids[0]].astype("str")])["grade"].max()
-    return best.rename_axis(["query_id", "id"]).rename(name).astype("float64")
-
-
-def _row(wide: pd.DataFrame, a: str, b: str | None, min_grade: int) -> dict[str, Any]:
-    groups = pd.factorize(wide.index.get_level_values("query_id"))[0]
-    values = wide.to_numpy("float64")
-    lowest, highest = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
-    row: dict[str, Any] = {
-        "a": a,
-        "b": b,
-        "n": len(wide),
-        "n_queries": int(groups.max(initial=-1)) + 1,
-    }
-    for name, same in (
-        ("exact", lowest == highest),
-        ("relevant", (lowest >= min_grade) == (highest >= min_grade)),
-    ):
-        low, high = mean_interval(same.astype("float64"), "binary", groups=groups)
-        row |= {
-            name: float(same.mean()),
-            f"{name}_low": float(low[0]),
-            f"{name}_high": float(high[0]),
-        }
-    found = {}
-    if b is not None:
-        found = {
-            "kappa": cohen_kappa(*(values >= min_grade).T, groups=groups),
-            "weighted_kappa": weighted_kappa(*values.T, groups=groups),
-        }
-    found["alpha"] = krippendorff_alpha(values, "ordinal", groups=groups)
-    for name, one in found.items():
-        row |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
-    return row

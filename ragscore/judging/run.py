@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
-from ragscore.frames.errors import check_choice, plural, warn
+from ragscore.frames.errors import check_choice, plural
 from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 from ragscore.frames.verbs import JudgedVerbs
 from ragscore.io.output import write_lines
@@ -170,11 +170,9 @@ class Judged(JudgedVerbs, Display):
                     )
                 write_judgments(part, folder)
             log = self.ledger[self.ledger["run_id"] == run_id]
-            rows = records_of(log)
-            if (folder / LEDGER_FILE).exists():
-                saved = load_ledger(folder)
-                rows = records_of(saved[~saved["judge"].isin(log["judge"].unique())]) + rows
-            write_lines(folder / LEDGER_FILE, rows)
+            saved = ledger_of(folder)
+            others = saved[~saved["judge"].isin(log["judge"].unique())]
+            write_lines(folder / LEDGER_FILE, [*records_of(others), *records_of(log)])
             folders.append(folder)
         return folders
 
@@ -189,21 +187,11 @@ class Judged(JudgedVerbs, Display):
         return [title, Table(self.counts(), limit=SHOWN_ROWS, way=".counts()")]
 
 
-def load_ledger(folder: str | Path) -> pd.DataFrame:
-    """Load the judge log of a run's folder: the frame of `Judged.ledger`.
-
-    Raises
-    ------
-    DataError
-        The folder has no judge log.
-    """
-    file = Path(folder) / LEDGER_FILE
-    if not file.exists():
-        raise DataError(
-            "no such file", file=file, allowed="a run whose judgments were saved by Judged.save"
-        )
-    rows = json_rows(file, Problems(file, strict=True))
-    return pd.DataFrame([row.values for row in rows]).astype(_LOG_TYPES)
+def ledger_of(folder: Path) -> pd.DataFrame:
+    """Return the judge log of a run's folder: the frame of `Judged.ledger`."""
+    file = folder / LEDGER_FILE
+    rows = json_rows(file, Problems(file, strict=True)) if file.exists() else []
+    return pd.DataFrame([row.values for row in rows], columns=_LOG_COLUMNS).astype(_LOG_TYPES)
 
 
 def judge(
@@ -221,7 +209,6 @@ def judge(
     refused: str = "skip",
     cut_text: str = "refuse",
     order: str = "rank",
-    first: Any = None,
     progress: bool | None = None,
 ) -> Judged:
     """Let models judge the responses of some runs.
@@ -245,14 +232,13 @@ def judge(
     workers
         Maximal number of concurrent requests.
     cache
-        File of JSON lines for usable replies, which processes can share. A judgment with the same
-        model, prompt, temperature, seed, repeat, question, answer, context and reference is not
-        requested again. Damaged or changed lines are, with a warning. None stores nothing.
+        SQLite file for usable replies, which processes can share. A judgment with the same model,
+        prompt, temperature, seed, repeat, question, answer, context and reference is not requested
+        again. Damaged rows are, with a warning. None stores nothing.
     prices, max_cost
-        US dollars per million tokens by model, as (prompt, completion) or one number. Running
-        requests count as the most they can cost. Once this sum reaches `max_cost`, none is added,
-        so that one request at most passes it; the finished judgments are returned. Without a price
-        the cost is NaN.
+        US dollars per million tokens by model, as (prompt, completion) or one number. No request
+        starts once `max_cost` is spent, and the finished judgments are returned; the up to
+        `workers` requests under way may pass it. Without a price the cost is NaN.
     k
         Number of hits in the context of a response; by default the run's own k, or all hits if it
         states none.
@@ -265,8 +251,6 @@ def judge(
     order
         Order of the hits in the context: by "rank", or "reversed": what `agreement` of both
         finds is the effect of position.
-    first
-        Queries to judge first, which matters with `max_cost`: a frame with `query_id`.
     progress
         Show a progress bar on standard error; by default only on a terminal.
 
@@ -336,15 +320,10 @@ def judge(
 
     with Cache(cache) as replies, EndpointClient(endpoint) as connection:
         client = JudgeClient(connection, replies, costs)
-        due = _in_order([one for one in judgments if one.state != "skipped"], first)
+        due = [one for one in judgments if one.state != "skipped"]
         try:
             _run_all(due, client, workers, progress)
             replies.warn()
-            if costs.n_untrue:
-                warn(
-                    f"{plural(costs.n_untrue, 'call')} with token counts that can't be true: tokens"
-                    " and cost are unknown there, and max_cost counts the most they can cost"
-                )
         except BaseException as error:
             # Whatever ended the run, Ctrl-C or a warning too: what was judged is paid for.
             error.judged = judged()  # type: ignore[attr-defined]
@@ -352,19 +331,6 @@ def judge(
             error.add_note(f"{plural(n, 'judgment')} made before: the error's attribute `judged`")
             raise
     return judged()
-
-
-def _in_order(judgments: list[Judgment], first: Any) -> list[Judgment]:
-    """Return judgments with those of certain queries first, in their order."""
-    if first is None:
-        return judgments
-    if not isinstance(first, pd.DataFrame) or "query_id" not in first:
-        raise DataError(
-            f"found {type(first).__name__}", field="first", allowed="a frame with query_id"
-        )
-    queries = dict.fromkeys(first["query_id"].astype(str))
-    place = {query_id: n for n, query_id in enumerate(queries)}
-    return sorted(judgments, key=lambda one: place.get(one.case.query_id, len(place)))
 
 
 def _run_all(

@@ -371,7 +371,7 @@ def _analyses(page: _Page, ev: Any, history: RunStore | None) -> None:
     if not known:
         reason = "no metric has a value"
     elif history is not None:
-        reason, trend = "", partial(history.trend, known[0], golden=ev.golden)
+        reason, trend = "", partial(history.trend, known[0])
     else:
         reason, trend = _no_trend(ev), partial(ev.trend, known[0])
     if reason:

@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among, is_present, lookup
-from ragscore.frames.data import DataError, Golden
+from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, name_list
-from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.targets import numbered, targets_at
 
 if TYPE_CHECKING:
@@ -46,24 +45,23 @@ def _read(ids: pd.Series, code: str) -> pd.Series:
     return found
 
 
-def best_reading(own: pd.DataFrame, wanted: pd.DataFrame) -> tuple[str, Flags, Flags]:
-    """Return the reading that joins most wanted ids with own ones of their query, "" for none.
+def joined_by(own: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
+    """Return flags of wanted ids that own ones of their row meet: as they are "", by each reading.
 
-    And which wanted ids are joined as they are, and so. Both frames have the columns query, a
-    number, and id. A reading that takes more than a tenth of the wanted ids for others joins none.
+    Both frames have the columns row, a number, and id. A reading that takes more than a tenth of
+    the wanted ids for others joins none.
     """
-    sides = [(one["query"].to_numpy(), *pd.factorize(one["id"].astype("str").fillna("")))
+    sides = [(one["row"].to_numpy(), *pd.factorize(one["id"].astype("str").fillna("")))
              for one in (own, wanted)]  # fmt: skip
-    joined: dict[str, Flags] = {}
+    joined = {}
     for words, code in {"": "", **READINGS}.items():
         read = [_read(pd.Series(ids, dtype="str"), code) for _, _, ids in sides]
         known = pd.Index(read[1].unique())
         place = [lookup(ids, known)[at] for ids, (_, at, _) in zip(read, sides, strict=True)]
-        keys = [np.where(at < 0, -1, query * len(known) + at)
-                for at, (query, _, _) in zip(place, sides, strict=True)]  # fmt: skip
+        keys = [np.where(at < 0, -1, row * len(known) + at)
+                for at, (row, _, _) in zip(place, sides, strict=True)]  # fmt: skip
         joined[words] = np.isin(keys[1], keys[0]) & (len(known) >= KEPT * len(sides[1][2]))
-    words = max(joined, key=lambda one: joined[one].sum())
-    return words, joined[""], joined[words]
+    return pd.DataFrame(joined)
 
 
 def join_notes(rows: "Rows") -> Iterator[str]:
@@ -90,56 +88,67 @@ def join_notes(rows: "Rows") -> Iterator[str]:
 
 def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
     """Say what there is to say of one level; runs of which the same is said share a note."""
-    golden = targets_at(rows.of_hits, level)
+    golden, hits, at = targets_at(rows.of_hits, level), rows.results.hits, f"(level {level})"
     is_given = is_present(golden.targets[column])
-    query = numbered(golden)[0]
-    n_wanted = np.bincount(query[is_given], minlength=len(golden.queries) + 1)[rows.query]
+    query = numbered(golden)[0][is_given]
+    n_wanted = np.bincount(query, minlength=len(golden.queries) + 1)[rows.query]
     met_row, _, met_target = rows.matched_at(level).met
     n_met = np.bincount(met_row[is_given[met_target]], minlength=rows.n)
-    has_hits, said = (rows.n_hits > 0) & (rows.query >= 0), dict[str, list[str]]()
-    for run, run_id in enumerate(rows.runs.astype("str")):
-        of_run = np.flatnonzero(has_hits & (rows.run == run))
-        lacks = of_run[n_met[of_run] < n_wanted[of_run]]
-        if not len(lacks) or len(said) > MOST_NOTES:
+    counted = (rows.n_hits > 0) & (rows.query >= 0)
+    numbers = np.column_stack([n_met, n_wanted, rows.n_hits])
+    lacks, counts, steps, some = counted & (n_met < n_wanted), {}, {}, [np.zeros(0, np.int64)]
+    for run in np.unique(rows.run[lacks]).tolist():
+        of_run = rows.run == run
+        counts[run] = numbers[of_run & counted].sum(axis=0).tolist()
+        asked = np.flatnonzero(of_run & lacks)
+        steps[run] = -int(-rows.n_hits[asked].sum() // max(SAMPLE, PER_HIT * counts[run][2]))
+        some.append(asked[:: steps[run]])
+    chosen, is_asked = np.concatenate(some), np.zeros(rows.n + 1, dtype=bool)
+    is_asked[chosen] = True  # the last is of hits that belong to no row
+    here = np.flatnonzero(is_asked[rows.row_of_hit])
+    ids = hits[column].iloc[here] if column in hits else pd.Series(pd.NA, here, dtype="str")
+    own = pd.DataFrame({"row": rows.row_of_hit[here], "id": ids.astype("str").to_numpy()})
+    expected = pd.DataFrame({"query": query, "id": golden.targets[column][is_given].astype("str")})
+    asks = pd.DataFrame({"row": chosen, "query": rows.query[chosen]})
+    wanted = asks.merge(expected, on="query")
+    joined, said = joined_by(own, wanted), dict[str, list[str]]()
+    own_run, wanted_run = rows.run[own["row"]], rows.run[wanted["row"]]
+    sums = joined.groupby(wanted_run).sum()
+    for run in [one for one in counts if len(said) <= MOST_NOTES]:
+        is_few = counts[run][0] < FEW * min(counts[run][1:])
+        words, of = sums.loc[run].idxmax(), wanted_run == run
+        if not is_few and sums.loc[run, words] - sums.loc[run, ""] < LEAST:
             continue
-        counts = [int(one[of_run].sum()) for one in (n_met, n_wanted, rows.n_hits)]
-        if note := _note(rows, run, f"(level {level})", column, golden, lacks, counts):
-            said.setdefault(note, []).append(run_id)
+        told = own["id"][own_run == run].dropna()
+        parts = told, wanted["id"][of], joined.loc[of, ""], words, joined.loc[of, words]
+        if note := _note(rows, run, at, column, counts[run], steps[run], is_few, *parts):
+            said.setdefault(note, []).append(str(rows.runs[run]))
     for note, run_ids in said.items():
         yield f"ids of {name_list(run_ids)} {note}"
 
 
 def _note(
-    rows: "Rows", run: int, at: str, column: str, golden: Golden, lacks: Codes,
-    counts: list[int],
+    rows: "Rows", run: int, at: str, column: str, counts: list[int], step: int, is_few: bool,
+    ids: pd.Series, wanted: pd.Series, is_now: pd.Series, words: str, is_so: pd.Series,
 ) -> str:  # fmt: skip
-    """Return the note on one run, from the hits of some rows that lack a target; "" if all is well.
+    """Return the note on one run, from some of its rows that lack a target; "" if all is well.
 
     `counts` are those of the whole run: expected ids that are met, all of them, and hits.
     """
-    hits, (n_now, could, n_hits) = rows.results.hits, counts
-    is_few = n_now < FEW * min(could, n_hits)
-    step = int(np.ceil(rows.n_hits[lacks].sum() / max(SAMPLE, PER_HIT * n_hits)))
-    is_asked, queries = np.zeros(rows.n + 1, dtype=bool), rows.query[lacks[::step]]
-    is_asked[lacks[::step]] = True  # the last is of hits that belong to no row
-    here = np.flatnonzero(is_asked[rows.row_of_hit])
-    if column not in hits or not is_present(hits[column].iloc[here]).any():
+    hits, (n_now, could, _) = rows.results.hits, counts
+    if not len(ids):
         others = ", ".join(name for name in COLUMNS if name in hits)
         return f"do not join {at}: its hits have no {column}, but {others}" if is_few else ""
-    query, ids = rows.query[rows.row_of_hit[here]], hits[column].iloc[here].astype("str").fillna("")
-    expected = golden.targets[[column]].set_axis(["id"], axis=1).assign(query=numbered(golden)[0])
-    wanted = expected[np.isin(expected["query"], queries)].dropna().astype({"id": "str"})
-    words, is_now, is_so = best_reading(pd.DataFrame({"query": query, "id": ids}), wanted)
     few, is_more = (len(wanted) + 1) // 2 if is_few else LEAST, is_so & ~is_now
     least = max(min(LEAST, few), SHARE * could / step)
     if not is_few and is_more.sum() < least:
         return ""
     # as they are, if of another query
-    is_known = is_among(wanted["id"], hits[column][codes_of(hits["run_id"]) == run])
+    is_known = is_among(wanted, hits[column][codes_of(hits["run_id"]) == run])
     n_more, n_known = int((is_more & ~is_known).sum()), int(is_known.sum())
     shown = "; ".join(
         f"{name} {', '.join(map(excerpt, sorted(side.unique())[:3]))}"
-        for name, side in (("The run has", ids), ("expected are", wanted["id"]))
+        for name, side in (("The run has", ids), ("expected are", wanted))
     )
     text = (
         f"{'do not join' if is_few else 'join in part'} {at}: {n_now} of {could} expected {column}"

@@ -14,7 +14,7 @@ from ragscore.frames.errors import warn
 from ragscore.frames.schema import MADE_ID
 from ragscore.frames.signatures import takes
 from ragscore.frames.typing import Values
-from ragscore.scoring.ids import best_reading, join_notes
+from ragscore.scoring.ids import join_notes, joined_by
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable
 from ragscore.scoring.metrics.judged import FAILED
@@ -349,10 +349,10 @@ def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
     """Say that no query id of a run is one of the golden set's, and what would join them."""
     sides = (", ".join(map(repr, side.iloc[:3])) for side in (ids, wanted))
     text = "query ids of {} do not join: it has {}; the golden set has {}".format(run_id, *sides)
-    own, expected = (pd.DataFrame({"query": 0, "id": side}) for side in (ids, wanted))
-    words, _, joined = best_reading(own, expected)
-    if words:
-        return f"{text}. {joined.sum()} of {len(wanted)} would join {words}"
+    own, expected = (pd.DataFrame({"row": 0, "id": side}) for side in (ids, wanted))
+    n_joined = joined_by(own, expected).sum()
+    if words := str(n_joined.idxmax()):
+        return f"{text}. {n_joined[words]} of {len(wanted)} would join {words}"
     if ids.str.fullmatch(MADE_ID).all():
         text += (
             ". The run's ids were made from the texts of its queries: name the column that holds"

@@ -1,1 +1,1 @@
-"""Runs as Parquet, scored part by part, here or on a cluster."""
+"""Runs as Parquet, scored group by group, here or on a cluster."""

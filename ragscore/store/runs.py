@@ -1,281 +1,321 @@
-"""Find the runs of a store, and bring runs into it.
+"""The runs of a store, and the one way a run changes.
 
-A run is in the store when its `run.json` is, which names its files. In: a store's folder, and what
-writes the tables of a run. Out: its runs.
+A run is a folder of files that are written once. `run-0001.json` says what the run is, how it was
+scored, its means, and which files it has, each with its size and CRC-32. A writer writes new files,
+then puts the next number in place, which fails if somebody else did: a crash leaves the old run or
+the new one, and two writers never mix. The highest number counts; what it doesn't name goes.
 """
 
 import hashlib
+import json
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
-from ragscore.frames.data import DataError
+from ragscore.frames.errors import DataError
 from ragscore.io.sidecars import run_record
-from ragscore.store.checked import FileEntry, StoredFile, digest_of, entries_of, unsealed
-from ragscore.store.described import FILE_NAME, RUN_JSON, check_content
-from ragscore.store.disk import OvertakenError
-from ragscore.store.draft import Draft, State, put, state_in, state_of, writing
-from ragscore.store.places import (
-    Place,
-    answering,
-    bytes_if_there,
-    file_names,
-    settled_stamp,
-    stamps,
-)
+from ragscore.store.place import STAGING, Disk, Place, Stamp
 
-# File systems take 255 characters for a name.
-LONGEST_NAME = 200
-RUN_FILE = "run.json"
-_RESERVED = re.compile(
-    # compact.json: earlier versions kept a file of this name beside the runs
-    rf"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?|compact\.json|{FILE_NAME.pattern}",
-    re.IGNORECASE,
-)
-_OWN_KEYS = ("scoring", "text", "ragscore")
+RUN_FILE = re.compile(r"run-(\d{4,})\.json")
+FILE_NAME = re.compile(r"[a-z_]+-[0-9a-f]{12}\.parquet")
+KEPT_FOR_WRITERS = 24 * 3600  # seconds from a writer's first look to the step that names its files
+ATTEMPTS = 10  # at reading a run that others keep writing anew
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?", re.IGNORECASE)
+AGAIN = "a sound copy of the file, or the run saved again with overwrite=True"
+
+
+class GoneError(DataError):
+    """A file that a run names is not there: the run may have been written anew."""
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file as its run names it; `filled` are its columns that hold a value."""
+
+    name: str
+    size: int
+    crc32: int
+    n_rows: int
+    filled: list[str]
+
+
+Files = dict[str, list[FileEntry | None]]  # of each kind of table, one per part; None: no row there
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run of a store, by its run.json.
+    """A run by its `run-….json`: its folder, the number, and the content."""
 
-    Attributes
-    ----------
-    root, name
-        The store, and the name of the run's folder there.
-    described
-        The content of run.json.
-    digest, stamp
-        The hash of run.json, and its stamp when it was read (None: it may change unnoticed).
-    """
-
-    root: Place
-    name: str
-    described: dict[str, Any]
-    digest: str
-    stamp: str | None = None
+    place: Place
+    folder: str
+    number: int
+    content: dict[str, Any]
 
     @cached_property
-    def folder(self) -> Place:
-        """The folder of the run."""
-        return self.root / self.name
-
-    @cached_property
-    def entries(self) -> dict[str, FileEntry]:
-        """Its files by kind, such as hits, scores and metrics; calls were called hops once."""
-        found = entries_of(self.described)
-        return {"calls" if kind == "hops" else kind: entry for kind, entry in found.items()}
-
-    def file(self, kind: str) -> StoredFile | None:
-        """Return one of its files; None if it has none of the kind."""
-        entry = self.entries.get(kind)
-        return None if entry is None else StoredFile(self.folder, entry, self.entries)
-
-    def table(self, kind: str) -> StoredFile:
-        """Return one of its files, which it must have."""
-        found = self.file(kind)
-        if found is None:
-            raise DataError(
-                f"the run has no {kind}",
-                file=str(self.folder / RUN_FILE),
-                field=f"ragscore.files.{kind}",
-                allowed="save the run again with overwrite=True",
-            )
-        return found
-
-    @property
-    def state(self) -> State:
-        """What a writer starts from who changes the run."""
-        return state_in(self.described, self.digest, self.folder / RUN_FILE)
+    def files(self) -> Files:
+        """The files of the run."""
+        return {
+            kind: [None if one is None else FileEntry(**one) for one in entries]
+            for kind, entries in self.content["files"].items()
+        }
 
     @property
     def run_id(self) -> str:
         """The run's id, whatever its folder is called."""
-        run_id: str = self.described["run_id"]
-        return run_id
+        return str(self.content["run_id"])
+
+    @property
+    def n_parts(self) -> int:
+        """The number of its parts: ranges of its queries, of which each has files of its own."""
+        return len(self.files["responses"])
 
     @property
     def scoring(self) -> dict[str, Any]:
-        """What made its scores, by run.json; empty for a run without scores."""
-        scoring: dict[str, Any] = self.described.get("scoring", {})
-        return scoring
+        """What made its scores; empty for a run without scores."""
+        return self.content.get("scoring") or {}
 
     @cached_property
     def record(self) -> dict[str, Any]:
         """Its row of the runs frame."""
-        own = {name: value for name, value in self.described.items() if name not in _OWN_KEYS}
-        return run_record(own, str(self.folder / RUN_FILE))
+        made = {name: one for name, one in self.scoring.items() if name == "golden_hash"}
+        return run_record(self.content["run"] | made, self.place.where(self.folder))
+
+    def n_rows(self, kind: str) -> int:
+        """Return the number of rows of a table."""
+        return sum(one.n_rows for one in self.files.get(kind, []) if one is not None)
+
+    def filled(self, kind: str) -> set[str]:
+        """Return the columns of a table that hold a value."""
+        return {name for one in self.files.get(kind, []) if one is not None for name in one.filled}
+
+    def read(self, entry: FileEntry) -> bytes:
+        """Return the content of one of its files, as it was written."""
+        file = f"{self.folder}/{entry.name}"
+        try:
+            data: bytes = self.place.read(file)
+        except FileNotFoundError as error:
+            where = self.place.where(file)
+            raise GoneError("the file is not there", file=where, allowed=AGAIN) from error
+        if len(data) != entry.size or zlib.crc32(data) != entry.crc32:
+            found = f"{len(data):,} bytes of {entry.size:,}" * (len(data) != entry.size)
+            raise DataError(
+                f"damaged since it was written: {found or 'its checksum differs'}",
+                file=self.place.where(file),
+                allowed=AGAIN,
+            )
+        return data
 
 
-def stored_runs(root: Place, before: Iterable[StoredRun] = ()) -> list[StoredRun]:
-    """Return every run that has a `run.json`, by the name of its folder.
-
-    Runs seen `before` are not read if they are unchanged.
-    """
-    if isinstance(root, Path):
-        known = {run.name: run for run in before}
-        found = [
-            run
-            if (run := known.get(name)) is not None and run.stamp == stamp
-            else _read_run(root, name)
-            for name, stamp in _run_files(root)
-        ]
-        return [run for run in found if run is not None]
-    files = [root / name / RUN_FILE for name in sorted(file_names(root))]
-    # All at once: on object storage each request takes its time.
-    contents = root.fs.cat([file.path for file in files], on_error="return") if files else {}
-    there: list[StoredRun] = []
-    for file in files:
-        with answering(file):
-            content = contents.get(file.path)
-            if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
-                raise content
-        if isinstance(content, bytes):
-            there.append(_parse_run(root, file.path.split("/")[-2], content))
-    return there
+def _checksum(content: dict[str, Any]) -> str:
+    plain = json.dumps(content, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
-def _run_files(root: Path) -> list[tuple[str, str]]:
-    """Return the folders of a store that have a run.json, by name, with its stamp."""
-    names = sorted(name for name in file_names(root) if name[0] != ".")
-    now = stamps(root, [f"{name}/{RUN_FILE}" for name in names])
-    return [(name, stamp) for name, stamp in zip(names, now, strict=True) if stamp is not None]
-
-
-def _read_run(root: Path, name: str) -> StoredRun | None:
-    file = root / name / RUN_FILE
+def sealed(content: dict[str, Any]) -> bytes:
+    """Return a run's description as the content of its file, with a checksum of what it says."""
     try:
-        stamp = settled_stamp(file)  # taken first: what is written while we read gets another one
-    except FileNotFoundError:
-        return None
-    content = bytes_if_there(file)
-    if content is None:  # removed since it was listed
-        return None
-    return replace(_parse_run(root, name, content), stamp=stamp)
-
-
-def _parse_run(root: Place, name: str, content: bytes) -> StoredRun:
-    file = f"{root / name / RUN_FILE}"
-    described = unsealed(content, file)
-    check_content(described, RUN_JSON, file)
-    run = StoredRun(root, name, described, digest_of(content) or "")
-    own = folder_of(root, run.run_id)
-    if own.name != name:
-        is_there = (own / RUN_FILE).exists()
+        plain = json.loads(json.dumps(content, allow_nan=False))
+        return _laid_out(plain | {"checksum": _checksum(plain)}, 2).encode()
+    except (ValueError, RecursionError) as error:
         raise DataError(
-            f"found {run.run_id!r}, {'which' if is_there else 'whose folder'} is {own}",
+            f"the run's description can't be written as JSON ({error})",
+            field="config",
+            allowed="finite numbers, text, true, false and null",
+        ) from error
+
+
+def _laid_out(value: Any, depth: int) -> str:
+    """Return JSON with a line for each field, and for each of a field's own: a mean, a table."""
+    if not depth or not isinstance(value, dict) or not value:
+        return json.dumps(value, ensure_ascii=False)
+    fields = [f"{json.dumps(name)}: {_laid_out(one, depth - 1)}" for name, one in value.items()]
+    return "{\n" + ",\n".join(fields) + "\n}"
+
+
+def unsealed(written: bytes, file: str) -> dict[str, Any]:
+    """Return what `sealed` wrote, however it is laid out."""
+    try:
+        content = json.loads(written)
+        checksum = content.pop("checksum")
+        names = [one["name"] for kind in content["files"].values() for one in kind if one]
+        is_sound = checksum == _checksum(content) and all(map(FILE_NAME.fullmatch, names))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"not as a store writes it ({error})", file=file, allowed=AGAIN) from error
+    if not is_sound:
+        raise DataError(
+            "damaged since it was written, or changed by hand",
             file=file,
-            field="run_id",
-            allowed=f"one folder per run: move {root / name} out of the store; for a copy under"
-            " another name, load the run, rename it and save it",
+            allowed=f"{AGAIN}; move its folder away to go on with the others",
         )
-    return run
+    return content
 
 
-def folder_of(root: Place, run_id: str) -> Place:
-    """Return the folder of a run.
-
-    A run id may hold anything. A folder's name is one on every system: it holds no slash, doesn't
-    begin with a dot, ends in no dot or blank, isn't too long, and is neither the name of a device
-    on Windows nor of a file of the store.
-    """
+def folder_of(run_id: str) -> str:
+    """Return the folder of a run: its id, with what some file system can't have as in a URL."""
     name = quote(run_id, safe=" +@=,()[]!~")
-    if len(name) > LONGEST_NAME:
-        digest = hashlib.sha256(run_id.encode()).hexdigest()[:16]
-        name = f"{name[: LONGEST_NAME - len(digest) - 3]}~{digest}"
+    if len(name) > 150:
+        name = f"{name[:130]}~{hashlib.sha256(run_id.encode()).hexdigest()[:16]}"
     if name[-1:] in (".", " "):
         name = f"{name[:-1]}%{ord(name[-1]):02X}"
     if name.startswith(".") or _RESERVED.fullmatch(name):
         name = f"%{ord(name[0]):02X}{name[1:]}"
-    return root / name
+    return name
 
 
-def check_distinct(root: Place, run_ids: Iterable[str]) -> None:
-    """Refuse run ids that differ from another's in case alone.
-
-    Many file systems keep them in one folder, to which a store may be copied at any time.
-
-    Raises
-    ------
-    DataError
-        It names both.
-    """
-    taken = {name.casefold(): name for name in file_names(root)}
-    for name in (folder_of(root, run_id).name for run_id in run_ids):
-        other = taken.setdefault(name.casefold(), name)
-        if other != name:
-            raise DataError(
-                f"{name} and {other} differ in case alone",
-                file=str(root),
-                field="run_id",
-                allowed="names that differ on file systems without upper and lower case, too",
-            )
+Seen = dict[str, tuple[Stamp, StoredRun]]
 
 
-def is_taken(root: Place, run_id: str) -> bool:
-    """Return whether the store has a run of this id."""
-    return (folder_of(root, run_id) / RUN_FILE).exists()
+def newest_of(files: dict[str, Stamp], folder: str = "") -> dict[str, tuple[int, Stamp]]:
+    """Return the highest number of each run's folder, with the stamp of that file."""
+    newest: dict[str, tuple[int, Stamp]] = {}
+    for file, stamp in files.items():
+        own, _, name = f"{folder}/{file}".strip("/").rpartition("/")
+        number = RUN_FILE.fullmatch(name)
+        if number and own and int(number[1]) > newest.get(own, (0,))[0]:
+            newest[own] = int(number[1]), stamp
+    return newest
+
+
+def stored_runs(place: Place, seen: Seen | None = None) -> Seen:
+    """Return the runs that a store holds now, by run id; what was `seen` is not read again."""
+    known = {run.folder: (stamp, run) for stamp, run in (seen or {}).values()}
+    for _ in range(ATTEMPTS):  # between listing and reading a run may be written anew
+        newest = newest_of(place.files())
+        with suppress(FileNotFoundError):
+            found = [
+                known[own]
+                if own in known and (known[own][1].number, known[own][0]) == (number, stamp)
+                else (stamp, read_run(place, own, number))
+                for own, (number, stamp) in sorted(newest.items())
+            ]
+            return {run.run_id: (stamp, run) for stamp, run in found}
+    raise DataError("its runs change faster than they are read", file=place.where(""))
+
+
+def read_run(place: Place, folder: str, number: int) -> StoredRun:
+    """Read the `run-….json` of this number."""
+    file = f"{folder}/run-{number:04}.json"
+    run = StoredRun(place, folder, number, unsealed(place.read(file), place.where(file)))
+    if folder_of(run.run_id) != folder:
+        raise DataError(
+            f"found {run.run_id!r}, whose folder is {folder_of(run.run_id)}",
+            file=place.where(file),
+            field="run_id",
+            allowed="one folder per run; for a copy under another name, load the run, rename it and"
+            " save it",
+        )
+    return run
+
+
+def run_before(place: Place, run_id: str) -> StoredRun | None:
+    """Return the run that a new one would replace; of a damaged one, what its number tells."""
+    folder = folder_of(run_id)
+    for own, (number, _) in newest_of(place.files(folder), folder).items():
+        try:
+            return read_run(place, own, number)
+        except (DataError, FileNotFoundError):
+            return StoredRun(place, folder, number, {"run_id": run_id, "files": {}})
+    return None
+
+
+class Draft:
+    """The files of a run while they are written: nobody sees them before `put_run` names them."""
+
+    def __init__(self, place: Place, run_id: str) -> None:
+        self.place, self.run_id, self.folder = place, run_id, folder_of(run_id)
+        self.files: Files = {}
+
+    def add(self, kind: str, data: Any, n_rows: int, filled: list[str]) -> None:
+        """Write the file of the next part of a table."""
+        name = f"{kind}-{uuid4().hex[:12]}.parquet"
+        self.place.write(f"{self.folder}/{name}", data)
+        entry = FileEntry(name, len(memoryview(data)), zlib.crc32(data), n_rows, filled)
+        self.files.setdefault(kind, []).append(entry)
+
+    def as_run(self, content: dict[str, Any], kept: Files | None = None) -> StoredRun:
+        """Return the run of these files and of those kept, with what else its file is to say."""
+        files = (kept or {}) | self.files
+        plain = {kind: [one and asdict(one) for one in own] for kind, own in files.items()}
+        return StoredRun(
+            self.place, self.folder, 0, content | {"run_id": self.run_id, "files": plain}
+        )
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        for entry in [one for entries in self.files.values() for one in entries if one]:
+            with suppress(Exception):
+                self.place.remove(f"{self.folder}/{entry.name}")
 
 
 def put_run(
-    root: Place, run_id: str, write: Callable[[Draft], dict[str, Any]], overwrite: bool
+    place: Place,
+    run_id: str,
+    write: Callable[[Draft], dict[str, Any]],
+    before: StoredRun | None,
+    *,
+    keep: bool = False,
 ) -> None:
-    """Bring a run into the store, whole or not at all.
+    """Bring the next state of a run into the store, whole or not at all.
 
-    `write` writes its files into a draft and returns the content of its run.json.
-
-    Raises
-    ------
-    DataError
-        Another writer saved a run of the same id meanwhile: that one stays. Or the run can't be
-        written.
-    """
-    folder = folder_of(root, run_id)
-    before = state_of(folder / RUN_FILE) if overwrite else State()
-    kept = f"the {run_id} saved before is as it was" if before.digest else f"no {run_id} was saved"
-    with writing(folder, kept):
-        draft = Draft(root, folder)
-        content = _written(write, draft)
-        try:
-            put(draft, RUN_FILE, content, before)
-        except OvertakenError as error:
-            raise DataError(
-                f"{run_id} was saved by another writer meanwhile, and that one stays",
-                file=str(folder),
-                field="run_id",
-                allowed="another run id, or overwrite=True",
-            ) from error
-
-
-def change_run(run: StoredRun, write: Callable[[Draft], dict[str, Any]]) -> None:
-    """Add files to a run, or replace some, whole or not at all.
+    `write` writes files into a draft and returns what else the run's file says. With `keep`, the
+    files of `before` that aren't replaced belong to the run, too.
 
     Raises
     ------
     DataError
-        Another writer changed the run since it was read: nothing of this is kept.
+        Somebody else was first; the store is as they left it.
     """
-    with writing(run.folder, f"{run.run_id} is as it was"):
-        draft = Draft(run.root, run.folder)
-        content = _written(write, draft)
-        try:
-            put(draft, RUN_FILE, content, run.state, keep=True)
-        except OvertakenError as error:
-            raise DataError(
-                f"{run.run_id} was changed by another writer meanwhile, and that one stays",
-                file=str(run.folder),
-                field="run_id",
-                allowed="the same again, from what is stored now",
-            ) from error
-
-
-def _written(write: Callable[[Draft], dict[str, Any]], draft: Draft) -> dict[str, Any]:
+    draft, number = Draft(place, run_id), 1 if before is None else before.number + 1
     try:
-        return write(draft)
+        content = write(draft)
+        first = before.content.get("saved_at") if before else None
+        kept = before.files if keep and before else None
+        run = draft.as_run(content | {"saved_at": first or time.time()}, kept)
+        written = sealed(run.content)
     except BaseException:
         draft.discard()
         raise
+    name = f"run-{number:04}.json"
+    try:
+        place.put_new(f"{draft.folder}/{name}", written)
+    except FileExistsError as error:
+        draft.discard()
+        raise DataError(
+            f"{run_id} was saved by another writer meanwhile, and that one stays",
+            file=place.where(draft.folder),
+            field="run_id",
+            allowed="the same again, from what is stored now, or another run id",
+        ) from error
+    except Exception:
+        # elsewhere what was sent may still arrive
+        if isinstance(place, Disk) and name not in place.files(draft.folder):
+            draft.discard()
+        raise
+    _sweep(place, run, number, before)
+
+
+def _sweep(place: Place, run: StoredRun, number: int, before: StoredRun | None) -> None:
+    """Remove files of the state before, and what is older than any writer; what can't go stays.
+
+    Earlier numbers stay for a day: a slow writer who puts one of them in place anew is told.
+    """
+
+    def names(one: StoredRun | None) -> set[str]:
+        return {file.name for own in (one.files if one else {}).values() for file in own if file}
+
+    named, old = names(run), names(before)
+    with suppress(Exception):
+        for name, stamp in place.files(run.folder).items():
+            version = RUN_FILE.fullmatch(name)
+            is_ours = FILE_NAME.fullmatch(name) or name.startswith(STAGING)
+            is_late = stamp.time is not None and time.time() - stamp.time > KEPT_FOR_WRITERS
+            is_past = is_late and version and int(version[1]) < number
+            if is_past or (is_ours and name not in named and (name in old or is_late)):
+                place.remove(f"{run.folder}/{name}")

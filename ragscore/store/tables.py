@@ -1,70 +1,58 @@
-"""Write the tables of a run, and read those of one or many runs back as they were.
+"""The tables of runs as Parquet, one file per table and part.
 
-In: `Results` and what a scoring made of them, or stored runs and their rows of the runs frame. Out:
-Parquet files and the content of run.json, or `Results`. Small runs are read together: arrow joins
-their tables, and each becomes a frame once, in a fraction of the time.
+A part is a range of a run's responses with about `PART_HITS` hits, and has files of its own: small
+runs have one part. In: `Results`, and what a scoring made of them. Out: files, or `Results`.
 """
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
-from functools import partial
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ragscore.frames.codes import codes_of
-from ragscore.frames.data import DataError, Results, categorical, conform, rows_where
-from ragscore.io.sidecars import run_description
-from ragscore.io.source import UNFORESEEN
-from ragscore.scoring.rows import response_of
-from ragscore.store.checked import json_object
-from ragscore.store.described import METRICS_JSON, check_content
-from ragscore.store.draft import Draft
-from ragscore.store.parquet import (
-    Groups,
-    Lengths,
-    columns_without,
-    known_columns,
-    open_parquet,
-    read_each,
-    read_frame,
-    write_frame,
-    write_parquet,
+from ragscore.frames.codes import codes_of, is_among
+from ragscore.frames.data import (
+    KINDS,
+    DataError,
+    Results,
+    categorical,
+    check_type,
+    conform,
+    empty,
+    rows_where,
 )
-from ragscore.store.runs import StoredRun
+from ragscore.frames.errors import name_list
+from ragscore.io.parquet_file import reading_parquet
+from ragscore.io.source import naming
+from ragscore.scoring.rows import response_of
+from ragscore.store.runs import Draft, StoredRun
 
 FRAMES = (
-    "responses",
-    "hits",
-    "citations",
-    "hit_meta",
-    "judgments",
-    "chunks",
-    "reported",
-    "calls",
-    "documents",
-    "problems",
-)
-# Rows of a row group in a large table. A part of a run reads whole groups, and each has its own
-# dictionaries: few large groups read faster, and two million hits still fit in memory.
-GROUP_ROWS = 2**21
-CUT_AT = 200  # characters of hit text that a store keeps by default
+    "responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "calls",
+    "documents", "problems",
+)  # fmt: skip
+ADDED = ("judgments", "chunks", "citations", "hit_meta", "reported", "calls", "documents")
+IN_PARTS = ("responses", "hits", "citations", "hit_meta", "judgments", "calls")
+SHARED = ("chunks", "documents", "problems")  # they may tell of no run in particular
+PART_HITS = 2**21  # scoring so many takes some 250 MB, without their texts
+IN_THREADS = 2**16  # rows from which arrow's threads pay for one file
+Part = tuple[StoredRun, int]
 
 
 def only_run(results: Results, run_id: str) -> Results:
-    """Return one of the runs, as `results.select` does.
-
-    What was put into its frames since they were loaded is checked again.
-    """
+    """Return one of the runs; what was put into its frames since they were loaded is checked."""
     frames = {item.name: getattr(results, item.name) for item in fields(results)}
-    own = {}
-    for name, frame in frames.items():
-        if frame is not None and "run_id" in frame:
-            is_shared = name in ("chunks", "documents", "problems")
-            own[name] = rows_of_run(frame, run_id, with_shared=is_shared)
-    return replace(results, **own)
+    return replace(results, **{
+        name: rows_of_run(frame, run_id, with_shared=name in SHARED)
+        for name, frame in frames.items()
+        if frame is not None and "run_id" in frame
+    })  # fmt: skip
 
 
 def rows_of_run(frame: pd.DataFrame, run_id: str, *, with_shared: bool = False) -> pd.DataFrame:
@@ -72,242 +60,233 @@ def rows_of_run(frame: pd.DataFrame, run_id: str, *, with_shared: bool = False) 
     codes, known = codes_of(frame["run_id"]), frame["run_id"].cat.categories.astype("str")
     holds = codes == known.get_loc(run_id) if run_id in known else np.zeros(len(frame), bool)
     rows = rows_where(frame, holds | (codes < 0) if with_shared else holds)
-    code = np.where(codes_of(rows["run_id"]) < 0, -1, 0)
-    return rows.assign(run_id=categorical(code, [run_id]))
+    return rows.assign(run_id=categorical(np.where(codes_of(rows["run_id"]) < 0, -1, 0), [run_id]))
 
 
-def write_run(
-    draft: Draft, run: Results, text: str, scored: dict[str, Any] | None
-) -> dict[str, Any]:
-    """Write every table of a run, and its scores if there are some.
-
-    Return the content of its run.json, which is not written here.
-    """
-    run_id = str(run.runs["run_id"].iloc[0])
-    hits, of_hits = by_response(run.hits, run.responses)
+def write_run(draft: Draft, run: Results, text: int | None) -> None:
+    """Write every table of a run, in as many parts as its hits ask for."""
+    n_hits = np.bincount(response_of(run.hits, run.responses) + 1, minlength=len(run.responses) + 1)
+    part = np.cumsum(n_hits)[:-1] // PART_HITS
+    begins = np.flatnonzero(np.diff(part, prepend=-1)) if len(part) else np.zeros(1, np.int64)
     for kind in FRAMES:
         frame = getattr(run, kind)
         if frame is not None and (len(frame) or kind == "responses"):
-            kept, groups = (hits, of_hits) if kind == "hits" else by_response(frame, run.responses)
-            if kind == "responses" and of_hits is not None:
-                # Grouped as the hits are, so that a part reads one group of each.
-                groups = of_hits[1], of_hits[1]
-            lengths = lengths_in_order(kept, run.responses) if kind == "hits" else None
-            write_frame(
-                draft,
-                kind,
-                with_text(kept, text) if kind == "hits" else kept,
-                run_id,
-                groups,
-                lengths,
+            parts = [frame]
+            if len(begins) > 1 and "query_id" in frame:
+                # rows without a response belong to the first part
+                place = response_of(frame, run.responses).clip(min=0)
+                of_part = np.searchsorted(begins, place, "right") - 1
+                parts = [rows_where(frame, of_part == number) for number in range(len(begins))]
+            for rows in parts:
+                write_table(draft, kind, cut(rows, text) if kind == "hits" else rows)
+
+
+def write_pieces(draft: Draft, pieces: Iterable[Any]) -> None:
+    """Write the tables of a run that comes piece by piece, of whole queries each.
+
+    Raises
+    ------
+    DataError
+        A piece of another run; a query in two pieces.
+    """
+    held: list[Results] = []
+    shared: dict[str, list[pd.DataFrame]] = {}
+    seen, strangers = set[str](), set[str]()
+    for piece in pieces:
+        check_type(piece, Results, "results", "pieces as Results")
+        if (names := piece.runs["run_id"].astype("str").tolist()) != [draft.run_id]:
+            raise DataError(f"a piece of {name_list(names)}", field="results", allowed=draft.run_id)
+        own = set(piece.responses["query_id"])
+        frames = [one for kind in IN_PARTS if (one := getattr(piece, kind)) is not None]
+        strangers |= {*chain.from_iterable(one["query_id"].unique() for one in frames)} - own
+        if twice := sorted(own & seen):
+            raise DataError(
+                f"{twice[0]!r} is in two pieces", field="results", allowed="each query in one piece"
             )
-    described = run_description(run.runs) | {"text": text}
-    return described if scored is None else write_scores(draft, described, scored)
-
-
-def by_response(frame: pd.DataFrame, responses: pd.DataFrame) -> tuple[pd.DataFrame, Groups | None]:
-    """Sort a large table by response, and return where its row groups begin.
-
-    They begin between two responses, so that a range of queries can be read alone. Small tables
-    stay as they are, in one group. Rows of a query without a response come last.
-    """
-    if len(frame) <= GROUP_ROWS or "query_id" not in frame:
-        return frame, None
-    place = response_of(frame, responses)
-    place = np.where(place < 0, max(len(responses) - 1, 0), place)
-    if (np.diff(place) < 0).any():
-        order = np.argsort(place, kind="stable")
-        frame, place = frame.iloc[order], place[order]
-    # A group ends with the response at which it is full.
-    return frame, groups_at(np.searchsorted(place, np.arange(len(responses) + 1)))
-
-
-def lengths_in_order(frame: pd.DataFrame, responses: pd.DataFrame) -> Lengths | None:
-    """Return the number of rows of each response, from which the query of each row follows.
-
-    None if rows don't lie in the order of the responses, or have no response.
-    """
-    place = response_of(frame, responses)
-    if place.min(initial=0) < 0 or (np.diff(place) < 0).any():
-        return None
-    return np.bincount(place, minlength=len(responses)).astype(np.int32)
-
-
-def groups_at(first_row: npt.NDArray[np.int64]) -> Groups:
-    """Return the row groups of a large table.
-
-    `first_row` holds the first row of each response, and the number of rows.
-    """
-    number = first_row[:-1] // GROUP_ROWS
-    starts = np.flatnonzero(np.diff(number, prepend=-1) > 0)
-    rows, kept = np.unique(first_row[starts], return_index=True)
-    return rows.tolist(), [0, *starts[kept][1:].tolist()]
-
-
-def write_scores(draft: Draft, described: dict[str, Any], scored: dict[str, Any]) -> dict[str, Any]:
-    """Write scores and metrics of a run.
-
-    Return the content of its run.json with the scoring, which is not written here.
-    """
-    run_id = str(described["run_id"])
-    write_parquet(draft, "scores", scored["scores"].reset_index())
-    write_parquet(draft, "golden", scored["golden"])
-    summary = scored["summary"].drop(columns="run_id").set_index("metric")
-    values = summary.astype(object).where(summary.notna(), None).to_dict("index")
-    draft.write_json(
-        "metrics",
-        {
-            "run_id": run_id,
-            **{k: v for k, v in scored["scoring"].items() if k != "provenance"},
-            "metrics": values,
-        },
-    )
-    return described | {
-        "golden_hash": scored["scoring"]["golden_hash"],
-        "scoring": scored["scoring"],
-    }
-
-
-def with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Return hits with their text cut or dropped; `text_cut` marks those that lack some."""
-    if text == "full" or "text" not in hits:
-        return hits
-    if text == "none":
-        return conform(
-            hits.drop(columns="text").assign(text_cut=hits["text"].notna().astype("boolean")),
-            "hits",
-        )
-    before = hits["text_cut"].fillna(False) if "text_cut" in hits else False
-    is_cut = (hits["text"].str.len() > CUT_AT).fillna(False) | before
-    return conform(
-        hits.assign(text=hits["text"].str.slice(0, CUT_AT), text_cut=is_cut.astype("boolean")),
-        "hits",
-    )
-
-
-def read_run(run: StoredRun, runs: pd.DataFrame) -> Results:
-    """Read a run as it was saved; `runs` is its row of the runs frame."""
-    frames: dict[str, Any] = {
-        kind: read_frame(run.table(kind), kind)
-        for kind in FRAMES
-        if kind == "responses" or kind in run.entries
-    }
-    return Results(
-        runs=runs.assign(run_id=runs["run_id"].astype("str")).reset_index(drop=True), **frames
-    )
-
-
-def read_metrics(run: StoredRun) -> pd.DataFrame:
-    """Read the metrics of a run: one row per metric."""
-    file = run.table("metrics")
-    content = json_object(file.read_bytes(), str(file))
-    check_content(content, METRICS_JSON, str(file))
-    if content["run_id"] != run.run_id:
+        seen |= own
+        held.append(piece)
+        for kind in ("reported", *SHARED):
+            if (frame := getattr(piece, kind)) is not None and len(frame):
+                shared.setdefault(kind, []).append(frame)
+        if sum(len(one.hits) for one in held) >= PART_HITS:
+            _write_part(draft, held)
+            held = []
+    if held:
+        _write_part(draft, held)
+    if split := sorted(strangers & seen):
         raise DataError(
-            f"found {content['run_id']!r}", file=str(file), field="run_id", allowed=run.run_id
+            f"rows of {split[0]!r} are in another piece than its response",
+            field="results",
+            allowed="whole queries in each piece",
         )
-    return pd.DataFrame(
-        [
-            {"run_id": content["run_id"], "metric": name, **values}
-            for name, values in content["metrics"].items()
-        ]
-    )
+    for kind, frames in shared.items():
+        write_table(draft, kind, pd.concat(frames, ignore_index=True).drop_duplicates())
+    for kind in [kind for kind, files in draft.files.items() if not any(files)]:
+        del draft.files[kind]
 
 
-MANY_ROWS = 2**16  # from which reading columns in threads is faster
-
-
-class _OddTable(Exception):
-    """A table is not as the store writes it."""
-
-
-def read_runs(
-    runs: list[StoredRun],
-    about: pd.DataFrame,
-    kinds: tuple[str, ...] = FRAMES,
-    without: tuple[str, ...] = (),
-) -> Results:
-    """Read runs as they were saved.
-
-    Parameters
-    ----------
-    about
-        Their rows of the runs frame, in the same order.
-    kinds
-        The tables to read; responses always are.
-    without
-        Columns of hits and chunks that aren't needed; "x_*" are all columns of your own.
-    """
-    about = about.assign(run_id=about["run_id"].astype("str")).reset_index(drop=True)
-    try:
-        frames: dict[str, Any] = {}
-        for kind in kinds if "responses" in kinds else ("responses", *kinds):
-            found = [n for n, run in enumerate(runs) if kind == "responses" or kind in run.entries]
-            left_out = without if kind in ("hits", "chunks") else ()
-            read = partial(_table, kind=kind, without=left_out)
-            tables = dict(zip(found, read_each(read, [runs[n] for n in found]), strict=True))
-            frames[kind] = _frame(
-                {n: table for n, table in tables.items() if len(table) or kind == "responses"},
-                kind,
-                about["run_id"],
-            )
-        return Results(
-            runs=about, **{kind: frame for kind, frame in frames.items() if frame is not None}
-        )
-    # Read one by one, tables may differ between runs, and an error names the file.
-    except (pa.ArrowException, _OddTable, *UNFORESEEN):
-        return Results.concat([read_run(run, about.iloc[n : n + 1]) for n, run in enumerate(runs)])
-
-
-def _table(run: StoredRun, kind: str, without: tuple[str, ...]) -> pa.Table:
-    """Read a table of one run without its run_id, which must be the same in every row."""
-    with open_parquet(run.table(kind)) as source:
-        names = known_columns(columns_without(source, without), kind)
-        if "run_id" not in names or (kind == "calls" and "call" not in names):
-            raise _OddTable
-        table = source.read(names, use_threads=source.metadata.num_rows > MANY_ROWS)
-    if not _is_all(table["run_id"], run.run_id):
-        raise _OddTable
-    return table.drop_columns(["run_id"])
-
-
-def _is_all(column: pa.ChunkedArray, run_id: str) -> bool:
-    if column.null_count or not pa.types.is_dictionary(column.type):
-        return False
-    return all(
-        not len(chunk) or chunk.dictionary.to_pylist() == [run_id] for chunk in column.chunks
-    )
-
-
-def _frame(tables: dict[int, pa.Table], kind: str, run_ids: pd.Series) -> pd.DataFrame | None:
-    """Join tables of runs, by their number, to one frame; None without any."""
-    dtype = pd.CategoricalDtype(run_ids.tolist())
-    frames = []
-    for numbers in _stretches(tables):
-        rows = [tables[n] for n in numbers]
-        run = np.repeat(numbers, [len(table) for table in rows])
-        frames.append(
-            conform(pa.concat_tables(rows).to_pandas().assign(run_id=categorical(run, dtype)), kind)
-        )
-    return (
-        frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True) if frames else None
-    )
-
-
-def _stretches(tables: dict[int, pa.Table]) -> list[list[int]]:
-    """Return the numbers of successive runs whose tables have the same schema.
-
-    Tables with categories of your own stay alone: their codes differ from run to run.
-    """
-    groups: list[list[int]] = []
-    for number, table in tables.items():
-        before = tables[groups[-1][-1]].schema if groups else None
-        if (
-            before is not None
-            and before.equals(table.schema, check_metadata=True)
-            and not any(pa.types.is_dictionary(one) for one in before.types)
-        ):
-            groups[-1].append(number)
+def _write_part(draft: Draft, pieces: list[Results]) -> None:
+    n_before = len(draft.files.get("responses", ()))
+    for kind in IN_PARTS:
+        found = [one for piece in pieces if (one := getattr(piece, kind)) is not None]
+        rows = pd.concat(found, ignore_index=True) if found else empty(kind)
+        files = draft.files.setdefault(kind, [None] * n_before)
+        if len(rows) or kind == "responses":
+            write_table(draft, kind, rows)
         else:
-            groups.append([number])
-    return groups
+            files.append(None)
+
+
+def cut_texts(draft: Draft, text: int | None) -> None:
+    """Write the hits anew with their texts cut, once they have been scored."""
+    if text is None:
+        return
+    run, whole = draft.as_run({}), draft.files.pop("hits", [])
+    for part, entry in enumerate(whole):
+        table = read_table(run, "hits", part)
+        if entry is None or table is None:
+            draft.files.setdefault("hits", []).append(None)
+        else:
+            write_table(draft, "hits", cut(table.to_pandas(), text))
+            draft.place.remove(f"{draft.folder}/{entry.name}")
+
+
+def write_table(draft: Draft, kind: str, rows: pd.DataFrame) -> None:
+    """Write the file of a table, or of its next part."""
+    rows = rows.assign(run_id=categorical(np.zeros(len(rows), np.int8), [draft.run_id]))
+    out = pa.BufferOutputStream()
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    # Of scores, whose columns are text and numbers, the schema would take as much room again.
+    pq.write_table(
+        table, out, compression="zstd", row_group_size=max(len(rows), 1), write_statistics=False,
+        store_schema=kind in FRAMES,
+    )  # fmt: skip
+    filled = [name for name in table.column_names if table[name].null_count < len(table)]
+    draft.add(kind, out.getvalue(), len(rows), filled)
+
+
+def cut(hits: pd.DataFrame, text: int | None) -> pd.DataFrame:
+    """Return hits with their texts cut to so many characters; `text_cut` marks those that were."""
+    if text is None or "text" not in hits:
+        return hits
+    before = hits["text_cut"].fillna(False) if "text_cut" in hits else False
+    is_cut = (hits["text"].str.len() > text).fillna(False) | before
+    kept = hits.drop(columns="text")
+    if text:
+        kept = hits.assign(text=hits["text"].str.slice(0, text))
+    return conform(kept.assign(text_cut=is_cut.astype("boolean")), "hits")
+
+
+def check_columns(frame: pd.DataFrame, kind: str) -> None:
+    """Refuse columns that Parquet can't hold: values of several types."""
+    for name in [name for name, column in frame.items() if column.dtype == object]:
+        try:
+            pa.array(frame[name], from_pandas=True)
+        except (pa.ArrowException, ValueError) as error:
+            raise DataError(
+                f"values of several types ({error})",
+                field=f"{kind}.{name}",
+                allowed="values of one type, such as text",
+            ) from error
+
+
+def read_table(
+    run: StoredRun, kind: str, part: int = 0, is_read: Callable[[str], bool] = bool
+) -> pa.Table | None:
+    """Read a table of a part, or columns of it; None if it has none.
+
+    One file for all parts is read whole.
+    """
+    files = run.files.get(kind) or [None]
+    entry = files[part] if len(files) > 1 else files[0]
+    if entry is None:
+        return None
+    data = run.read(entry)
+    where = run.place.where(f"{run.folder}/{entry.name}")
+    with reading_parquet(where):
+        source = pq.ParquetFile(pa.BufferReader(data))
+        names = [name for name in source.schema_arrow.names if is_read(name)]
+        return source.read(names, use_threads=entry.n_rows > IN_THREADS)
+
+
+def map_threads(work: Any, items: Sequence[Any]) -> list[Any]:
+    """Return `work` of each item, several at once: arrow decodes without Python's lock."""
+    size = max(len(items) // (8 * pa.cpu_count()), 1)
+    some = [items[first : first + size] for first in range(0, len(items), size)]
+    with ThreadPoolExecutor(pa.cpu_count()) as pool:
+        return [one for found in pool.map(lambda own: list(map(work, own)), some) for one in found]
+
+
+def read_frame(
+    run: StoredRun, kind: str, is_read: Callable[[str], bool] = bool
+) -> pd.DataFrame | None:
+    """Read a table of all parts of a run as it is; None if it has none."""
+    n_files = len(run.files.get(kind, ()))
+    tables = [read_table(run, kind, part, is_read) for part in range(n_files)]
+    found = [one for one in tables if one is not None]
+    return pa.concat_tables(found, promote_options="permissive").to_pandas() if found else None
+
+
+def read_parts(
+    parts: Sequence[Part],
+    about: pd.DataFrame,
+    kinds: Iterable[str] = FRAMES,
+    without: Sequence[str] = (),
+) -> Results:
+    """Read parts of runs; `about` are the runs' rows of the runs frame, each once, in order.
+
+    Columns of hits and chunks that are named `without` aren't needed; "x_*": columns of your own.
+    """
+    run_ids = about["run_id"].astype("str").tolist()
+    numbers = {run_id: number for number, run_id in enumerate(run_ids)}
+    found, n_asked = {}, Counter(run.run_id for run, _ in parts)
+    for kind in kinds:
+
+        def read(part: Part, kind: str = kind) -> pa.Table | None:
+            is_whole = n_asked[part[0].run_id] == part[0].n_parts
+            return _part_table(*part, kind, without, is_whole)
+
+        tables = map_threads(read, parts)
+        rows = [
+            (numbers[run.run_id], table)
+            for (run, _), table in zip(parts, tables, strict=True)
+            if table is not None and (len(table) or kind == "responses")
+        ]
+        if rows:
+            with naming(parts[0][0].place.where(parts[0][0].folder)):
+                found[kind] = _frame(rows, kind, pd.CategoricalDtype(run_ids))
+    return Results(runs=about.assign(run_id=run_ids).reset_index(drop=True), **found)
+
+
+def _part_table(
+    run: StoredRun, part: int, kind: str, without: Sequence[str], is_whole: bool
+) -> pa.Table | None:
+    """Read what a part has of a table; of one file for all parts, the rows of its queries."""
+    has_one_file = run.n_parts > len(run.files.get(kind, ())) == 1
+    if has_one_file and is_whole and part:
+        return None
+    known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
+    left_out = {"run_id", *(without if kind in ("hits", "chunks") else ())}
+
+    def is_read(name: str) -> bool:
+        is_open = name.startswith("x_") and "x_*" in left_out
+        is_known = name in known or name.startswith(prefixes)
+        return is_known and name not in left_out and not is_open
+
+    table = read_table(run, kind, part, is_read)
+    if table is not None and has_one_file and not is_whole and "query_id" in table.column_names:
+        own = read_table(run, "responses", part, "query_id".__eq__)
+        assert own is not None
+        holds = is_among(table["query_id"].to_pandas(), own["query_id"].to_pandas())
+        table = table.filter(pa.array(holds))
+    return table
+
+
+def _frame(rows: list[tuple[int, pa.Table]], kind: str, run_ids: pd.CategoricalDtype) -> Any:
+    frames = []
+    for _, some in groupby(rows, lambda one: (str(one[1].schema), one[1].schema.metadata)):
+        own = list(some)  # tables that are alike become a frame at once
+        run = np.repeat([number for number, _ in own], [len(table) for _, table in own])
+        frame = pa.concat_tables([table for _, table in own]).to_pandas()
+        frames.append(conform(frame.assign(run_id=categorical(run, run_ids)), kind))
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)

@@ -15,7 +15,7 @@ from ragscore.analysis.harness_files import config_hash, write_metrics_json
 from ragscore.analysis.operations import errors, indexing, latency
 from ragscore.analysis.refusals import refusals
 from ragscore.io.formats.chatbot import BESIDE
-from ragscore.judging.reliability import agreement
+from ragscore.judging.agreement import agreement
 from ragscore.scoring.harness import aggregate as aggregate_of
 from ragscore.scoring.readings import READINGS
 from tests.messages import refused, warned
@@ -347,11 +347,11 @@ def test_metrics_json_holds_how_often_a_second_judge_disagreed(chatbot, tmp_path
     with warned("judge_correctness 50%"):
         found = agreement(one, two)
     # of four pairs one is far apart, among two answers
-    assert found.reliability == {"disagreement_rate": 0.25, "spot_check_n": 2}
     ev = rs.evaluate(results, golden, profile="chatbot")
     folder = rs.io.write_chatbot(results, tmp_path / "again" / "20260101_000000")
     file = ev.save_metrics_json(folder, agreement=found)
-    assert json.loads(file.read_text())["judge_reliability"] == found.reliability
+    reliability = {"disagreement_rate": 0.25, "spot_check_n": 2}
+    assert json.loads(file.read_text())["judge_reliability"] == reliability
     reported = rs.load_results(folder).reported.set_index(["query_id", "metric"])["value"]
     assert reported["", "judge_reliability.disagreement_rate"] == 0.25
     assert reported["", "by_tag.x.mrr_avg"] == 0.25 and reported["", "groundedness_avg"] == 4

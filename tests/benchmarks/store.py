@@ -25,6 +25,7 @@ READINGS: dict[str, dict[str, list[str] | None]] = {
     "one metric": {"scores": ["query_id", "state", "level", METRIC]},
     "one system": {"scores": ["query_id", "state", "level", METRIC]},
     "all loaded": {"hits": None, "responses": None},
+    "trend": {},
     "all scored anew": {
         "hits": ["query_id", "rank", "doc_id"], "responses": ["query_id", "error"],
     },
@@ -72,10 +73,11 @@ def ours(clock: Clock, root: str, reading: str) -> None:
         return store.runs().query("system == @system")["run_id"].tolist()
 
     read = {
-        "one metric": lambda: store.scores(METRIC),
-        "one system": lambda: store.scores(METRIC, of_system("s7")),
+        "one metric": lambda: store.scores(metrics=METRIC),
+        "one system": lambda: store.scores(metrics=METRIC, runs=of_system("s7")),
         "all loaded": store.load,
-        "all scored anew": lambda: store.score(golden),
+        "trend": lambda: store.trend(METRIC),
+        "all scored anew": lambda: store.scores(golden),
     }[reading]
     clock.calls(read, CALLS)
 

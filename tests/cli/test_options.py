@@ -198,7 +198,7 @@ LINES = [
         0,
         '[{"run_id": "r1"',
     ),
-    ("run my_rag:answer --golden golden.yaml --sample 1 --leave-out tool --quiet", 0, "mrr@10"),
+    ("run my_rag:answer --golden golden.yaml --limit 1 --leave-out tool --quiet", 0, "mrr@10"),
     ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
     (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),

@@ -166,16 +166,13 @@ def test_a_frame_of_hits_is_a_reply(golden, tmp_path):
     ] and results.hits["path"].isna().tolist() == [False, True]
 
 
-def test_ids_of_runs_sort_by_time_and_are_uuids_of_version_7():
-    ids = [
-        journal.new_run_id(1_800_000_000_000_000_000 + step)
-        for step in (0, 1_000, 500_000, 999_999, 1_000_000, 5_000_000_000)
-    ]
-    assert ids == sorted(ids) and all(
-        re.fullmatch(r"run_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}", one) for one in ids
-    )
-    assert int(ids[0][4:16], 16) == 1_800_000_000_000
-    assert journal.new_run_id() < journal.new_run_id(time.time_ns() + 2_000_000)
+def test_ids_of_runs_sort_by_time():
+    ids = []
+    for _ in range(5):
+        ids.append(journal.new_run_id())
+        time.sleep(0.001)
+    assert ids == sorted(ids) and len(set(ids)) == 5
+    assert re.fullmatch(r"run_\d{8}T\d{12}_[0-9a-f]{8}", ids[0])
 
 
 def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path, monkeypatch):
@@ -193,7 +190,7 @@ def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path,
         lambda query: [],
         golden,
         tmp_path / "b",
-        sample=3,
+        limit=3,
         seed=None,
         workers=2,
         rate=1000,
@@ -207,7 +204,7 @@ def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path,
     )
     run = json.loads((tmp_path / "b" / "run.json").read_text())
     assert run["collector"] == {
-        "sample": 3,
+        "limit": 3,
         "workers": 2,
         "timeout": 120.0,
         "retries": 2,
@@ -318,11 +315,14 @@ def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_gol
     says(line, "ragscore", 3, "runs/ask/.per_query.journal")
 
 
-def test_a_description_stands_in_the_file_and_the_frame_without_its_key(golden, tmp_path):
+def test_a_description_stands_in_the_file_and_the_frame_without_its_key(
+    golden, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RAG_TOKEN", "sk-abcdefghijklmnop1234")
     note = "  a wider k; key sk-abcdefghijklmnop1234 "
     run = rs.collect(lambda query: [], golden, tmp_path / "a", limit=2, note=note, progress=False)
     said = run.runs["note"].iloc[0]
-    assert said.startswith("a wider k") and "sk-abcdefghijklmnop1234" not in said
+    assert said == "a wider k; key ***"
     assert json.loads((tmp_path / "a" / "run.json").read_text())["note"] == said
 
 

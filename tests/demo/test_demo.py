@@ -218,7 +218,7 @@ def test_a_build_goes_from_corpus_to_page(small, tmp_path, monkeypatch, capsys):
     store = rs.RunStore(out / "runs")
     assert sorted(store.runs()["system"]) == sorted(SYSTEMS)
     published = rs.evaluate(out / "per_query" / "bm25", "data/demo/golden.yaml")
-    stored = store.scores(["mrr@10"], runs=published.run_ids)["mrr@10"]
+    stored = store.scores(metrics=["mrr@10"], runs=published.run_ids)["mrr@10"]
     pd.testing.assert_series_equal(published.scores["mrr@10"], stored)
     assert "text" not in published.results.hits and len(published.results.hits)
 

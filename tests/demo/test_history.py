@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from committed_history import refresh_history
-from stored import stored_file, stored_run
+from stored import stored_file, stored_run, stored_table
 
 import ragscore as rs
 from ragscore.demo.answerer import REFUSAL, Familiarity
 from ragscore.demo.corpus import build_corpus, chunker_version
+from ragscore.frames.golden_versions import changes_of
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
-from ragscore.store.catalogue import open_catalogue
 from tests.compared import compare_runs
 from tests.demo import variations
 from tests.demo.variations import (
@@ -71,6 +71,13 @@ def ranked(results, run_id):
     return hits[["query_id", "rank", "chunk_id", "score"]].reset_index(drop=True)
 
 
+def golden_changes(store):
+    old, new = (
+        stored_table(store, name, "golden").set_index("query_id") for name in (BEFORE, AFTER)
+    )
+    return changes_of(old, new)
+
+
 def test_the_committed_runs_are_the_variations_in_the_order_they_were_made(runs, golden):
     assert runs.index.tolist() == [one.run_id for one in VARIATIONS]
     assert runs["x_position"].tolist() == list(range(1, 19))
@@ -92,9 +99,11 @@ def test_each_config_is_what_the_code_says_but_for_the_versions_of_the_manuals(r
 def test_the_relabelled_run_is_the_run_before_it_with_other_labels(runs, results, store):
     assert runs.loc[BEFORE, "config"] == runs.loc[AFTER, "config"]
     pd.testing.assert_frame_equal(ranked(results, BEFORE), ranked(results, AFTER))
-    changes = open_catalogue(store.root).golden_changes(BEFORE, AFTER)
+    changes = golden_changes(store)
     assert changes["change"].tolist() == ["relabelled"] * 47
-    before, after = (store.scores("mrr@10", runs=run_id)["mrr@10"] for run_id in (BEFORE, AFTER))
+    before, after = (
+        store.scores(metrics="mrr@10", runs=run_id)["mrr@10"] for run_id in (BEFORE, AFTER)
+    )
     moved = before.index[before.fillna(-1).ne(after.fillna(-1))]
     assert len(moved) and set(moved) <= set(changes["query_id"])
     # accepting more never makes a first hit later
@@ -103,7 +112,7 @@ def test_the_relabelled_run_is_the_run_before_it_with_other_labels(runs, results
 
 def test_scores_before_and_after_the_relabelling_are_refused_side_by_side(store):
     with refused("01-bm25-plain", BEFORE, AFTER, 47, 182, field="golden"):
-        store.scores("mrr@10")
+        store.scores(metrics="mrr@10")
 
 
 def test_the_earlier_labels_are_narrower_and_say_why(golden):
@@ -138,7 +147,7 @@ def test_stored_scores_and_means_are_those_of_the_stored_hits(relabelled, store,
     alike = {"check_categorical": False, "check_dtype": False}
     pd.testing.assert_frame_equal(stored[again.columns], again, **alike)
     keys = ["run_id", "metric"]
-    means = store.metrics(names).astype({"run_id": "str"}).set_index(keys)
+    means = store.summary(names).astype({"run_id": "str"}).set_index(keys)
     today = (
         summarize(stored, golden[relabelled], rows=done.rows)
         .astype({"run_id": "str"})
@@ -153,19 +162,21 @@ def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_pat
     for name in few:
         shutil.copytree(store.path(name), tmp_path / name)
         stored_file(rs.RunStore(tmp_path), name, "golden").unlink()
-    before = {name: stored_run(store, name).described | {"ragscore": 0} for name in few}
+    told = ("run", "scoring", "metrics")
+    before = {name: [stored_run(store, name).content[one] for one in told] for name in few}
     monkeypatch.setattr(variations, "VARIATIONS", [by_id[name] for name in few])
     again = refresh_history(tmp_path, DEMO / "golden.yaml")
-    assert {name: stored_run(again, name).described | {"ragscore": 0} for name in few} == before
-    assert open_catalogue(again.root).golden_changes(*few)["change"].tolist() == ["relabelled"] * 47
+    after = {name: [stored_run(again, name).content[one] for one in told] for name in few}
+    assert after == before
+    assert golden_changes(again)["change"].tolist() == ["relabelled"] * 47
 
 
 def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
-    assert sum(file.stat().st_size for file in store.root.rglob("*") if file.is_file()) < 2e6
+    assert sum(file.stat().st_size for file in store.path().rglob("*") if file.is_file()) < 2.4e6
     assert "text" not in results.hits and results.chunks is None
     answers = results.responses["answer"].str.replace(r"[\w.-]+ \[\d\]", "", regex=True)
     assert set(answers.str.split().explode()) <= {"See", "or", ".", *REFUSAL.split()}
-    assert "parquet" not in (store.root / ".gitignore").read_text()
+    assert "parquet" not in (store.path() / ".gitignore").read_text()
 
 
 @pytest.mark.slow
@@ -232,7 +243,7 @@ def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(
     store, results, golden, readme
 ):
     with warned(47, 182):
-        stored = store.metrics(allow_different=["golden"])
+        stored = store.summary(allow_different=["golden"])
     table = stored.pivot(index="run_id", columns="metric", values="mean")
     table = table[["hit@5", "recall@5", "mrr@10", "ndcg@10"]]
     scores = rs.score(results, golden[True], metrics=["mrr@10"])

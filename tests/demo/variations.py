@@ -228,12 +228,12 @@ def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
         index = Index(chunks[settings.max_chars], out / "cache", settings, progress, model)
         results = make_run(one, index, golden[one.relabelled], read[settings.max_chars])
         store.save(results, golden=golden[one.relabelled], overwrite=True)
-        mrr = store.scores("mrr@10", runs=one.run_id)["mrr@10"].mean()
+        mrr = store.scores(metrics="mrr@10", runs=one.run_id)["mrr@10"].mean()
         report(
             f"{position:2d}/{len(VARIATIONS)} {one.run_id:24s} mrr@10 {mrr:.3f} "
             f" {perf_counter() - start:4.1f} s  {results.runs['note'].iloc[0]}"
         )
-    report(f"\nruns: {store.root}")
+    report(f"\nruns: {store.path()}")
     return store
 
 

@@ -6,27 +6,21 @@ gives is found by building one undisturbed; what an attacked one gives must be e
 """
 
 import json
-import pickle
 import shutil
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, NamedTuple
-from unittest import mock
 
 import pandas as pd
 from conftest import hit, record
 
 import ragscore as rs
 from faults.children import outcome_of
-from ragscore.store import ingest as ingest_module
-from ragscore.store import store as store_module
-from ragscore.store.catalogue import open_catalogue
 
 N_QUERIES = 6
 KINDS = ("runs", "responses", "hits", "citations", "chunks", "judgments", "problems")
@@ -153,11 +147,11 @@ def overwrite(n: int) -> Operation:
     )
 
 
-def ingest(n: int) -> Operation:
-    """Read version n from its file, in place of what there is."""
+def pieces(n: int) -> Operation:
+    """Save version n piece by piece, in place of what there is."""
     return Operation(
-        f"ingest {n}",
-        lambda store: store.ingest(run_file("r", n), golden=labels(n), overwrite=True),
+        f"pieces {n}",
+        lambda store: store.save(iter([results("r", n)]), golden=labels(n), overwrite=True),
         lambda state: State(n, n),
     )
 
@@ -184,7 +178,7 @@ def add(n: int) -> Operation:
 ATTACKED = {
     "save": (None, save(1)),
     "overwrite": (State(1, 1), overwrite(2)),
-    "ingest": (State(1, 1, 1), ingest(2)),
+    "pieces": (State(1, 1, 1), pieces(2)),
     "refresh": (State(1, 1), refresh(2)),
     "add": (State(1, 1), add(1)),
 }
@@ -207,12 +201,11 @@ def orders(state: State | None, operations: Iterable[Operation]) -> set[State | 
 def build(root: Any, state: State | None, **options: Any) -> rs.RunStore:
     """A store of this state."""
     store = rs.RunStore(root, **options)
-    with quick_scores():
-        store.save(results("base", 0), golden=labels(0))
-        if state is not None:
-            store.save(results("r", state.version), golden=labels(state.labels))
-            if state.chunks is not None:
-                store.add("r", chunks=chunks(state.chunks))
+    store.save(results("base", 0), golden=labels(0))
+    if state is not None:
+        store.save(results("r", state.version), golden=labels(state.labels))
+        if state.chunks is not None:
+            store.add("r", chunks=chunks(state.chunks))
     return store
 
 
@@ -241,19 +234,12 @@ def _loaded(store: rs.RunStore) -> str:
     return "\n".join(f"{kind} {as_text(one)}" for kind, one in frames.items() if one is not None)
 
 
-def _golden_changes(store: rs.RunStore) -> pd.DataFrame:
-    catalogue = open_catalogue(store.root)
-    return catalogue.golden_changes("base", catalogue.names()[-1])
-
-
 # Each reads with one call what must be of one state.
 READS: dict[str, Callable[[rs.RunStore], str]] = {
     "runs": lambda store: as_text(store.runs()),
     "load": _loaded,
     "scores": lambda store: as_text(store.scores(allow_different=True)),
-    "metrics": lambda store: as_text(store.metrics(allow_different=True)),
-    "provenance": lambda store: as_text(store.provenance()),
-    "golden": lambda store: as_text(_golden_changes(store)),
+    "summary": lambda store: as_text(store.summary(allow_different=True)),
 }
 
 
@@ -309,45 +295,3 @@ def copied(root: Path, name: object) -> Path:
 def _kind_of_wrong(found: dict[str, str], states: list[State | None]) -> str:
     absent = expected(None)["runs"]
     return "lost" if found["runs"] == absent and None not in states else "mixed"
-
-
-class _Kept:
-    """A function whose answers are kept, by what the key makes of its arguments."""
-
-    def __init__(self, function: Callable[..., Any], key: Callable[..., Any]) -> None:
-        self.function, self.key = function, key
-        self.known: dict[Any, bytes] = {}
-
-    def __call__(self, *arguments: Any) -> Any:
-        key = self.key(*arguments)
-        if key not in self.known:
-            self.known[key] = pickle.dumps(self.function(*arguments))
-        return pickle.loads(self.known[key])
-
-
-def _request_key(request: Any) -> Any:
-    return as_text(request.golden.targets), repr(request.choices), request.primary
-
-
-def _results_key(found: rs.Results, request: Any) -> Any:
-    frames = [as_text(one) for kind in KINDS if (one := getattr(found, kind, None)) is not None]
-    return *frames, *_request_key(request)
-
-
-def _written_key(run: Any, beside: Any, request: Any) -> Any:
-    return run.run_id, repr(run.described.get("config")), *_request_key(request)
-
-
-_SCORINGS = {
-    (store_module, "score_results"): _Kept(store_module.score_results, _results_key),
-    (ingest_module, "score_written_run"): _Kept(ingest_module.score_written_run, _written_key),
-}
-
-
-@contextmanager
-def quick_scores():
-    """Compute the same scores once only: scoring is not what is attacked, writing is."""
-    with ExitStack() as patches:
-        for (module, name), kept in _SCORINGS.items():
-            patches.enter_context(mock.patch.object(module, name, kept))
-        yield

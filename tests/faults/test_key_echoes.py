@@ -4,7 +4,6 @@ A key is hidden before a text is cut, so all that is written is searched for six
 a row: a random key of 64 signs has 36 bits in them, and five occur by chance.
 """
 
-import base64
 import json
 import logging
 import pickle
@@ -47,8 +46,6 @@ ENCODINGS = {
     "url": lambda key: quote(key, safe=""),
     "json": lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
     "twice": lambda key: json.dumps(json.dumps(key)),
-    "basic": lambda key: base64.b64encode(f"user:{key}".encode()).decode(),
-    "basic, other user": lambda key: base64.b64encode(f"x:{key}".encode()).decode(),
     "repr": lambda key: repr({"authorization": f"Bearer {key}"}),
     "bytes": lambda key: repr(key.encode()),
 }
@@ -65,11 +62,8 @@ def echoes(chance, key, n):
 
 
 def pieces_of(key):
-    """Return all that a search looks for: pieces of the key and of what base64 makes of it."""
+    """Return all that a search looks for."""
     forms = {key, ENCODINGS["url"](key)}
-    for before in range(3):
-        encoded = base64.b64encode(bytes(before) + key.encode()).decode().rstrip("=")
-        forms.add(encoded[3:-2])  # the signs between those that the neighbours change
     return {form[at : at + PIECE].lower() for form in forms for at in range(len(form) - PIECE + 1)}
 
 
@@ -121,12 +115,10 @@ SYSTEM_REPLIES = {
     "citations": lambda text: Reply({"answer": {"answer": "a", "citations": text}, "hits": []}),
 }
 HOW = {
-    "X-Key": lambda url, key: {"url": url, "headers": {"X-Key": key}},
-    "bearer": lambda url, key: {"url": url, "headers": {"Authorization": "Bearer $ECHOED_NAME"}},
-    "user": lambda url, key: {"url": url.replace("://", f"://user:{quote(key, safe='')}@")},
-    "query string": lambda url, key: {"url": f"{url}/?key={quote(key, safe='')}"},
-    "parameter": lambda url, key: {"url": url, "params": {"api_key": key}},
-    "body": lambda url, key: {"url": url, "fixed": {"password": key}},
+    "X-Key": {"headers": {"X-Key": "$ECHOED_NAME"}},
+    "bearer": {"headers": {"Authorization": "Bearer ${ECHOED_NAME}"}},
+    "parameter": {"params": {"api_key": "$ECHOED_NAME"}},
+    "another parameter": {"params": {"k": "$ECHOED_NAME"}},
 }
 
 
@@ -161,7 +153,7 @@ def test_no_piece_of_a_key_that_a_system_echoes_is_written(
 
     with Server(reply) as server:
         results = rs.collect(
-            CHATBOT | HOW[how](server.url, key),
+            CHATBOT | {"url": server.url} | HOW[how],
             golden,
             tmp_path / "run",
             retries=0,
@@ -169,7 +161,7 @@ def test_no_piece_of_a_key_that_a_system_echoes_is_written(
             progress=True,
         )
         told = server.requests[0]
-        assert key in f"{told.headers} {told.params} {told.text}" or how == "user"
+        assert key in f"{told.headers} {told.params}"
     captured = capfd.readouterr()
     written = [everything_in(tmp_path / "run"), *lines, captured.out, captured.err, caplog.text]
     written += [stored(results, golden, tmp_path / "store"), repr(logs_of(caplog))]
@@ -246,7 +238,6 @@ JUDGE_REPLIES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*token counts that can't be true")
 @pytest.mark.parametrize("length", LENGTHS)
 def test_no_piece_of_a_key_that_a_judge_echoes_is_written(
     write_golden, write_run, tmp_path, caplog, capfd, length
@@ -280,7 +271,7 @@ def test_no_piece_of_a_key_that_a_judge_echoes_is_written(
             golden,
             "groundedness",
             endpoint,
-            cache=tmp_path / "cache.jsonl",
+            cache=tmp_path / "cache.sqlite",
             workers=2,
             progress=True,
         )
@@ -289,7 +280,7 @@ def test_no_piece_of_a_key_that_a_judge_echoes_is_written(
     pickled = b"".join(map(pickle.dumps, (judged, endpoint, judged.ledger, judged.judgments)))
     written = [
         everything_in(tmp_path / "judged"),
-        (tmp_path / "cache.jsonl").read_text(encoding="utf-8"),
+        (tmp_path / "cache.sqlite").read_bytes().decode("utf-8", "replace"),
         judged.judgments.to_csv(),
         judged.ledger.to_csv(),
         captured.out + captured.err,
@@ -301,5 +292,5 @@ def test_no_piece_of_a_key_that_a_judge_echoes_is_written(
     ]
     for text in written:
         assert_no_piece(text, key, f"{length} characters")
-        assert codes(key)[:36] not in text
+        assert codes(key)[:48] not in text
     assert {"scored", "judge_failed"} <= set(judged.ledger["state"]) and "***" in written[0]

@@ -32,7 +32,8 @@ def content(file: Path) -> bytes | None:
 
 
 def names_in(folder: Path) -> list[str]:
-    return sorted(file.name for file in folder.iterdir())
+    """Return the names of all files but those that a killed writer didn't finish."""
+    return sorted(file.name for file in folder.iterdir() if file.suffix != ".staging")
 
 
 OLD, NEW = "old\n" * 700, "näw\n" * 900

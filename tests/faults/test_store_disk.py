@@ -74,8 +74,9 @@ class Failing:
 
 def names_in(root: Path) -> set[str]:
     """The files of a store, and its folders; without those that every writer may leave."""
-    found = {str(file.relative_to(root)) for file in root.rglob("*")}
-    return found - {".lock", ".gitignore"}
+    return {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()} - {
+        ".gitignore"
+    }
 
 
 def wrong_of(
@@ -106,20 +107,18 @@ def prepared(name: str) -> Path:
     """A store for an operation, in the state that it begins in."""
     root = small.home() / name
     small.build(root, small.ATTACKED[name][0])
-    with small.quick_scores():
-        small.ATTACKED[name][1].do(rs.RunStore(small.copied(root, "warm")))
+    small.ATTACKED[name][1].do(rs.RunStore(small.copied(root, "warm")))
     return root
 
 
 def rounds(kind: str) -> Iterator[tuple[int, str, Path]]:
     """Yield each round of an attack: its seed, the operation, and a store for it."""
     shift = sum(map(ord, kind))  # a small test run tries each operation with some kinds
-    with small.quick_scores():
-        for seed in range(times(2)):
-            name = list(small.ATTACKED)[(seed + shift) % len(small.ATTACKED)]
-            root = small.copied(prepared(name), f"{kind.replace(' ', '-')}-{seed}")
-            yield seed, name, root
-            shutil.rmtree(root, ignore_errors=True)
+    for seed in range(times(2)):
+        name = list(small.ATTACKED)[(seed + shift) % len(small.ATTACKED)]
+        root = small.copied(prepared(name), f"{kind.replace(' ', '-')}-{seed}")
+        yield seed, name, root
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def step_of(seed: int, n: int) -> int:

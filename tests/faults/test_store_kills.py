@@ -35,17 +35,16 @@ def test_a_killed_writer_leaves_the_old_run_or_the_new_one_and_a_retry_succeeds(
     prepared = small.home() / name
     small.build(prepared, state)
     wrong, rounds = [], times(4)
-    with small.quick_scores():
-        operation.do(rs.RunStore(small.copied(prepared, "warm")))
-        n = start(partial(work, small.copied(prepared, "steps"), operation, None)).answer()
-        assert isinstance(n, int), n
-        for seed in range(rounds):
-            last = seed % n if rounds > n / 4 else chance(seed).randrange(n)
-            root = small.copied(prepared, seed)
-            assert start(partial(work, root, operation, last)).answer() is None, "not killed"
-            found, bad = small.verdict(rs.RunStore(root), [state, new])
-            bad = bad or small.retried(root, operation, found, new)
-            if bad:
-                wrong.append(f"{name}, step {last} of {n}: {bad}")
-            shutil.rmtree(root)
+    operation.do(rs.RunStore(small.copied(prepared, "warm")))
+    n = start(partial(work, small.copied(prepared, "steps"), operation, None)).answer()
+    assert isinstance(n, int), n
+    for seed in range(rounds):
+        last = seed % n if rounds > n / 4 else chance(seed).randrange(n)
+        root = small.copied(prepared, seed)
+        assert start(partial(work, root, operation, last)).answer() is None, "not killed"
+        found, bad = small.verdict(rs.RunStore(root), [state, new])
+        bad = bad or small.retried(root, operation, found, new)
+        if bad:
+            wrong.append(f"{name}, step {last} of {n}: {bad}")
+        shutil.rmtree(root)
     assert not wrong, f"{len(wrong)} of {rounds}\n" + "\n".join(wrong[:20])

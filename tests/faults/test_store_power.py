@@ -159,22 +159,21 @@ def test_a_power_cut_leaves_the_old_state_or_the_new_one(name):
     prepared = small.home() / name
     small.build(prepared, state)
     wrong = []
-    with small.quick_scores():
-        copy = small.copied(prepared, "recorded")
-        moments = record(copy, operation)
-        assert len(moments) > 5
-        cuts = [(at, cut) for at in range(len(moments)) for cut in LEFT]
-        if (n := times(3)) < len(cuts):
-            cuts = [*chance(0).sample(cuts, n - 1), (len(moments) - 1, "synced")]
-        for seed, (at, cut) in enumerate((cuts * (1 + n // len(cuts)))[: max(n, len(cuts))]):
-            root = prepared.with_name(f"{name}-{seed}")
-            left_by(cut, *moments[at], copy.stat().st_ino, root, chance(seed))
-            is_done = at == len(moments) - 1  # then the writer was told that it is
-            found, bad = small.verdict(rs.RunStore(root), [new] if is_done else [state, new])
-            bad = bad or small.retried(root, operation, found, new)
-            if bad:
-                wrong.append(f"{name}, step {at} of {len(moments)}, {cut}, seed {seed}: {bad}")
-            shutil.rmtree(root)
+    copy = small.copied(prepared, "recorded")
+    moments = record(copy, operation)
+    assert len(moments) > 5
+    cuts = [(at, cut) for at in range(len(moments)) for cut in LEFT]
+    if (n := times(3)) < len(cuts):
+        cuts = [*chance(0).sample(cuts, n - 1), (len(moments) - 1, "synced")]
+    for seed, (at, cut) in enumerate((cuts * (1 + n // len(cuts)))[: max(n, len(cuts))]):
+        root = prepared.with_name(f"{name}-{seed}")
+        left_by(cut, *moments[at], copy.stat().st_ino, root, chance(seed))
+        is_done = at == len(moments) - 1  # then the writer was told that it is
+        found, bad = small.verdict(rs.RunStore(root), [new] if is_done else [state, new])
+        bad = bad or small.retried(root, operation, found, new)
+        if bad:
+            wrong.append(f"{name}, step {at} of {len(moments)}, {cut}, seed {seed}: {bad}")
+        shutil.rmtree(root)
     assert not wrong, f"{len(wrong)} of {seed + 1}\n" + "\n".join(wrong[:20])
 
 

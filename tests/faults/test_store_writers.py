@@ -23,7 +23,7 @@ FIRST = small.State(0, 0)
 ATTACKS = {
     "save, save": (None, [small.save(1), small.save(2)]),
     "overwrite, refresh": (FIRST, [small.overwrite(1), small.refresh(2)]),
-    "ingest, overwrite": (FIRST, [small.ingest(1), small.overwrite(2)]),
+    "pieces, overwrite": (FIRST, [small.pieces(1), small.overwrite(2)]),
     "refresh, refresh": (FIRST, [small.refresh(1), small.refresh(2)]),
     "four saves": (None, [small.save(n) for n in (1, 2, 3, 4)]),
     "three kinds": (FIRST, [small.overwrite(1), small.refresh(2), small.add(3)]),
@@ -101,27 +101,26 @@ def test_of_writers_at_once_the_state_is_the_winners(name):
     prepared = small.home() / name.replace(", ", "-").replace(" ", "-")
     small.build(prepared, state)
     wrong = []
-    with small.quick_scores():
-        for operation in operations:  # warm
-            copy = small.copied(prepared, "warm")
-            operation.do(rs.RunStore(copy))
-            shutil.rmtree(copy)
-        for seed in range(times(1)):
-            root, end = small.copied(prepared, seed), small.home() / "end"
-            gate, random = Gate(), chance(seed)
-            beside = start(partial(reader, root, gate, end))
-            writers = [
-                start(partial(writer, root, one, gate, random.choice([0, 0.01]) * random.random()))
-                for one in operations
-            ]
-            gate.open()
-            outcomes = [one.answer() or "CRASH killed" for one in writers]
-            end.touch()
-            reads = beside.answer()
-            end.unlink()
-            reads = reads if isinstance(reads, dict) else {"reader": [f"CRASH {reads}"]}
-            found = wrong_of(state, operations, outcomes, reads, root)
-            if found:
-                wrong.append(f"{name}, seed {seed}: {found}")
-            shutil.rmtree(root)
+    for operation in operations:  # warm
+        copy = small.copied(prepared, "warm")
+        operation.do(rs.RunStore(copy))
+        shutil.rmtree(copy)
+    for seed in range(times(1)):
+        root, end = small.copied(prepared, seed), small.home() / "end"
+        gate, random = Gate(), chance(seed)
+        beside = start(partial(reader, root, gate, end))
+        writers = [
+            start(partial(writer, root, one, gate, random.choice([0, 0.01]) * random.random()))
+            for one in operations
+        ]
+        gate.open()
+        outcomes = [one.answer() or "CRASH killed" for one in writers]
+        end.touch()
+        reads = beside.answer()
+        end.unlink()
+        reads = reads if isinstance(reads, dict) else {"reader": [f"CRASH {reads}"]}
+        found = wrong_of(state, operations, outcomes, reads, root)
+        if found:
+            wrong.append(f"{name}, seed {seed}: {found}")
+        shutil.rmtree(root)
     assert not wrong, f"{len(wrong)} of {times(1)}\n" + "\n".join(wrong[:20])

@@ -242,16 +242,6 @@ def own_metric(ev, name: str):
     return ev.with_columns(own)
 
 
-def judged(ev, text: str):
-    """Verdicts by a criterion that the text names, of two judges who disagree."""
-    rows = ev.scores.reset_index()[["run_id", "query_id"]].astype("str")
-    measured = ("disagreement", "kappa", "weighted_kappa", "alpha")
-    shares = [*measured, "low", "high", "bias"]
-    shares += [f"{name}_{end}" for name in measured[1:] for end in ("low", "high")]
-    rows = rows.assign(criterion=text, n=3, n_clusters=3, **dict.fromkeys(shares, 0.5))
-    return rs.judging.JudgeAgreement(rows, rows)
-
-
 @contextlib.contextmanager
 def strict():
     """Warnings of matplotlib are errors; ours must be fit for a terminal."""
@@ -284,7 +274,6 @@ def objects(ev, runs, store):
     yield "query", lambda: ev.query(ev.golden.queries["query_id"].iloc[0])
     yield "slices", lambda: ev.compare(*runs).slices("category")
     yield "same run", lambda: rs.Results.same_run(*(ev.results.select(one) for one in runs))
-    yield "agreement", lambda: judged(ev, runs[0])
     yield "store", lambda: store
     yield "plots", lambda: ev.plot
 

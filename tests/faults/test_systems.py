@@ -179,20 +179,20 @@ FAULTS: dict[str, tuple[Callable[[Faulty, Connection, str], None], str]] = {
         saying(lambda q: reply(good(q), length=len(good(q)) + 9)), "Protocol|ReadError"),
     "length too short": (
         saying(lambda q: reply(good(q), length=len(good(q)) - 9)), "JSON"),
-    "length of a terabyte": (says(reply(b"", length=10**12)), "200,000"),
+    "length of a terabyte": (says(reply(b"", length=10**12)), "Protocol|ReadError"),
     "no number as length": (
         says(reply(b"", "Content-Length: x"), reply(b"", "Content-Length: -5")), "Protocol"),
     "too large": (says(reply(b" " * 300_000)), "200,000"),
-    "bomb": (says(reply(BOMB, "Content-Encoding: gzip")), "200,000"),
+    "bomb": (says(reply(BOMB, "Content-Encoding: gzip")), r"200,000|\d s\b"),
     "deflate bomb": (
-        says(reply(zlib.compress(ZEROS), "Content-Encoding: deflate")), "200,000"),
+        says(reply(zlib.compress(ZEROS), "Content-Encoding: deflate")), r"200,000|\d s\b"),
     "bomb in a bomb": (
-        says(reply(BOMB_OF_BOMB, "Content-Encoding: gzip, gzip")), "encoded"),
-    "unknown encoding": (says(reply(b"{}", "Content-Encoding: br")), "'br'"),
-    "no gzip": (says(reply(b"{}", "Content-Encoding: gzip")), "unpacked"),
+        says(reply(BOMB_OF_BOMB, "Content-Encoding: gzip, gzip")), r"200,000|\d s\b"),
+    "unknown encoding": (says(reply(b"{}", "Content-Encoding: br")), "no hits|Decoding"),
+    "no gzip": (says(reply(b"{}", "Content-Encoding: gzip")), "Decoding"),
     "gzip cut short": (
         saying(lambda q: reply(gzip.compress(good(q))[:-12], "Content-Encoding: gzip")),
-        "unpacked"),
+        "JSON|Decoding"),
     "redirect": (
         lambda s, c, q: c.sendall(reply(b"", f"Location: {s.other}", status=s.drawn.choice(
             ["301 M", "302 F", "303 S", "307 T", "308 P"]))), "http://localhost"),

@@ -10,7 +10,7 @@ from conftest import hit, record
 
 import ragscore as rs
 from ragscore.golden.labelling.golden_text import GoldenFile
-from ragscore.io import arrow_lines, file_content
+from ragscore.io import file_content, parsed_lines
 from ragscore.io.source import parse_json
 from tests.messages import refused, warned
 
@@ -60,9 +60,9 @@ def test_max_bytes_none_lifts_the_limit_of_aliases(tmp_path):
 LINE = json.dumps(record("q", [hit("c", "d", 1)]))
 
 
-@pytest.mark.parametrize("from_bytes", [0, 1 << 30], ids=["fast", "by line"])
-def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, from_bytes):
-    monkeypatch.setattr(arrow_lines, "FROM_BYTES", from_bytes)
+@pytest.mark.parametrize("fewest", [0, 1 << 30], ids=["pyarrow", "json"])
+def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, fewest):
+    monkeypatch.setattr(parsed_lines, "FEWEST", fewest)
     rows = [LINE.replace('"query_id": "q"', f'"query_id": "q{n}"') for n in range(2000)]
     file = tmp_path / "per_query.jsonl.gz"
     file.write_bytes(gzip.compress("\n".join(rows).encode()))
@@ -93,26 +93,16 @@ def test_gigabytes_of_one_byte_end_in_an_error_within_a_fraction_of_them(tmp_pat
     assert is_refused == "True" and int(megabytes) < 250  # 1 MB of it is 300 MB unpacked
 
 
-@pytest.mark.parametrize("from_bytes", [0, 1 << 30], ids=["fast", "by line"])
-def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch, from_bytes):
-    monkeypatch.setattr(arrow_lines, "FROM_BYTES", from_bytes)
-    monkeypatch.setattr(arrow_lines, "BLOCK_BYTES", 1000)
+@pytest.mark.parametrize("fewest", [0, 1 << 30], ids=["pyarrow", "json"])
+def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch, fewest):
+    monkeypatch.setattr(parsed_lines, "FEWEST", fewest)
+    monkeypatch.setattr(file_content, "BLOCK_BYTES", 1000)
     file = tmp_path / "per_query.jsonl"
     long = json.dumps(record("long", [], query="x" * 5000))
     file.write_text(f"{LINE}\n{long}\n")
     with refused("4,000", file="per_query.jsonl", line=2):
         rs.load_results(file, max_bytes=4000)
     assert len(rs.load_results(file).responses) == 2
-
-
-def test_a_file_is_ingested_within_the_same_limits(tmp_path):
-    file = tmp_path / "per_query.jsonl"
-    file.write_text(json.dumps(record("q", [], query="x" * 5000)))
-    store = rs.RunStore(tmp_path / "store")
-    with refused("4,000", file="per_query.jsonl", line=1):
-        store.ingest(file, max_bytes=4000)
-    assert len(store.runs()) == 0
-    assert store.ingest(file, max_bytes=None) and len(store.runs()) == 1
 
 
 @pytest.mark.parametrize("limit", [0, 1.5, True])

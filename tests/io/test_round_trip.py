@@ -62,7 +62,7 @@ OWN = {
     "x_text": TEXT, "x_whole": st.integers(-(2**63), 2**63 - 1), "x_number": FLOATS,
     "x_flag": st.booleans(), "x_mixed": st.integers() | FLOATS | TEXT | st.booleans(),
     "x_deep.one": TEXT, "x_deep.two%2E.%6Ason": FLOATS,
-    "x_list.json": st.sampled_from(["[1, {}]", "{}", "[]"]),
+    "x_list.json": st.sampled_from(["[1, {}]", "[[]]", "[]"]),
 }  # fmt: skip
 
 
@@ -74,10 +74,9 @@ def rows(optional, fixed):
 def spans(draw, kinds=("line", "code", "page", "time", "region", "caption")):
     start, length = draw(st.integers(0, 2**40)), draw(st.integers(1, 3))
     row = draw(st.sampled_from([{}, {"path": "p"}, {"path": ""}]))
-    if draw(st.booleans()):
-        row |= {"start": start, "end": start + length}
     if (unit := draw(st.sampled_from([None, "line", "char", "page", "ms", "token"]))) is not None:
         row["span_unit"] = unit
+        row |= {"start": start, "end": start + length} if draw(st.booleans()) else {}
     if (kind := draw(st.sampled_from([None, *kinds]))) is not None:
         row |= {"x_citation.kind": kind} | draw(
             st.fixed_dictionaries({}, optional={"x_citation.section": TEXT})
@@ -109,7 +108,7 @@ def results(draw):
                     {
                         "query_id": st.just(query_id),
                         "query": st.none() | TEXT,
-                        "error": st.none() | TEXT,
+                        "error": st.none() | TEXT.filter(str.strip),
                     },
                 )
             )

@@ -51,81 +51,62 @@ def world():
     return rs.judging.Judged(results, golden=golden), of_people, judge, people
 
 
-def drawn(judged, labels, n=60, seed=1):
-    """Labels of the answers that are drawn for annotation."""
-    keys = judged.sample_for_annotation(n, seed=seed)[["run_id", "query_id"]]
-    return keys.merge(labels, on=["run_id", "query_id"])
+def drawn(judged, labels, n=60, seed=3):
+    """Labels of both runs' answers to random queries."""
+    queries = judged.judgments["query_id"].drop_duplicates()
+    return labels[labels["query_id"].isin(queries.sample(n, random_state=seed))]
 
 
 def compared(judged):
     return rs.evaluate(judged.results, judged.golden, ["hit@1", POINTS]).compare("a", "b")
 
 
-def test_all_runs_get_the_same_queries_to_label(world):
-    judged = world[0]
-    asked = judged.sample_for_annotation(40, seed=3)
-    of = {run: part["query_id"].tolist() for run, part in asked.groupby("run_id")}
-    assert of["a"] == of["b"] and len(of["a"]) == 40
-    # a run of which less was judged gets those of the queries that it has, and more
-    judgments = judged.results.judgments
-    few = judgments["run_id"].eq("b") & judgments["query_id"].isin(of["a"][:20])
-    less = rs.Results(
-        runs=judged.results.runs, responses=judged.results.responses, hits=judged.results.hits,
-        judgments=judgments[~few],
-    )  # fmt: skip
-    asked = rs.judging.Judged(less).sample_for_annotation(40, seed=3)
-    again = {run: set(part["query_id"]) for run, part in asked.groupby("run_id")}
-    assert again["a"] == set(of["a"]) and again["b"] >= set(of["a"][20:]) and len(again["b"]) == 40
+def difference(judged, labels, **options):
+    return judged.corrected(labels, "a", "b", random=True, **options)
 
 
 def test_the_corrected_difference_is_that_of_ppi_and_holds_the_truth(world):
     judged, labels, judge, people = world
     asked = drawn(judged, labels)
-    (row,) = compared(judged).corrected(asked, random=True).to_dict("records")
+    (row,) = difference(judged, asked).to_dict("records")
     is_labelled = pd.Index([f"q{n:03}" for n in range(N)]).isin(asked["query_id"])
     d_judge, d_people = judge["b"] - judge["a"], people["b"] - people["a"]
     expected = ppi_difference(
         d_judge, np.where(is_labelled, d_people, np.nan), width=5, groups=np.arange(N) // 2
     )
-    found = [row[name] for name in ("delta", "low", "high", "weight", "effective_n")]
-    assert found == pytest.approx(
-        [expected.value, expected.low, expected.high, expected.weight, expected.effective_n]
-    )
-    counts = [row[name] for name in ("metric", "n_judged", "n_labels", "n_clusters", "n_left_out")]
-    assert counts == [POINTS, N, 60, N // 2, 0]
-    assert row["judge_delta"] == pytest.approx(d_judge.mean())
-    assert row["label_delta"] == pytest.approx(d_people[is_labelled].mean())
-    assert row["moved"] == pytest.approx(row["delta"] - row["judge_delta"])
-    # the judge alone is sure, and wrong; corrected it is right, and surer than the labels alone
+    found = [row[name] for name in ("corrected", "low", "high", "weight", "effective_n")]
+    assert found == [
+        expected.value, expected.low, expected.high, expected.weight, expected.effective_n
+    ]  # fmt: skip
+    assert (row["run_id"], row["criterion"], row["n_judged"], row["n_labels"]) == (
+        "b", POINTS, N, 60,
+    )  # fmt: skip
+    assert row["judge"] == pytest.approx(d_judge.mean())
+    assert row["label"] == pytest.approx(d_people[is_labelled].mean())
+    # the judge is too kind to b; corrected it is right
     truth = d_people.mean()
-    assert row["judge_low"] > truth and row["low"] < truth < row["high"] and row["moved"] < 0
-    assert row["high"] - row["low"] < 0.95 * (row["label_high"] - row["label_low"])
+    assert row["judge"] > row["high"] and row["low"] < truth < row["high"]
     assert pd.isna(row["refused"])
 
 
-def test_both_doors_lead_to_the_same_figures(world):
+def test_a_comparison_leads_to_the_same_figures(world):
     judged, labels, *_ = world
     asked = drawn(judged, labels)
-    pd.testing.assert_frame_equal(
-        judged.corrected_differences(asked, "a", "b", random=True),
-        compared(judged).corrected(asked, random=True),
-    )
-    turned = judged.corrected_differences(asked, "b", "a", random=True)["delta"][0]
-    there = judged.corrected_differences(asked, "a", "b", random=True)["delta"][0]
-    assert turned == pytest.approx(-there)
-    alone, paired = (
-        judged.corrected_differences(asked, "a", "b", random=True, cluster=cluster).iloc[0]
-        for cluster in (None, "group")
-    )
-    assert (alone["n_clusters"], paired["n_clusters"]) == (240, 120)
+    there = difference(judged, asked)
+    pd.testing.assert_frame_equal(there, rs.judging.corrected(compared(judged), asked, random=True))
+    turned = judged.corrected(asked, "b", "a", random=True)["corrected"][0]
+    assert turned == pytest.approx(-there["corrected"][0])
+    alone = difference(judged, asked, cluster=None)
+    width = [float((one["high"] - one["low"]).iloc[0]) for one in (alone, there)]
+    assert width[0] != width[1]
     with refused("a", field="candidate"):
-        judged.corrected_differences(asked, "a", "a", random=True)
+        judged.corrected(asked, "a", "a", random=True)
 
 
 def test_each_slice_is_corrected_by_its_own_labels(world):
     judged, labels, judge, people = world
     asked = drawn(judged, labels, 100)
-    table = compared(judged).corrected(asked, by="difficulty", random=True)
+    table = difference(judged, asked, by="difficulty")
     assert table["difficulty"].tolist() == ["easy", "hard"] and table["refused"].isna().all()
     assert table["n_labels"].sum() == 100 and table["n_judged"].tolist() == [120, 120]
     is_hard = np.arange(N) % 4 > 1
@@ -135,85 +116,82 @@ def test_each_slice_is_corrected_by_its_own_labels(world):
         (judge["b"] - judge["a"])[is_hard], labelled[is_hard], width=5,
         groups=(np.arange(N) // 2)[is_hard],
     )  # fmt: skip
-    assert table["delta"][1] == pytest.approx(expected.value)
+    assert table["corrected"][1] == expected.value
     # few labels: each slice says why it stays as it is
-    few = compared(judged).corrected(drawn(judged, labels, 40), by="difficulty", random=True)
+    few = difference(judged, drawn(judged, labels, 40), by="difficulty")
     for why, n in zip(few["refused"], few["n_labels"], strict=True):
         says(why, n, 30)
-    assert few["delta"].isna().all() and few["judge_delta"].notna().all()
+    assert few["corrected"].isna().all() and few["judge"].notna().all()
 
 
 def test_labels_that_correct_nothing_say_so(world):
     judged, labels, judge, _ = world
-    cmp, asked = compared(judged), drawn(judged, labels)
-    few = cmp.corrected(drawn(judged, labels, 29), random=True).iloc[0]
+    asked = drawn(judged, labels)
+    few = difference(judged, drawn(judged, labels, 29)).iloc[0]
     says(few["refused"], 29, 30)
-    assert few[["delta", "low", "high", "moved", "weight"]].isna().all()
-    chosen = says(cmp.corrected(asked, random=False)["refused"][0], "random")
+    assert few[["corrected", "low", "high", "weight"]].isna().all()
+    chosen = says(judged.corrected(asked, "a", "b", random=False)["refused"][0], "random")
     order = np.argsort(judge["b"] - judge["a"], kind="stable")[:50]
     worst = labels[labels["query_id"].isin([f"q{n:03}" for n in order])]
-    unlike = says(cmp.corrected(worst, random=True, cluster=None)["refused"][0])
+    unlike = says(difference(judged, worst, cluster=None)["refused"][0])
     assert unlike not in (chosen, few["refused"])
 
 
-def test_labels_of_one_side_are_counted_and_left_out(world):
+def test_labels_of_one_side_are_left_out_and_several_are_averaged(world):
     judged, labels, *_ = world
     asked = drawn(judged, labels)
     dropped = asked.drop(asked.index[asked["run_id"] == "a"][:7])
-    row = compared(judged).corrected(dropped, random=True).iloc[0]
-    assert (row["n_labels"], row["n_left_out"]) == (53, 7)
+    assert difference(judged, dropped)["n_labels"].tolist() == [53]
     twice = pd.concat([asked, asked])  # two people, of one mind
-    pd.testing.assert_frame_equal(
-        compared(judged).corrected(twice, random=True),
-        compared(judged).corrected(asked, random=True),
-    )
+    pd.testing.assert_frame_equal(difference(judged, twice), difference(judged, asked))
 
 
 def test_any_metric_may_stand_for_what_people_judge(world):
     judged, labels, _, _ = world
     asked = drawn(judged, labels).drop(columns="criterion")
     right = asked.assign(value=(asked["value"] >= 4).astype(float))
-    row = compared(judged).corrected(right, "hit@1", random=True).iloc[0]
+    row = rs.judging.corrected(compared(judged), right, metric="hit@1", random=True).iloc[0]
     # every query is a hit in both runs: the labels stand alone
-    assert row["weight"] == 0 and row["delta"] == pytest.approx(row["label_delta"])
+    assert row["weight"] == 0 and row["corrected"] == pytest.approx(row["label"])
 
 
 @pytest.mark.parametrize(
-    ("change", "metric", "field", "named"),
+    ("change", "field", "named"),
     [
-        (lambda t: t.drop(columns="run_id"), None, "labels", ["run_id"]),
-        (lambda t: t.assign(run_id="z"), None, "labels.run_id", ["z", "a", "b"]),
-        (lambda t: t.assign(value=9), None, "labels.value", [9, "judge_correctness"]),
-        (lambda t: t, "mrr", "metric", ["mrr"]),
-        (lambda t: t.assign(criterion="mrr"), None, "labels.criterion", ["mrr"]),
-        (lambda t: t[t["run_id"] == "a"], None, "labels", []),
-        (lambda t: None, None, "labels", ["NoneType"]),
+        (lambda t: t.drop(columns="run_id"), "labels", ["run_id"]),
+        (lambda t: t.drop(columns="criterion"), "labels", ["criterion"]),
+        (lambda t: t.assign(run_id="z"), "labels", []),
+        (lambda t: t.assign(value=9), "labels.value", [9, "judge_correctness"]),
+        (lambda t: t.assign(criterion="mrr"), "labels.criterion", ["mrr"]),
+        (lambda t: t[t["run_id"] == "a"], "labels", []),
+        (lambda t: None, "labels", ["NoneType"]),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(world, change, metric, field, named):
+def test_labels_that_do_not_fit_are_refused(world, change, field, named):
     judged, labels, *_ = world
-    with refused(*named, field=field):
-        compared(judged).corrected(change(drawn(judged, labels)), metric, random=True)
+    for side in (compared(judged), judged):
+        with refused(*named, field=field):
+            rs.judging.corrected(side, change(drawn(judged, labels)), "a", "b", random=True)
 
 
 def test_means_heed_paraphrases_and_slices(world):
     judged, labels, judge, people = world
     asked = drawn(judged, labels, 100)
-    table = judged.corrected_means(asked, random=True).set_index("run_id")
+    table = judged.corrected(asked, random=True).set_index("run_id")
     is_labelled = pd.Index([f"q{n:03}" for n in range(N)]).isin(asked["query_id"])
     groups = np.arange(N) // 2
     labels_of_a = np.where(is_labelled, people["a"], np.nan)
     expected = ppi_mean(judge["a"], labels_of_a, bounds=(0, 5), groups=groups)
-    assert table.loc["a", ["mean", "low", "high"]].tolist() == pytest.approx(
-        [expected.value, expected.low, expected.high]
-    )
-    alone = judged.corrected_means(asked, random=True, cluster=None).set_index("run_id")
+    assert table.loc["a", ["corrected", "low", "high"]].tolist() == [
+        expected.value, expected.low, expected.high
+    ]  # fmt: skip
+    alone = judged.corrected(asked, random=True, cluster=None).set_index("run_id")
     width = table["high"] - table["low"]
     assert (width > 1.1 * (alone["high"] - alone["low"])).all()
-    by = judged.corrected_means(asked, random=True, by="difficulty")
+    by = judged.corrected(asked, random=True, by="difficulty")
     assert by[["run_id", "difficulty"]].to_numpy().tolist() == [
         ["a", "easy"], ["a", "hard"], ["b", "easy"], ["b", "hard"],
     ]  # fmt: skip
-    assert by["mean"].notna().all()
+    assert by["corrected"].notna().all()
     with refused("golden", field="by"):
-        rs.judging.Judged(judged.results).corrected_means(asked, random=True, by="difficulty")
+        rs.judging.Judged(judged.results).corrected(asked, random=True, by="difficulty")

@@ -10,7 +10,6 @@ import json
 import logging
 import pickle
 import threading
-import time
 import traceback
 import warnings
 from dataclasses import replace
@@ -200,7 +199,7 @@ def test_a_function_is_asked_as_an_endpoint_is(asked, server, tmp_path):
         return word_judge(messages, schema)
 
     mine = rs.judging.Endpoint("words", call=call, temperature=0.5, seed=7)
-    judged = judge(given, "groundedness", mine, cache=tmp_path / "replies.jsonl")
+    judged = judge(given, "groundedness", mine, cache=tmp_path / "replies.sqlite")
     assert set(told) == {(0.5, 7)} and ledger(judged)["groundedness", "q2"] == "judge_failed"
     by_server = judge(given, "groundedness", server)
     for query_id in ("q1", "q3"):
@@ -208,10 +207,10 @@ def test_a_function_is_asked_as_an_endpoint_is(asked, server, tmp_path):
         assert rows(judged, "judge_groundedness", query_id) == expected
     says(judged.ledger.set_index("query_id")["reason"]["q2"], "LookupError", "no model")
     n = len(told)
-    judge(given, "groundedness", mine, cache=tmp_path / "replies.jsonl")
+    judge(given, "groundedness", mine, cache=tmp_path / "replies.sqlite")
     assert len(told) == n + 1, "only what failed is asked again"
     other = replace(mine, call=word_judge)
-    assert judge(given, "groundedness", other, cache=tmp_path / "replies.jsonl").ledger[
+    assert judge(given, "groundedness", other, cache=tmp_path / "replies.sqlite").ledger[
         "n_cached"
     ].sum() == 0  # fmt: skip
     with refused("embed", field="embedding"):
@@ -271,9 +270,9 @@ def test_a_reply_that_is_no_verdict_is_asked_for_once_more(one, fault):
 @pytest.mark.parametrize("fault", ["words", "broken", "400"])
 def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(one, tmp_path, fault):
     with FaultyServer(lambda number, body: fault) as server:
-        judged = judge(one, "groundedness", server, cache=tmp_path / "c.jsonl")
+        judged = judge(one, "groundedness", server, cache=tmp_path / "c.sqlite")
         asked_for = len(server.bodies)
-        again = judge(one, "groundedness", server, cache=tmp_path / "c.jsonl")
+        again = judge(one, "groundedness", server, cache=tmp_path / "c.sqlite")
         assert len(server.bodies) == 2 * asked_for  # a failure is not kept
     (row,) = judged.judgments.to_dict("records")
     assert row["state"] == "judge_failed" and np.isnan(row["value"]) and row["reason"]
@@ -329,36 +328,52 @@ def test_a_key_of_openai_is_not_sent_to_other_addresses(one, server, monkeypatch
 KEY = "sk-Xw7Lq2Zr9Tn4Vb8M"
 
 
-def test_an_endpoint_shows_and_pickles_no_secret_and_says_what_lacks(monkeypatch, asked, server):
-    whole = endpoint(server, api_key=KEY, options={"max_tokens": 5, "auth": {"api_key": KEY}})
-    assert KEY not in repr(whole) and KEY[:6] not in repr(whole) and "max_tokens" in repr(whole)
-    plain = replace(whole, options={"max_tokens": 5, "stop": ["***"]})
-    assert copy.copy(plain).key() == copy.deepcopy(plain).key() == KEY
-    for one in (whole, plain):
-        assert KEY.encode() not in pickle.dumps(one) and KEY[:6].encode() not in pickle.dumps(one)
-    found = pickle.loads(pickle.dumps(plain))
-    assert found == plain  # but for the key, which is no part of what is equal
-    with refused("RAGSCORE_JUDGE_API_KEY", field="api_key"):
-        found.key()
+def test_an_endpoint_shows_and_pickles_no_key(monkeypatch, server):
+    whole = endpoint(server, api_key=KEY, options={"max_tokens": 5, "stop": ["***"]})
+    assert KEY[:6] not in repr(whole) and "max_tokens" in repr(whole)
+    assert copy.copy(whole).key() == copy.deepcopy(whole).key() == KEY
+    assert KEY[:6].encode() not in pickle.dumps(whole)
+    found = pickle.loads(pickle.dumps(whole))
+    assert found == whole and found.key() == "none"  # the key is no part of what is equal
     monkeypatch.setenv("RAGSCORE_JUDGE_API_KEY", "sk-judge")
     assert found.key() == "sk-judge" and replace(found, api_key=KEY).key() == KEY
-    with refused(field="options"):
-        judge(asked, "abstention", pickle.loads(pickle.dumps(whole)))
 
 
-@pytest.mark.parametrize("url", [f"http://user:{KEY}@h/v1", f"http://h/v1?api_key={KEY}"])
-def test_an_address_with_a_key_is_neither_shown_nor_pickled(asked, url):
-    given = rs.judging.Endpoint("words", base_url=url)
-    assert KEY not in repr(given) and KEY.encode() not in pickle.dumps(given)
-    with refused(field="base_url"):
-        judge(asked, "abstention", pickle.loads(pickle.dumps(given)))
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("base_url", {"base_url": f"http://user:{KEY}@h/v1"}),
+        ("base_url", {"base_url": f"http://{KEY}@h/v1"}),
+        ("base_url", {"base_url": f"http://h/v1?api_key={KEY}"}),
+        ("base_url", {"base_url": f"http://h:{KEY}/v1"}),
+        ("base_url", {"base_url": f"http://[{KEY}/v1"}),
+        ("base_url", {"base_url": KEY}),
+        ("options", {"options": {"auth": {"api_key": KEY}}}),
+        ("api_key", {"api_key": f"{KEY}ä"}),
+        ("api_key", {"api_key": f"{KEY}\n{KEY}"}),
+    ],
+)
+def test_a_key_elsewhere_or_one_that_no_header_holds_is_refused_and_not_shown(field, given):
+    with refused(field=field) as caught:
+        rs.judging.Endpoint("words", **given)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert KEY[:6] not in shown and KEY[:6].encode() not in pickle.dumps(caught.value)
 
 
-def test_an_address_that_is_none_is_refused_without_its_key(asked):
-    wrong = rs.judging.Endpoint("words", base_url=f"http://user:{KEY}@h:{KEY}/v1", api_key=KEY)
-    with refused(field="base_url") as caught:
-        judge(asked, "groundedness", wrong)
-    assert KEY not in "".join(traceback.format_exception(caught.value))
+def test_a_variable_with_a_line_break_at_its_end_is_the_key(one, server, monkeypatch):
+    monkeypatch.setenv("RAGSCORE_JUDGE_API_KEY", f"{KEY}\n")
+    judge(one, "abstention", server)
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_neither_key_nor_texts_follow_a_redirect(one, server):
+    with FaultyServer(lambda number, body: "moved") as moved:
+        for status in (302, 307, 308):
+            there = {"Location": f"{server.url}/chat/completions"}
+            FAULTS["moved"] = said(status, "{}", there)
+            judged = judge(one, "groundedness", moved)
+            says(judged.ledger["reason"].iloc[0], status)
+    assert server.requests == []
 
 
 def test_a_cache_from_elsewhere_that_holds_the_key_gives_none_of_it(asked, tmp_path, monkeypatch):
@@ -366,11 +381,11 @@ def test_a_cache_from_elsewhere_that_holds_the_key_gives_none_of_it(asked, tmp_p
     with FaultyServer(lambda number, body: "echo") as server:
         monkeypatch.setitem(FAULTS, "echo", reply(json.dumps(echoed)))
         given = (*asked(), "abstention")
-        rs.judge(*given, endpoint(server), cache=tmp_path / "c.jsonl")  # where it was no key
-        assert KEY in (tmp_path / "c.jsonl").read_text()
+        rs.judge(*given, endpoint(server), cache=tmp_path / "c.sqlite")  # where it was no key
+        assert KEY.encode() in (tmp_path / "c.sqlite").read_bytes()
         n = len(server.requests)
         keyed = endpoint(server, api_key=KEY)
-        judged = rs.judge(*given, keyed, cache=tmp_path / "c.jsonl")
+        judged = rs.judge(*given, keyed, cache=tmp_path / "c.sqlite")
         assert len(server.requests) == n
     assert set(judged.judgments["reason"]) == {"sent as Bearer ***"}
 
@@ -391,17 +406,6 @@ def test_a_custom_judge_and_an_embedding_that_quote_the_key_are_redacted(asked, 
     reasons = " ".join(judged.ledger["reason"].dropna())
     assert "401 for *** of ***" in reasons and "..." in reasons
     assert not {KEY[at : at + 6] for at in range(len(KEY) - 5) if KEY[at : at + 6] in reasons}
-
-
-@pytest.mark.parametrize("asked_wait", ["61", "inf", "Fri, 31 Dec 2100 23:59:59 GMT"])
-def test_a_wait_of_more_than_a_minute_ends_its_judgment(asked, monkeypatch, asked_wait):
-    monkeypatch.setitem(FAULTS, "later", said(429, "{}", {"Retry-After": asked_wait}))
-    with FaultyServer({1: "later"}) as server:
-        started = time.monotonic()
-        judged = judge(asked, "groundedness", server, workers=1)
-        assert time.monotonic() - started < 20 and len(server.bodies) == 3
-    assert sorted(judged.ledger["state"]) == ["judge_failed", "scored", "scored"]
-    says(judged.ledger["reason"].dropna().iloc[0], "60 s")
 
 
 @pytest.mark.parametrize("asked_wait", ["-5", "soon"])
@@ -547,7 +551,7 @@ ALL = list(JUDGES)
 
 
 def test_a_second_run_asks_nothing_and_gives_the_same(asked, server, tmp_path):
-    options = {"cache": tmp_path / "c.jsonl", "prices": PRICES, "repeats": 2}
+    options = {"cache": tmp_path / "c.sqlite", "prices": PRICES, "repeats": 2}
     first = judge(asked, ALL, server, **options)
     n = len(server.bodies)
     again = judge(asked, ALL, server, **options)
@@ -576,13 +580,13 @@ OTHERWISE = {
 def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, write_golden, name):
     changed = OTHERWISE[name]
     results, golden = asked({"q1": ANSWERS["q1"]})
-    judge((results, golden), "correctness", server, cache=tmp_path / "c.jsonl")
+    judge((results, golden), "correctness", server, cache=tmp_path / "c.sqlite")
     results, golden = asked(changed.get("texts", {"q1": ANSWERS["q1"]}))
     if "golden" in changed:
         golden = rs.load_golden(write_golden([GOLDEN[0] | changed["golden"]]))
     judge(
         (results, golden), changed.get("judges", "correctness"),
-        replace(endpoint(server), **changed.get("endpoint", {})), cache=tmp_path / "c.jsonl",
+        replace(endpoint(server), **changed.get("endpoint", {})), cache=tmp_path / "c.sqlite",
         repeats=changed.get("repeats", 1),
     )  # fmt: skip
     assert len(server.bodies) == 2
@@ -592,7 +596,7 @@ def test_the_whole_context_is_part_of_the_key(asked, server, tmp_path, write_run
     golden = asked()[1]
     for end in ("a", "b"):  # far beyond any cut
         results = attacked(write_run, "text", [hit("c1", "d1", 1, snippet="word " * 2000 + end)])
-        judge((results, golden), "groundedness", server, cache=tmp_path / "c.jsonl")
+        judge((results, golden), "groundedness", server, cache=tmp_path / "c.sqlite")
     assert len(server.bodies) == 2
     context = json.loads(server.bodies[1]["messages"][1]["content"])["context"]
     assert context[0]["text"].endswith("word b")
@@ -601,7 +605,7 @@ def test_the_whole_context_is_part_of_the_key(asked, server, tmp_path, write_run
 def test_the_embedding_model_is_part_of_the_key(one, server, tmp_path):
     for model in ("embed", "embed-2"):
         asking = replace(endpoint(server), embedding=model)
-        judge(one, "answer_relevance", asking, cache=tmp_path / "c.jsonl")
+        judge(one, "answer_relevance", asking, cache=tmp_path / "c.sqlite")
     assert [body["model"] for body in server.bodies] == ["words", "embed", "embed-2"]
 
 
@@ -631,16 +635,16 @@ def test_equal_questions_at_one_time_are_asked_once(many, server):
 
 
 def test_a_file_that_is_no_cache_is_left_alone(asked, server, tmp_path):
-    (tmp_path / "c.jsonl").write_text("notes\n" * 50)
-    with refused(file="c.jsonl", field="cache"):
-        judge(asked, "abstention", server, cache=tmp_path / "c.jsonl")
-    assert (tmp_path / "c.jsonl").read_text() == "notes\n" * 50
+    (tmp_path / "c.sqlite").write_text("notes\n" * 50)
+    with refused(file="c.sqlite", field="cache"):
+        judge(asked, "abstention", server, cache=tmp_path / "c.sqlite")
+    assert (tmp_path / "c.sqlite").read_text() == "notes\n" * 50
 
 
 def test_no_key_and_no_text_that_was_judged_lies_in_the_cache(asked, server, tmp_path):
     keyed = endpoint(server, api_key="sk-secret")
-    judge(asked, "abstention", keyed, cache=tmp_path / "c.jsonl")
-    content = (tmp_path / "c.jsonl").read_bytes()
+    judge(asked, "abstention", keyed, cache=tmp_path / "c.sqlite")
+    content = (tmp_path / "c.sqlite").read_bytes()
     assert b"by its words" in content
     assert b"sk-secret" not in content and b"cheese" not in content.lower()
 
@@ -649,7 +653,7 @@ def test_a_cache_that_cant_be_written_is_refused_before_anything_is_paid_for(
     asked, server, tmp_path
 ):
     (tmp_path / "file").write_text("")
-    for place in (tmp_path, tmp_path / "file" / "c.jsonl"):
+    for place in (tmp_path, tmp_path / "file" / "c.sqlite"):
         with refused("cache=None", file=place, field="cache"):
             judge(asked, "abstention", server, cache=place)
     assert server.bodies == []
@@ -675,7 +679,7 @@ def test_cost_is_tokens_times_price_and_nan_where_either_is_unknown(one, server)
 def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
     options = {"prices": PRICES, "workers": 1}
     first = judge(asked, "groundedness", server, **options).ledger["cost_usd"].iloc[0]
-    options["cache"] = tmp_path / "c.jsonl"
+    options["cache"] = tmp_path / "c.sqlite"
     judged = judge(asked, "groundedness", server, max_cost=first * 1.01, **options)
     assert judged.ledger["state"].tolist() == ["scored", "scored", "not_asked"]
     says(judged.ledger["reason"].iloc[2], "max_cost")
@@ -686,7 +690,7 @@ def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
 
 
 def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeypatch):
-    cache = tmp_path / "c.jsonl"
+    cache = tmp_path / "c.sqlite"
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) as stopped:
         patched.setattr("tqdm.tqdm.update", _interrupted)
         judge(asked, "groundedness", server, cache=cache, workers=1, progress=False)
@@ -715,7 +719,7 @@ def test_judgments_among_faults_are_all_made_or_accounted_for(many, tmp_path):
         is_faulty = number % 5 == 3 and "messages" in body
         return kinds[number // 5 % len(kinds)] if is_faulty else None
 
-    given, options = many(20), {"cache": tmp_path / "c.jsonl", "workers": 8}
+    given, options = many(20), {"cache": tmp_path / "c.sqlite", "workers": 8}
     with FaultyServer(faulty) as server:
         judged = judge(given, names, server, **options)
         server.faults = lambda number, body: None

@@ -8,6 +8,7 @@ from judge_server import FaultyServer
 
 import ragscore as rs
 from ragscore.cli import main
+from ragscore.judging.run import ledger_of
 from tests.messages import says
 
 CHUNK = [hit("c1", "d1", 1, snippet="Paris is in France.")]
@@ -46,7 +47,7 @@ def test_judgments_lie_beside_the_run_and_means_are_printed(command, files, caps
     }
     results = rs.load_results(files[1])
     assert set(results.judgments["criterion"]) == {"judge_groundedness", "faithfulness"}
-    assert rs.judging.load_ledger(files[1].parent)["state"].tolist() == ["scored"] * 4
+    assert ledger_of(files[1].parent)["state"].tolist() == ["scored"] * 4
 
 
 def test_what_was_judged_is_not_judged_over_unless_asked_for(command, files, server, capsys):
@@ -61,7 +62,7 @@ def test_what_was_judged_is_not_judged_over_unless_asked_for(command, files, ser
         "judge_groundedness",
         "judge_refused",
     }
-    assert set(rs.judging.load_ledger(files[1].parent)["judge"]) == {"groundedness", "abstention"}
+    assert set(ledger_of(files[1].parent)["judge"]) == {"groundedness", "abstention"}
 
 
 def interrupted(self):
@@ -74,7 +75,7 @@ def test_what_was_judged_before_ctrl_c_lies_beside_the_run(command, files, monke
         assert command("--cache", "none", "--workers", "1") == 130
     says(capsys.readouterr().err, "stopped")
     judged = rs.load_results(files[1]).judgments["query_id"].nunique()
-    states = rs.judging.load_ledger(files[1].parent)["state"].tolist()
+    states = ledger_of(files[1].parent)["state"].tolist()
     assert judged >= 1 and states == ["scored"] * judged + ["not_asked"] * (2 - judged)
 
 

@@ -1,6 +1,5 @@
 """Relevance by a judge: hits that nobody labelled are graded, and the grades stand apart."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -8,7 +7,7 @@ import pytest
 from judge_server import FaultyServer
 
 import ragscore as rs
-from tests.messages import refused
+from tests.messages import refused, warned
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 TEXTS = {
@@ -85,16 +84,6 @@ def test_who_judged_comes_back_from_our_file(server, asked, tmp_path):
     assert pair["grade_x"].equals(pair["grade_y"])
 
 
-def test_queries_that_are_named_are_judged_first(server, asked):
-    results, golden = asked
-    first = pd.DataFrame({"query_id": ["q2"]})
-    judge(server, results, golden, first=first, workers=1)
-    shown = [json.loads(body["messages"][1]["content"])["question"] for body in server.chats]
-    assert shown == ["what is cheese made of", "where is paris", "where is paris"]
-    with refused(field="first"):
-        judge(server, results, golden, first="q2")
-
-
 def test_where_everything_is_labelled_nothing_is_asked(server, asked):
     results, _ = asked
     labels = [{"id": one["query_id"], "expected_doc_ids": one["doc_id"]} for one in RUN]
@@ -121,27 +110,28 @@ def labelled(grades):
 
 def test_agreement_of_labellings_by_hand():
     first, second = labelled([0, 1, 2, 3, 0, 0, 1, 2]), labelled([0, 1, 3, 3, 1, 0, 0, 2])
-    row = rs.judging.label_agreement({"a": first, "b": second}).iloc[0]
-    assert (row["n"], row["n_queries"], row["exact"]) == (8, 2, 5 / 8)
-    assert row["relevant"] == 6 / 8
+    with warned("relevance", "38%"):
+        row = rs.judging.agreement(first, second).iloc[0]
+    assert (row["criterion"], row["n"], row["n_clusters"]) == ("relevance", 8, 2)
+    assert (row["far"], row["flip"], row["disagreement"]) == (3 / 8, 2 / 8, 3 / 8)
     assert row["kappa"] == pytest.approx((6 / 8 - 34 / 64) / (1 - 34 / 64))
     # both call 5 of 8 relevant: chance agrees in (25 + 9) / 64
+    with refused("grade", field="a, b"):
+        rs.judging.agreement(first, second.drop(columns="grade"))
+    with refused(field="a, b"):
+        rs.judging.agreement(first, second.assign(doc_id="other"))
 
 
-def test_a_jury_has_a_row_for_each_pair_and_one_for_all():
-    three = {name: labelled(grades) for name, grades in
-             {"a": [0, 1, 2, 3], "b": [0, 1, 2, 2], "c": [0, 0, 2, 3]}.items()}  # fmt: skip
-    table = rs.judging.label_agreement(three)
-    assert table[["a", "b"]].fillna("").to_numpy().tolist() == [
-        ["a", "b"], ["a", "c"], ["b", "c"], ["all", ""]
-    ]  # fmt: skip
-    assert table["exact"].tolist() == [0.75, 0.75, 0.5, 0.5]
-    with refused(field="labels"):
-        rs.judging.label_agreement({"a": three["a"]})
-    with refused("grade", field="labels['b']"):
-        rs.judging.label_agreement({"a": three["a"], "b": three["b"].drop(columns="grade")})
+@pytest.mark.filterwarnings("ignore:the two sides disagree")
+def test_a_judges_grades_are_compared_with_peoples_labels(server, asked):
+    results, golden = asked
+    judged = judge(server, results, golden)
+    people = golden.targets.assign(doc_id=["d2", "d1"], grade=[3, 0])
+    row = rs.judging.agreement(judged, people[["query_id", "doc_id", "grade"]]).iloc[0]
+    assert (row["n"], row["n_only_a"], row["disagreement"]) == (2, 1, 0)
 
 
+@pytest.mark.filterwarnings("ignore:the two sides disagree")
 @pytest.mark.skipif(not DATA.exists(), reason="needs real judges' grades beside the checkout")
 @pytest.mark.parametrize(
     ("folder", "files", "n", "exact", "min_grade", "relevant"),
@@ -154,7 +144,7 @@ def test_a_jury_has_a_row_for_each_pair_and_one_for_all():
     ],
 )  # fmt: skip
 def test_real_judges_agree_as_often_as_is_known(folder, files, n, exact, min_grade, relevant):
-    labels = {name: rs.load_golden(DATA / folder / name) for name in files}
-    row = rs.judging.label_agreement(labels, min_grade=min_grade).iloc[0]
-    assert (row["n"], round(row["exact"], 4)) == (n, exact)
-    assert relevant is None or round(row["relevant"], 4) == relevant
+    labels = [rs.load_golden(DATA / folder / name) for name in files]
+    row = rs.judging.agreement(*labels, thresholds={"relevance": min_grade}).iloc[0]
+    assert (row["n"], round(1 - row["far"], 4)) == (n, exact)
+    assert relevant is None or round(1 - row["flip"], 4) == relevant

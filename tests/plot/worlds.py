@@ -86,7 +86,7 @@ class World:
         ]  # fmt: skip
         days = hits["run_id"].cat.codes.to_numpy() * pd.Timedelta("1D")
         rows = [one.assign(created_at=one["created_at"] + days) for one in rows]
-        return trend(pd.concat(rows), "hit@5", by, golden=self.golden if by else ())
+        return trend(pd.concat(rows), "hit@5", by, golden=self.golden if by else None)
 
     @cached_property
     def talks(self):

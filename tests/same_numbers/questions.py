@@ -285,7 +285,7 @@ def history() -> Iterator[pd.DataFrame]:
     yield from table("history: runs", store.runs(), described, run="run_id")
     labels = ["hit@5", "mrr@10", "ndcg@10", "passed", "latency_ms"]
     yield from wide("history: stored scores", store.scores(labels, allow_different=True))
-    yield from wide("history: scores", store.score(golden, labels[:4]))
+    yield from wide("history: scores", store.scores(golden, labels[:4]))
     for label in ("mrr@10", "hit@5", "passed", "latency_ms"):
         for name, given in (("trend", {"golden": golden}), ("trend as stored", {})):
             found = store.trend(label, **given).table

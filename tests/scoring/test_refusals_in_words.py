@@ -98,12 +98,12 @@ def lines(path, answers):
     return path
 
 
-@pytest.fixture(params=["lines", "blocks"])
+@pytest.fixture(params=["json", "pyarrow"])
 def read(request, monkeypatch):
-    """Read a run file by the reader of lines, or by that of blocks."""
-    from ragscore.io import arrow_lines
+    """Read a run file whose lines `json` or pyarrow parses."""
+    from ragscore.io import parsed_lines
 
-    monkeypatch.setattr(arrow_lines, "FROM_BYTES", 0 if request.param == "blocks" else 1 << 60)
+    monkeypatch.setattr(parsed_lines, "FEWEST", 0 if request.param == "pyarrow" else 1 << 60)
     return rs.load_results
 
 
@@ -137,7 +137,7 @@ def test_a_run_file_says_what_it_states_in_memory_through_a_store_and_written_ag
     found = results.responses.get("refused", pd.Series(pd.NA, index=range(len(answers))))
     assert [None if pd.isna(one) else one for one in found] == expected
     store = rs.RunStore(tmp_path / "store")
-    store.ingest(file)
+    store.save(results)
     stored = store.load("a").responses
     pd.testing.assert_frame_equal(stored, results.responses, check_like=True)
     results.save(tmp_path / "per_query.jsonl")

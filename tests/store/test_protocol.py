@@ -1,183 +1,139 @@
-"""What a store's files are held to: sums, seals, verified reads, sweeping, one step at a time."""
+"""What a store's files are held to: seals, names, one step at a time, and what is no file."""
 
 import json
-import random
-import zlib
+import os
+import shutil
+import threading
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from stored import described, stored_run
+from conftest import hit, record
+from stored import described, named_by, run_file, stored_file
 
 import ragscore as rs
-from ragscore.store import draft, runs, tables
-from ragscore.store.checked import (
-    BLOCK,
-    READ_AT_ONCE,
-    BlockSums,
-    FileEntry,
-    StoredFile,
-    sealed,
-    unsealed,
-)
-from ragscore.store.draft import State, sweep
+from ragscore.store import place
+from ragscore.store.runs import folder_of, sealed, unsealed
+from ragscore.store.store import Disk
 from tests.messages import refused
 
-
-def summed(data, piece):
-    """The entry of a file whose bytes pass in pieces."""
-    sums = BlockSums()
-    for at in range(0, len(data), piece):
-        sums.add(memoryview(data)[at : at + piece])
-    return sums.entry("hits-0123456789ab.parquet")
+GOLDEN = rs.load_golden(
+    [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(3)]
+)
 
 
-@pytest.mark.parametrize("size", [0, 1, 2**16, 2**16 + 1, 3 * 2**16 + 7])
-@pytest.mark.parametrize("piece", [1000, 2**22])
-def test_a_file_has_one_crc32_for_each_block_of_a_64_kibibytes(size, piece, tmp_path):
-    data = random.Random(size).randbytes(size)
-    blocks = [data[at : at + 2**16] for at in range(0, size, 2**16)]
-    entry = summed(data, piece)
-    assert (entry.size, entry.crc32) == (
-        size,
-        "".join(format(zlib.crc32(block), "08x") for block in blocks),
-    )
-    (tmp_path / entry.name).write_bytes(data)
-    assert StoredFile(tmp_path, entry, {}).read_bytes() == data
+def results_of(run_id):
+    rows = [record(f"q{n}", [hit("c", f"d{n}", 1)]) for n in range(3)]
+    loaded = rs.load_results(rows, run_id="r")
+    own = {kind: getattr(loaded, kind).assign(run_id=run_id) for kind in ("responses", "hits")}
+    return rs.Results(runs=loaded.runs.assign(run_id=run_id), **own)
 
 
-@pytest.mark.parametrize("indent", [1, None])
-def test_a_sealed_object_comes_back_from_a_checkout_with_other_line_ends_too(indent):
-    content = {"run_id": "ü ✓", "note": "a\r\nb", "n": [1, 2.5, None], "own": {"}": '"'}}
-    written = sealed(content, indent)
-    assert unsealed(written, "run.json") == content
-    assert unsealed(written.replace(b"\n", b"\r\n"), "run.json") == content
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
+def test_a_sealed_run_comes_back_from_a_checkout_with_other_line_ends_too(ends):
+    content = {"run": {"run_id": "ü ✓", "note": "a\r\nb"}, "n": [1, 2.5, None, {"}": '"'}]}
+    content |= {"files": {"hits": [None]}}
+    assert unsealed(sealed(content).replace(b"\n", ends), "run-0001.json") == content
 
 
-def test_no_byte_of_a_sealed_object_can_change_what_it_says():
-    content = {"run_id": "r", "n": 10, "note": "été"}
+def test_no_byte_of_a_sealed_run_can_change_what_it_says():
+    content = {"run": {"run_id": "r", "k": 10, "note": "été"}, "files": {"hits": [None]}}
     written = sealed(content)
     for at in range(len(written)):
-        for byte in {written[at] ^ 1, written[at] ^ 0x20, written[at] ^ 0x80, 0x20}:
-            changed = written[:at] + bytes([byte]) + written[at + 1 :]
+        others = {written[at] ^ 1, written[at] ^ 0x20, written[at] ^ 0x80, 0x20}
+        for changed in [bytes([one]) for one in others] + [b""]:
             try:
-                assert unsealed(changed, "run.json") == content
+                assert unsealed(written[:at] + changed + written[at + 1 :], "run.json") == content
             except rs.DataError as error:
                 assert error.file == "run.json"
-        for shorter in (written[:at], written[:at] + written[at + 1 :]):
-            with suppress(rs.DataError):
-                assert unsealed(shorter, "run.json") == content
+        with suppress(rs.DataError):
+            assert unsealed(written[:at], "run.json") == content
 
 
-@pytest.fixture
-def large(tmp_path):
-    """A table of several blocks in four row groups, and its file."""
-    rng = np.random.default_rng(0)
-    table = pa.table({name: rng.random(80_000) for name in "abc"})
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, row_group_size=20_000, compression="none")
-    data = bytes(sink.getvalue())
-    entry = summed(data, 10**6)
-    assert entry.size > READ_AT_ONCE + 2 * BLOCK
-    (tmp_path / entry.name).write_bytes(data)
-    return StoredFile(tmp_path, entry, {"hits": entry}), table
+@pytest.mark.parametrize(
+    "name", [None, 5, "../b/x", "/etc/hosts", "hits.parquet", "hits-0123456789ab.parquet\n"]
+)
+def test_a_name_of_a_file_that_no_store_gives_is_refused(name):
+    entry = {"name": name, "size": 1, "crc32": 0, "n_rows": 1, "filled": []}
+    with refused(file="run-0001.json"):
+        unsealed(sealed({"files": {"hits": [entry]}}), "run-0001.json")
 
 
-def test_a_large_table_reads_the_same_block_by_block(large):
-    stored, table = large
-    with stored.open() as file, pq.ParquetFile(file) as source:
-        assert source.read().equals(table)
-        assert source.read(["b"]).equals(table.select(["b"]))
-        assert source.read_row_group(2, ["c"]).equals(table.select(["c"]).slice(40_000, 20_000))
-        joined = pa.Table.from_batches(source.iter_batches(7_000))
-        assert joined.equals(table)
+@pytest.mark.parametrize("odd", [b"[" * 3000 + b"]" * 3000, b'"\\ud83d"', b"NaN"])
+def test_what_no_store_writes_into_a_runs_file_is_refused(tmp_path, odd):
+    store = rs.RunStore(tmp_path)
+    store.save(results_of("a"))
+    file = run_file(store, "a")
+    file.write_bytes(file.read_bytes().replace(b'"text": null', b'"text": ' + odd))
+    with refused(file=file):
+        rs.RunStore(tmp_path).runs()
 
 
-def test_a_flip_matters_in_blocks_that_are_read_and_in_no_others(large):
-    stored, table = large
-    data = bytearray(stored.place.read_bytes())
-    data[5] ^= 1  # in the first group's first column
-    stored.place.write_bytes(bytes(data))
-    with stored.open() as file, pq.ParquetFile(file) as source:
-        assert source.read_row_group(3).equals(table.slice(60_000))
-        with refused(1, file="hits-0123456789ab.parquet"):
-            source.read_row_group(0)
-    data[-1] ^= 1  # the footer is read by everyone
-    stored.place.write_bytes(bytes(data))
-    with refused(file="hits-0123456789ab.parquet"), stored.open() as file:
-        pq.ParquetFile(file)
-
-
-def test_what_nothing_names_is_swept_once_nobody_can_hold_it(tmp_path):
-    """A superseded file after ten minutes, an orphan after a day, and nothing else ever."""
-    names = {
-        "named": "hits-000000000001.parquet",
-        "superseded": "hits-000000000002.parquet",
-        "orphan": "hits-000000000003.parquet",
-        "staging": ".staging-000000000004",
-        "report": "report.md",
-        "run": "run.json",
-    }
-    for name in names.values():
-        (tmp_path / name).write_bytes(b"x")
-    now = datetime.now(UTC)
-    state = State(
-        "digest",
-        {"hits": FileEntry(names["named"], 1, "00000000")},
-        {names["superseded"]: now.isoformat()},
-    )
-
-    def left_after(later):
-        sweep(tmp_path, state, now + later)
-        return {what for what, name in names.items() if (tmp_path / name).exists()}
-
-    assert left_after(timedelta(minutes=9)) == set(names)
-    assert left_after(timedelta(minutes=10)) == set(names) - {"superseded"}
-    assert left_after(timedelta(hours=23)) == set(names) - {"superseded"}
-    assert left_after(timedelta(hours=25)) == {"named", "report", "run"}
-
-
-@pytest.mark.parametrize("change", ["refresh", "add"])
+@pytest.mark.parametrize("change", ["refresh", "add", "overwrite"])
 def test_a_change_of_a_run_that_somebody_else_changed_is_refused(
     pair, tmp_path, monkeypatch, change
 ):
     results, golden = pair
     store = rs.RunStore(tmp_path)
     store.save(results.select("a"), golden=golden)
-    step = draft.put
+    step = Disk.put_new
 
-    def overtaken(*args, **options):
-        monkeypatch.setattr(runs, "put", step)
-        rs.RunStore(tmp_path).save(results.select("a"), overwrite=True)
-        return step(*args, **options)
+    def overtaken(self, *args):
+        monkeypatch.setattr(Disk, "put_new", step)
+        for _ in range(3):  # its number is taken, whatever came after
+            rs.RunStore(tmp_path).save(results.select("a"), overwrite=True)
+        return step(self, *args)
 
-    monkeypatch.setattr(runs, "put", overtaken)
+    monkeypatch.setattr(Disk, "put_new", overtaken)
     chunks = pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]})
-    with refused(file="a", field="run_id"):
-        store.refresh(golden) if change == "refresh" else store.add("a", chunks=chunks)
-    assert "scoring" not in described(store, "a")
-    assert sorted(stored_run(store, "a").entries) == ["hits", "responses"]
-    assert not list(store.path("a").glob("chunks-*"))
+    do = {
+        "refresh": lambda: store.refresh(golden), "add": lambda: store.add("a", chunks=chunks),
+        "overwrite": lambda: store.save(results.select("a"), golden=golden, overwrite=True),
+    }  # fmt: skip
+    with refused("another writer", file="a", field="run_id"):
+        do[change]()
+    assert "scoring" not in described(store, "a") and named_by(store, "a") == ["hits", "responses"]
+    assert {one.name.split("-")[0] for one in store.path("a").glob("*.parquet")} == {
+        "hits", "responses"
+    }  # fmt: skip
+    assert len(store.load().responses) == 3
 
 
 def test_the_error_of_one_of_several_runs_says_which_were_saved_before(pair, tmp_path, monkeypatch):
-    written = tables.write_run
+    written = Disk.write
 
-    def full_at_b(draft, run, text, scored):
-        if run.runs["run_id"].tolist() == ["b"]:
+    def full_at_b(self, name, data):
+        if name.startswith("b/"):
             raise OSError(28, "No space left on device")
-        return written(draft, run, text, scored)
+        return written(self, name, data)
 
-    monkeypatch.setattr("ragscore.store.store.write_run", full_at_b)
+    monkeypatch.setattr(Disk, "write", place._named(full_at_b))
     store = rs.RunStore(tmp_path)
-    with refused(file="b"):
+    with pytest.raises(rs.DataError, match="No space left") as caught:
         store.save(pair[0])
+    assert caught.value.__notes__ == ["saved before it: a"]
     assert store.runs()["run_id"].tolist() == ["a"]
+
+
+def test_where_hard_links_are_missing_a_run_is_saved_and_one_of_two_writers_is_told(
+    pair, tmp_path, monkeypatch
+):
+    def no_links(*args, **options):
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden)
+    pd.testing.assert_frame_equal(
+        store.scores(golden), rs.score(results, golden), check_categorical=False
+    )
+    monkeypatch.setattr("ragscore.store.store.run_before", lambda *args: None)
+    with refused("another writer", field="run_id"):
+        store.save(results.select("a"))
+    assert not list(tmp_path.rglob(".staging-*"))
 
 
 @pytest.mark.parametrize(
@@ -192,5 +148,119 @@ def test_of_a_config_nan_is_kept_as_null_and_what_is_no_json_as_text(pair, tmp_p
     results = pair[0].select("a")
     store = rs.RunStore(tmp_path)
     store.save(replace(results, runs=results.runs.assign(config=config)))
-    assert described(store, "a")["config"] == kept
+    assert described(store, "a")["run"]["config"] == kept
     assert json.loads(store.load().runs["config"][0]) == kept
+
+
+NAMES = [
+    "run-0001.json", ".lock", ".", "..", "CON", "Aux.txt", "con .x", "a.", "b ", 'h"i', "a:b",
+    "k\\l", "m/n", "d*", "x" * 300, "x" * 299 + "y", "é", "%41", "\n",
+]  # fmt: skip
+
+
+def test_a_run_of_any_name_is_kept_in_a_folder_that_every_system_can_have(tmp_path):
+    store = rs.RunStore(tmp_path)
+    for name in NAMES:
+        assert store.save(results_of(name)) == [name]
+    store.refresh(GOLDEN, runs="run-0001.json")
+    again = rs.RunStore(tmp_path)
+    assert set(again.runs()["run_id"]) == set(NAMES)
+    assert again.scores(metrics="mrr", runs="run-0001.json")["mrr"].tolist() == [1, 1, 1]
+    assert again.load("x" * 300).runs["run_id"].tolist() == ["x" * 300]
+    devices = {"con", "prn", "aux", "nul", "com1", "lpt9"}
+    folders = [folder_of(name) for name in NAMES]
+    assert len({name.lower() for name in folders}) == len(NAMES)
+    for folder in folders:
+        assert (tmp_path / folder).is_dir() and len(folder) <= 200
+        assert not set(folder) & set('<>:"/\\|?*') and folder.isprintable()
+        assert folder[-1] not in ". " and folder.split(".")[0].strip().lower() not in devices
+        assert not folder.startswith(".")
+
+
+def test_a_copied_run_folder_is_named_with_the_run_that_it_holds(tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(results_of("a"))
+    shutil.copytree(tmp_path / "a", tmp_path / "a copy")
+    with refused("'a'", file=tmp_path / "a copy" / "run-0001.json", field="run_id"):
+        rs.RunStore(tmp_path).runs()
+    shutil.rmtree(tmp_path / "a copy")
+    assert len(rs.RunStore(tmp_path).runs()) == 1
+
+
+def pipe(place):
+    os.mkfifo(place)
+
+
+def device(place):
+    place.symlink_to("/dev/zero")
+
+
+def loop(place):
+    place.symlink_to(place.name)
+
+
+SPECIAL = {"pipe": pipe, "device": device, "folder": os.mkdir, "loop": loop}
+
+
+def within(seconds, call):
+    """What a call raises, if it ends in time."""
+    caught = []
+
+    def run():
+        try:
+            call()
+        except Exception as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive(), "it waits"
+    return caught[0] if caught else None
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_what_is_no_file_is_named_and_never_waited_for(tmp_path, kind):
+    store = rs.RunStore(tmp_path)
+    store.save(results_of("a"))
+    file = stored_file(store, "a", "hits")
+    file.unlink()
+    SPECIAL[kind](file)
+    error = within(20, lambda: rs.RunStore(tmp_path).load())
+    assert isinstance(error, rs.DataError) and error.file == str(file)
+
+
+READERS = {
+    "results": lambda place: rs.load_results(place),
+    "golden": lambda place: rs.load_golden(place),
+    "topics": lambda place: rs.load_golden(
+        place.parent / "qrels.txt", format="trec_qrels", topics=place
+    ),
+    "documents": lambda place: rs.io.load_documents(place),
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SPECIAL if kind != "folder"])
+@pytest.mark.parametrize("reader", READERS)
+def test_no_reader_waits_for_what_is_no_file(tmp_path, kind, reader):
+    (tmp_path / "qrels.txt").write_text("q 0 d 1\n")
+    for name in ("per_query.jsonl", "run.txt.gz", "hits.parquet", "x.db"):
+        SPECIAL[kind](tmp_path / name)
+        error = within(20, lambda name=name: READERS[reader](tmp_path / name))
+        assert isinstance(error, rs.DataError) and name in str(error)
+
+
+@pytest.mark.parametrize("name", ["run.json", "judgments.jsonl"])
+def test_no_reader_waits_for_what_lies_beside_a_run(tmp_path, name):
+    (tmp_path / "per_query.jsonl").write_text(json.dumps(record("q", [hit("c", "d", 1)])))
+    os.mkfifo(tmp_path / name)
+    error = within(20, lambda: rs.load_results(tmp_path / "per_query.jsonl"))
+    assert isinstance(error, rs.DataError) and error.file == str(tmp_path / name)
+
+
+def test_the_stored_runs_of_the_demo_read():
+    store = rs.RunStore(Path(__file__).parents[2] / "data" / "demo" / "history")
+    assert len(store.runs()) == 18
+    for name in store.runs()["run_id"]:
+        assert described(store, name)["scoring"]["level"] == "doc"
+    assert store.summary("14-rerank-30-relabelled")["mean"].notna().any()

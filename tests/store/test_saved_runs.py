@@ -46,7 +46,7 @@ def test_files_are_those_of_a_run_saved_alone(results, golden, tmp_path):
     for name in ("a", "b", "none"):
         rs.RunStore(tmp_path / name).save(results.select(name), golden=golden)
         there, alone = (
-            {file.name.split("-")[0]: file.read_bytes() for file in folder.glob("*-*")}
+            {file.name.split("-")[0]: file.read_bytes() for file in folder.glob("*.parquet")}
             for folder in (tmp_path / "all" / name, tmp_path / name / name)
         )
         assert there == alone

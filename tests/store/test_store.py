@@ -3,10 +3,8 @@
 import json
 import os
 from dataclasses import replace
-from datetime import timedelta
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from conftest import EXAMPLES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from hypothesis import HealthCheck, given, settings
@@ -17,16 +15,17 @@ from stored import (
     edit_table,
     named_by,
     put_file,
+    run_file,
     stored_file,
     stored_run,
 )
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
-from ragscore.store import draft
-from ragscore.store.catalogue import open_catalogue
-from tests.messages import ANY, refused
+from ragscore.store import runs as store_runs
+from tests.messages import ANY, refused, warned
 
 
 def assert_same(left: rs.Results, right: rs.Results) -> None:
@@ -70,7 +69,7 @@ def test_jsonl_to_frames_to_parquet_to_frames_is_lossless(write_run, tmp_path):
         )
     )
     store = rs.RunStore(tmp_path / "store")
-    store.save(results, text="full")
+    store.save(results)
     assert_same(store.load(), results)
 
 
@@ -106,7 +105,7 @@ def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_
     results = rs.load_results(file)
     assert_same(rs.load_results(rs.io.write_per_query(results, folder / "again")), results)
     store = rs.RunStore(folder / "store")
-    store.save(results, text="full")
+    store.save(results)
     assert_same(store.load(), results)
 
 
@@ -143,7 +142,7 @@ def long_texts(write_golden, write_run):
 
 
 @pytest.mark.parametrize(
-    ("text", "length", "is_cut"), [("full", 500, False), ("cut", 200, True), ("none", None, True)]
+    ("text", "length", "is_cut"), [(None, 500, False), (200, 200, True), (0, None, True)]
 )
 def test_what_is_kept_of_texts(long_texts, tmp_path, text, length, is_cut):
     store = rs.RunStore(tmp_path)
@@ -160,27 +159,29 @@ def test_saving_twice_is_an_error_unless_overwritten(pair, tmp_path):
     with refused(field="run_id"):
         store.save(results)
     store.save(results, golden=golden, overwrite=True)
-    assert len(store.scores(["mrr"])) == 6
+    assert len(store.scores(metrics=["mrr"])) == 6
     assert not list(tmp_path.rglob(".staging*"))
 
 
-def test_files_of_an_overwritten_run_stay_for_its_readers_and_go_with_a_later_step(
-    pair, tmp_path, monkeypatch
-):
+def test_files_of_an_overwritten_run_go_and_its_numbers_after_a_day(pair, tmp_path, monkeypatch):
     results, golden = pair
     store = rs.RunStore(tmp_path)
     store.save(results.select("a"), golden=golden)
-    reader, old = stored_run(store, "a"), set(store.path("a").iterdir())
+    orphan = store.path("a") / "hits-0123456789ab.parquet"
+    orphan.write_bytes(b"left by a crash")
     store.save(results.select("a"), overwrite=True)
     assert named_by(store, "a") == ["hits", "responses"]
-    assert set(store.path("a").iterdir()) >= old  # run.json and the tables of both
-    assert reader.table("scores").read_bytes()[:4] == b"PAR1"
-    monkeypatch.setattr(draft, "KEPT_FOR_READERS", timedelta(0))
+
+    def names():
+        return {file.name for file in store.path("a").iterdir()}
+
+    def named():
+        return {entry.name for (entry,) in stored_run(store, "a").files.values()}
+
+    assert names() == {"run-0001.json", "run-0002.json", orphan.name} | named()
+    monkeypatch.setattr(store_runs, "KEPT_FOR_WRITERS", -1)
     store.save(results.select("a"), overwrite=True)
-    assert {file.name for file in store.path("a").iterdir()} == {
-        "run.json",
-        *(entry.name for entry in stored_run(store, "a").entries.values()),
-    }
+    assert names() == {"run-0003.json"} | named()
 
 
 def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
@@ -192,8 +193,8 @@ def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
     def crash(*args, **kwargs):
         raise OSError("disk full")
 
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", crash)
-    with refused(file="a"):
+    monkeypatch.setattr(os, "fsync", crash)
+    with refused("disk full", file=ANY):
         store.save(results, golden=golden, overwrite=True)
     monkeypatch.undo()
     assert store.runs()["run_id"].tolist() == ["a", "b"]
@@ -201,22 +202,41 @@ def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
     store.save(results, golden=golden, overwrite=True)
 
 
-def test_metrics_json_holds_null_for_nan_and_loads_back(pair, tmp_path):
+def test_a_runs_file_holds_its_means_null_for_nan(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden)
-    text = stored_file(store, "a", "metrics").read_text()
+    text = run_file(store, "a").read_text()
     content = json.loads(text)
-    assert (
-        "NaN" not in text
-        and content["metrics"]["answer_checks"]["mean"] is None
-        and content["metrics"]["answer_checks"]["n"] == 0
-    )
-    assert (content["level"], content["golden_hash"]) == ("chunk", golden.golden_hash)
-    loaded, expected = store.metrics(), summarize(rs.score(results, golden, "all"), golden)
+    means = content["metrics"]["answer_checks"]
+    assert "NaN" not in text and means["mean"] is None and means["n"] == 0
+    assert content["scoring"]["level"] == "chunk"
+    assert content["scoring"]["golden_hash"] == golden.golden_hash
+    done = scored(results, golden, "all")
+    expected = summarize(done.scores, golden, rows=done.rows).assign(is_reported=False)
     pd.testing.assert_frame_equal(
-        loaded.astype({"run_id": "str"}), expected.astype({"run_id": "str"}), check_dtype=False
-    )
+        store.summary().astype({"run_id": "str"}), expected.astype({"run_id": "str"}),
+        check_dtype=False,
+    )  # fmt: skip
+
+
+def test_a_clone_that_has_the_runs_files_alone_has_means_and_trends(pair, tmp_path):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    results.runs["created_at"] = ["2026-01-01", "2026-01-02"]
+    store.save(results, golden=golden)
+    before, trend = store.summary(), store.trend("mrr").table
+    for file in tmp_path.rglob("*.parquet"):
+        file.unlink()
+    clone = rs.RunStore(tmp_path)
+    assert clone.runs()["run_id"].tolist() == ["a", "b"]
+    pd.testing.assert_frame_equal(clone.summary(), before.assign(is_reported=True))
+    again = clone.trend("mrr").table
+    columns = ["run_id", "mean", "low", "high", "n", "segment"]
+    pd.testing.assert_frame_equal(again[columns], trend[columns])
+    assert again["is_reported"].all() and not trend["is_reported"].any()
+    with warned("a, b"), refused(file=tmp_path):
+        clone.evaluate(golden)
 
 
 def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golden):
@@ -232,9 +252,9 @@ def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golde
         )
     )
     assert store.refresh(relabelled, runs="a") == ["a"] and store.refresh(relabelled) == ["a", "b"]
-    means = store.metrics().query("metric == 'hit@1'").set_index("run_id")["mean"]
+    means = store.summary().query("metric == 'hit@1'").set_index("run_id")["mean"]
     assert means.to_dict() == {"a": 2 / 3, "b": 1 / 3}
-    assert described(store, "a")["golden_hash"] == relabelled.golden_hash
+    assert store.runs()["golden_hash"].eq(relabelled.golden_hash).all()
 
 
 def test_a_frame_is_added_to_a_saved_run(pair, tmp_path):
@@ -284,14 +304,13 @@ def test_scores_that_are_not_there_are_said(pair, tmp_path):
     with refused("a, b"):
         store.scores()
     with refused("golden", file=tmp_path):
-        store.metrics()
+        store.summary()
     store.refresh(golden, runs="a")
     with refused("b"):
         store.scores()
-    assert store.scores("mrr", runs="a")["mrr"].tolist() == [1, 1 / 4, 0]
-    file = stored_file(store, "a", "scores").name
-    with refused("a", "mrr@7", file=file, field="metrics"):
-        store.scores(["mrr@7"], "a")
+    assert store.scores(metrics="mrr", runs="a")["mrr"].tolist() == [1, 1 / 4, 0]
+    with refused("a", "mrr@7", file=tmp_path, field="metrics"):
+        store.scores(metrics=["mrr@7"], runs="a")
 
 
 def by_hidden_word(hits, targets):
@@ -383,7 +402,7 @@ def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path
     [
         lambda written: b"",
         lambda written: b'{"run_id": "a"}',
-        lambda written: written.replace(b'"eval_k": 10', b'"eval_k": 20'),
+        lambda written: written.replace(b'"n": 3', b'"n": 4'),
     ],
     ids=["empty", "without its checksum", "changed by hand"],
 )
@@ -392,63 +411,36 @@ def test_a_description_that_was_changed_is_refused_and_the_run_can_be_saved_agai
 ):
     store = rs.RunStore(tmp_path)
     store.save(pair[0], golden=pair[1])
-    file = tmp_path / "a" / "run.json"
+    file = run_file(store, "a")
     file.write_bytes(change(file.read_bytes()))
-    with refused(file="run.json"):
+    with refused(file="run-0001.json"):
         store.runs()
     store.save(pair[0].select("a"), overwrite=True)
     assert store.runs()["run_id"].tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize(
-    ("kind", "content", "read"),
+    ("kind", "content", "read", "said"),
     [
-        ("hits", b"PAR1 no", "load"),
-        ("hits", b"", "load"),
-        ("scores", b"x", "scores"),
-        ("metrics", b"{", "metrics"),
-        ("golden", b"PAR1", "golden"),
-        ("responses", None, "load"),
+        ("hits", b"PAR1 no", "load", "7 bytes"), ("hits", b"", "load", "0 bytes"),
+        ("scores", b"x", "scores", "1 bytes"), ("responses", None, "load", "not there"),
     ],
-)
-def test_a_file_that_is_damaged_or_gone_is_named(pair, tmp_path, kind, content, read):
-    """Before it is parsed, and with what else of the run is sound."""
-    results, golden = pair
+)  # fmt: skip
+def test_a_file_that_is_damaged_or_gone_is_named(pair, tmp_path, kind, content, read, said):
     store = rs.RunStore(tmp_path)
-    store.save(results.select(["a"]), golden=golden)
+    store.save(pair[0].select(["a"]), golden=pair[1])
     file = stored_file(store, "a", kind)
-    others = ", ".join(one for one in stored_run(store, "a").entries if one != kind)
-    if content is None:
-        file.unlink()
-        others = "responses"
-    else:
-        file.write_bytes(content)
-    with refused(others, file=file):
-        if read == "golden":
-            open_catalogue(store.root).golden_changes("a", "a")
-        else:
-            getattr(store, read)()
-
-
-@pytest.mark.parametrize(
-    ("kind", "content", "read", "line", "field", "named"),
-    [
-        ("scores", b"x", "scores", None, None, ["Parquet"]),
-        ("metrics", b"{", "metrics", 1, ANY, ["JSON"]),
-        ("metrics", b"{}", "metrics", None, "run_id", []),
-        ("metrics", b'{"run_id": "a", "metrics": {"mrr": 1}}', "metrics", None, ANY, ["mrr"]),
-    ],
-)
-def test_a_sound_file_that_holds_no_table_is_named(
-    pair, tmp_path, kind, content, read, line, field, named
-):
-    results, golden = pair
-    store = rs.RunStore(tmp_path)
-    store.save(results.select(["a"]), golden=golden)
-    put_file(store, "a", kind, content)
-    file = stored_file(store, "a", kind).name
-    with refused(*named, file=file, line=line, field=field):
+    file.unlink() if content is None else file.write_bytes(content)
+    with refused(said, file=file):
         getattr(store, read)()
+
+
+def test_a_sound_file_that_holds_no_table_is_named(pair, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(pair[0].select(["a"]), golden=pair[1])
+    put_file(store, "a", "scores", b"x")
+    with refused("Parquet", file=stored_file(store, "a", "scores").name):
+        store.scores()
 
 
 def test_a_column_of_mixed_types_is_refused_before_anything_is_written(pair, tmp_path):
@@ -488,7 +480,7 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         collapse="doc",
         missing="zero",
     )
-    assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2]
+    assert store.scores(metrics=["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2]
     made = described(store, "a")["scoring"]
     assert made["policies"] == {
         "match": "auto",
@@ -497,8 +489,6 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         "ties": "file",
     }
     assert made["profile"] is None
-    metrics = json.loads(stored_file(store, "a", "metrics").read_text())
-    assert metrics["policies"]["collapse"] == "doc"
 
 
 def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
@@ -506,9 +496,9 @@ def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden, collapse="doc")
     store.refresh(golden)
-    assert store.scores(["mrr"], "a").loc["q", "mrr"] == 1 / 2
+    assert store.scores(metrics=["mrr"], runs="a").loc["q", "mrr"] == 1 / 2
     store.refresh(golden, collapse="none")
-    assert store.scores(["mrr"], "a").loc["q", "mrr"] == 1 / 3
+    assert store.scores(metrics=["mrr"], runs="a").loc["q", "mrr"] == 1 / 3
 
 
 def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
@@ -516,11 +506,11 @@ def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(results.select("a"), golden=golden, collapse="doc")
     store.save(results.select("b"), golden=golden)
-    assert store.scores(["mrr"], "a", collapse="doc").loc["q", "mrr"] == 1 / 2
+    assert store.scores(metrics=["mrr"], runs="a", collapse="doc").loc["q", "mrr"] == 1 / 2
     with refused("none", "doc", field="collapse"):
-        store.scores(["mrr"], collapse="doc")
+        store.scores(metrics=["mrr"], collapse="doc")
     with refused("doc", "none", field="policies"):
-        store.scores(["mrr"])
+        store.scores(metrics=["mrr"])
 
 
 @pytest.mark.parametrize(
@@ -583,22 +573,22 @@ def test_only_tables_of_runs_asked_for_are_opened(runs, golden, tmp_path):
     store.save(runs(), golden=golden)
     for name in ("run 6", "run 4"):
         stored_file(store, name, "scores").write_bytes(b"damaged")
-    assert store.scores("mrr", runs=["run 5", "run 3", "run 1"])["run_id"].nunique() == 3
+    assert store.scores(metrics="mrr", runs=["run 5", "run 3", "run 1"])["run_id"].nunique() == 3
     with refused(file=f"run 6/{stored_file(store, 'run 6', 'scores').name}"):
-        store.scores("mrr")
+        store.scores(metrics="mrr")
 
 
 def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     store = rs.RunStore(tmp_path / "s")
     store.save(runs(), golden=golden)
-    expected = store.scores("mrr").groupby("run_id", observed=True)["mrr"].mean().to_dict()
+    expected = store.scores(metrics="mrr").groupby("run_id", observed=True)["mrr"].mean().to_dict()
     sql = f"SELECT run_id, avg(mrr) FROM read_parquet({store.files('scores')}) GROUP BY run_id"
     assert dict(duckdb.sql(sql).fetchall()) == pytest.approx(expected)
     read = (
         polars.scan_parquet(store.files("scores")).select(polars.col("mrr").mean()).collect().item()
     )
-    assert read == pytest.approx(store.scores("mrr")["mrr"].mean())
+    assert read == pytest.approx(store.scores(metrics="mrr")["mrr"].mean())
     (hits,) = duckdb.sql(
         f"SELECT count(*) FROM read_parquet({store.files('hits', ['run 1', 'run 2'])})"
     ).fetchall()
@@ -606,20 +596,19 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
 
 
 def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_anew(
-    runs, golden, tmp_path, monkeypatch
+    runs, golden, tmp_path
 ):
-    monkeypatch.setattr("ragscore.store.places.SETTLED_NS", -1)
     store = rs.RunStore(tmp_path)
     store.save(runs(2), golden=golden)
-    file = tmp_path / "run 1" / "run.json"
+    file = run_file(store, "run 1")
     second = file.stat().st_mtime_ns // 10**9 * 10**9
     os.utime(file, ns=(second, second))
-    assert set(store.scores("mrr")["system"]) == {"bm25", "dense"}
+    assert set(store.scores(metrics="mrr")["system"]) == {"bm25", "dense"}
     size = file.stat().st_size
-    describe(tmp_path, "run 1", lambda run: run | {"system": "other"})
+    describe(store, "run 1", lambda one: one | {"run": one["run"] | {"system": "other"}})
     assert file.stat().st_size == size
     os.utime(file, ns=(second, second + 1))
-    assert set(store.scores("mrr")["system"]) == {"bm25", "other"}
+    assert set(store.scores(metrics="mrr")["system"]) == {"bm25", "other"}
     assert store.runs()["system"].tolist() == ["bm25", "other"]
 
 
@@ -630,9 +619,9 @@ def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, 
         edit_table(store, name, "scores", lambda table: table.slice(0, 0))
     (tmp_path / "note.txt").write_text("no run")
     (tmp_path / "empty").mkdir()
-    expected = store.scores(["mrr", "hit@1"])
+    expected = store.scores(metrics=["mrr", "hit@1"])
     assert expected["run_id"].unique().tolist() == ["run 2"] and expected[
         "run_id"
     ].cat.categories.tolist() == ["run 3", "run 2", "run 1"]
-    assert store.scores("mrr", ["run 1", "run 3"]).empty
+    assert store.scores(metrics="mrr", runs=["run 1", "run 3"]).empty
     assert rs.RunStore(tmp_path / "nowhere").runs().empty

@@ -7,21 +7,17 @@ import os
 import pickle
 import signal
 import sys
-import threading
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from stored import put_file, stored_file, stored_table
+from stored import stored_run
 
 import ragscore as rs
+from ragscore.store import scale
 from ragscore.store import tables as run_tables
-from ragscore.store.parquet import LENGTHS_KEY, RESPONSES_KEY
-from ragscore.store.part_scoring import JobOnWorker, run_each
 from tests.messages import refused
 
 pytest.importorskip("s3fs")
@@ -52,64 +48,23 @@ def client():
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """A store of one run whose hits take more memory than a worker has, and the golden set.
-
-    The texts are brought in group by group.
-    """
+    """A store of one run whose hits take more memory than a worker has, and the golden set."""
     rng = np.random.default_rng(0)
     query = np.array([f"q{n:04}" for n in range(N_QUERIES)])
-    targets = pd.DataFrame(
-        {
-            "query_id": query.repeat(3),
-            "target_id": [f"d{n}" for n in rng.integers(0, 500, N_QUERIES * 3)],
-        }
-    ).drop_duplicates()
-    golden = rs.Golden(
-        queries=pd.DataFrame(
-            {"query_id": query, "query": "?", "answerable": True, "position": np.arange(N_QUERIES)}
-        ),
-        targets=targets.assign(doc_id=targets["target_id"], level="doc", grade=1, alternative=0),
-    )
-    hits = pd.DataFrame({
-        "run_id": "big", "query_id": query.repeat(N_HITS),
-        "rank": np.tile(np.arange(1, N_HITS + 1), N_QUERIES),
-        "doc_id": [f"d{n}" for n in rng.integers(0, 500, N_QUERIES * N_HITS)], "text": "x",
-    })  # fmt: skip
-    responses = pd.DataFrame(
-        {
-            "run_id": "big",
-            "query_id": query,
-            "query": "?",
-            "error": pd.Series([None] * N_QUERIES, dtype="str"),
-        }
-    )
+    targets = {one: [f"d{n}" for n in rng.integers(0, 500, 3)] for one in query}
+    golden = rs.load_golden({one: list(dict.fromkeys(ids)) for one, ids in targets.items()})
+
+    def piece(ids):
+        return rs.load_results(pd.DataFrame({
+            "query_id": ids.repeat(N_HITS), "rank": np.tile(np.arange(1, N_HITS + 1), len(ids)),
+            "doc_id": [f"d{n}" for n in rng.integers(0, 500, len(ids) * N_HITS)],
+            "text": "x" * TEXT,
+        }), run_id="big")  # fmt: skip
+
     store = rs.RunStore(tmp_path_factory.mktemp("large"))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(run_tables, "GROUP_ROWS", 3_000)
-        store.save(
-            rs.Results(runs=pd.DataFrame({"run_id": ["big"]}), responses=responses, hits=hits),
-            text="full",
-        )
-    with pq.ParquetFile(stored_file(store, "big", "hits")) as source:
-        schema, groups = (
-            source.schema_arrow,
-            [source.read_row_group(n) for n in range(source.num_row_groups)],
-        )
-        notes = {
-            name: value
-            for name, value in source.metadata.metadata.items()
-            if name in (RESPONSES_KEY, LENGTHS_KEY)
-        }
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for group in groups:
-            at = schema.get_field_index("text")
-            text = pa.array(["x" * TEXT], schema.field(at).type).take(
-                pa.array(np.zeros(len(group), np.int64))
-            )
-            writer.write_table(group.set_column(at, schema.field(at), text))
-        writer.add_key_value_metadata(notes)
-    put_file(store, "big", "hits", bytes(sink.getvalue()))
+        patched.setattr(run_tables, "PART_HITS", 3_000)
+        store.save(map(piece, np.array_split(query, 20)))
     return store, golden
 
 
@@ -143,30 +98,29 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
             sent.append(len(pickle.dumps(value, protocol=5)))
             yield value
 
-    for module in ("scoring", "level_search"):
-        monkeypatch.setattr(f"ragscore.store.{module}.run_each", counted)
-    scores = store.score(
-        golden, client=client, rule=by_doc_reading_texts, match="doc", part_hits=3_000
-    )
+    run_each = scale.run_each
+    monkeypatch.setattr(scale, "run_each", counted)
+    scores = store.scores(golden, client=client, rule=by_doc_reading_texts, match="doc")
     monkeypatch.undo()
-    with pq.ParquetFile(stored_file(store, "big", "hits")) as file:
-        texts = file.metadata.num_rows * TEXT
+    texts = stored_run(store, "big").n_rows("hits") * TEXT
     assert texts > MEMORY_LIMIT > max(client.run(peak_memory).values())
     numbers = scores.select_dtypes("float64").to_numpy().nbytes
-    # the files' statistics tell the level, so that no worker looks for it
-    assert len(sent) == 20 and numbers <= sum(sent) <= 2 * numbers
+    # the run's file tells the level, so that no worker looks for it
+    assert len(sent) == 20 and numbers <= sum(sent) <= 4 * numbers
     light = rs.score(without_texts(store), golden, rule=rs.match.by_doc, match="doc")
     pd.testing.assert_frame_equal(scores, light, check_exact=True)
     pd.testing.assert_frame_equal(
-        store.score(golden, client=client), store.score(golden), check_exact=True
+        store.scores(golden, client=client), store.scores(golden), check_exact=True
     )
 
 
 @pytest.mark.slow
 def test_workers_score_a_metric_of_ones_own(client, tmp_path):
-    @rs.metric("short@k", "1 if a hit is short", reads="hits.x_tokens", needs=(), kind="binary")
-    def short(lists):
-        return lists.any(lists.column("x_tokens") < 3)
+    @rs.metric("short@k", "1 if a hit is short", kind="binary")
+    def short(hits):
+        return (
+            hits["x_tokens"].lt(3).groupby([hits["run_id"], hits["query_id"]]).max().astype(float)
+        )
 
     hits = pd.DataFrame({
         "run_id": np.repeat(["a", "b"], 30), "query_id": np.tile(np.repeat(list("xyz"), 10), 2),
@@ -175,21 +129,19 @@ def test_workers_score_a_metric_of_ones_own(client, tmp_path):
     golden, results = rs.load_golden({one: ["d"] for one in "xyz"}), rs.load_results(hits)
     store = rs.RunStore(tmp_path / "runs")
     store.save(results)
-    asked = [short.label(2), "mrr"]
-    scores = store.score(golden, asked, client=client, part_hits=10)
+    asked = [short, "mrr"]
+    scores = store.scores(golden, asked, client=client)
     here = rs.score(results, golden, asked)
     pd.testing.assert_frame_equal(scores, here, check_exact=True, check_categorical=False)
-    assert set(here["short@2"]) == {0.0, 1.0}
+    assert set(here["short@1"]) == {0.0, 1.0}
 
 
 def without_texts(store):
     """The results without what would not fit."""
-    hits = pd.read_parquet(
-        stored_file(store, "big", "hits"), columns=["run_id", "query_id", "rank", "doc_id"]
-    )
-    return rs.Results(
-        runs=store.runs(), responses=stored_table(store, "big", "responses"), hits=hits
-    )
+    kept = ["run_id", "query_id", "rank", "doc_id"]
+    hits = pd.concat([pd.read_parquet(file, columns=kept) for file in store.files("hits")])
+    responses = pd.concat([pd.read_parquet(file) for file in store.files("responses")])
+    return rs.Results(runs=store.runs(), responses=responses, hits=hits)
 
 
 @pytest.mark.slow
@@ -204,17 +156,16 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return rs.match.by_doc(hits, targets)
 
-    scores = store.score(
+    scores = store.scores(
         golden,
         client=client,
         rule=killing,
         match="doc",
-        part_hits=3_000,
         metrics=["mrr", "ndcg@10"],
     )
     assert flag.exists()
     pd.testing.assert_frame_equal(
-        scores, store.score(golden, match="doc", metrics=["mrr", "ndcg@10"]), check_exact=True
+        scores, store.scores(golden, match="doc", metrics=["mrr", "ndcg@10"]), check_exact=True
     )
 
 
@@ -224,17 +175,9 @@ def test_an_error_on_a_worker_is_the_error_of_the_library(client, large):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with refused("target"):
-            store.score(
+            store.scores(
                 golden,
                 client=client,
                 rule=lambda hits, targets: pd.DataFrame({"hit": [0]}),
                 match="doc",
             )
-
-
-def test_a_worker_sends_a_job_on_as_it_was_whatever_a_task_works_out_on_it():
-    shared = JobOnWorker(pickle.dumps({"golden": "as given"}))
-    before = pickle.dumps(shared)
-    shared.job["kept by a task"] = threading.Lock()  # which can't be pickled
-    assert pickle.dumps(shared) == before
-    assert pickle.loads(before).job == {"golden": "as given"}

@@ -5,19 +5,17 @@ noise are computed, and its `Segment`s: runs in a row whose values were computed
 """
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.reported import reported_summary
+from ragscore.analysis.reported import label_of, reported_summary
 from ragscore.frames.config import dumped, flat, parsed
-from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
+from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.frames.kinds import KINDS, cast
-from ragscore.io.load import load_golden
 from ragscore.scoring.metrics import (
     CRITERIA,
     TABLE,
@@ -68,15 +66,18 @@ class History:
         note; `group` is the same number for repeats of one system, -1 for other runs.
     provenance
         The provenance of each run's values.
+    told
+        Statistics of the metric (those of `ev.summary`) that runs have stored, by run id.
     reported
-        Statistics of the metric (those of `ev.summary`) that runs without rows report, by run id.
+        The runs without rows, of which nothing else is known.
     declared
         What is declared of the metric, if it is a column of your own.
     """
 
     metric: str
     scores: pd.DataFrame
-    reported: pd.DataFrame
+    told: pd.DataFrame
+    reported: list[str]
     runs: pd.DataFrame
     provenance: dict[str, Provenance]
     declared: MetricTable
@@ -87,7 +88,7 @@ class History:
 
     def scored(self, run_ids: Sequence[str]) -> list[str]:
         """Those of the runs that have rows."""
-        return [run_id for run_id in run_ids if run_id not in self.reported.index]
+        return [run_id for run_id in run_ids if run_id not in self.reported]
 
 
 @dataclass(frozen=True)
@@ -111,20 +112,6 @@ class Segment:
     break_reason: str
 
 
-Goldens = Golden | str | os.PathLike[str] | Sequence[Golden | str | os.PathLike[str]]
-"""Golden sets, or paths of their files."""
-
-
-def goldens_of(golden: Goldens) -> list[Golden]:
-    """Return one golden set, or several, as a list; files are loaded."""
-    one = (Golden, str, os.PathLike)
-    check_type(golden, (*one, list, tuple), "golden", "a Golden or a path, or a list of them")
-    goldens = [golden] if isinstance(golden, one) else list(golden)
-    for each in goldens:
-        check_type(each, one, "golden", "a Golden, or a path")
-    return [each if isinstance(each, Golden) else load_golden(each) for each in goldens]
-
-
 def read_history(
     source: RunStore | pd.DataFrame,
     metric: str,
@@ -133,25 +120,35 @@ def read_history(
     reported: Results | None = None,
     order: str | list[str] = "created_at",
     repeats: list[str] | None = None,
-    goldens: Sequence[Golden] = (),
     declared: MetricTable = TABLE,
+    with_rows: bool = False,
 ) -> History:
-    """Read a store, or scores with their results; see `store.trend` for the arguments."""
+    """Read a store, or scores with their results; see `store.trend` for the arguments.
+
+    A store gives the means that its runs have stored; scores, of repeats alone unless `with_rows`.
+    """
     check_type(source, (RunStore, pd.DataFrame), "source", "a RunStore, or the frame of rs.score")
     check_type(results, (Results, type(None)), "results")
+    load: Callable[[list[str]], Results] | None = None
     if isinstance(source, RunStore):
         table: pd.DataFrame = source.runs()
         names = run_names(table, order if isinstance(order, list) else table["run_id"])
-        reported, of_reported = source.reported(names)
-        alone = _run_ids(reported)
-        scored = [name for name in names if name not in alone]
-        # without a run to read, the store itself says what is wrong
-        scores, scorings = (
-            source._measured(metric, scored, golden=goldens)
-            if scored or not alone
-            else (pd.DataFrame({name: [] for name in (*SCORE_KEYS, metric)}), {})
+        scores, scorings = pd.DataFrame(columns=[*SCORE_KEYS, metric]), source._scorings(names)
+        means = source._means(names)
+        alone = means.loc[means["is_reported"], "run_id"].unique().tolist()
+        own_names = means["run_id"].isin([name for name in alone if not scorings[name]])
+        theirs = means["metric"].where(
+            ~own_names, means["metric"].map(lambda one: label_of(one) or one)
         )
-        scorings |= of_reported
+        told = means[theirs.eq(metric).to_numpy()].set_index("run_id")[list(STATISTICS)]
+        known = theirs.unique().tolist()
+        if lacking := [name for name in names if name not in told.index and name not in alone]:
+            raise DataError(
+                f"no stored mean of {metric}: {name_list(lacking)}",
+                field="metric",
+                allowed=f"store.evaluate(golden, [{metric!r}]).trend({metric!r}), or "
+                + nearest(metric, known),
+            )
         saved = [
             one
             for scoring in scorings.values()
@@ -159,13 +156,14 @@ def read_history(
             if one.base == metric.partition("@")[0]
         ]
         declared = TABLE.with_metrics(saved)
-        load: Callable[[list[str]], Results] | None = source.load
     else:
         table, scores, scorings = _runs_of_scores(source, results), source, {}
         load = results.select if results is not None else None
         if reported is not None:
             own = reported.runs.astype({"run_id": "str"})
             table = pd.concat([table, own[~own["run_id"].isin(table["run_id"])]])
+        alone, told = _run_ids(reported), _told(reported, metric)
+        known = [] if reported is None else reported_summary(reported)["metric"].unique().tolist()
     rows = (scores if "query_id" in scores else scores.reset_index()).reset_index(drop=True)
     keys = list(SCORE_KEYS)
     if missing := [name for name in keys if name not in rows]:
@@ -174,10 +172,8 @@ def read_history(
             field="source",
             allowed="a RunStore, or the frame of rs.score",
         )
-    told = _told(reported, metric)
-    silent = [name for name in _run_ids(reported) if name not in told.index]
+    silent = [name for name in alone if name not in told.index]
     if metric not in rows and not len(told):
-        known = [] if reported is None else reported_summary(reported)["metric"].unique().tolist()
         raise DataError(
             f"no column {excerpt(metric)}",
             field="metric",
@@ -195,13 +191,19 @@ def read_history(
     rows = rows.reindex(columns=[*keys, metric]).astype({"run_id": "str", metric: "float64"})
     rows = rows[rows["run_id"].isin(runs.index)]
     told = told[told.index.isin(runs.index)]
-    provenance = _provenances(rows, runs, scorings, metric, load, told.index)
+    alone = [name for name in alone if name in told.index]
+    provenance = _provenances(rows, runs, scorings, metric, load, alone)
     # means that were only reported say nothing of the spread over queries
-    with_rows = runs.drop(index=told.index)
-    group = _repeat_groups(with_rows, provenance, repeats)
-    group_of = dict(zip(with_rows.index, group, strict=True))
+    scored = runs.drop(index=alone)
+    group = _repeat_groups(scored, provenance, repeats)
+    group_of = dict(zip(scored.index, group, strict=True))
     runs = runs.assign(group=[group_of.get(run_id, -1) for run_id in runs.index])
-    return History(metric, rows, told, runs, provenance, declared)
+    if isinstance(source, RunStore):
+        needed = scored.index if with_rows else runs.index[runs["group"] >= 0]
+        if len(needed):
+            found = source._stored_scores(needed.tolist(), [metric]).reset_index()
+            rows = found[[*keys, metric]].astype({"run_id": "str"})
+    return History(metric, rows, told, alone, runs, provenance, declared)
 
 
 def _run_ids(results: Results | None) -> list[str]:
@@ -414,7 +416,7 @@ def _provenances(
     scorings: dict[str, dict[str, Any]],
     metric: str,
     load: Callable[[list[str]], Results] | None,
-    reported: pd.Index,
+    reported: list[str],
 ) -> dict[str, Provenance]:
     """Return each run's provenance, from its recorded scoring or else from its scores.
 

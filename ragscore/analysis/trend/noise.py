@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.comparison.align import query_matrix
-from ragscore.analysis.trend.history import Goldens, History, goldens_of, read_history
+from ragscore.analysis.trend.history import History, read_history
 from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.typing import Values
 from ragscore.stats.moments import t_quantile
@@ -26,7 +26,6 @@ def noise_floor(
     source: RunStore | pd.DataFrame,
     metric: str,
     *,
-    golden: Goldens = (),
     results: Results | None = None,
     repeats: list[str] | None = None,
     confidence: float = 0.95,
@@ -37,7 +36,7 @@ def noise_floor(
 
     Parameters
     ----------
-    source, golden, results, repeats
+    source, results, repeats
         As for `store.trend`.
 
     Returns
@@ -54,9 +53,7 @@ def noise_floor(
     DataError
         No two runs are repeats of one system; no query has a value in all of them.
     """
-    history = read_history(
-        source, metric, results=results, repeats=repeats, goldens=goldens_of(golden)
-    )
+    history = read_history(source, metric, results=results, repeats=repeats)
     rows = [_noise_row(history, run_ids, confidence) for run_ids in repeat_groups(history)]
     if not rows:
         raise DataError(

@@ -4,6 +4,7 @@ In: a store, or scores. Out: a `Trend`, one row per run with its interval, its s
 band, to read, to print and to draw.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,11 +16,9 @@ from ragscore.analysis.reported import aggregates
 from ragscore.analysis.result_forms import TableResult
 from ragscore.analysis.trend.history import (
     SCORE_KEYS,
-    Goldens,
     History,
     Segment,
     config_changes,
-    goldens_of,
     read_history,
     split_segments,
 )
@@ -29,6 +28,7 @@ from ragscore.frames.errors import name_list, plural, warn
 from ragscore.frames.render import shown_intervals, shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
+from ragscore.io.load import load_golden
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import (
@@ -53,8 +53,8 @@ COLUMNS = [
     "is_baseline",
     "band_low", "band_high", "band_from", "in_band", "first_out_of_control",
 ]  # fmt: skip
-Means = Callable[[pd.DataFrame], pd.DataFrame]
-"""Scores -> one row per run and slice: the function `_means` for one history and slicing."""
+Means = Callable[[list[str]], pd.DataFrame]
+"""Run ids -> one row per run and slice: the function `_means` for one history and slicing."""
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
@@ -147,7 +147,7 @@ def trend(
     metric: str,
     by: Slicing | None = None,
     *,
-    golden: Goldens = (),
+    golden: Golden | str | os.PathLike[str] | None = None,
     results: Results | None = None,
     reported: Results | None = None,
     order: str | list[str] = "created_at",
@@ -157,7 +157,8 @@ def trend(
 ) -> Trend:
     """Follow a metric over runs, in segments of runs that may be compared.
 
-    Scores are only comparable over time if they were computed the same way. A new `segment` begins
+    A store's trend is of the means that its runs have stored, a metric of theirs. Scores are only
+    comparable over time if they were computed the same way. A new `segment` begins
     where a component of the provenance changes: labels, match level and rule, policies, profile,
     chunker version, judge, version of the metric (as far as the runs state them). What other
     labels broke is one line where all runs are scored anew: `store.evaluate(golden).trend(metric)`.
@@ -173,9 +174,7 @@ def trend(
     by
         As for `golden.slices`: one row per run and slice. Needs a golden set.
     golden
-        One golden set or several, or paths of their files. A metric that isn't stored, such as
-        hit@7, is scored from the stored hits, by the golden set that each run was scored by. `by`
-        slices by the first one.
+        The golden set that `by` slices by, or its file.
     results
         The results that the scores were made of; not with a store.
     reported
@@ -204,19 +203,25 @@ def trend(
 
     Examples
     --------
-    >>> store.trend("mrr@10", golden=golden).plot()
+    >>> store.trend("mrr@10").plot()
     """
-    goldens = goldens_of(golden)
+    if golden is not None and not isinstance(golden, Golden):
+        golden = load_golden(golden)
+    if by is not None and golden is None:
+        raise DataError(
+            "by= needs a golden set",
+            field="golden",
+            allowed="store.trend(metric, by, golden=golden)",
+        )
     history = read_history(
         source, metric, results=results, reported=reported, order=order, repeats=repeats,
-        goldens=goldens, declared=declared,
+        declared=declared, with_rows=by is not None,
     )  # fmt: skip
-    if by is not None and len(history.reported):
-        left_out = history.reported.index.tolist()
+    if by is not None and (left_out := history.reported):
         kept = history.scored(history.runs.index.tolist())
         history = replace(
             history,
-            reported=history.reported.iloc[:0],
+            reported=[],
             runs=history.runs.loc[kept],
             provenance={run_id: history.provenance[run_id] for run_id in kept},
         )
@@ -229,8 +234,9 @@ def trend(
         warn(f"left out, reporting no slices: {', '.join(left_out)}")
     segments = split_segments(history.provenance)
     names = () if by is None else slice_names(by)
-    means: Means = partial(_means, history, goldens, names)
-    table = _with_reported(means(history.scores), history)
+    means: Means = partial(_means, history, golden, names)
+    table = means(history.runs.index.tolist())
+    table = table.assign(is_reported=table["run_id"].isin(history.reported))
     # Add the runs' facts, their segments, and the reason of a break on a segment's first
     # run.
     number = {run_id: segment.number for segment in segments for run_id in segment.run_ids}
@@ -247,7 +253,7 @@ def trend(
         break_reason=pd.array([reason.get(run_id) for run_id in table["run_id"]], dtype="str"),
         config_change=pd.array([changes.get(run_id) for run_id in table["run_id"]], dtype="str"),
     )
-    table = _with_band(table, history, segments, means, goldens, names, baseline)
+    table = _with_band(table, history, segments, means, golden, names, baseline)
     columns = dict.fromkeys([*BEFORE_SLICES, *names, *COLUMNS])
     found = Trend(metric, names, table[list(columns)], history.declared)
     if isinstance(source, RunStore):  # systems look as before when an earlier run is saved later
@@ -326,53 +332,36 @@ def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _means(
-    history: History, goldens: list[Golden], by: tuple[str, ...], scores: pd.DataFrame
+    history: History, golden: Golden | None, by: tuple[str, ...], run_ids: list[str]
 ) -> pd.DataFrame:
-    """One row per run, in order, and slice (a column `slice`): mean, low, high, n, n_expected."""
-    if by and not goldens:
-        raise DataError(
-            "by= needs a golden set",
-            field="golden",
-            allowed="store.trend(metric, by, golden=golden)",
-        )
-    # Intervals count queries that depend on each other as one: the golden set of a run's own labels
-    # says which do.
-    hashes = [golden.golden_hash for golden in goldens]
-    places = {
-        run_id: hashes.index(parts["labels"]) if parts.get("labels") in hashes else -1
-        for run_id, parts in history.provenance.items()
-    }
+    """One row per run, in order, and slice (a column `slice`): mean, low, high, n, n_expected.
+
+    Without slices those that runs have stored, else those of their scores.
+    """
     columns = ["run_id", "slice", *by, *STATISTICS_SHOWN]
-    if not len(scores):
-        return pd.DataFrame({name: pd.Series(dtype="object") for name in columns})
-    tables = []
-    for place, rows in scores.groupby(scores["run_id"].map(places), sort=False):
-        own = goldens[int(place)] if place >= 0 else None
-        golden = goldens[0] if by else own
-        tables.append(
-            summarize(rows, golden, by=by or None, metrics=[history.metric], table=history.declared)
-        )
-    table = pd.concat(tables, ignore_index=True).astype({"run_id": "str"})
-    table = table.assign(slice=_joined(table, by))
-    order = pd.Categorical(table["run_id"], categories=history.runs.index, ordered=True)
-    table = table.assign(place=order.codes).sort_values(
-        ["slice", "place"] if by else ["place"], kind="stable", ignore_index=True
-    )
-    return table[columns]
-
-
-def _with_reported(table: pd.DataFrame, history: History) -> pd.DataFrame:
-    """Add the runs that only report statistics of the metric, in the order of the runs."""
-    told = history.reported[list(STATISTICS_SHOWN)].reset_index().assign(slice=ALL)
-    table = table.assign(is_reported=False)
-    if not len(told):
-        return table
-    told = told.assign(is_reported=True)
-    both = pd.concat([table, told], ignore_index=True) if len(table) else told
+    told = [run_id for run_id in run_ids if not by and run_id in history.told.index]
+    tables = [history.told.loc[told].reset_index(names="run_id").assign(slice=ALL)]
+    rows = history.scores_of([run_id for run_id in run_ids if run_id not in told])
+    if len(rows):
+        # Intervals count queries that depend on each other as one: the golden set of a run's own
+        # labels says which do.
+        labels = rows["run_id"].map(lambda one: history.provenance[one].get("labels"))
+        is_own = labels.eq("" if golden is None else golden.golden_hash).to_numpy(bool)
+        for own, held in ((golden, rows[is_own]), (golden if by else None, rows[~is_own])):
+            if len(held):
+                found = summarize(
+                    held, own, by=by or None, metrics=[history.metric], table=history.declared
+                ).astype({"run_id": "str"})
+                tables.append(found.assign(slice=_joined(found, by)))
     counts = dict.fromkeys(("n", "n_expected"), "Int64")
-    both = both.astype(dict.fromkeys(STATISTICS_SHOWN, "float64") | counts)
-    place = pd.Series(history.runs.index.get_indexer(pd.Index(both["run_id"])), index=both.index)
-    return both.loc[place.sort_values(kind="stable").index].reset_index(drop=True)
+    dtypes = dict.fromkeys(STATISTICS_SHOWN, "float64") | counts
+    parts = [one[columns].astype(dtypes) for one in tables if len(one)]
+    if not parts:
+        return pd.DataFrame({name: pd.Series(dtype="object") for name in columns})
+    table = pd.concat(parts, ignore_index=True)
+    table = table.assign(place=history.runs.index.get_indexer(pd.Index(table["run_id"])))
+    order = ["slice", "place"] if by else ["place"]
+    return table.sort_values(order, kind="stable", ignore_index=True)[columns]
 
 
 def _joined(rows: pd.DataFrame, by: tuple[str, ...]) -> pd.Series:
@@ -387,7 +376,7 @@ def _with_band(
     history: History,
     segments: list[Segment],
     means: Means,
-    goldens: list[Golden],
+    golden: Golden | None,
     by: tuple[str, ...],
     baseline: str | None,
 ) -> pd.DataFrame:
@@ -402,11 +391,11 @@ def _with_band(
     centres: dict[int, pd.Series] = {}
     if reference.groups and history.scored(run_ids):
         home = next(segment for segment in segments if run_ids[0] in segment.run_ids)
-        own = means(history.scores_of(run_ids)).groupby("slice")["mean"].mean()
+        own = means(run_ids).groupby("slice")["mean"].mean()
         centres = {one.number: own for one in segments if one.same_as == home.same_as}
     is_unit = history.declared.describe(history.metric).is_unit
     parts = []
-    members = slices(goldens[0], by) if by else pd.DataFrame()
+    members = slices(golden, by) if golden is not None and by else pd.DataFrame()
     names = _joined(members, by)
     for name, rows in table.groupby("slice", sort=False):
         part = history

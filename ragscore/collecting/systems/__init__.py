@@ -15,14 +15,13 @@ from ragscore.collecting.systems.base import (
     AskError,
     Request,
     System,
-    command_system,
 )
+from ragscore.collecting.systems.command import command_system
 from ragscore.collecting.systems.function import function_system, two_step_system
 from ragscore.collecting.systems.http import http_system, with_path
 from ragscore.collecting.systems.mapping import Mapping, chatbot, read_mapping
 from ragscore.frames.errors import DataError
 from ragscore.io.file_content import read_text
-from ragscore.io.secrets import Redactor
 from ragscore.io.yaml_text import yaml_value
 
 __all__ = [
@@ -52,7 +51,10 @@ def _system_of_file(given: Any, name: str | None) -> System:
     values = yaml_value(read_text(file), file)
     if not isinstance(values, dict):
         raise DataError("not a mapping", file=file, allowed="url, request, response, ...")
-    return http_system(read_mapping(values, str(file)), name or file.stem)
+    try:
+        return http_system(read_mapping(values), name or file.stem)
+    except DataError as error:
+        raise DataError(error.found, file=file, field=error.field, allowed=error.allowed) from None
 
 
 # The kinds of systems, each in one line: what is told of it in errors, whether it is given, and the
@@ -104,6 +106,7 @@ def as_system(given: Given, name: str | None = None) -> System:
     for _, fits, make in KINDS:
         if fits(given):
             return make(given, name)
-    is_text = isinstance(given, (str, os.PathLike))
-    found = repr(Redactor().message(str(given))) if is_text else type(given).__name__
+    # An address that is none may hold a key.
+    is_shown = isinstance(given, (str, os.PathLike)) and not {*str(given)} & {*":@?"}
+    found = repr(str(given)) if is_shown else type(given).__name__
     raise DataError(f"found {found}", field="system", allowed=ALLOWED)

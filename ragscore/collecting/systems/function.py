@@ -5,18 +5,19 @@ functions share one event loop in its own thread. They can therefore share a cli
 in Jupyter, whose own loop is already running.
 """
 
+import asyncio
 import inspect
-import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
-from ragscore.collecting.systems.base import AskError, Request, System, timed_out
-from ragscore.collecting.systems.event_loop import EventLoop
+from ragscore.collecting.systems.base import AskError, Request, System, in_time, timed_out
 from ragscore.frames.errors import DataError
 
 QUERY_NAMES = ("query", "question")
+CANCEL_SECONDS = 5.0  # time for cancelled calls to end
 
 
 def function_system(function: Callable[..., Any], name: str | None = None) -> System:
@@ -121,10 +122,10 @@ def _signature(
     return call, None if takes_any else takes, needs
 
 
-def _result(call: Callable[[], Any], loop: EventLoop, seconds: float | None) -> Any:
+def _result(call: Callable[[], Any], loop: "EventLoop", seconds: float | None) -> Any:
     """Return the result of a call within a time limit; its exceptions become an `AskError`."""
     try:
-        found = call() if seconds is None else _in_thread(call, seconds)
+        found = in_time(call, seconds)
         return loop.run(found, seconds) if inspect.isawaitable(found) else found
     except AskError:
         raise
@@ -135,29 +136,50 @@ def _result(call: Callable[[], Any], loop: EventLoop, seconds: float | None) -> 
         ) from error
 
 
-def _in_thread(call: Callable[[], Any], seconds: float) -> Any:
-    """Return the result of a call, or raise after so many seconds.
+class EventLoop:
+    """An event loop in its own thread, started at first use: that of Jupyter is running already."""
 
-    Python cannot stop a thread, so a call that takes too long is abandoned.
-    """
-    done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
 
-    def work() -> None:
+    def run(self, awaitable: Any, seconds: float | None) -> Any:
+        """Return the result of an awaitable, which is cancelled after so many seconds."""
+
+        async def awaited() -> Any:
+            return await awaitable
+
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+                self._thread.start()
+        future = asyncio.run_coroutine_threadsafe(awaited(), self._loop)
         try:
-            done.put((call(), None))
-        except BaseException as error:
-            done.put((None, error))
+            return future.result(seconds)
+        except TimeoutError:
+            if future.done() or seconds is None:  # a time-out of its own, whose message tells more
+                raise
+            future.cancel()
+            raise timed_out(seconds) from None
 
-    thread = threading.Thread(target=work, name="ragscore-call", daemon=True)
-    thread.start()
-    try:
-        found, error = done.get(timeout=seconds)
-    except queue.Empty:
-        raise timed_out(seconds) from None
-    thread.join()
-    if error is not None:
-        raise error
-    return found
+    def close(self) -> None:
+        """Cancel what runs, and stop."""
+        if self._loop is None:
+            return
+        with suppress(TimeoutError):  # a call may resist
+            asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(CANCEL_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CANCEL_SECONDS)
+        if not self._loop.is_running():
+            self._loop.close()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def _name(function: Callable[..., Any]) -> str:

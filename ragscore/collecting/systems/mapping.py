@@ -4,30 +4,22 @@ A path names a field of nested objects, with dots between names; a number is a p
 (`choices.0.message.content`).
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ragscore.collecting.systems.base import (
-    CARRIED,
-    MAX_REPLY_BYTES,
-    SETTINGS,
-    AskError,
-    Request,
-    not_pickled,
-)
+from ragscore.collecting.systems.base import CARRIED, SETTINGS, AskError, Request
 from ragscore.frames.errors import DataError, nearest
 from ragscore.frames.schema import columns
 from ragscore.io.rows import value_at
-from ragscore.io.secrets import (
-    HIDDEN,
-    hidden,
-    hidden_url,
-    is_secret_parameter,
-    secrets_in,
-    secrets_of_url,
-)
+from ragscore.io.secrets import SCHEME, checked_address, is_secret_parameter, refuse_keys
 from ragscore.io.source import describe
 
+MAX_REPLY_BYTES = 10_000_000
+"""Size of the largest reply, after unpacking: parsed, it may take forty times as much memory."""
+VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+KEY_PLACES = 'a header or parameter "$NAME", which names an environment variable'
 HIT_FIELDS = (*columns("hits"), "metadata")
 CITATION_FIELDS = columns("citations")
 # The query is the golden file's, and how long it took is measured here.
@@ -90,37 +82,21 @@ class Mapping:
         """Names of the accepted request fields besides the query; None means any."""
         return None if self.others is not None else frozenset(self.request) - {"query"}
 
-    def __repr__(self) -> str:
-        shown = {one.name: getattr(self, one.name) for one in fields(self)} | hidden_fields(self)
-        return f"Mapping({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
-
-    def __reduce__(self) -> Any:
-        shown = hidden_fields(self)
-        literal = [
-            f"{part}.{name}"
-            for part in ("headers", "params")
-            for name, value in getattr(self, part).items()
-            if shown[part][name] == HIDDEN and "$" not in value
-        ]
-        if literal or any(secrets_of_url(self.url)) or secrets_in(self.fixed):
-            raise not_pickled("mapping", ", ".join(literal) or "url, fixed")
-        return super().__reduce__()
-
-
-def hidden_fields(mapping: Mapping) -> dict[str, Any]:
-    """Return the fields of a mapping that may hold secrets, with `***` for those."""
-    return {
-        "url": hidden_url(mapping.url),
-        "params": {
-            name: HIDDEN if is_secret_parameter(name) or "$" in value else value
-            for name, value in mapping.params.items()
-        },
-        "headers": {
-            name: value if name.lower() in OPEN_HEADERS and "$" not in value else HIDDEN
-            for name, value in mapping.headers.items()
-        },
-        "fixed": hidden(mapping.fixed),
-    }
+    def __post_init__(self) -> None:
+        checked_address(self.url, "url", KEY_PLACES)
+        refuse_keys(self.fixed, "fixed", KEY_PLACES)
+        may_hold_key = {
+            "headers": [name for name in self.headers if name.lower() not in OPEN_HEADERS],
+            "params": filter(is_secret_parameter, self.params),
+        }
+        for part, names in may_hold_key.items():
+            for name in names:
+                if not VARIABLE.fullmatch(SCHEME.sub("", getattr(self, part)[name])):
+                    raise DataError(
+                        "found a value that is written out",
+                        field=f"{part}.{name}",
+                        allowed='"$NAME" of an environment variable, or "Bearer $NAME"',
+                    )
 
 
 def chatbot(url: str) -> Mapping:
@@ -156,97 +132,59 @@ def chatbot(url: str) -> Mapping:
     )
 
 
-def read_mapping(values: dict[str, Any], file: str | None = None) -> Mapping:
+def read_mapping(values: dict[str, Any]) -> Mapping:
     """Return a mapping from plain data, with all names and paths checked.
 
     Raises
     ------
     DataError
-        An unknown or missing field, or a value of the wrong kind.
+        An unknown or missing field, a value of the wrong kind, or a key that is written out.
     """
-    _check_names(values, [field.name for field in fields(Mapping)], "", file)
+    _check(values, [one.name for one in fields(Mapping)], "")
     if not isinstance(values.get("url"), str):
-        raise DataError(
-            "the field is missing" if "url" not in values else f"found {describe(values['url'])}",
-            file=file,
-            field="url",
-            allowed="text",
-        )
-    for name in ("headers", "params", "request", "fixed", "response"):
-        if not isinstance(values.get(name, {}), dict):
-            raise DataError(
-                f"found {describe(values[name])}", file=file, field=name, allowed="a mapping"
-            )
-    limit = values.get("max_bytes")
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise DataError(f"found {describe(values.get('url'))}", field="url", allowed="text")
+    inner = {name: values.get(name, {}) for name in ("headers", "params", "fixed")}
+    request, response = values.get("request", {"query": "query"}), values.get("response", {})
+    tables = {f"response.{name}": response.get(name, {}) for name in TABLES if name in response}
+    for name, given in (inner | {"request": request, "response": response} | tables).items():
+        if not isinstance(given, dict):
+            raise DataError(f"found {describe(given)}", field=name, allowed="a mapping")
+    limit = values.get("max_bytes", 1)
+    if limit is not None and (type(limit) is not int or limit < 1):
         raise DataError(
             f"found {describe(limit)}",
-            file=file,
             field="max_bytes",
             allowed="a whole number from 1, or null for any size",
         )
-    _check_paths(values.get("request", {}), "request", file)
-    if "query" not in values.get("request", {"query": ""}):
-        raise DataError(
-            "the field is missing",
-            file=file,
-            field="request.query",
-            allowed="the path of the query",
-        )
-    _check_response(values.get("response", {}), file)
-    texts: dict[str, Any] = {
-        name: {key: str(value) for key, value in values[name].items()}
-        for name in ("headers", "params")
-        if name in values
-    }
+    for part, needed in ((request, ("query",)), (response, ("answer", "hits"))):
+        if not set(needed) & set(part):
+            raise DataError(
+                "the field is missing",
+                field=" or ".join(f"{'request' if part is request else 'response'}.{one}"
+                                  for one in needed),
+                allowed="its path",
+            )  # fmt: skip
+    _check(request, None, "request.")
+    _check(response, RESPONSE_FIELDS, "response.")
+    for place, given in tables.items():
+        _check(given, TABLES[place.removeprefix("response.")], f"{place}.")
+    texts = {name: {key: str(one) for key, one in inner[name].items()} for name in inner
+             if name != "fixed"}  # fmt: skip
     return Mapping(**(values | texts | {"method": str(values.get("method", "POST")).upper()}))
 
 
-def _check_response(response: dict[str, Any], file: str | None) -> None:
-    _check_names(response, RESPONSE_FIELDS, "response.", file)
-    if not {"answer", "hits"} & set(response):
-        raise DataError(
-            "neither answer nor hits",
-            file=file,
-            field="response",
-            allowed="the path of at least one of them",
-        )
-    for name, known in TABLES.items():
-        inner = response.get(name, {})
-        if not isinstance(inner, dict):
-            raise DataError(
-                f"found {describe(inner)}",
-                file=file,
-                field=f"response.{name}",
-                allowed="a mapping of names to paths",
-            )
-        if known is not None:
-            _check_names(inner, known, f"response.{name}.", file)
-        _check_paths(inner, f"response.{name}", file)
-    paths = {name: path for name, path in response.items() if name not in TABLES}
-    _check_paths(paths, "response", file)
-
-
-def _check_names(values: dict[str, Any], known: Any, place: str, file: str | None) -> None:
-    for name in values:
-        if name not in known:
-            raise DataError(
-                "the field is unknown",
-                file=file,
-                field=f"{place}{name}",
-                allowed=nearest(name, known),
-            )
-
-
-def _check_paths(values: dict[str, Any], place: str, file: str | None) -> None:
+def _check(values: dict[str, Any], known: Iterable[str] | None, place: str) -> None:
+    """Refuse unknown names, and paths that are no text."""
     for name, path in values.items():
-        if not isinstance(path, str) or not path:
+        if known is not None and name not in known:
             raise DataError(
-                f"found {describe(path)}",
-                file=file,
-                field=f"{place}.{name}",
-                allowed="a path such as debug.hits, as text",
+                "the field is unknown", field=f"{place}{name}", allowed=nearest(name, known)
             )
+        if place and not (isinstance(path, str) and path) and name not in TABLES:
+            raise DataError(
+                f"found {describe(path)}", field=f"{place}{name}",
+                allowed="a path such as debug.hits, as text",
+            )  # fmt: skip
 
 
 def body_of(mapping: Mapping, request: Request) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ragscore.io.formats.by_document import (
 )
 from ragscore.io.formats.fields import Fields, named_fields, take_columns
 from ragscore.io.formats.trec import read_judgements
-from ragscore.io.left_out import counting_left_out
+from ragscore.io.left_out import keeping
 from ragscore.io.output import write_lines, write_text
 from ragscore.io.qrels import Qrels, read_queries_with_fields
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
@@ -28,13 +28,12 @@ from ragscore.io.values import (
     flatten,
     is_int,
     row_dicts,
-    text,
     unify_types,
 )
 
-BEIR_QUERY: Fields = {"_id": ("query_id", text), "text": ("query", text)}
-QRELS_QUERY: Fields = {"query_id": ("query_id", text), "query": ("query", text)}
-QRELS_ANSWER: Fields = {"reference_answer": ("reference_answer", text)}
+BEIR_QUERY: Fields = {"_id": ("query_id", "text"), "text": ("query", "text")}
+QRELS_QUERY: Fields = {"query_id": ("query_id", "text"), "query": ("query", "text")}
+QRELS_ANSWER: Fields = {"reference_answer": ("reference_answer", "text")}
 QRELS_FIELDS = frozenset((*QRELS_QUERY, "relevant_docs", *QRELS_ANSWER))
 HIGHEST_GRADE = 255
 
@@ -124,7 +123,7 @@ def _check_corpus(corpus: Path, qrels: Qrels, problems: Problems) -> None:
         )
 
 
-@counting_left_out("beir")
+@keeping("queries.query", "queries.x_", "targets.grade")
 def write_beir(
     golden: Golden, folder: str | Path, *, split: str = "test", level: str = "doc"
 ) -> Path:
@@ -201,7 +200,7 @@ def _is_grade(value: Any) -> bool:
     return is_int(value) and 0 <= value <= HIGHEST_GRADE
 
 
-@counting_left_out("qrels_jsonl")
+@keeping("queries.query", "queries.reference_answer", "queries.x_", "targets.grade")
 def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as graded judgements, one query a line.
 

@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.file_content import read_text
@@ -26,55 +28,44 @@ from ragscore.io.formats.fields import (
     frames_of,
     json_object,
     named_fields,
-    ranks_of,
     take_columns,
 )
-from ragscore.io.left_out import counting_left_out
-from ragscore.io.object_columns import (
-    Columns,
-    HitColumns,
-    NotPlain,
-    Values,
-    extras,
-    flags,
-    gathered,
-    taken,
-)
+from ragscore.io.left_out import keeping
 from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
-from ragscore.io.source import Problems, Row, as_id, as_text
+from ragscore.io.record import none_cited, positions
+from ragscore.io.run_records import Frames, Level, Reader
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
+    as_json,
     as_time,
     extra_fields,
-    flag,
     flatten,
-    identifier,
     is_int,
     number,
     row_dicts,
-    text,
     unflatten,
-    whole,
 )
 
 RESPONSE: Fields = {
-    "question": ("query", text),
-    "answer": ("answer", text),
-    "error": ("error", text),
+    "question": ("query", "text"),
+    "answer": ("answer", "text"),
+    "error": ("error", "failure"),
 }
-LATENCY: Fields = {"total_ms": ("elapsed_ms", number)}
-ABSTENTION: Fields = {"abstained": ("refused", flag)}
-REFERENCE: Fields = {"rel_path": ("path", text), "heading_path": ("heading", text)}
+SCOPE: Fields = {"scope": ("scope", "json"), "config": ("x_config.json", "json")}
+LATENCY: Fields = {"total_ms": ("elapsed_ms", "number")}
+ABSTENTION: Fields = {"abstained": ("refused", "flag")}
+REFERENCE: Fields = {"rel_path": ("path", "text"), "heading_path": ("heading", "text")}
 CHUNK: Fields = {
-    "chunk_id": ("chunk_id", identifier),
+    "chunk_id": ("chunk_id", "id"),
     **REFERENCE,
-    "rank": ("rank", whole),
-    "score_final": ("score", number),
-    "score_vector": ("score_vector", number),
-    "score_lexical": ("score_lexical", number),
-    "text": ("text", text),
+    "rank": ("rank", "whole"),
+    "score_final": ("score", "number"),
+    "score_vector": ("score_vector", "number"),
+    "score_lexical": ("score_lexical", "number"),
+    "text": ("text", "text"),
 }
-JUDGMENT: Fields = {"score": ("value", number), "reasoning": ("reason", text)}
-COST: Fields = {"judge_tokens": ("tokens", whole), "judge_cost_usd": ("cost_usd", number)}
+JUDGMENT: Fields = {"score": ("value", "number"), "reasoning": ("reason", "text")}
+COST: Fields = {"judge_tokens": ("tokens", "whole"), "judge_cost_usd": ("cost_usd", "number")}
 
 # A judge's object in a row -> its criterion, which is the metric's name.
 JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
@@ -126,12 +117,12 @@ def read_chatbot(path: Path, strict: bool) -> Results:
         path = path / "results.jsonl"
     problems = Problems(path, strict)
     config, metrics = (_object_beside(path, name) for name in ("config.json", "metrics.json"))
-    has_rows = path.exists()
-    read, hits = _Read(None), None
+    has_rows, reader = path.exists(), Reader(_columns, problems)
+    read = _Read()
     if has_rows:
-        read, hits = gathered(path, problems, _Read, _hit_columns(), _read_row)
-    records = read.records
-    run, reported = _run(path, config, metrics, records["responses"])
+        reader.read(_rows(path, read, problems))
+    frames = reader.frames(_run_id(path, metrics))
+    run, reported = _run(path, config, metrics, frames["responses"])
     run["note"] = read_description(path.parent / "summary.md") if _is_run_folder(path) else None
     if not has_rows:
         run |= {"n_queries": None, "n_failed": None}  # unknown, and not 0
@@ -142,7 +133,7 @@ def read_chatbot(path: Path, strict: bool) -> Results:
                 field="aggregate_metrics",
                 allowed=f"numbers, or the run's rows beside it ({path.name})",
             )
-    records["reported"] += reported
+    read.reported += reported
     if config:
         of_config = problems.for_file(path.parent / "config.json")
         judge = {
@@ -152,19 +143,17 @@ def read_chatbot(path: Path, strict: bool) -> Results:
             ),
             "x_prompt_version": as_text(config.get("judge_prompt_version")),
         }
-        records["judgments"] = [judgment | judge for judgment in records["judgments"]]
-    for record in (record for rows in records.values() for record in rows):
-        record["run_id"] = run["run_id"]
-    found = problems.frame(run["run_id"]) if has_rows else _without_rows(path, run["run_id"])
-    frames = frames_of(records, optional=("judgments", "reported"))
-    if hits is not None:
-        query_ids = [one["query_id"] for one in records["responses"]]
-        run_ids = [run["run_id"]] * len(query_ids)
-        frames |= hits.frames({"run_id": run_ids, "query_id": query_ids})
+        read.judgments = [judgment | judge for judgment in read.judgments]
+    run_id = run["run_id"]
+    beside = {
+        kind: [{"run_id": run_id} | one for one in rows]
+        for kind, rows in (("judgments", read.judgments), ("reported", read.reported))
+    }
     return Results(
         runs=from_records([run], "runs"),
         **frames,
-        problems=found,
+        **frames_of(beside, optional=beside),
+        problems=problems.frame(run_id) if has_rows else _without_rows(path, run_id),
     )
 
 
@@ -204,25 +193,28 @@ def _is_run_folder(path: Path) -> bool:
     return path.name.startswith("results.jsonl")
 
 
+def _run_id(path: Path, metrics: Record | None) -> str:
+    stem = path.name.split(".")[0]
+    folder_or_stem = path.absolute().parent.name if _is_run_folder(path) else stem
+    return as_id((metrics or {}).get("run_id")) or folder_or_stem
+
+
 def _run(
-    path: Path, config: Record | None, metrics: Record | None, responses: list[Record]
+    path: Path, config: Record | None, metrics: Record | None, responses: pd.DataFrame
 ) -> tuple[Record, list[Record]]:
     """Return the row of the runs frame, and the aggregates of `metrics.json` as reported values.
 
     Everything else in `metrics.json` goes to `x_*` columns of the run.
     """
     left = dict(metrics or {})
-    stem = path.name.split(".")[0]
-    folder_or_stem = path.absolute().parent.name if _is_run_folder(path) else stem
-    run_id = as_id(left.pop("run_id", None)) or folder_or_stem
+    run_id, _ = _run_id(path, metrics), left.pop("run_id", None)
     stored = left.pop("aggregate_metrics", {})
     beside = {name: left.pop(name) for name in BESIDE if name in left}
     numbers, others = _numbers_and_others((stored if isinstance(stored, dict) else {}) | beside)
     left |= {"aggregate_metrics": others} if others else {}
-    config_or_first = config or next(
-        (json.loads(row["x_config.json"]) for row in responses if "x_config.json" in row), {}
-    )
-    stated = config_or_first.get("k")
+    of_rows = responses.get("x_config.json", pd.Series(dtype="str")).dropna()
+    first = json.loads(of_rows.iloc[0]) if len(of_rows) else {}
+    stated = (config or first).get("k")
     k = stated if is_int(stated) and 1 <= stated < 2**63 else None
     reported = [aggregate(name, value, AGGREGATES, name, k) for name, value in numbers.items()]
     run = {
@@ -231,7 +223,7 @@ def _run(
         "config_hash": as_text(left.pop("config_hash", None)),
         "config": None if config is None else json.dumps(config, ensure_ascii=False),
         "n_queries": len(responses),
-        "n_failed": sum(response["error"] is not None for response in responses),
+        "n_failed": int(responses["error"].notna().sum()),
         "k": k,
     }
     return run | flatten(left), reported
@@ -267,58 +259,66 @@ def _time(stated: Any, run_id: str) -> pd.Timestamp | None:
 
 @dataclass
 class _Read:
-    """What is read of a file: its hits as columns, the records of frames, the line of each id."""
+    """What is read row by row: judgments, stored values, and the line of each id."""
 
-    columns: HitColumns | None
     lines: dict[str, int] = field(default_factory=dict)
-    records: dict[str, list[Record]] = field(
-        default_factory=lambda: {
-            name: [] for name in ("responses", "hits", "citations", "judgments", "reported")
-        }
-    )
+    judgments: list[Record] = field(default_factory=list)
+    reported: list[Record] = field(default_factory=list)
 
 
-def _read_row(row: Row, read: _Read, problems: Problems) -> None:
-    """Add one test case to the records of each frame."""
-    values, lines, records = dict(row.values), read.lines, read.records
-    query_id = as_id(values.pop("test_case_id", None))
-    if query_id is None:
-        problems.reject(row.values.get("test_case_id"), row.line, "test_case_id", "text")
-        return
-    if query_id in lines:
-        what, allowed = f"'{query_id}'", "one row per test case"
-        problems.repeat(what, lines[query_id], row.line, "test_case_id", allowed)
-        return
-    lines[query_id] = row.line
-    response = {"query_id": query_id} | take_columns(values, RESPONSE, row.line, problems)
-    if (scope := values.pop("scope", None)) is not None:
-        response["scope"] = json.dumps(scope, ensure_ascii=False)
-    latency = _part(values, "latency", row, problems)
-    response |= take_columns(latency, LATENCY, row.line, problems, "latency.")
-    for name in [name for name in latency if name.endswith("_ms")]:
-        field = f"latency.{name}"
-        response[f"latency_{name}"] = number(latency.pop(name), field, row.line, problems)
-    abstention = _part(values, "abstention", row, problems)
-    response |= take_columns(abstention, ABSTENTION, row.line, problems, "abstention.")
-    if (config := values.pop("config", None)) is not None:
-        response["x_config.json"] = json.dumps(config, ensure_ascii=False)
-    chunks, hits = values.pop("retrieved_chunks", None), None
-    if read.columns is None:
-        hits = _hits(chunks, row, problems)
-    elif isinstance(chunks, (list, NoneType)):
-        read.columns.add(chunks or [])
-    else:
-        raise NotPlain
-    of_query = {
-        "hits": hits or (),
-        "citations": _citations(values.pop("references", None), row, problems),
-        "judgments": _judgments(values, row, problems),
-        "reported": _reported(_part(values, "retrieval_metrics", row, problems)),
-    }
-    for name, rows in of_query.items():
-        records[name] += [{"query_id": query_id} | one for one in rows]
-    left = {name: value for name, value in values.items() if value != {}}
-    records["responses"].append(response | flatten(left))
+def _rows(path: Path, read: _Read, problems: Problems) -> Iterator[Row]:
+    """Yield the test cases, without what judges and the harness computed: that goes to `read`."""
+    for row in json_rows(path, problems):
+        values, query_id = dict(row.values), as_id(row.values.get("test_case_id"))
+        if query_id is None:
+            problems.reject(values.get("test_case_id"), row.line, "test_case_id", "text")
+            continue
+        if (before := read.lines.setdefault(query_id, row.line)) != row.line:
+            what, allowed = f"'{query_id}'", "one row per test case"
+            problems.repeat(what, before, row.line, "test_case_id", allowed)
+            continue
+        values |= {name: as_json(values[name]) for name in SCOPE if values.get(name) is not None}
+        cell = {"query_id": query_id}
+        reported = _reported(_part(values, "retrieval_metrics", row, problems))
+        read.judgments += [cell | one for one in _judgments(values, row, problems)]
+        read.reported += [cell | one for one in reported]
+        yield Row(values, row.line)
+
+
+def _columns(case: Level) -> Frames:
+    """Return the columns of a batch of test cases."""
+    query_id = case.batch.query_ids = case.take("test_case_id", "id")
+    responses = {"query_id": query_id}
+    responses |= case.columns(RESPONSE) | case.columns(SCOPE)
+    latency, abstention = case.inner("latency"), case.inner("abstention")
+    for name in ("latency", "abstention"):
+        case.refuse(name, "an object or null")
+    responses |= latency.columns(LATENCY) | abstention.columns(ABSTENTION)
+    for name in [name for name in latency.fields if name.endswith("_ms")]:
+        responses[f"latency_{name}"] = latency.take(name, "number")
+    hits, row, at = case.items("retrieved_chunks")
+    rank = hits.order("rank", row, at)
+    found = {"rank": pa.array(rank.astype(np.int32))} | hits.columns(CHUNK)
+    if "text" in found:
+        found["text_cut"] = _is_cut(found["text"])
+    hits.extras(found)
+    references = case.fields.get("references")
+    cited, of_case, _ = case.items("references")
+    citations = {"position": positions(of_case)} | cited.columns(REFERENCE)
+    cited.extras(citations)
+    latency.extras(responses, "x_latency.")
+    abstention.extras(responses, "x_abstention.")
+    case.extras(responses)
+    if references is not None:
+        responses["n_citations"] = none_cited(references)
+    frames = {"hits": (row, found), "citations": (of_case, citations)}
+    return {"responses": (np.arange(len(case)), responses)} | frames
+
+
+def _is_cut(texts: pa.Array) -> pa.Array:
+    n = pc.utf8_length(texts)
+    is_long = pc.and_(pc.greater_equal(n, CUT_LENGTHS.start), pc.less(n, CUT_LENGTHS.stop))
+    return pc.and_(pc.ends_with(texts, "..."), is_long)
 
 
 def _part(values: Record, name: str, row: Row, problems: Problems) -> Record:
@@ -328,53 +328,6 @@ def _part(values: Record, name: str, row: Row, problems: Problems) -> Record:
         problems.reject(part, row.line, name, "an object or null")
     values[name] = dict(part) if isinstance(part, dict) else {}
     return values[name]
-
-
-def _objects(items: Any, name: str, row: Row, problems: Problems) -> list[Record]:
-    """Return the members of a list of objects; anything else is a problem."""
-    listed = items if isinstance(items, list) else [] if items is None else [items]
-    for item in listed:
-        if not isinstance(item, dict):
-            problems.reject(item, row.line, name, "a list of objects")
-    return [item for item in listed if isinstance(item, dict)]
-
-
-def _hits(items: Any, row: Row, problems: Problems) -> Iterator[Record]:
-    chunks = _objects(items, "retrieved_chunks", row, problems)
-    ranks = ranks_of(chunks, "retrieved_chunks.rank", row.line, problems)
-    for chunk, rank in zip(chunks, ranks, strict=True):
-        values = chunk | {"rank": rank}
-        hit = take_columns(values, CHUNK, row.line, problems, "retrieved_chunks.")
-        if (body := hit["text"]) is not None:
-            hit["text_cut"] = _is_cut(body)
-        yield hit | flatten(values)
-
-
-def _hit_columns() -> HitColumns:
-    """Return what gathers hits as columns, as `_hits` reads them one by one."""
-    row, quiet = Row({}, 1), Problems("", strict=True)
-    return HitColumns(_columns, lambda hit: next(_hits([hit], row, quiet)))
-
-
-def _columns(values: dict[str, Values]) -> Columns:
-    bodies = values.get("text", ())
-    found = taken(values, CHUNK)
-    if bodies:
-        is_cut = [None if one is None else _is_cut(one) for one in bodies]
-        found["text_cut"] = flags(is_cut)
-    extras(values, found)
-    return found
-
-
-def _is_cut(body: str) -> bool:
-    return body.endswith("...") and len(body) in CUT_LENGTHS
-
-
-def _citations(items: Any, row: Row, problems: Problems) -> Iterator[Record]:
-    for position, reference in enumerate(_objects(items, "references", row, problems), 1):
-        values = dict(reference)
-        columns = take_columns(values, REFERENCE, row.line, problems, "references.")
-        yield {"position": position} | columns | flatten(values)
 
 
 def _judgments(values: Record, row: Row, problems: Problems) -> list[Record]:
@@ -437,7 +390,24 @@ def _reported(metrics: Record) -> list[Record]:
     ]
 
 
-@counting_left_out("chatbot")
+@keeping(
+    "runs.config",
+    "runs.k",
+    "runs.note",
+    "runs.created_at",
+    "runs.x_",
+    *(f"responses.{column}" for column, _ in (RESPONSE | SCOPE | LATENCY | ABSTENTION).values()),
+    "responses.latency_",
+    "responses.n_citations",
+    "responses.x_",
+    *(f"hits.{column}" for column, _ in CHUNK.values()),
+    "hits.x_",
+    "citations.path",
+    "citations.heading",
+    "citations.x_",
+    "judgments",
+    "reported",
+)
 def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = None) -> Path:
     """Write one run as a chatbot's run folder: `results.jsonl`, `config.json` and `metrics.json`.
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, records_of
 from ragscore.io.golden_read import TAG_FIELDS, golden_of
-from ragscore.io.left_out import counting_left_out
+from ragscore.io.left_out import keeping
 from ragscore.io.output import by_query, write_lines
 from ragscore.io.source import Problems, Row, json_rows
 from ragscore.io.targets import SUPPORT_EXTRAS
@@ -86,7 +86,7 @@ def _leftover(values: dict[str, Any]) -> dict[str, Any]:
     return own | ({LEFT: left} if left else {})
 
 
-@counting_left_out("chatbot")
+@keeping("queries", "targets", "tags", "support_groups", "checks", level="anchor")
 def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as a chatbot's `eval_set.jsonl`.
 

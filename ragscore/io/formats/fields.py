@@ -5,17 +5,17 @@ columns, its writer turns columns into fields again. Records of a whole file bec
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from ragscore.frames.data import DataError, from_records
 from ragscore.io.rows import json_value
 from ragscore.io.source import Problems, describe
-from ragscore.io.values import is_int, unify_types
+from ragscore.io.values import READ, unify_types
 
-Fields = dict[str, tuple[str, Callable[..., Any]]]
-"""Name in the file -> its column, and the function that reads its value, mostly of `io.values`."""
+Fields = dict[str, tuple[str, str]]
+"""Name in the file -> its column and type, one of `values.READ`."""
 
 
 def take_columns(
@@ -26,42 +26,16 @@ def take_columns(
     Messages name a field with `place` before it, such as "latency." for a field of that object.
     """
     return {
-        column: read(values.pop(name, None), f"{place}{name}", line, problems)
-        for name, (column, read) in fields.items()
+        column: None
+        if (value := values.pop(name, None)) is None
+        else READ[type](value, f"{place}{name}", line, problems)
+        for name, (column, type) in fields.items()
     }
 
 
 def named_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     """Return the columns that a row has, under their names in the file."""
     return {name: row[column] for name, (column, _) in fields.items() if column in row}
-
-
-def ranks_of(
-    items: list[Any], field: str, line: int, problems: Problems, query_id: str | None = None
-) -> list[int]:
-    """Return the stored rank of each item, or its place in the list if no item states one.
-
-    Impossible or repeated ranks are a problem; the order of the list then counts.
-    """
-    in_order = list(range(1, len(items) + 1))
-    stored: list[Any] = [item.get("rank") if isinstance(item, dict) else None for item in items]
-    if all(rank is None for rank in stored):
-        return in_order
-    others = [rank for rank in stored if not (is_int(rank) and 1 <= rank < 2**31)]
-    if not others and len(set(stored)) == len(stored):
-        return stored
-    fault = (
-        f"rank is {describe(others[0])}"
-        if others
-        else f"rank {next(rank for rank in stored if stored.count(rank) > 1)} appears twice"
-    )
-    problems.add(
-        fault if query_id is None else f"{fault} for query {query_id!r}",
-        line=line,
-        field=field,
-        allowed="whole numbers from 1, each once, or no rank at all",
-    )
-    return in_order
 
 
 RUN_LEVEL = ""  # the query_id of a value that was reported for the whole run

@@ -23,7 +23,7 @@ from ragscore.io.formats.by_document import (
     scores_or_ranks,
 )
 from ragscore.io.formats.fields import json_object, run_name
-from ragscore.io.left_out import counting_left_out
+from ragscore.io.left_out import keeping
 from ragscore.io.output import check_one_run, write_text
 from ragscore.io.qrels import HIGHEST, Qrels
 from ragscore.io.source import Problems, describe
@@ -117,7 +117,7 @@ def _is_score(query_id: str, doc_id: str, score: Any, problems: Problems) -> boo
     return False
 
 
-@counting_left_out("json_run")
+@keeping("responses.query_id", "hits.score", "hits.rank")
 def write_json_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write one run as a JSON object {query: {document: score}} (gzip if the file ends in .gz).
 
@@ -166,7 +166,7 @@ def write_json_run(results: Results, path: str | Path, *, level: str = "doc") ->
     return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
-@counting_left_out("json_qrels")
+@keeping("queries.query_id", "targets.grade")
 def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as a JSON object {query: {document: grade}}.
 

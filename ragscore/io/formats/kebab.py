@@ -15,8 +15,6 @@ from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.file_content import read_text
 from ragscore.io.formats.fields import aggregate, json_object, run_name
 from ragscore.io.per_query import results_of
-from ragscore.io.record import read_record
-from ragscore.io.records import Tables
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import (
     Problems,
@@ -68,17 +66,18 @@ def read_run(path: Path, strict: bool) -> Results:
         problems.reject(records, lines.get("per_query"), "per_query", "a list of objects")
     stored = {name: content.pop(name, None) for name in ("aggregate", "aggregate_json")}
     run = _run(content, path, lines, problems)
-    tables = Tables()
+    rows = []
     if isinstance(records, list):
         for values, line in zip(records, item_lines(source, "per_query"), strict=True):
             if isinstance(values, dict):
-                read_record(Row(values, line), tables, problems)
+                rows.append(Row(values, line))
             else:
                 problems.reject(values, line, "per_query", "a list of objects")
-    problems.typos.warn()
     field = next((name for name, value in stored.items() if value), "aggregate")
     reported = _aggregate(stored[field], run["run_id"], field, lines.get(field), problems)
-    return _with_reported(results_of(run, tables, problems), reported)
+    results = results_of(run, rows, problems)
+    problems.typos.warn()
+    return _with_reported(results, reported)
 
 
 def _run(content: Record, path: Path, lines: dict[str, int], problems: Problems) -> Record:
@@ -196,7 +195,7 @@ def _sqlite_run(
             allowed=ID_ALLOWED,
         )
         return []
-    own, tables = Problems(problems.file, problems.strict), Tables()
+    own, rows = Problems(problems.file, problems.strict), []
     for name, value in described.items():
         if isinstance(value, bytes):
             own.add(
@@ -217,9 +216,10 @@ def _sqlite_run(
         place = f"row {line} of run {run['run_id']!r}, query {query_id!r}"
         record = _sqlite_record(query_id, stored, place, line, own)
         if record is not None:
-            read_record(Row({"query_id": query_id, **record}, line), tables, own)
+            rows.append(Row({"query_id": query_id, **record}, line))
+    results = results_of(run, rows, own)
     own.typos.warn()
-    return [_with_reported(results_of(run, tables, own), reported)]
+    return [_with_reported(results, reported)]
 
 
 def _sqlite_record(

@@ -13,28 +13,28 @@ import pandas as pd
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.detect import Sample
 from ragscore.io.formats.fields import Fields, json_object, named_fields, run_name, take_columns
-from ragscore.io.left_out import counting_left_out
+from ragscore.io.left_out import keeping
 from ragscore.io.output import check_one_run, write_text
 from ragscore.io.source import Problems, as_id
-from ragscore.io.values import extra_fields, flatten, number, row_dicts, text
+from ragscore.io.values import extra_fields, flatten, number, row_dicts
 
 # The column of each is a value of `statistic`, named as in `ev.summary` where that has it.
 STATISTICS: Fields = {
-    "n": ("n", number),
-    "mean": ("mean", number),
-    "stddev": ("std", number),
-    "min": ("min", number),
-    "max": ("max", number),
-    "p50": ("p50", number),
-    "p95": ("p95", number),
+    "n": ("n", "number"),
+    "mean": ("mean", "number"),
+    "stddev": ("std", "number"),
+    "min": ("min", "number"),
+    "max": ("max", "number"),
+    "p50": ("p50", "number"),
+    "p95": ("p95", "number"),
 }
 INTERVAL: Fields = {
-    "lower": ("low", number),
-    "upper": ("high", number),
-    "level": ("level", number),
-    "iterations": ("iterations", number),
+    "lower": ("low", "number"),
+    "upper": ("high", "number"),
+    "level": ("level", "number"),
+    "iterations": ("iterations", "number"),
 }
-RUN: Fields = {"dataset_id": ("suite", text), "store_kind": ("system", text)}
+RUN: Fields = {"dataset_id": ("suite", "text"), "store_kind": ("system", "text")}
 COUNTS = ("n", "iterations")  # whole numbers
 ENTRY_KEYS = frozenset(("metric", "per_query", "ci", *STATISTICS))
 # The column for unknown fields of the metrics. No field of the report itself is called `metrics`.
@@ -148,7 +148,7 @@ def _leftover(entry: dict[str, Any]) -> dict[str, Any]:
     return own | ({"ci": of_interval} if of_interval or not interval else {})
 
 
-@counting_left_out("metric_report")
+@keeping("runs.suite", "runs.system", "runs.x_", "reported", "responses.query_id")
 def write_report(results: Results, path: str | Path) -> Path:
     """Write the reported values of one run as a metric report (JSON).
 

@@ -6,6 +6,7 @@ verdicts are kept as `x_*` columns, and the mean metrics of the file (in per cen
 run.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.detect import Sample
-from ragscore.io.formats.fields import Fields, frames_of, run_name
+from ragscore.io.formats.fields import frames_of, run_name
 from ragscore.io.rows import json_value
 from ragscore.io.source import Problems, as_id, as_text
 from ragscore.io.values import flatten, number
 
-RESPONSE: Fields = {"query": ("query", as_text), "response": ("answer", as_text)}
-HIT: Fields = {"doc_id": ("doc_id", as_id), "text": ("text", as_text)}
+Readers = dict[str, tuple[str, Callable[[Any], str | None]]]
+RESPONSE: Readers = {"query": ("query", as_text), "response": ("answer", as_text)}
+HIT: Readers = {"doc_id": ("doc_id", as_id), "text": ("text", as_text)}
 RESULT_KEYS = frozenset(("query_id", *RESPONSE, "retrieved_context"))
 CLAIMS = {
     "faithfulness": ("response_claims", "retrieved2response"),
@@ -143,7 +145,7 @@ def _results(content: dict[str, Any], problems: Problems) -> list[tuple[str, str
     return list(results.values())
 
 
-def _columns(values: dict[str, Any], fields: Fields) -> dict[str, Any]:
+def _columns(values: dict[str, Any], fields: Readers) -> dict[str, Any]:
     """Remove the known fields from an object and return them as columns; other types are null."""
     return {column: read(values.pop(name, None)) for name, (column, read) in fields.items()}
 

@@ -11,210 +11,185 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ragscore.frames.data import DataError, Results, from_records, records_of
 from ragscore.frames.errors import plural, warn
-from ragscore.io.formats.fields import Fields, frames_of, named_fields, ranks_of, take_columns
+from ragscore.io.formats.fields import Fields, named_fields
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
-from ragscore.io.left_out import counting_left_out
-from ragscore.io.object_columns import Columns, HitColumns, Values, extras, gathered, taken, texts
+from ragscore.io.left_out import keeping
 from ragscore.io.output import by_response, write_lines
-from ragscore.io.records import Record, Stored, Tables
-from ragscore.io.source import Problems, Row, as_id, as_text
-from ragscore.io.values import (
-    extra_fields,
-    flag,
-    flatten,
-    identifier,
-    metadata,
-    number,
-    row_dicts,
-    text,
-    whole,
-)
+from ragscore.io.run_records import Frames, Level, Reader
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
+from ragscore.io.values import READ, extra_fields, row_dicts, whole
 
 OUTCOMES = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
 """Fields of a summary record, and their types in JSON."""
 SUMMARY = ("n_hits", "rank_first_match", "passed")
 KINDS = ("positive", "must_not_contain", "expected_empty")
-HIT: Fields = {
-    "rank": ("rank", whole),
-    "id": ("chunk_id", identifier),
-    "document": ("text", text),
+RESPONSE: Fields = {
+    "query": ("query", "text"),
+    "error": ("error", "failure"),
+    "elapsed_ms": ("elapsed_ms", "number"),
+    "kind": ("x_kind", "text"),
 }
-FIELDS = frozenset(
-    ("query", "query_id", "retriever", "k", "elapsed_ms", "error", "hits", *OUTCOMES)
-)
+HIT: Fields = {
+    "rank": ("rank", "whole"),
+    "id": ("chunk_id", "id"),
+    "document": ("text", "text"),
+}
+FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *OUTCOMES))
 
 Cell = tuple[str, str]
 """Run and query of a response."""
 
 
 @dataclass
-class _Records(Tables):
-    """Rows while a file is read, and what spans records.
+class _Read:
+    """What is known so far.
 
-    Per retriever its k and how often each query text stood there; the line of each response.
+    Per retriever its k and how often each query text stood there; the line of each response, and
+    the outcomes.
     """
 
     ks: dict[str, int | None] = field(default_factory=dict)
     n_by_text: dict[str, dict[str, int]] = field(default_factory=dict)
-    places: dict[Cell, int] = field(default_factory=dict)
+    lines: dict[Cell, int] = field(default_factory=dict)
+    reported: list[dict[str, Any]] = field(default_factory=list)
     n_told: int = 0  # records of outcomes that name no hit, though there were some
 
 
 def read_retrievers(path: Path, strict: bool) -> Results:
     """Read every run of a file, in the order in which its retrievers appear."""
-    problems = Problems(path, strict)
-    records, hits = gathered(path, problems, _begin, _hit_columns(), _read_row)
+    problems, read = Problems(path, strict), _Read()
+    reader = Reader(_columns, problems)
+    reader.read(_rows(path, read, problems))
     problems.typos.warn()
     most: dict[str, int] = {}
-    for n_by_text in records.n_by_text.values():
+    for n_by_text in read.n_by_text.values():
         most |= {key: max(n, most.get(key, 0)) for key, n in n_by_text.items()}
     warn_of_repeats(path, most)
-    if n := records.n_told:
+    if n := read.n_told:
         warn(
             f"{path}: {plural(n, 'record')} of outcomes say that there were hits (n_hits), and hold"
             " none: metrics of hits are 0 there; results.reported has the outcomes, and"
             " to_profile('seed-mcp') counts them"
         )
-    runs = []
-    for name, k in records.ks.items():
-        errors = [one["error"] for one in records.responses if one["run_id"] == name]
-        n_failed = sum(error is not None for error in errors)
-        counts = {"n_queries": len(errors), "n_failed": n_failed}
-        runs.append({"run_id": name, "system": name, "k": k, **counts})
-    kinds = ("responses", "hits", "hit_meta", "reported")
-    rows = {kind: getattr(records, kind) for kind in kinds}
-    frames = frames_of(rows, ("hit_meta", "reported"))
-    if hits is not None:
-        names = ("run_id", "query_id")
-        frames |= hits.frames({name: [one[name] for one in records.responses] for name in names})
-    return Results(
-        runs=from_records(runs, "runs"),
-        **frames,
-        problems=problems.frame(),
-    )
+    frames = reader.frames()
+    asked = frames["responses"].groupby("run_id", observed=True)["error"]
+    counts = {"n_queries": asked.size(), "n_failed": asked.count()}
+    runs = [
+        {"run_id": name, "system": name, "k": k}
+        | {kind: int(n[name]) for kind, n in counts.items()}
+        for name, k in read.ks.items()
+    ]
+    if read.reported:
+        frames["reported"] = from_records(read.reported, "reported")
+    return Results(runs=from_records(runs, "runs"), **frames, problems=problems.frame())
 
 
-def _read_row(row: Row, records: _Records, problems: Problems) -> None:
-    values, line = row.values, row.line
-    problems.typos.check(values, FIELDS, line)
-    query, retriever = as_text(values.get("query")), as_id(values.get("retriever"))
-    hits = values.get("hits")
-    if query is None or not query_key(query):
-        problems.reject(values.get("query"), line, "query", "text that isn't empty")
-    elif retriever is None:
-        problems.reject(values.get("retriever"), line, "retriever", "text that isn't empty")
-    elif not isinstance(hits, (list, type(None))):
-        problems.reject(hits, line, "hits", "a list")
-    elif hits is None and values.get("error") is None and not values.keys() & set(SUMMARY):
-        problems.add(
-            "the record has neither hits nor an outcome nor an error",
-            line=line,
-            field="hits",
-            allowed="a list, empty if nothing was found",
-        )
-    elif (query_id := _query_id(row, query, retriever, records, problems)) is not None:
-        cell = {"run_id": retriever, "query_id": query_id}
-        k = whole(values.get("k"), "k", line, problems, lowest=1)
-        known_k = records.ks.get(retriever)
-        records.ks[retriever] = k if known_k is None else known_k
-        if k is not None and known_k is not None and k != known_k:
-            found = f"found {k}, earlier records of {retriever} have {known_k}"
-            problems.add(found, line=line, field="k", allowed="one k per retriever")
-        record = Record(line, response=_response(values, query, line, problems))
-        record.stored = list(_reported(values, line, problems))
-        record.hits = hits or []
-        if records.columns is None:
-            record.hits = list(_hits(record.hits, line, problems))
-        records.n_told += not record.hits and any(
-            one.metric == "n_hits" and one.value for one in record.stored
-        )
-        records.add(record, cell)
+def _rows(path: Path, read: _Read, problems: Problems) -> Iterator[Row]:
+    """Yield the records, each with an id, without their outcomes: these go to `read`."""
+    for row in json_rows(path, problems):
+        values, line = dict(row.values), row.line
+        problems.typos.check(values, FIELDS, line)
+        query, retriever = as_text(values.get("query")), as_id(values.get("retriever"))
+        hits, error = values.get("hits"), values.get("error")
+        if query is None or not query_key(query):
+            problems.reject(values.get("query"), line, "query", "text that isn't empty")
+        elif retriever is None:
+            problems.reject(values.get("retriever"), line, "retriever", "text that isn't empty")
+        elif not isinstance(hits, (list, type(None))):
+            problems.reject(hits, line, "hits", "a list")
+        elif hits is None and error is None and not values.keys() & OUTCOMES.keys() - {"kind"}:
+            problems.add(
+                "the record has neither hits nor an outcome nor an error",
+                line=line,
+                field="hits",
+                allowed="a list, empty if nothing was found",
+            )
+        elif (query_id := _query_id(row, query, retriever, read, problems)) is not None:
+            k, known_k = values.pop("k", None), read.ks.get(retriever)
+            k = whole(k, "k", line, problems, lowest=1)
+            read.ks[retriever] = k if known_k is None else known_k
+            if k is not None and known_k is not None and k != known_k:
+                found = f"found {k}, earlier records of {retriever} have {known_k}"
+                problems.add(found, line=line, field="k", allowed="one k per retriever")
+            if values.get("kind") not in (None, *KINDS):
+                problems.reject(values.pop("kind"), line, "kind", f"one of {', '.join(KINDS)}")
+            outcome = _outcomes(values, line, problems)
+            read.n_told += not hits and bool(outcome.get("n_hits"))
+            cell = {"run_id": retriever, "query_id": query_id}
+            read.reported += [
+                cell | {"metric": name, "value": value} for name, value in outcome.items()
+            ]
+            yield Row(values | {"query_id": query_id}, line)
 
 
-def _query_id(
-    row: Row, query: str, retriever: str, records: _Records, problems: Problems
-) -> str | None:
+def _query_id(row: Row, query: str, retriever: str, read: _Read, problems: Problems) -> str | None:
     """Return the id that a record states, else its query's text.
 
     A repeated text is numbered; a repeated id is a problem.
     """
-    query_id = identifier(row.values.get("query_id"), "query_id", row.line, problems)
+    query_id, value = None, row.values.get("query_id")
+    if value is not None:
+        query_id = READ["id"](value, "query_id", row.line, problems)
     if query_id is None:
-        query_id = numbered(query_key(query), records.n_by_text.setdefault(retriever, {}))
-    before = records.places.setdefault((retriever, query_id), row.line)
+        query_id = numbered(query_key(query), read.n_by_text.setdefault(retriever, {}))
+    before = read.lines.setdefault((retriever, query_id), row.line)
     if before == row.line:
-        return query_id
+        return str(query_id)
     what, allowed = f"{query_id!r} of {retriever}", "one record per retriever and query"
     problems.repeat(what, before, row.line, "query_id", allowed)
     return None
 
 
-def _response(values: dict[str, Any], query: str, line: int, problems: Problems) -> dict[str, Any]:
-    error = values.get("error")
-    if error is not None and not isinstance(error, str):
-        problems.reject(error, line, "error", "text or null")
-        error = None if error is False else json.dumps(error, ensure_ascii=False)
-    kind = text(values.get("kind"), "kind", line, problems)
-    if kind is not None and kind not in KINDS:
-        problems.reject(kind, line, "kind", f"one of {', '.join(KINDS)}")
-        kind = None
-    elapsed_ms = number(values.get("elapsed_ms"), "elapsed_ms", line, problems)
-    response = {"query": query, "error": error, "elapsed_ms": elapsed_ms}
-    response |= {"x_kind": kind} if kind is not None else {}
-    return response | flatten({name: one for name, one in values.items() if name not in FIELDS})
-
-
-def _reported(values: dict[str, Any], line: int, problems: Problems) -> Iterator[Stored]:
-    outcomes = {
-        "n_hits": whole(values.get("n_hits"), "n_hits", line, problems),
-        "rank_first_match": whole(
-            values.get("rank_first_match"), "rank_first_match", line, problems, lowest=1
-        ),
-        "passed": flag(values.get("passed"), "passed", line, problems),
-    }
-    for name, value in outcomes.items():
+def _outcomes(values: dict[str, Any], line: int, problems: Problems) -> dict[str, float]:
+    """Take the outcome out of a record."""
+    found = {}
+    for name, type in (("n_hits", "whole"), ("rank_first_match", "whole"), ("passed", "flag")):
+        lowest = {"lowest": 1} if name == "rank_first_match" else {}
+        value = values.pop(name, None)
         if value is not None:
-            yield Stored(name, float(value), is_judged=False)
-
-
-def _hits(hits: list[Any], line: int, problems: Problems) -> Iterator[dict[str, Any]]:
-    """Yield the columns of each hit, with its metadata."""
-    for hit, rank in zip(hits, ranks_of(hits, "hits.rank", line, problems), strict=True):
-        if not isinstance(hit, dict):
-            problems.reject(hit, line, "hits", "a list of objects")
-            continue
-        values = hit | {"rank": rank}
-        known = metadata(values.pop("metadata", None), "hits.metadata", line, problems)
-        columns = take_columns(values, HIT, line, problems, "hits.")
-        # A source key that is no text stays metadata only: no expected key can equal it.
-        columns["source_key"] = as_id(known.get("source_key"))
-        yield columns | flatten(values) | {"metadata": known}
-
-
-def _begin(columns: HitColumns | None) -> _Records:
-    return _Records(columns=columns)
-
-
-def _hit_columns() -> HitColumns:
-    """Return what gathers hits as columns, as `_hits` reads them one by one."""
-    quiet = Problems("", strict=True)
-    return HitColumns(_columns, lambda hit: next(_hits([hit], 1, quiet)), has_meta=True)
-
-
-def _columns(values: dict[str, Values]) -> Columns:
-    about = values.pop("metadata", ())
-    found = taken(values, HIT)
-    if about:
-        found["source_key"] = texts([as_id((one or {}).get("source_key")) for one in about])
-    extras(values, found)
+            value = READ[type](value, name, line, problems, **lowest)
+        if value is not None:
+            found[name] = float(value)
     return found
 
 
-@counting_left_out("retrievers")
+def _columns(record: Level) -> Frames:
+    """Return the columns of a batch of records."""
+    responses = {
+        "query_id": record.take("query_id", "id"),
+        "run_id": record.take("retriever", "id"),
+    }
+    responses |= record.columns(RESPONSE)
+    hits, row, at = record.items("hits")
+    rank = hits.order("rank", row, at)
+    # A source key that is no text stays metadata only: no expected key can equal it.
+    meta, source_key = hits.metadata(row, rank)
+    found = {"rank": pa.array(rank.astype(np.int32)), "source_key": source_key}
+    found |= hits.columns(HIT)
+    hits.extras(found)
+    record.extras(responses)
+    return {"responses": (np.arange(len(record)), responses), "hits": (row, found)} | meta
+
+
+@keeping(
+    "runs.k",
+    "responses.query",
+    "responses.error",
+    "responses.elapsed_ms",
+    "responses.x_",
+    "hits.chunk_id",
+    "hits.source_key",
+    "hits.text",
+    "hits.x_",
+    "hit_meta",
+    "reported",
+)
 def write_retrievers(results: Results, path: str | Path) -> Path:
     """Write runs as records with hits, one line per response.
 

@@ -25,7 +25,7 @@ from ragscore.io.formats.by_document import (
     refuse_spaces,
     scores_or_ranks,
 )
-from ragscore.io.left_out import counting_left_out
+from ragscore.io.left_out import keeping
 from ragscore.io.output import write_text
 from ragscore.io.qrels import HIGHEST, JudgedColumns, Qrels, as_grade, read_topics
 from ragscore.io.source import Problems, describe
@@ -253,7 +253,7 @@ def named_by_file(path: Path, results: Results) -> Results:
     return replace(results, **frames)
 
 
-@counting_left_out("trec")
+@keeping("hits.score", "hits.rank")
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write runs as one TREC run file (`qid Q0 docid rank score tag`, gzip if it ends in .gz).
 
@@ -297,7 +297,7 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     return write_text(path, "".join(lines))
 
 
-@counting_left_out("trec_qrels")
+@keeping("targets.grade")
 def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as TREC qrels (`qid 0 docid grade`, gzip if it ends in .gz).
 

@@ -196,9 +196,7 @@ counted: dict[str, Any] = {"kind": "other", "better": "not declared", "bounds": 
 
 @operation("n_calls", "searches made for the query", default=False, **counted, reads="hits.call")
 def n_calls(rows: Any) -> Values:
-    if "call" not in rows.results.hits:
-        return np.full(rows.n, np.nan)
-    return rows.n_calls.astype(np.float64)
+    return np.where(rows.of_runs_with(rows.n_calls > 0), rows.n_calls, np.nan)
 
 
 @operation(

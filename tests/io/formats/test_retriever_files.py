@@ -275,8 +275,7 @@ def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path, write_golden):
         {"id": "r", "query": "!", "expected_source_keys": [["k", "l"]]},
     ]
     golden = rs.load_golden(write_golden(rows))
-    with warned("queries.jsonl", "query"):
-        assert lines_of(rs.io.write_predicates(golden, tmp_path / "queries.jsonl")) == rows
+    assert lines_of(rs.io.write_predicates(golden, tmp_path / "queries.jsonl")) == rows
     assert rs.load_golden(tmp_path / "queries.jsonl").targets.equals(golden.targets)
     docs = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
     with refused(field="golden"):

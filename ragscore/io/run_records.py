@@ -1,0 +1,475 @@
+"""Records of files -> columns of frames, many records at once.
+
+In: rows of plain values (from lines, one JSON document, a database, a system's replies), or a block
+of lines that pyarrow parsed. Out: the frames of a run. A format states its fields in a function
+from a `Level`, the records, to columns; each of its steps asks about a whole column, and the number
+of an object's record gives the line of a fault.
+
+Null, absent and an empty object are the same. Fields without a column are kept as `x_*`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain, islice, pairwise
+from types import NoneType
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ragscore.frames.codes import all_differ
+from ragscore.frames.data import KINDS, DataError, categorical, conform, empty
+from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
+from ragscore.frames.typing import Codes, Flags
+from ragscore.io.file_content import LONGEST_ID
+from ragscore.io.source import Problems, Row, as_id, describe, suggest_field
+from ragscore.io.values import ARROW, JSON_SUFFIX, READ, as_json, escape_key, is_int
+
+BATCH = 1 << 12
+"""So many records become columns at once: few enough that their objects never fill the memory."""
+Columns = dict[str, pa.Array]
+Values: TypeAlias = "pa.Array | list[Any]"
+"""Values of a field: an array of scalars, or of what pyarrow parsed; else Python's values."""
+Fields = Mapping[str, tuple[str, str]]
+"""Name in the file -> column and type (one of `values.READ`)."""
+Frames = dict[str, tuple[Codes, Columns]]
+"""Kind of frame -> the record of each of its rows, and its columns."""
+_SCALARS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+_DTYPES: dict[Any, Any] = {
+    pa.string(): pd.StringDtype(na_value=np.nan),
+    pa.bool_(): pd.BooleanDtype(),
+    pa.int64(): pd.Int64Dtype(),
+}
+
+
+class NotPlain(Exception):
+    """A block that pyarrow may have parsed otherwise than the file says."""
+
+
+class Batch(Problems):
+    """The faults of some records, their lines, and what a format notes of them.
+
+    Those of a parsed block are never told: its lines are read again, one by one.
+    """
+
+    def __init__(self, lines: Any, is_parsed: bool = False) -> None:
+        super().__init__("", strict=False)
+        self.lines, self.is_parsed = np.asarray(lines, np.int64), is_parsed
+        self.notes: set[str] = set()
+        self.query_ids: pa.Array | None = None  # of the records, for messages
+
+    def refuse_parsed(self) -> None:
+        """Raise NotPlain if the values may not be those of the file."""
+        if self.is_parsed:
+            raise NotPlain
+
+
+def fields_of(objects: list[dict[str, Any]]) -> dict[str, Values]:
+    """Return the values of each field of some objects, None where one lacks it."""
+    shapes = dict.fromkeys(map(tuple, objects))
+    if len(shapes) == 1:
+        columns = zip(*map(dict.values, objects), strict=True)
+        return {name: values_of(list(one)) for name, one in zip(*shapes, columns, strict=True)}
+    names = dict.fromkeys(chain.from_iterable(shapes))
+    return {name: values_of([one.get(name) for one in objects]) for name in names}
+
+
+def kinds_of(values: Iterable[Any]) -> set[type]:
+    """Return the types of known values."""
+    return {*map(type, values)} - {NoneType}
+
+
+def values_of(values: list[Any]) -> Values:
+    """Return values as an array if all are text, booleans, numbers of one kind, or null."""
+    kinds = kinds_of(values)
+    if len(kinds) > 1 or not kinds <= _SCALARS.keys():
+        return values
+    with suppress(OverflowError, pa.ArrowInvalid):
+        return pa.array(values, *(_SCALARS[one] for one in kinds))
+    return values
+
+
+def members(column: pa.Array) -> dict[str, Values]:
+    """Return the fields of objects that pyarrow holds, null where the object is."""
+    return {one.name: part for one, part in zip(column.type, column.flatten(), strict=True)}
+
+
+def listed(values: Values) -> list[Any]:
+    """Return values as Python has them."""
+    return values.to_pylist() if isinstance(values, pa.Array) else values
+
+
+def is_stated(values: Values) -> Flags:
+    """Return where a value is known."""
+    if isinstance(values, pa.Array):
+        return np.asarray(values.is_valid())
+    return np.array([one is not None for one in values], np.bool_)
+
+
+@dataclass
+class Level:
+    """Objects of one kind: records, or the objects inside others, of a batch.
+
+    Attributes
+    ----------
+    fields
+        The values of each field. Steps take out what they read; the rest are fields without a
+        column.
+    record
+        The number of each object's record in the batch.
+    place
+        How the names of fields begin in messages, such as "answer.".
+    """
+
+    fields: dict[str, Values]
+    record: Codes
+    place: str
+    batch: Batch
+
+    def __len__(self) -> int:
+        return len(self.record)
+
+    def fault(self, at: Any, name: str, found: str, allowed: str) -> None:
+        """Tell a fault of one object."""
+        line, field = int(self.batch.lines[self.record[at]]), (self.place + name).rstrip(".")
+        self.batch.add(found, line=line, field=field, allowed=allowed)
+
+    def check_names(self, known: frozenset[str]) -> None:
+        """Record the names of fields that resemble a known one."""
+        for name, values in self.fields.items():
+            if suggest_field(name, known) is not None:
+                for line in np.unique(self.batch.lines[self.record[is_stated(values)]]).tolist():
+                    self.batch.typos.check([name], known, line)
+
+    def take(self, name: str, type: str) -> pa.Array:
+        """Take a field out, as a column of a type; a value that isn't of it is a fault."""
+        values = self.fields.pop(name, None)
+        if values is None:
+            return pa.nulls(len(self), ARROW[type])
+        if isinstance(values, pa.Array):
+            if (plain := _plain(values, type)) is not None:
+                return plain
+            self.batch.refuse_parsed()
+            values = listed(values)
+        read, field, lines = READ[type], self.place + name, self.batch.lines[self.record].tolist()
+        found = [
+            None if one is None else read(one, field, line, self.batch)
+            for one, line in zip(values, lines, strict=True)
+        ]
+        return pa.array(found, ARROW[type])
+
+    def columns(self, fields: Fields) -> Columns:
+        """Take out those fields that are columns."""
+        return {
+            column: self.take(name, type)
+            for name, (column, type) in fields.items()
+            if name in self.fields
+        }
+
+    def inner(self, name: str, fits: Callable[[dict[str, Any]], bool] = bool) -> "Level":
+        """Take out the objects of a field. Values of other kinds stay in it."""
+        values, fields, place = self.fields.get(name), {}, f"{self.place}{name}."
+        if isinstance(values, pa.Array):
+            if pa.types.is_struct(values.type):
+                fields = members(self.fields.pop(name))
+        elif values is not None:
+            is_object = [isinstance(one, dict) and (not one or fits(one)) for one in values]
+            pairs = [*zip(values, is_object, strict=True)]
+            self.fields[name] = values_of([None if is_one else one for one, is_one in pairs])
+            fields = fields_of([one if is_one else {} for one, is_one in pairs])
+        return Level(fields, self.record, place, self.batch)
+
+    def refuse(self, name: str, allowed: str) -> None:
+        """Take out a field that may have no value, or none that is left in it."""
+        values = self.fields.pop(name, pa.nulls(0))
+        for at in np.flatnonzero(is_stated(values)):
+            self.batch.refuse_parsed()
+            self.fault(at, name, f"found {describe(listed(values)[at])}", allowed)
+
+    def items(self, name: str, allowed: str = "a list of objects") -> tuple["Level", Codes, Codes]:
+        """Take out lists of objects: the objects of all, the row of each here, its place from 1."""
+        values, place = self.fields.pop(name, pa.nulls(len(self))), f"{self.place}{name}."
+        if isinstance(values, pa.Array) and pa.types.is_list(values.type):
+            lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0), np.int64)
+            flat = values.flatten()
+            is_plain = pa.types.is_struct(flat.type) and not flat.null_count
+            if not is_plain and len(flat):
+                raise NotPlain
+            row, at = _places(lengths)
+            fields = members(flat) if is_plain else {}
+            return Level(fields, self.record[row], place, self.batch), row, at
+        lists = []
+        for n, one in enumerate(listed(values)):
+            lists.append(one if isinstance(one, list) else ())
+            others = [i for i in lists[-1] if type(i) is not dict] if one else []
+            for other in others if isinstance(one, list) else [one] * (one not in (None, {})):
+                self.batch.refuse_parsed()
+                self.fault(n, name, f"found {describe(other)}", allowed)
+        row, at = _places(np.array([*map(len, lists)], np.int64))
+        objects = [*chain.from_iterable(lists)]
+        if kinds_of(objects) - {dict} or None in objects:
+            keep = np.array([isinstance(one, dict) for one in objects])
+            row, at = row[keep], at[keep]
+            objects = [one for one in objects if isinstance(one, dict)]
+        return Level(fields_of(objects), self.record[row], place, self.batch), row, at
+
+    def order(self, name: str, row: Codes, at: Codes, first: int = 1) -> Codes:
+        """Take out the numbers of objects in lists, such as ranks, each once in its list.
+
+        A list without any, or with impossible ones, which are a fault, counts from `first`.
+        """
+        values, last = self.fields.pop(name, pa.nulls(len(self))), 2**31 - 2 + first
+        found = at + first - 1
+        if isinstance(values, pa.Array) and pa.types.is_integer(values.type):
+            stored = np.asarray(pc.fill_null(values, -1), np.int64)
+            is_possible = not values.null_count and ((stored >= first) & (stored <= last)).all()
+            if is_possible and all_differ(row * 2**31 + stored):
+                return stored
+        stated = is_stated(values)
+        if stated.any():
+            every = listed(values)
+            cuts = [0, *np.flatnonzero(np.diff(row)) + 1, len(row)]
+            for begin, end in pairwise(cuts):
+                numbers = every[begin:end]
+                if not stated[begin:end].any():
+                    continue
+                if fault := _fault_of_numbers(numbers, first, last):
+                    allowed = f"whole numbers from {first}, each once, or no {name} at all"
+                    ids = self.batch.query_ids
+                    of = "" if ids is None else f" for query {ids[self.record[begin]].as_py()!r}"
+                    self.fault(begin, name, f"{name} {fault}{of}", allowed)
+                else:
+                    found[begin:end] = numbers
+        return found
+
+    def metadata(self, row: Codes, rank: Codes) -> tuple[Frames, pa.Array]:
+        """Take out the metadata of hits: the frame hit_meta, and the source keys in it."""
+        level = Level(
+            {"metadata": self.fields.pop("metadata", [])}, self.record, self.place, self.batch
+        )
+        values = level.fields["metadata"]
+        if isinstance(values, pa.Array):
+            level.refuse("metadata", "a mapping or null")
+            return {}, pa.nulls(len(self), pa.string())
+        about = [one if isinstance(one, dict) else {} for one in values]
+        level.fields["metadata"] = [None if isinstance(one, dict) else one for one in values]
+        level.refuse("metadata", "a mapping or null")
+        at = np.repeat(np.arange(len(about)), [*map(len, about)])
+        columns = {
+            "rank": pa.array(rank[at].astype(np.int32)),
+            "key": pa.array([*chain.from_iterable(about)], pa.string()),
+            "value": pa.array(
+                [as_json(one) for one in chain.from_iterable(map(dict.values, about))], pa.string()
+            ),
+        }
+        keys = [as_id(one.get("source_key")) for one in about]
+        return {"hit_meta": (row[at], columns)}, pa.array(keys or [None] * len(self), pa.string())
+
+    def extras(self, found: Columns, prefix: str = "x_") -> None:
+        """Take out all that is left, as flat columns."""
+        for name in [*self.fields]:
+            full = prefix + escape_key(name)
+            self.inner(name).extras(found, f"{full}.")
+            values = self.fields.pop(name, None)
+            if values is None or not is_stated(values).any():
+                continue
+            if isinstance(values, pa.Array) and not pa.types.is_list(values.type):
+                found[full] = self._own_number(values)
+                continue
+            if isinstance(values, pa.Array):
+                _refuse_changed_items(values.flatten())
+                values = values.to_pylist()
+            whole = [one for one in values if is_int(one)]
+            is_exact = max(map(abs, whole), default=0) <= LARGEST_EXACT_FLOAT
+            if kinds_of(values) == {int, float} and is_exact:
+                found[full] = pa.array([None if one is None else float(one) for one in values])
+            else:
+                written = [None if one is None else as_json(one) for one in values]
+                found[full + JSON_SUFFIX] = pa.array(written, pa.string())
+
+    def _own_number(self, values: pa.Array) -> pa.Array:
+        """Return values with NaN as null; a parsed number may have been a large whole one."""
+        if not pa.types.is_floating(values.type):
+            return values
+        if not pc.all(pc.less(pc.abs(values), LARGEST_EXACT_FLOAT)).as_py():
+            self.batch.refuse_parsed()
+        return pc.if_else(pc.is_nan(values), None, values)
+
+
+def _refuse_changed_items(items: pa.Array) -> None:
+    """Raise NotPlain for items of parsed lists that may not be as their file has them.
+
+    Objects have fields that others have, and whole numbers may have become decimal ones.
+    """
+    if pa.types.is_floating(items.type):
+        if pc.any(pc.equal(items, pc.floor(items))).as_py():
+            raise NotPlain
+    elif pa.types.is_nested(items.type):
+        raise NotPlain
+
+
+def _places(lengths: Codes) -> tuple[Codes, Codes]:
+    """Return the list of each item, and its place in the list, from 1."""
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    return row, np.arange(1, len(row) + 1) - (np.cumsum(lengths) - lengths)[row]
+
+
+def _fault_of_numbers(numbers: list[Any], first: int, last: int) -> str | None:
+    others = [one for one in numbers if not (is_int(one) and first <= one <= last)]
+    if others:
+        return f"is {describe(others[0])}"
+    twice = [one for one in numbers if numbers.count(one) > 1]
+    return f"{twice[0]} appears twice" if twice else None
+
+
+def _plain(values: pa.Array, type: str) -> pa.Array | None:
+    """Return values as a column of a type; None where each value has to be looked at."""
+    of = values.type
+    if pa.types.is_null(of):
+        return values.cast(ARROW[type])
+    if pa.types.is_integer(of) and type in ("number", "text", "id"):
+        values = values.cast(ARROW[type], safe=False)
+    if values.type != ARROW[type] or type == "texts":
+        return None
+    is_good: Any = True
+    if type == "id":
+        length = pc.binary_length(values)
+        is_good = pc.and_(pc.greater(length, 0), pc.less_equal(length, LONGEST_ID))
+    elif type == "number":
+        is_good = pc.is_finite(values)
+    elif type == "whole":
+        is_good = pc.greater_equal(values, 0)
+    elif type == "failure":
+        is_good = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(values)), 0)
+    return values if is_good is True or pc.all(is_good).as_py() is not False else None
+
+
+@dataclass
+class Reader:
+    """Reads the records of a file, batch by batch.
+
+    Attributes
+    ----------
+    columns
+        The format: from a batch of records to the columns of frames. Responses have `query_id`;
+        with `run_id`, too, the file holds several runs.
+    notes
+        What `columns` noted of any batch.
+    """
+
+    columns: Callable[[Level], Frames]
+    problems: Problems
+    notes: set[str] = field(default_factory=set)
+    parts: list[dict[str, Columns]] = field(default_factory=list)
+
+    def read(self, rows: Iterable[Row]) -> None:
+        """Read records. A fault of an earlier line is told before one that `rows` raises."""
+        source, error = iter(rows), None
+        while error is None:
+            batch: list[Row] = []
+            try:
+                batch.extend(islice(source, BATCH))
+            except DataError as raised:
+                error = raised
+            if batch:
+                lines = Batch([row.line for row in batch])
+                self.add(
+                    Level(
+                        fields_of([row.values for row in batch]), np.arange(len(batch)), "", lines
+                    )
+                )
+            elif error is None:
+                return
+        raise error
+
+    def add(self, records: Level) -> None:
+        """Add a batch of records.
+
+        Raises
+        ------
+        NotPlain
+            A parsed block has to be read anew; nothing of it was added.
+        """
+        frames, batch = self.columns(records), records.batch
+        if batch.records:
+            batch.refuse_parsed()
+        responses = frames["responses"][1]
+        for row, columns in frames.values():
+            for name in ("run_id", "query_id"):
+                if name in responses and name not in columns:
+                    columns[name] = responses[name].take(pa.array(row))
+        self.parts.append({kind: columns for kind, (_, columns) in frames.items()})
+        self.notes |= batch.notes
+        self.problems.typos.merge(batch.typos)
+        for one in sorted(batch.records, key=lambda one: one["line"] or 0):
+            self.problems.add(one["found"], **{k: one[k] for k in ("line", "field", "allowed")})
+
+    def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
+        """Return the frames of what was read, those with rows and responses, hits, citations."""
+        file = self.problems.file
+        self.problems.records.sort(key=lambda one: (one["file"] != file, one["line"] or 0))
+        kinds = dict.fromkeys(["responses", "hits", "citations", *chain.from_iterable(self.parts)])
+        found = {
+            kind: _frame(kind, [part[kind] for part in self.parts if kind in part], run_id)
+            for kind in kinds
+        }
+        return {kind: one for kind, one in found.items() if len(one) or kind in REQUIRED}
+
+
+REQUIRED = ("responses", "hits", "citations")
+
+
+def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
+    """Return the columns of batches as one frame, each column of one type."""
+    n_rows = [len(part["query_id"]) for part in parts]
+    if not sum(n_rows):
+        return empty(kind)
+    names = dict.fromkeys(chain.from_iterable(parts))
+    found: dict[str, Any] = {}
+    if run_id is not None:
+        found["run_id"] = categorical(np.zeros(sum(n_rows), np.int8), [run_id])
+    for name in dict.fromkeys(one.removesuffix(JSON_SUFFIX) for one in names):
+        plain, texts = ([part.get(one) for part in parts] for one in (name, name + JSON_SUFFIX))
+        types = {one.type for one in plain if one is not None and one.null_count < len(one)}
+        if any(one is not None for one in texts) or not _is_one_type(types, plain):
+            plain = [
+                _as_texts(one) if other is None and one is not None else other
+                for one, other in zip(plain, texts, strict=True)
+            ]
+            name, types = name + JSON_SUFFIX, {pa.string()}
+        if types:
+            of = pa.float64() if len(types) > 1 else next(iter(types))
+            chunks = [
+                pa.nulls(n, of) if one is None else one.cast(of)
+                for one, n in zip(plain, n_rows, strict=True)
+            ]
+            found[name] = series(pa.chunked_array(chunks, of))
+    for name in KINDS[kind].required:
+        found.setdefault(name, pd.Series(np.nan, range(sum(n_rows)), dtype="str"))
+    return conform(pd.DataFrame(found, copy=False), kind)
+
+
+def series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
+    """Return a column of a frame."""
+    dtype = _DTYPES.get(column.type)
+    return pd.Series(
+        column.to_numpy(zero_copy_only=False) if dtype is None else dtype.__from_arrow__(column)
+    )
+
+
+def _is_one_type(types: set[pa.DataType], columns: list[pa.Array | None]) -> bool:
+    """Return True for one type, or for numbers that float64 can hold."""
+    if len(types) < 2 or types != {pa.int64(), pa.float64()}:
+        return len(types) < 2
+    whole = [one for one in columns if one is not None and one.type == pa.int64()]
+    most = pc.max(pc.abs(pa.chunked_array(whole, pa.int64()))).as_py() or 0
+    return bool(most <= LARGEST_EXACT_FLOAT)
+
+
+def _as_texts(column: pa.Array) -> pa.Array:
+    return pa.array(
+        [None if one is None else as_json(one) for one in column.to_pylist()], pa.string()
+    )

@@ -1,0 +1,246 @@
+"""A run file gives the same frames, faults and warnings, whoever parses its lines (pyarrow or
+`json`), and however many become columns at once.
+"""
+
+import gzip
+import json
+import random
+import warnings
+from dataclasses import fields
+
+import pandas as pd
+import pytest
+from conftest import EXAMPLES, answer, hit, record
+from plausible_runs import plausible, put
+
+import ragscore as rs
+from ragscore.io import file_content, parsed_lines, run_records
+
+N_FILES = EXAMPLES // 4
+
+
+def outcome(file, strict):
+    """What a load ends in: its frames or its error, and what it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = rs.load_results(file, format="per_query", strict=strict)
+        except rs.DataError as error:
+            found = str(error)
+    return found, [str(one.message) for one in caught]
+
+
+def assert_equal(found, expected):
+    """The same frames; columns of one's own may come in another order."""
+    assert type(found) is type(expected)
+    if isinstance(expected, str):
+        assert found == expected
+        return
+    for item in fields(rs.Results):
+        ours, theirs = getattr(found, item.name), getattr(expected, item.name)
+        assert (ours is None) == (theirs is None)
+        if theirs is not None:
+            pd.testing.assert_frame_equal(ours, theirs, check_exact=True, check_like=True)
+
+
+@pytest.fixture
+def both(monkeypatch):
+    """Read a file in both ways, compare, and return whether pyarrow parsed its end."""
+
+    def compare(file, strict=True, block=4_000, batch=3):
+        parsed, parse = [], parsed_lines.LineParser.parse
+
+        def spied(*arguments):
+            parsed.append(parse(*arguments))
+            return parsed[-1]
+
+        monkeypatch.setattr(parsed_lines, "FEWEST", 10**9)
+        plain, plain_warnings = outcome(file, strict)
+        monkeypatch.setattr(run_records, "BATCH", batch)
+        few, few_warnings = outcome(file, strict)
+        monkeypatch.setattr(parsed_lines, "FEWEST", 1)
+        monkeypatch.setattr(parsed_lines.LineParser, "parse", spied)
+        monkeypatch.setattr(file_content, "BLOCK_BYTES", block)
+        fast, fast_warnings = outcome(file, strict)
+        assert fast_warnings == few_warnings == plain_warnings
+        assert_equal(few, plain)
+        assert_equal(fast, plain)
+        return parsed[-1] is not None
+
+    return compare
+
+
+def test_files_of_plausible_records_read_the_same(both, tmp_path):
+    for seed in range(N_FILES):
+        by = random.Random(seed)
+        ascii_only = by.random() < 0.5
+        file = put(tmp_path, [json.dumps(one, ensure_ascii=ascii_only) for one in plausible(by)])
+        both(file, block=by.choice([2_000, 10_000, 10**6]))
+
+
+GOOD = [
+    record(f"q{n}", [hit("c1", "d1", 1), hit("c2", "d2", 2)], answer=answer("yes", paths=["p"]))
+    for n in range(12)
+]
+LINE = json.dumps(GOOD[0]).replace('"q0"', '"new"')
+
+
+def test_a_file_like_those_of_the_tools_is_read_fast_plain_or_compressed(both, tmp_path):
+    file = put(tmp_path, GOOD)
+    assert both(file)
+    packed = tmp_path / "per_query.jsonl.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert both(packed)
+
+
+def test_fields_that_come_late_are_learned_on_the_way(both, tmp_path):
+    late = [
+        record(
+            f"r{n}",
+            [hit("c", "d", 1, section_label="s", weight=n + 0.5)],
+            answer=answer("a"),
+            note="n",
+        )
+        for n in range(5)
+    ]
+    assert both(
+        put(tmp_path, [*GOOD, *late, *[one | {"query_id": one["query_id"] + "b"} for one in GOOD]])
+    )
+    whole = [
+        one | {"query_id": f"s{n}", "hits_top_k": [hit("c", "d", 1, weight=n)]}
+        for n, one in enumerate(GOOD)
+    ]
+    # whole numbers first, decimal ones later: a column of decimal numbers
+    assert both(put(tmp_path, [*whole, *late]))
+
+
+ODD_LINES = {
+    "two objects on a line": LINE + LINE.replace("new", "newer"),
+    "an object over two lines": LINE.replace(', "mode"', '\n, "mode"'),
+    "a blank line": "",
+    "carriage return": LINE + "\r",
+    "indented": "  " + LINE,
+    "a mark within": "\ufeff" + LINE,
+    "a nul after it": LINE + "\0}",
+    "a nul in text": LINE.replace('"question q0"', '"\\u0000"'),
+    "cut off": LINE[:-9],
+    "a key twice": LINE.replace('"mode"', '"query"'),
+    "a lone high surrogate": LINE.replace('"lexical"', '"\\ud800"'),
+    "a pair": LINE.replace('"lexical"', '"\\ud83d\\ude00"'),
+    "NaN": LINE.replace('"elapsed_ms": 1', '"elapsed_ms": NaN'),
+    "minus zero": LINE.replace('"elapsed_ms": 1', '"elapsed_ms": -0'),
+    "beyond float": LINE.replace('"elapsed_ms": 1', f'"elapsed_ms": {10**400}'),
+    "a number as id": LINE.replace('"new"', "7"),
+    "no id": LINE.replace('"query_id"', '"id"'),
+    "an id again": LINE.replace('"new"', '"q3"'),
+    "an empty chunk id": LINE.replace('"c1"', '""'),
+    "rank from 0": LINE.replace('"rank": 1', '"rank": 0'),
+    "rank twice": LINE.replace('"rank": 2', '"rank": 1'),
+    "a gap in ranks": LINE.replace('"rank": 2', '"rank": 3'),
+    "one rank null": LINE.replace('"rank": 2', '"rank": null'),
+    "hits that are none": LINE.replace('"hits_top_k": [', '"hits_top_k": 3, "y": ['),
+    "a slip": LINE.replace('"mode"', '"modes"'),
+    "a slip in a hit": LINE.replace('"chunk_id"', '"chunkid"'),
+    "a citation without kind": LINE.replace('"kind": "line"', '"sort": "line"'),
+    "a span that ends first": LINE.replace('"end": 4', '"end": 0'),
+    "a null span unit": (
+        LINE.replace('"section": null', '"x": 1').replace(
+            '"rank": 1', '"rank": 1, "span_unit": null'
+        )
+    ),
+    "the longest span": LINE.replace('"end": 4', f'"end": {2**63 - 1}'),
+    "answer as text": json.dumps(record("new", [], answer="text")),
+    "an answer of own nulls": json.dumps(record("new", [], answer={"model": None})),
+    "a blank answer": json.dumps(record("new", [], answer={"answer": " \x1f"})),
+    "unknown refusal": json.dumps(record("new", [], answer=answer("a", refused="unknown"))),
+    "hops": json.dumps(record("new", [], answer=answer("a", hops=[{"kind": "k"}]))),
+    "negative tokens": json.dumps(
+        record("new", [], answer=answer("a", usage={"prompt_tokens": -1}))
+    ),
+    "metadata": json.dumps(
+        record("new", [hit("c", "d", 1, metadata={"y": None, "source_key": "k"})])
+    ),
+    "a heading of parts that hold the separator": json.dumps(
+        record("new", [hit("c", "d", 1, heading_path=["a > b"])])
+    ),
+    "an empty part": json.dumps(record("new", [hit("c", "d", 1, heading_path=[""])])),
+    "a heading as text": json.dumps(record("new", [hit("c", "d", 1, heading_path="a > b")])),
+    "two scores": json.dumps(record("new", [hit("c", "d", 1, score=3)])),
+    "nested": json.dumps(record("new", [], own={"a": {"b": 1}})),
+    "a list of objects": json.dumps(record("new", [], own=[{"b": 1, "a": None}])),
+    "an own number without end": json.dumps(record("new", [], own=2**63)),
+    "a long one beside a decimal": (
+        json.dumps(record("new", [], own=2**60)) + "\n" + json.dumps(record("b", [], own=0.5))
+    ),
+    "an own mix": (
+        json.dumps(record("new", [], own=1)) + "\n" + json.dumps(record("b", [], own="1"))
+    ),
+    "a list and a text": (
+        json.dumps(record("new", [], own=[1])) + "\n" + json.dumps(record("b", [], own="1"))
+    ),
+    "an error that is none": json.dumps(record("new", [], error=False)),
+    "a key json": json.dumps(record("new", [], **{"json": [1], "a.b": "%", "": "e"})),
+    "a duration that comes late": (
+        json.dumps(record("new", [], latency_a_ms=None))
+        + "\n"
+        + json.dumps(record("b", [], note="x"))
+        + "\n"
+        + json.dumps(record("c", [], latency_a_ms=3))
+    ),
+    "objects nested without end": '{"a":' * 50_000 + "1" + "}" * 50_000,
+    "arrays nested without end": '{"a":' + "[" * 50_000 + "]" * 50_000 + "}",
+    "nested 300 times": '{"own":' * 300 + "1" + "}" * 300,
+}
+
+
+@pytest.mark.parametrize("name", list(ODD_LINES))
+def test_an_odd_line_ends_the_same_wherever_it_stands(both, tmp_path, name):
+    both(put(tmp_path, [ODD_LINES[name], *GOOD[:6]]), strict=False, block=10**7)
+    both(put(tmp_path, [*GOOD[:6], ODD_LINES[name]]), strict=True)
+
+
+def test_a_blank_or_false_error_is_none_and_words_that_say_so_are_warned_of(tmp_path):
+    none = ["", " ", False, 0, {}, [], None]
+    rows = [record(f"q{n}", [], error=one) for n, one in enumerate([*none, "Timeout"])]
+    found = rs.load_results(put(tmp_path, rows))
+    assert found.responses["error"].isna().tolist() == [True] * len(none) + [False]
+    assert found.runs["n_failed"].tolist() == [1]
+    rows = [record(f"q{n}", [], error=one) for n, one in enumerate(["None", "null", "N/A", "boom"])]
+    with pytest.warns(UserWarning, match=r"3 errors .*'None', 'null', 'N/A'"):
+        assert rs.load_results(put(tmp_path, rows)).runs["n_failed"].tolist() == [4]
+
+
+def test_an_empty_list_of_citations_records_that_nothing_is_cited(tmp_path):
+    answers = [{"answer": "a", "citations": one} for one in ([], None, [{"doc_id": "d"}])]
+    rows = [record(f"q{n}", [], answer=one) for n, one in enumerate([*answers, {"answer": "a"}])]
+    found = rs.load_results(put(tmp_path, rows))
+    assert found.responses["n_citations"].fillna(-1).tolist() == [0, -1, -1, -1]
+    written = rs.io.write_per_query(found, tmp_path / "out").read_text().splitlines()
+    assert [json.loads(one)["answer"].get("citations") for one in written] == [
+        [], None, [{"doc_id": "d"}], None,
+    ]  # fmt: skip
+    rows = [one for one in rows if "citations" not in one["answer"]]
+    assert "n_citations" not in rs.load_results(put(tmp_path, rows)).responses
+
+
+def test_a_query_whose_hits_are_null_was_asked(tmp_path):
+    rows = [record("1", [hit("c", "d", 1)]), record("2", []) | {"hits_top_k": None}]
+    found = rs.load_results(put(tmp_path, rows))
+    assert found.responses["query_id"].tolist() == ["1", "2"]
+    scores = rs.score(found, rs.load_golden({"1": ["d"], "2": ["d"]}), ["hit@1"])
+    assert scores["hit@1"].tolist() == [1, 0]
+
+
+def test_pieces_of_a_file_make_the_run(tmp_path, monkeypatch):
+    rows = [record(f"q{n}", [hit("c", "d", 1)], answer={"answer": "a"}) for n in range(40)]
+    rows[-1] |= {"answer": {"answer": "no", "refused": True}, "error": "late"}
+    file = put(tmp_path, rows)
+    monkeypatch.setattr(file_content, "BLOCK_BYTES", 4_000)
+    monkeypatch.setattr(parsed_lines, "FEWEST", 1)
+    pieces, whole = [*rs.io.load_pieces(file)], rs.load_results(file)
+    assert len(pieces) > 3
+    for kind in ("responses", "hits"):
+        frame = pd.concat([getattr(one, kind) for one in pieces], ignore_index=True)
+        pd.testing.assert_frame_equal(frame, getattr(whole, kind), check_like=True)
+    for one in pieces:
+        pd.testing.assert_frame_equal(one.runs, whole.runs)

@@ -1,0 +1,283 @@
+"""Judges against each other, against themselves and against people.
+
+Figures worked by hand, and what is refused.
+"""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import answer, hit, record
+from judge_server import FaultyServer, completed
+from judge_server import judged as by_words
+from pandas.testing import assert_frame_equal
+
+import ragscore as rs
+from ragscore.frames.data import from_records
+from ragscore.judging.run import ledger_of
+from ragscore.scoring.provenance import judge_fingerprint
+from tests.messages import refused, warned
+
+A, B = [5, 4, 2, 0, 3], [5, 3, 2, 3, 3]
+
+
+@pytest.fixture
+def judging(write_run):
+    """Results with these points for correctness, one per query, or rows (criterion, query, item,
+    value, further fields).
+    """
+
+    def made(points, run="r", *rows):
+        hits = [hit("c1", "d", 1), hit("c2", "e", 2)]
+        answered = [
+            record(f"q{i}", hits, answer=answer("word " * (i + 1))) for i in range(len(points))
+        ]
+        rows = [("judge_correctness", f"q{i}", "", value) for i, value in enumerate(points)] + [
+            *rows
+        ]
+        names = ("criterion", "query_id", "item", "value")
+        records = [
+            {"run_id": run, **dict(zip(names, row, strict=False)), **dict(*row[4:])} for row in rows
+        ]
+        results = rs.load_results(write_run(run, answered))
+        return replace(results, judgments=from_records(records, "judgments"))
+
+    return made
+
+
+def labels(points):
+    ids = [f"q{i}" for i in range(len(points))]
+    return pd.DataFrame({"query_id": ids, "criterion": "judge_correctness", "value": points})
+
+
+def test_disagreement_is_a_share_of_answers_far_apart_or_flipped(judging):
+    # differences 0, 1, 0, 3, 0: one above 1 point; good (4 and more) are q0, q1 to a, q0 to b: one
+    # flip; either of them in 2 of 5
+    with warned("20%", "judge_correctness", "40%"):
+        row = rs.judging.agreement(judging(A), judging(B)).iloc[0]
+    assert row[["n", "far", "flip", "disagreement", "bias"]].tolist() == pytest.approx(
+        [5, 0.2, 0.2, 0.4, 0.4]
+    )
+    # good or not: observed 4/5, by chance 2/5 · 1/5 + 3/5 · 4/5 = .56
+    assert row["kappa"] == pytest.approx((0.8 - 0.56) / 0.44)
+    # Σd² = 10; Σ over all pairs / n = 54 + 56 - 2 · 5 · 2.8 · 3.2 = 20.4
+    assert row["weighted_kappa"] == pytest.approx(1 - 10 / 20.4)
+    low, high = row[["low", "high"]]
+    assert 0 <= low < 0.4 < high <= 1 and row["alpha_low"] <= row["alpha"] <= row["alpha_high"]
+
+
+def test_both_criteria_count_on_their_own_so_that_no_rate_exceeds_1(judging):
+    more = [("judge_groundedness", f"q{i}", "", 5 * (i % 2)) for i in range(5)]
+    other = [(criterion, query, "", 5 - value) for criterion, query, _, value in more]
+    turned = judging([5 - one for one in A], "r", *other)
+    with warned("judge_groundedness", "100%"):
+        table = rs.judging.agreement(judging(A, "r", *more), turned)
+    assert table["criterion"].tolist() == ["judge_groundedness", "judge_correctness"]
+    assert table["disagreement"].between(0, 1).all()
+
+
+def test_judges_who_agree_do_so_without_a_warning(judging):
+    row = rs.judging.agreement(judging(A), judging(A)).iloc[0]
+    names = ["disagreement", "kappa", "weighted_kappa", "alpha"]
+    assert row[names].tolist() == pytest.approx([0, 1, 1, 1])
+
+
+def test_answers_that_only_one_judged_are_counted_apart(judging):
+    row = rs.judging.agreement(judging(A), judging([5, np.nan, 2, np.nan, 3])).iloc[0]
+    assert row[["n", "n_only_a", "n_only_b"]].tolist() == [3, 2, 0]
+    with refused("criterion", field="a, b"):
+        rs.judging.agreement(judging(A), judging(A, "other"))
+
+
+def test_people_are_a_judge_like_another_and_two_of_them_are_averaged(judging):
+    # 4.5, 3, 2, 3, 3
+    twice = pd.concat([labels([4, 2, 2, 2, 3]), labels([5, 4, 2, 4, 3])])
+    with warned("20%", "judge_correctness", "40%"):
+        alone = rs.judging.agreement(judging(A), labels(B)).iloc[0]
+        both = rs.judging.agreement(judging(A), twice).iloc[0]
+    # B - A is 0, -1, 0, 3, 0; of the means -.5, -1, 0, 3, 0
+    assert (alone["bias"], both["bias"]) == (pytest.approx(0.4), pytest.approx(0.3))
+    assert (alone["n"], both["n"]) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (labels(B).drop(columns="value"), ["value"]),
+        (labels([6] * 5), [6, "judge_correctness", 0, 5]),
+        (labels(B).assign(criterion="correctness"), ["correctness"]),
+    ],
+)
+def test_labels_that_mean_nothing_are_refused(judging, wrong, named):
+    with refused(*named):
+        rs.judging.agreement(judging(A), wrong)
+    both = rs.Results.concat([judging(A), judging(A, "s")])
+    with refused("run_id", "r", "s", field="labels"):
+        rs.judging.agreement(both, labels(B))
+
+
+# A second model over a part of the answers
+
+CHUNK = [hit("c1", "d1", 1, snippet="Paris is in France.")]
+
+
+@pytest.fixture
+def judged(write_run, tmp_path):
+    """Twelve judged answers, of which every other one holds a claim without support."""
+    ids = [f"q{i}" for i in range(12)]
+    golden = rs.load_golden([{"id": one, "query": one, "expected_doc_ids": ["d1"]} for one in ids])
+    texts = ["Paris is in France.", "Paris is in France. It is a number that lies far above."] * 6
+    records = [
+        record(one, CHUNK, query=one, answer=answer(text))
+        for one, text in zip(ids, texts, strict=True)
+    ]
+    results, names = rs.load_results(write_run("r", records)), ["groundedness", "abstention"]
+    with FaultyServer() as server:
+        endpoint = rs.judging.Endpoint("words", base_url=server.url)
+        yield rs.judge(results, golden, names, endpoint, cache=None), golden, server
+
+
+def test_a_spot_check_asks_a_second_model_about_a_seeded_part(judged):
+    first, _, server = judged
+    second, before = rs.judging.Endpoint("others", base_url=server.url), len(server.bodies)
+
+    def checked(**options):
+        return first.spot_check(second, judges="groundedness", cache=None, **options)
+
+    found = checked(n=5, seed=1)
+    assert len(server.bodies) - before == 5
+    assert found[["n", "disagreement"]].to_numpy().tolist() == [[5, 0]]
+    asked_first = questions(server.bodies[before:])
+    assert_frame_equal(found, checked(n=5, seed=1))
+    assert questions(server.bodies[-5:]) == asked_first
+    checked(n=5, seed=2)
+    assert questions(server.bodies[-5:]) != asked_first
+    everything = first.spot_check(second, n=99, cache=None)  # by the judges of before
+    assert everything["n"].tolist() == [12, 12]
+
+
+def questions(bodies):
+    return {json.loads(body["messages"][1]["content"])["question"] for body in bodies}
+
+
+def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_none(judged):
+    first, _, server = judged
+    same = rs.judging.Endpoint("words", base_url=server.url)
+    with refused("words", "judge_groundedness", field="endpoint"):
+        first.spot_check(same, judges="groundedness", cache=None)
+    wording = rs.judging.get_judge("groundedness").with_prompt("Judge!")
+    for endpoint, judges in ((same, wording), (replace(same, seed=7), "groundedness")):
+        found = first.spot_check(endpoint, judges=judges, n=3, cache=None)
+        assert found["n"].tolist() == [3]
+    with refused("faithfulness", field="judges"):
+        first.spot_check(same, judges="faithfulness", cache=None)
+    with refused("golden=golden", "judges=", field="judged"):
+        rs.judging.Judged(first.results).spot_check(same)
+
+
+def test_a_second_judge_that_disagrees_is_warned_of(judged):
+    first, _, server = judged
+    server.reply = lambda seen: turned_round(seen.body)
+    second = rs.judging.Endpoint("others", base_url=server.url)
+    with warned("judge_groundedness", "50%"):
+        found = first.spot_check(second, judges="groundedness", n=12, cache=None)
+    # every other answer has 5 points, turned round 0; the others have 2, turned round 3
+    assert found[["flip", "far", "disagreement"]].iloc[0].tolist() == [0.5] * 3
+
+
+def turned_round(body):
+    reply = by_words(body)
+    return completed(body, json.dumps(reply | {"score": 5 - reply["score"]}))
+
+
+def test_a_reversed_context_is_asked_reversed_and_is_another_judge(judged, write_run):
+    _, golden, server = judged
+    hits = [hit("c1", "d1", 1, snippet="one"), hit("c2", "d2", 2, snippet="two")]
+    results = rs.load_results(write_run("x", [record("q0", hits, answer=answer("one"))]))
+    given = results, golden.select(["q0"]), "groundedness"
+    words = rs.judging.Endpoint("words", base_url=server.url)
+    turned = rs.judge(*given, words, cache=None, order="reversed")
+    sent = json.loads(server.bodies[-1]["messages"][1]["content"])["context"]
+    assert [one["text"] for one in sent] == ["two", "one"]
+    straight = rs.judge(*given, words, cache=None)
+    assert judge_fingerprint(turned.results)["x"] != judge_fingerprint(straight.results)["x"]
+
+
+# Files
+
+
+def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_path, write_run):
+    first, golden, _ = judged
+    folder = write_run("r", [record(f"q{i}", CHUNK, answer=answer("x")) for i in range(12)]).parent
+    assert first.save(folder) == [folder]
+    assert_frame_equal(rs.load_results(folder).judgments, first.judgments)
+    assert_frame_equal(pd.DataFrame(ledger_of(folder)), pd.DataFrame(first.ledger))
+    with refused("overwrite=True", file="judgments.jsonl", field="judgments"):
+        first.save(folder)
+    store = rs.RunStore(tmp_path / "store")
+    store.save(replace(first.results, judgments=None), golden=golden)
+    first.save(store)
+    store.refresh(golden)
+    assert len(store.load("r").judgments) == len(first.judgments)
+    ledger = ledger_of(store.path("r"))
+    assert_frame_equal(pd.DataFrame(ledger), pd.DataFrame(first.ledger))
+
+
+# Answers to one query, and thresholds
+
+
+def of_topics(n_runs, n_topics, seed=0):
+    """Points by two judges for several runs' answers; some topics are hard to judge."""
+    rng = np.random.default_rng(seed)
+    keys = [(f"r{run}", f"t{topic}") for run in range(n_runs) for topic in range(n_topics)]
+    topic = np.array([int(query[1:]) for _, query in keys])
+    truth = rng.integers(0, 6, len(keys))
+    is_off = rng.random(len(keys)) < np.where(topic % 2, 0.05, 0.7)
+    frame = pd.DataFrame(keys, columns=["run_id", "query_id"]).assign(criterion="judge_correctness")
+    return frame.assign(value=truth.astype(float)), frame.assign(
+        value=np.where(is_off, rng.integers(0, 6, len(keys)), truth).astype(float)
+    )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_answers_to_one_query_are_one_cluster():
+    row = rs.judging.agreement(*of_topics(40, 22)).iloc[0]
+    alone = rs.judging.agreement(*of_topics(1, 880)).iloc[0]
+    assert (row["n"], row["n_clusters"], alone["n_clusters"]) == (880, 22, 880)
+    for name in ("kappa", "weighted_kappa", "alpha"):
+        width = row[f"{name}_high"] - row[f"{name}_low"]
+        assert width > 1.8 * (alone[f"{name}_high"] - alone[f"{name}_low"])
+        assert row[f"{name}_low"] < row[name] < row[f"{name}_high"]
+    assert row["high"] - row["low"] > 1.8 * (alone["high"] - alone["low"])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_is_good_follows_the_scale_and_can_be_given():
+    first, second = of_topics(1, 60)
+    for thresholds, good_from in ((None, 4), ({"judge_correctness": 3}, 3)):
+        row = rs.judging.agreement(first, second, thresholds=thresholds).iloc[0]
+        good = [side["value"] >= good_from for side in (first, second)]
+        assert row["good_from"] == good_from
+        assert row["flip"] == pytest.approx((good[0] != good[1]).mean())
+    with refused("tuple", 3, field="thresholds['judge_correctness']"):
+        rs.judging.agreement(first, second, thresholds={"judge_correctness": (2, 3)})
+    with refused("judge_correctness", field="thresholds"):
+        rs.judging.agreement(first, second, thresholds={"correctness": 3})
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_paraphrases_are_one_cluster_where_the_golden_set_is_known(judging):
+    rows = [
+        {"id": f"q{n}", "query": "?", "group": f"g{n // 2}", "expected_doc_ids": [f"d{n // 2}"]}
+        for n in range(8)
+    ]
+    results, other = judging([5, 4, 1, 2, 3, 0, 5, 1]), judging([5, 4, 2, 2, 3, 1, 5, 0])
+    judged = rs.judging.Judged(results, golden=rs.load_golden(rows))
+    ways = [
+        rs.judging.agreement(judged, other),
+        rs.judging.agreement(results, other),
+        rs.judging.agreement(judged, other, cluster=None),
+    ]
+    assert [one["n_clusters"].iloc[0] for one in ways] == [4, 8, 8]

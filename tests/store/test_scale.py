@@ -1,0 +1,328 @@
+"""A store scored group by group gives the scores of the whole, to the bit."""
+
+import dataclasses
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import answer, hit, record
+from stored import stored_run
+
+import ragscore as rs
+from ragscore.frames.data import from_records
+from ragscore.scoring.level import choose_level
+from ragscore.store import scale, tables
+from tests.messages import refused, warned
+
+HISTORY = Path(__file__).parents[2] / "data" / "demo" / "history"
+
+
+def hits(shift):
+    return [hit(f"c{(rank + shift) % 7}", f"d{(rank + shift) % 5}", rank) for rank in range(1, 5)]
+
+
+@pytest.fixture
+def varied(write_golden, write_run):
+    """Three runs that differ in what their hits carry, with answers, citations, judgments,
+    failures, and questions one side doesn't know.
+    """
+    golden = rs.load_golden(write_golden([
+        *({"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}", f"d{n + 1}"],
+           "expected_chunk_ids": [f"c{n}"]} for n in range(6)),
+        {"id": "refuse", "query": "?", "answerable": False},
+        {"id": "nothing", "query": "?", "answerable": True},
+        {"id": "doc", "query": "?", "expected_doc_ids": {"d1": 2, "d4": 0, "d9": 1}},
+    ]))  # fmt: skip
+    a = [
+        *(record(f"q{n}", hits(n), answer=answer(f"text {n}", paths=[f"docs/d{n}.md"]))
+          for n in (3, 0, 1, 2, 5)),
+        record("refuse", hits(0), answer=answer("no", grounded=False)),
+        record("nothing", []), record("unasked", hits(1)), record("doc", hits(3)),
+    ]  # fmt: skip
+    b = [record(f"q{n}", hits(n + 1), error="boom" if n == 2 else None) for n in range(6)]
+    runs = {"a": (a, 4), "b": ([*b, record("extra", hits(2))], 10),
+            "c": ([record("q1", []), record("q2", hits(2)[:2])], 4)}  # fmt: skip
+    results = rs.load_results([write_run(name, rows, k=k) for name, (rows, k) in runs.items()])
+    judged = [
+        {"run_id": "a", "query_id": f"q{n}", "criterion": "faithfulness", "item": str(item),
+         "value": float(item % 2)}
+        for n in range(3) for item in range(n + 1)
+    ]  # fmt: skip
+    return dataclasses.replace(results, judgments=from_records(judged, "judgments")), golden
+
+
+@pytest.fixture
+def few_hits(monkeypatch):
+    """Parts hold a few hits, so that runs have several, and each is a group."""
+    monkeypatch.setattr(tables, "PART_HITS", 6)
+
+
+def said_by(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = call()
+    return value, sorted(str(one.message) for one in caught)
+
+
+def by_last_digit(hits, targets):
+    """The target's and the document's last letters are equal."""
+    pairs = (
+        hits.reset_index(drop=True)
+        .reset_index(names="hit")
+        .merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    )
+    same = pairs["doc_id_x"].str[-1] == pairs["target_id"].str[-1]
+    return pairs.loc[same, ["hit", "target"]]
+
+
+WHOLE_LISTS = [
+    "map", "ndcg_linear", "rprec", "bpref", "bpref:doc", "set_precision", "set_recall", "set_f1",
+    "err@3", "rbp", "rbp(0.95):doc", "iprec@0.3", "11pt_avg:doc",
+]  # fmt: skip
+CHOICES = [
+    {}, {"metrics": "all"}, {"missing": "zero"}, {"rule": by_last_digit, "match": "doc"},
+    {"metrics": WHOLE_LISTS, "match": "doc", "collapse": "doc"}, {"match": "per_query"},
+    {"profile": "kebab"}, {"profile": "trec"}, {"metrics": WHOLE_LISTS, "match": "doc"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("choices", "in_parts"),
+    [
+        *((CHOICES[at], True) for at in (0, 1, 3, 5)), (CHOICES[1], False),
+        *(pytest.param(one, True, marks=pytest.mark.slow) for one in CHOICES[2:]),
+        *(pytest.param(one, False, marks=pytest.mark.slow) for one in CHOICES),
+    ],
+    ids=lambda one: " ".join(one) or "default" if isinstance(one, dict) else str(one),
+)  # fmt: skip
+def test_groups_give_the_scores_of_the_whole(varied, few_hits, tmp_path, choices, in_parts):
+    results, golden = varied
+    store = rs.RunStore(tmp_path)
+    with pytest.MonkeyPatch.context() as patched:
+        if not in_parts:
+            patched.setattr(tables, "PART_HITS", 1000)
+        store.save(results)
+    assert [stored_run(store, name).n_parts for name in "abc"] == (
+        [5, 5, 1] if in_parts else [1] * 3
+    )
+    whole, whole_said = said_by(lambda: rs.score(store.load(), golden, **choices))
+    parts, parts_said = said_by(lambda: store.scores(golden, **choices))
+    pd.testing.assert_frame_equal(parts, whole, check_exact=True)
+    assert (whole["state"].cat.categories == parts["state"].cat.categories).all()
+    # what is said of ids is of the first part of a run
+    of_queries = [one for one in whole_said if not one.startswith("ids of")]
+    assert [one for one in parts_said if not one.startswith("ids of")] == of_queries
+    settings = ["level", "left_out", "chunker_version_match", "rule", "policies", "golden_hash"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = [
+            rs.evaluate(store.load(), golden, **choices).settings,
+            store.evaluate(golden, **choices).settings,
+        ]
+    pd.testing.assert_frame_equal(made[0][settings], made[1][settings])
+
+
+def test_means_of_a_run_in_parts_are_those_of_the_whole(varied, few_hits, tmp_path):
+    results, golden = varied
+    store = rs.RunStore(tmp_path)
+    with warned("golden queries without a row"):
+        store.save(results, golden=golden)
+    before = store.summary("a")
+    assert before.set_index("metric")["n_expected"].nunique() > 4
+    with warned("golden queries without a row"):
+        store.refresh(golden)
+    pd.testing.assert_frame_equal(store.summary("a"), before, atol=1e-14)
+
+
+@pytest.mark.slow
+def test_groups_of_a_real_history_give_the_scores_of_the_whole(monkeypatch):
+    store, golden = rs.RunStore(HISTORY), rs.load_golden(HISTORY.parent / "golden.yaml")
+    monkeypatch.setattr(tables, "PART_HITS", 10_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole, parts = rs.score(store.load(), golden, "all"), store.scores(golden, "all")
+    pd.testing.assert_frame_equal(parts, whole, check_exact=True)
+
+
+def test_groups_hold_small_runs_together_and_each_part_of_a_large_one(varied, tmp_path, few_hits):
+    store = rs.RunStore(tmp_path)
+    store.save(varied[0])
+    runs = [stored_run(store, name) for name in "cab"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tables, "PART_HITS", 200)
+        groups = scale.groups_of([runs[0], *[runs[0]] * 4, runs[1]], 9)
+    assert [len(one) for one in groups] == [4, 1] + [1] * 5
+    assert scale.groups_of([], 9) == []
+
+
+def without(*columns):
+    """Hits that lack these columns."""
+    return lambda results: {"hits": results.hits.drop(columns=list(columns))}
+
+
+def only_first(column):
+    """One hit has a value."""
+    return lambda results: {
+        "hits": results.hits.assign(**{column: results.hits[column].where(results.hits.index == 0)})
+    }
+
+
+def with_metadata(results):
+    key = {"run_id": "b", "query_id": "q0", "rank": 1, "key": "k", "value": '"v"'}
+    return without("text")(results) | {"hit_meta": from_records([key], "hit_meta")}
+
+
+EDITS = {
+    "whole": lambda results: {},
+    "no path": without("path"),
+    "one path": only_first("path"),
+    "no document": without("doc_id"),
+    "metadata": with_metadata,
+    "no hits": lambda results: {"hits": results.hits.iloc[:0]},
+    "two chunkers": lambda results: {
+        "hits": results.hits.assign(chunker_version=["one@1", *["two@2"] * 3])
+    },
+    "other chunks": lambda results: {
+        "hits": results.hits.assign(chunk_id="x" + results.hits["chunk_id"], chunker_version=pd.NA)
+    },
+    "calls": lambda results: {"hits": results.hits.assign(call=[1, 2, 1, 2])},
+    "refusals": lambda results: {
+        "responses": results.responses.assign(answer="?", refused=[True, pd.NA])
+    },
+}
+GOLDENS = {
+    "doc": [{"id": "q0", "query": "?", "expected_doc_ids": ["d1"]}],
+    "anchor": [{"id": "q0", "query": "?", "gold_supports": [
+        {"path": "docs/d1.md", "heading": "root", "snippets": ["snip"]}]}],
+    "chunk": [
+        {"id": "q0", "query": "?", "expected_chunk_ids": ["c1"], "expected_doc_ids": ["d1"]}],
+    "predicate": [{"id": "q0", "query": "?", "expected_metadata": {"k": "v"}}],
+    "mixed": [
+        {"id": "q0", "query": "?", "expected_doc_ids": ["d1"]},
+        {"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d1.md"}]},
+        {"id": "q2", "query": "?", "answerable": False},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("edit", EDITS)
+def test_metrics_and_level_follow_from_the_runs_files(write_run, tmp_path, edit, monkeypatch):
+    found = [hit(f"c{rank}", f"d{rank}", rank) for rank in (1, 2)]
+    rows = [record("q0", found), record("q1", found)]
+    a, b = (rs.load_results(write_run(name, rows, k=2)) for name in "ab")
+    store = rs.RunStore(tmp_path / "store")
+    store.save(a)
+    store.save(dataclasses.replace(b, **EDITS[edit](b)))
+    monkeypatch.setattr(tables, "PART_HITS", 4)  # each run is a group
+    chosen = []
+    monkeypatch.setattr(
+        scale, "choose_level", lambda *given: chosen.append(choose_level(*given)) or chosen[-1]
+    )
+    for name, of_golden in GOLDENS.items():
+        golden, results = rs.load_golden(of_golden), store.load()
+        scores = store.scores(golden)
+        expected = rs.score(results, golden)
+        assert list(scores) == list(expected), name
+        assert chosen.pop() == choose_level(results, golden), name
+        pd.testing.assert_frame_equal(scores, expected)
+
+
+def test_rows_without_a_response_and_rows_in_any_order_score_the_same(varied, tmp_path, few_hits):
+    results, golden = varied
+    stray = results.hits.iloc[:1].assign(query_id="unheard of")
+    mixed = pd.concat([results.hits, stray]).sample(frac=1, random_state=0)
+    results = dataclasses.replace(
+        results.select("a"), hits=mixed[mixed["run_id"] == "a"].assign(run_id="a")
+    )
+    store = rs.RunStore(tmp_path)
+    store.save(results)
+    expected, said = said_by(lambda: rs.score(results, golden))
+    scores, said_of_parts = said_by(lambda: store.scores(golden))
+    pd.testing.assert_frame_equal(scores, expected, check_exact=True)
+    assert said_of_parts == said and any(one.startswith("1 hits belong") for one in said)
+
+
+def test_a_frame_added_to_a_run_in_parts_counts_in_each_of_them(varied, tmp_path, few_hits):
+    results, golden = varied
+    plain, store = dataclasses.replace(results, judgments=None), rs.RunStore(tmp_path)
+    store.save(plain)
+    store.add("a", judgments=results.judgments)
+    scores = store.scores(golden, "faithfulness", runs="a", missing="zero")["faithfulness"]
+    how = {"missing": "zero"}
+    expected = rs.score(results.select("a"), golden, "faithfulness", **how)["faithfulness"]
+    assert expected.notna().sum() == 3
+    pd.testing.assert_series_equal(scores, expected)
+    pd.testing.assert_frame_equal(store.load("a").judgments, results.select("a").judgments)
+
+
+def test_a_store_without_runs_has_nothing_to_score(varied, tmp_path):
+    with refused(file="none"):
+        rs.RunStore(tmp_path / "none").scores(varied[1])
+
+
+def test_what_is_no_client_is_refused_and_what_needs_a_golden_set(varied, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(varied[0])
+    with refused("str", "distributed.Client", field="client"):
+        store.scores(varied[1], client="tcp://scheduler:8786")
+    with refused(field="golden"):
+        store.scores(rule=by_last_digit)
+    with refused("metrics=", field="golden"):
+        store.scores(*["mrr"])
+
+
+def pieces_of(results, n):
+    ids = results.responses["query_id"].unique()
+    (run_id,) = results.runs["run_id"]
+    return iter([results.select(run_id, some) for some in np.array_split(ids, n)])
+
+
+@pytest.mark.parametrize("text", [None, 3])
+@pytest.mark.parametrize("part_hits", [6, 10_000])
+def test_a_run_saved_piece_by_piece_is_the_run_saved_at_once(
+    varied, tmp_path, monkeypatch, text, part_hits
+):
+    results, golden = varied[0].select("a"), varied[1]
+    at_once, store = rs.RunStore(tmp_path / "once"), rs.RunStore(tmp_path / "pieces")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        at_once.save(results, golden=golden, text=text)
+    monkeypatch.setattr(tables, "PART_HITS", part_hits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert store.save(pieces_of(results, 5), golden=golden, text=text) == ["a"]
+    assert stored_run(store, "a").n_parts == (1 if part_hits > 6 else 4)
+    found, expected = store.load(), at_once.load()
+    for kind in ("runs", "responses", "hits", "citations", "judgments"):
+        one, other = (
+            getattr(held, kind).sort_values(["query_id", "rank"][: 1 + (kind == "hits")])
+            if kind != "runs" else getattr(held, kind)
+            for held in (found, expected)
+        )  # fmt: skip
+        keys = [name for name in ("query_id", "rank", "position", "item") if name in one]
+        one, other = (
+            held.sort_values(keys, ignore_index=True) if keys else held for held in (one, other)
+        )
+        pd.testing.assert_frame_equal(one, other, check_like=True)
+    pd.testing.assert_frame_equal(store.scores(), at_once.scores())
+    pd.testing.assert_frame_equal(store.summary(), at_once.summary(), atol=1e-14)
+    files = [one for own in stored_run(store, "a").files.values() for one in own if one]
+    assert len(list(store.path("a").glob("*.parquet"))) == len(files)
+
+
+def test_pieces_that_belong_not_together_are_refused_and_leave_nothing(varied, tmp_path):
+    results, store = varied[0], rs.RunStore(tmp_path)
+    a = results.select("a")
+    half = a.select("a", "q1")
+    split = dataclasses.replace(half, responses=half.responses.iloc[:0])
+    for pieces, named in (
+        ([a, half], "'q1' is in two pieces"), ([a, results.select("b")], "a piece of b"),
+        ([split, a], "'q1' are in another piece"), ([a, "per_query.jsonl"], "pieces as Results"),
+        ([], "at least one piece"), ([results], "3 runs"),
+    ):  # fmt: skip
+        with refused(named, field="results"):
+            store.save(iter(pieces))
+    assert len(store.runs()) == 0 and not list(tmp_path.rglob("*.parquet"))
