@@ -11,6 +11,9 @@ from conftest import answer, hit, record
 from test_evaluation import ev
 
 import ragscore as rs
+from ragscore.analysis.extras.answer_behaviour import Behaviour
+from ragscore.analysis.extras.chunk_lint import Lint
+from ragscore.analysis.extras.document_versions import Freshness
 from ragscore.analysis.failure_causes import Failures, failures
 from ragscore.analysis.paraphrases import Paraphrases
 from ragscore.analysis.refusals import Refusals, refusals
@@ -25,7 +28,7 @@ __all__ = ["ev"]  # a fixture
 
 CLASSES = (
     Refusals, RiskCoverage, Failures, Paraphrases, Repeats, RetrieverReport, GoldenHealth,
-    rs.extras.Freshness, rs.extras.Behaviour, rs.extras.Lint, rs.extras.knowledge_gain.Gain,
+    Freshness, Behaviour, Lint, rs.extras.knowledge_gain.Gain,
 )  # fmt: skip
 
 
@@ -49,7 +52,8 @@ def test_methods_that_an_object_names_are_there(kind):
 def objects_of(ev):
     return (
         ev.refusals(), ev.risk_coverage(right="hit@5"), ev.failures(), ev.golden_health("hit@5"),
-        ev.paraphrases(narrow=5, pool=10), ev.repeats("passed", 2, runs=["dense", "hybrid"]),
+        rs.extras.paraphrases(ev, narrow=5, pool=10),
+        ev.repeats("passed", 2, runs=["dense", "hybrid"]),
     )  # fmt: skip
 
 
@@ -126,7 +130,7 @@ def test_averages_of_repeats_are_an_evaluation_by_system(repeated):
     # s: 1 and 1 for q0, 1/2 and 0 for q1; t: 1/2 and 1/2
     assert averaged.pivot("mrr@10").to_numpy().tolist() == [[1, 0.5], [0.25, 0.5]]
     assert averaged.summary("mrr@10")["mean"].tolist() == [0.625, 0.5]
-    assert averaged.leaderboard("mrr@10").run_ids == ["s", "t"]
+    assert averaged.leaderboard("mrr@10")._run_ids == ["s", "t"]
     assert averaged.select("t").pivot("mrr@10").columns.tolist() == ["t"]
     assert "s" in repr(averaged)
     pd.testing.assert_frame_equal(
@@ -152,8 +156,10 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        as_missing = rs.evaluate(results, golden, missing="zero").check_reported(reported)
-        left_out = rs.evaluate(results, golden).check_reported(reported)
+        as_missing = rs.extras.check_reported(
+            rs.evaluate(results, golden, missing="zero"), reported
+        )
+        left_out = rs.extras.check_reported(rs.evaluate(results, golden), reported)
     assert as_missing["recomputed"].tolist() == [0.5]
     assert left_out["recomputed"].tolist() == [1.0]
 

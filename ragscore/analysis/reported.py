@@ -239,7 +239,7 @@ def check_reported(
     policies: Policies | None = None,
     **fields: Any,
 ) -> pd.DataFrame:
-    """Compare reported values with recomputed ones; see `Evaluation.check_reported`."""
+    """Compare reported values with recomputed ones; see `rs.extras.check_reported`."""
     rows = _reported(results, reported).rename(columns={"value": "reported"})
     rows = rows.reset_index(drop=True)
     chosen = find_reading(profile)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ragscore.analysis.reported import reported_scores, reported_summary
     from ragscore.analysis.trend.noise import noise_floor
     from ragscore.analysis.trend.trend import trend
+    from ragscore.collecting.reproducible import same_run
     from ragscore.evaluation import evaluate_stored
     from ragscore.frames.golden_versions import golden_changes, unchanged_queries
     from ragscore.golden.duplicates import near_duplicates
@@ -44,6 +45,7 @@ class GoldenVerbs:
 class ResultsVerbs:
     save = save_results
     config_diff = config_diff
+    same_run = same_run
     errors = errors
     indexing = indexing
     hops_summary = hops_summary

@@ -94,7 +94,7 @@ def corrected(
     runs: list[str] | None = None
     if isinstance(judged, Comparison):
         golden, scores = judged._evaluated
-        runs, table = [judged.baseline, judged.candidate], judged.declared
+        runs, table = [judged.baseline, judged.candidate], judged._declared
         compared = judged.deltas["metric"].tolist()
         names = [*map(str, labels["criterion"].unique())] if "criterion" in labels else []
         if unknown := [name for name in names if name not in compared]:

@@ -113,7 +113,7 @@ def calls(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the recall that the searches for a query reached after each call: `ev.calls().after`.
+    """Draw the recall reached after each call for a query: `rs.extras.calls(ev).after`.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def calls(
     """
     rows = after[after["recall"].notna().to_numpy()]
     if not len(rows):
-        raise DataError("no query has a target", field="after", allowed="ev.calls().after")
+        raise DataError("no query has a target", field="after", allowed="rs.extras.calls(ev).after")
     return _lines(
         rows, ("call", "recall", "low", "high"), "recall after each call", highlight, legend, ax,
         xlabel=f"calls so far (n = {n_text(rows['n'])} queries)", ylim=(0, 1),
@@ -139,7 +139,7 @@ def turns(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a metric over the turns of conversations: `ev.conversations().turns`."""
+    """Draw a metric over the turns of conversations: `rs.extras.conversations(ev).turns`."""
     return _lines(
         table, ("turn", "mean", "low", "high"), f"{metric} by turn", highlight, legend, ax,
         xlabel=f"turn (n = {n_text(table['n'])} conversations)", ylabel="mean with 95 % interval",

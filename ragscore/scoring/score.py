@@ -351,7 +351,7 @@ def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
     text = "query ids of {} do not join: it has {}; the golden set has {}".format(run_id, *sides)
     own, expected = (pd.DataFrame({"row": 0, "id": side}) for side in (ids, wanted))
     n_joined = joined_by(own, expected).sum()
-    if words := n_joined.idxmax():
+    if words := str(n_joined.idxmax()):
         return f"{text}. {n_joined[words]} of {len(wanted)} would join {words}"
     if ids.str.fullmatch(MADE_ID).all():
         text += (

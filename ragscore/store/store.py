@@ -190,9 +190,9 @@ class RunStore(RunStoreVerbs):
         primary, own, declared = (), None, TABLE
         if is_scored:
             ev, results = results, results.results
-            golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
-            profile, declared = ev.profile.name if ev.profile else None, ev.declared
-            if ev.profile not in (None, READINGS.get(str(profile))):
+            golden, rule, policies, primary = ev.golden, ev._rule, ev._policies, ev.primary
+            profile, declared = ev._profile.name if ev._profile else None, ev._declared
+            if ev._profile not in (None, READINGS.get(str(profile))):
                 raise DataError(
                     f"found a reading of your own, {profile!r}",
                     field="profile",
@@ -222,7 +222,7 @@ class RunStore(RunStoreVerbs):
             warn(f"text={text}: a judge that is asked again reads the texts that are stored")
         if request is not None and golden is not None:
             found = scored(results, golden, metrics, **request.how)
-            for note in found.notes:
+            for note in () if is_scored else found.notes:  # the evaluation said them
                 warn(note)
             whole = StoredScores(found.scores, lambda: found.settings, found.table, found.rows)
             kept = kept_of(whole, replace(request, golden=golden))
@@ -722,10 +722,8 @@ class RunStore(RunStoreVerbs):
         for a, b in pairwise(parts):
             if parts[a]["golden"] != parts[b]["golden"]:
                 with suppress(GoneError):  # a clone without tables can't tell which queries
-                    old, new = (
-                        read_table(self._stored[one], "golden").to_pandas().set_index("query_id")
-                        for one in (a, b)
-                    )
+                    tables: Any = [read_table(self._stored[one], "golden") for one in (a, b)]
+                    old, new = (one.to_pandas().set_index("query_id") for one in tables)
                     changes = changes_of(old, new)
                     details = f"{a} to {b}: {counted(changes, len(old))}"
                 break

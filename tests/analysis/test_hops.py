@@ -78,10 +78,8 @@ def test_steps_come_back_as_they_were_written(results, tmp_path):
 )
 def test_what_a_step_does_not_say_is_not_made_up(write_run, tmp_path, hops):
     results = rs.load_results(write_run("r", [record("q", [], answer=answer("x", hops=hops))]))
-    assert (
-        json.loads(rs.io.write_per_query(results, tmp_path / "copy").read_text())["answer"]["hops"]
-        == hops
-    )
+    written = json.loads(rs.io.write_per_query(results, tmp_path / "copy").read_text())
+    assert written["answer"].get("hops", []) == hops
 
 
 def test_steps_without_numbers_are_numbered_in_order(write_run):

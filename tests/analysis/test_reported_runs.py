@@ -147,12 +147,12 @@ def test_an_evaluation_of_reported_runs_alone_shows_them_and_scores_nothing(fold
     says("\n".join(ev._notes()), "run_01, run_02, run_03")
     assert ev.trend("hit@5").table["mean"].tolist() == [0.5, 0.6, 0.7]
     board = ev.leaderboard("hit@5")
-    assert board.run_ids == ["run_03", "run_02", "run_01"] and board.table["is_reported"].all()
+    assert board._run_ids == ["run_03", "run_02", "run_01"] and board.table["is_reported"].all()
     assert board.table[["rank", "low", "n"]].isna().all(axis=None)
     assert ev.report().tables["Standings"].query("metric == 'hit@5'")["mean"].tolist() == [
         0.5, 0.6, 0.7,
     ]  # fmt: skip
-    checked = ev.check_reported()
+    checked = rs.extras.check_reported(ev)
     assert checked["recomputed"].isna().all()
     (note,) = set(checked["note"])
     says(note, "rows")
@@ -164,13 +164,13 @@ def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
     scored = write_run("scored", [FOUND], system="mine")
     ev = rs.evaluate([scored, folders / "run_02", folders / "run_03"], golden)
     pd.testing.assert_frame_equal(ev.scores, rs.evaluate(scored, golden).scores)
-    assert ev.reported.runs["run_id"].tolist() == ["run_02", "run_03"]
+    assert ev._reported.runs["run_id"].tolist() == ["run_02", "run_03"]
     board = ev.leaderboard(["hit@5", "mrr@10"])
     rows = board.table.set_index(["metric", "run_id"])
     assert rows.loc[("hit@5", "run_03"), "value"] == 0.7
     assert ("mrr@10", "run_03") not in rows.index  # not reported, and never 0
     assert rows["rank"].notna().tolist() == (~rows["is_reported"]).tolist()
-    assert rows["mark"].isna().all() and board.run_ids[-2:] == ["run_03", "run_02"]
+    assert rows["mark"].isna().all() and board._run_ids[-2:] == ["run_03", "run_02"]
     pd.testing.assert_frame_equal(Leaderboard.from_json(board.to_json()).table, board.table)
     table = ev.trend("hit@5", order=["scored", "run_02", "run_03"]).table
     assert table["is_reported"].tolist() == [False, True, True]
@@ -180,7 +180,7 @@ def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
     ):
         with refused("run_02/results.jsonl", "aggregates", field="run"):
             ask()
-    assert ev.select("run_02").run_ids == [] and ev.select("scored").reported is None
+    assert ev.select("run_02").run_ids == [] and ev.select("scored")._reported is None
 
 
 # -- a clone of a store: run-….json, no Parquet --
@@ -251,7 +251,7 @@ def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):
     reported = pd.DataFrame({"statistic": list(values), "value": list(values.values())}).assign(
         run_id="dense", query_id="", metric="their latency", label="latency_ms"
     )
-    found = demo.check_reported(reported).set_index("statistic")["difference"]
+    found = rs.extras.check_reported(demo, reported).set_index("statistic")["difference"]
     assert found[["p50", "p95", "sum"]].tolist() == pytest.approx([0, 0, 0], abs=1e-6)
     assert found["mean"] == pytest.approx(own.mean() - 1)
 

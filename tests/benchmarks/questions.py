@@ -90,7 +90,7 @@ def questions(ev: rs.Evaluation, folder: Path) -> dict[str, Callable[[], Any]]:
         "HTML": lambda: ev._repr_html_(),
         "score_diff": lambda: rs.extras.score_diff(ev, *pair),
         "trend": ev.trend,
-        "config_effects": ev.config_effects,
+        "config_effects": lambda: rs.extras.config_effects(ev),
         "refusals": ev.refusals,
         "failures": ev.failures,
         "risk_coverage": lambda: ev.risk_coverage(right="hit@5"),

@@ -165,7 +165,7 @@ QUESTIONS = {
     "failures": lambda ev: ev.failures(right="judge_correctness", threshold=0.5),
     "risk": lambda ev: ev.risk_coverage(right="judge_correctness", threshold=0.5),
     "health": lambda ev: ev.golden_health("mrr"),
-    "config": lambda ev: ev.config_effects(["mrr"]),
+    "config": lambda ev: rs.extras.config_effects(ev, ["mrr"]),
     "score diff": lambda ev: pd.DataFrame(rs.extras.score_diff(ev, "a", "b")["rows"]),
     "one query": lambda ev: ev.query("q001"),
     "overlap": lambda ev: rank_overlap(ev.results, "a", "b"),

@@ -267,13 +267,13 @@ def objects(ev, runs, store):
     yield "refusals", ev.refusals
     yield "failures", ev.failures
     yield "risk", ev.risk_coverage
-    yield "retrievers", ev.retrievers
+    yield "retrievers", lambda: rs.extras.retrievers(ev)
     yield "health", ev.golden_health
-    yield "paraphrases", ev.paraphrases
+    yield "paraphrases", lambda: rs.extras.paraphrases(ev)
     yield "trend", lambda: ev.trend("hit@5")
     yield "query", lambda: ev.query(ev.golden.queries["query_id"].iloc[0])
     yield "slices", lambda: ev.compare(*runs).slices("category")
-    yield "same run", lambda: rs.collecting.same_run(*(ev.results.select(one) for one in runs))
+    yield "same run", lambda: rs.Results.same_run(*(ev.results.select(one) for one in runs))
     yield "store", lambda: store
     yield "plots", lambda: ev.plot
 

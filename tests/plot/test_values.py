@@ -183,10 +183,10 @@ def test_a_metric_is_drawn_at_each_of_its_cut_offs(ev):
 
 def test_calls_and_turns_are_lines_of_their_frames():
     talks = world(2).talks
-    after = talks.calls().after.query("run_id == 'run_00000001'")
-    drawn = lines_of(talks.calls().plot())["run_00000001"]
+    after = rs.extras.calls(talks).after.query("run_id == 'run_00000001'")
+    drawn = lines_of(rs.extras.calls(talks).plot())["run_00000001"]
     assert drawn == [pytest.approx(row) for row in after[["call", "recall"]].to_numpy().tolist()]
-    found = talks.conversations("hit@1")
+    found = rs.extras.conversations(talks, "hit@1")
     turns = found.turns.query("run_id == 'run_00000000'")[["turn", "mean"]].to_numpy().tolist()
     assert lines_of(found.plot())["run_00000000"] == [pytest.approx(row) for row in turns]
 

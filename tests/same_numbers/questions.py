@@ -271,10 +271,10 @@ def dialects() -> Iterator[pd.DataFrame]:
 def outcomes(name: str, ev: rs.Evaluation) -> Iterator[pd.DataFrame]:
     cmp = ev.compare("dense", "hybrid_rerank")
     yield from table(f"{name}: outcomes", cmp.per_query, OUTCOMES, query="query_id")
-    yield from leaves(f"{name}: aggregates", cmp.aggregates, "dense..hybrid_rerank")
+    yield from leaves(f"{name}: aggregates", cmp._aggregates, "dense..hybrid_rerank")
     yield from leaves(f"{name}: comparison as JSON", json.loads(cmp.to_json()))
     with tempfile.TemporaryDirectory() as folder:
-        file = ev.select("hybrid_rerank").save_metrics_json(Path(folder) / "m.json", ev.profile)
+        file = ev.select("hybrid_rerank").save_metrics_json(Path(folder) / "m.json", ev._profile)
         yield from leaves(f"{name}: metrics.json", json.loads(file.read_text(encoding="utf-8")))
 
 

@@ -95,7 +95,7 @@ CHOICES = [
         *(pytest.param(one, True, marks=pytest.mark.slow) for one in CHOICES[2:]),
         *(pytest.param(one, False, marks=pytest.mark.slow) for one in CHOICES),
     ],
-    ids=repr,
+    ids=lambda one: " ".join(one) or "default" if isinstance(one, dict) else str(one),
 )  # fmt: skip
 def test_groups_give_the_scores_of_the_whole(varied, few_hits, tmp_path, choices, in_parts):
     results, golden = varied

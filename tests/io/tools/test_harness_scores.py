@@ -27,7 +27,7 @@ def written(folder, name, content):
 
 def told(ev, metric):
     """Return direction and bounds of a metric, and its means by run."""
-    declared = ev.declared.describe(metric)
+    declared = ev._declared.describe(metric)
     return declared.better, declared.bounds, ev.summary(metric)["mean"].tolist()
 
 
@@ -122,7 +122,7 @@ def test_scores_of_real_files_have_the_means_that_are_known(file, metric, n, mea
     row = ev.summary(metric).iloc[0]
     assert (row["n"], row["mean"]) == (n, pytest.approx(mean, abs=5e-7))
     if file.startswith("inspect"):
-        assert ev.declared.describe(metric).better == "higher"
+        assert ev._declared.describe(metric).better == "higher"
 
 
 @real
