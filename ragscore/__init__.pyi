@@ -1,8 +1,6 @@
 # each name "as" itself: that is how a stub exports to editors, too
 # ruff: noqa: I001
 from . import (
-    collecting as collecting,
-    frames as frames,
     golden as golden,
     io as io,
     judging as judging,
@@ -39,5 +37,5 @@ __all__ = [
     "load_golden", "load_results", "evaluate", "compare", "score", "validate", "supported_metrics",
     "metric", "metrics", "collect", "judge", "label",
     # namespaces
-    "io", "match", "frames", "golden", "stats", "plot", "judging", "collecting", "extras",
+    "io", "match", "golden", "stats", "plot", "judging", "extras",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from ragscore.frames.data import (
     run_names,
     runs_without_hits,
 )
-from ragscore.frames.errors import check_known, name_list, names_of, plural, warn
+from ragscore.frames.errors import check_known, name_list, names_of, plural, unsaid, warn
 from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
@@ -59,17 +59,12 @@ from ragscore.scoring.summary import (
 from ragscore.scoring.turns import with_turns
 
 if TYPE_CHECKING:
-    from ragscore.analysis.calls import CallReport
     from ragscore.analysis.comparison.model import Comparison
-    from ragscore.analysis.conversations import Conversations
     from ragscore.analysis.failure_causes import Failures
     from ragscore.analysis.leaderboard import Leaderboard
-    from ragscore.analysis.nuggets import Nuggets
-    from ragscore.analysis.paraphrases import Paraphrases
     from ragscore.analysis.query_view import QueryView
     from ragscore.analysis.refusals import Refusals
     from ragscore.analysis.repeats import Repeats
-    from ragscore.analysis.retrievers import RetrieverReport
     from ragscore.analysis.risk_coverage import RiskCoverage
     from ragscore.analysis.trend.trend import Trend
     from ragscore.golden.coverage import Coverage
@@ -366,16 +361,6 @@ class Evaluation(Display):
         `policies`, `profile`, `golden_hash`, `k`, `n_expected` queries, `primary` metrics.
     primary
         The metrics that decide.
-    policies, profile, rule
-        As given to `rs.evaluate`.
-    reported
-        The runs without rows, of which only aggregates are known; None if there is none. They are
-        not in `results`, `scores` and `settings`.
-    declared
-        Our metrics, and beside them those of your own (`rs.metric`) and columns of your own
-        (`with_columns`). They belong to this evaluation, and to what is made of it.
-    baseline
-        The run that the others are compared with; None: each with each other.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -384,13 +369,13 @@ class Evaluation(Display):
     scores: pd.DataFrame
     settings: pd.DataFrame
     primary: tuple[str, ...]
-    policies: Policies = field(default_factory=Policies)
-    profile: Reading | None = None
-    rule: Rule | None = None
+    _policies: Policies = field(default_factory=Policies)
+    _profile: Reading | None = None
+    _rule: Rule | None = None
     _source: Results | Callable[[], Results] | None = None
-    reported: Results | None = None
-    declared: MetricTable = TABLE
-    baseline: str | None = None
+    _reported: Results | None = None  # runs without rows, of which only aggregates are known
+    _declared: MetricTable = TABLE  # our metrics, and those that belong to this evaluation
+    _baseline: str | None = None  # the run that the others are compared with
     _among: tuple[str, ...] = ()  # the runs that these were selected from
 
     plot = Accessor("ragscore.plot.accessor:EVALUATION")
@@ -402,7 +387,7 @@ class Evaluation(Display):
         So that the intervals of all pairs of runs, or with a baseline of its pairs, hold together
         in 95 % of cases.
         """
-        return 1 - self._level_of_all(self.scores, self.primary, self.baseline)
+        return 1 - self._level_of_all(self.scores, self.primary, self._baseline)
 
     def _level_of_all(
         self, scores: pd.DataFrame, metrics: Sequence[str], baseline: str | None,
@@ -414,7 +399,7 @@ class Evaluation(Display):
 
         key = tuple(metrics), baseline, cluster
         if key not in self._levels:
-            aligned = align(scores, list(metrics), None, self.declared)
+            aligned = align(scores, list(metrics), None, self._declared)
             groups = query_clusters(self.golden, aligned.query_ids, cluster)
             self._levels[key] = level_of_all(aligned, baseline, groups)
         return self._levels[key]
@@ -437,7 +422,7 @@ class Evaluation(Display):
         """Return the evaluation with a baseline; None: as it is."""
         if baseline is None:
             return self
-        return replace(self, baseline=run_names(self._runs, [baseline])[0])
+        return replace(self, _baseline=run_names(self._runs, [baseline])[0])
 
     @cached_property
     def results(self) -> Results:
@@ -456,16 +441,16 @@ class Evaluation(Display):
         """What is known of each row of the scores; None for averages of repeats."""
         if self._source is None:
             return None
-        reading = find_reading(self.profile)
+        reading = find_reading(self._profile)
         golden, of_hits = reading.golden(self.golden)
-        lists = self.policies.lists(self.results)
+        lists = self._policies.lists(self.results)
         level = choose_level(lists, of_hits, self._level)
-        return Rows(lists, golden, level, of_hits, self.rule, reading)
+        return Rows(lists, golden, level, of_hits, self._rule, reading)
 
     @property
     def _is_of_harness(self) -> bool:
         """True if another harness compares its own way; a reading of one's own compares like us."""
-        return find_reading(self.profile).name in HARNESSES
+        return find_reading(self._profile).name in HARNESSES
 
     @property
     def run_ids(self) -> list[str]:
@@ -498,7 +483,7 @@ class Evaluation(Display):
         --------
         >>> ev.select(runs=["dense", "hybrid"], queries="difficulty == 'hard'").summary()
         """
-        reported = self.reported
+        reported = self._reported
         if runs is not None and reported is not None:
             known = [self._runs, reported.runs]
             shared = [name for name in ("run_id", "system") if all(name in one for one in known)]
@@ -524,11 +509,11 @@ class Evaluation(Display):
             golden=golden,
             scores=scores,
             settings=settings,
-            baseline=self.baseline if self.baseline in names else None,
+            _baseline=self._baseline if self._baseline in names else None,
             _among=tuple(self._in_order),
             _source=None if self._source is None else partial(_selected, self, names, kept),
             # what they report is over all queries
-            reported=None if queries is not None else reported,
+            _reported=None if queries is not None else reported,
         )
 
     def with_columns(
@@ -592,7 +577,7 @@ class Evaluation(Display):
                 if name not in ("run_id", "query_id") and name not in self.scores
             ]
         scores = add_columns(self.scores, table, chosen, partial=partial)
-        declared = self.declared
+        declared = self._declared
         for kind, given in (("better", better), ("range", range)):
             named = list(given) if isinstance(given, Mapping) else []
             check_known(named, chosen, kind, "added column", "columns that are added:")
@@ -602,14 +587,14 @@ class Evaluation(Display):
             ]
             declared = declared.with_metrics([with_own(name, *own)])
             declared.describe(name).refuse_outside(scores[name], name)
-        found = replace(self, scores=scores, declared=declared)
+        found = replace(self, scores=scores, _declared=declared)
         return found if primary is None else found._decided_by(primary)
 
     def _decided_by(self, primary: list[str] | str) -> Evaluation:
         """Return the evaluation with other metrics that decide, scored where they weren't yet."""
         named = names_of(primary, "primary")
         scores, _ = self._scored([*metric_columns(self.scores), *named])
-        deciding = primary_of(scores, named, self.declared)
+        deciding = primary_of(scores, named, self._declared)
         settings = self.settings.assign(primary=", ".join(deciding))
         return replace(self, scores=scores, primary=deciding, settings=settings)
 
@@ -663,7 +648,7 @@ class Evaluation(Display):
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, rows=self._rows, cluster=cluster,
-            table=self.declared,
+            table=self._declared,
         )  # fmt: skip
 
     def slices(
@@ -707,7 +692,7 @@ class Evaluation(Display):
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return slice_means(
             scores, self.golden, by, chosen, rows=self._rows, cluster=cluster,
-            min_n=min_n, declared=self.declared,
+            min_n=min_n, declared=self._declared,
         )  # fmt: skip
 
     def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
@@ -739,7 +724,7 @@ class Evaluation(Display):
         """
         scores, chosen = self._scored(metrics)
         names = metric_columns(scores) if chosen is None else chosen
-        return explain(self._rows, map(self.declared.label_of, names), scores)
+        return explain(self._rows, map(self._declared.label_of, names), scores)
 
     def pivot(self, metric: str) -> pd.DataFrame:
         """Return the values of one metric: one row per query, one column per run.
@@ -762,20 +747,16 @@ class Evaluation(Display):
         scores, _ = self._scored(name)
         return query_matrix(scores, name)
 
-    def query(
-        self, query_id: str, runs: list[str] | None = None, *, texts: pd.DataFrame | None = None
-    ) -> QueryView:
+    def query(self, query_id: str, runs: list[str] | None = None) -> QueryView:
         """Show one query: what was expected, and each run's hits and answer side by side.
 
-        Several calls stand one below another, with what each asked, found first and repeated;
-        earlier turns of a conversation stand above.
+        What each call asked, found first and repeated, and earlier turns of a conversation, stand
+        above.
 
         Parameters
         ----------
         runs
             Run ids or systems; by default all.
-        texts
-            Passages (chunk_id, text) to show where the hits kept no text of their own.
 
         Returns
         -------
@@ -794,8 +775,7 @@ class Evaluation(Display):
 
         self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(
-            self.results, self.golden, query_id, runs, match=self._level, texts=texts,
-            rule=self.rule,
+            self.results, self.golden, query_id, runs, match=self._level, rule=self._rule,
         )  # fmt: skip
 
     def explore(
@@ -926,7 +906,7 @@ class Evaluation(Display):
         deciding = self.primary if chosen is None else tuple(dict.fromkeys(chosen))
         level, among = None, None
         if (n := len(self.run_ids)) > 2 and not self._is_of_harness:
-            asked = self.baseline if self.baseline in pair else None
+            asked = self._baseline if self._baseline in pair else None
             level = self._level_of_all(scores, deciding, asked, how.get("cluster", "group"))
             among = None if of_all else (n, level)
         if of_all:
@@ -935,9 +915,9 @@ class Evaluation(Display):
             scores = scores.assign(**values.where(counts == n))
         return compare_runs(
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
-            rule=self.rule, profile=self.profile,
-            policies=replace(self.policies, match=self._level),
-            primary=deciding, declared=self.declared, level=level if of_all else None, among=among,
+            rule=self._rule, profile=self._profile,
+            policies=replace(self._policies, match=self._level),
+            primary=deciding, declared=self._declared, level=level if of_all else None, among=among,
             **how,
         )  # fmt: skip
 
@@ -979,18 +959,20 @@ class Evaluation(Display):
         if metrics is None and self.run_ids:
             metrics = list(self.primary)
         scores, chosen = self._scored(metrics, or_told=True)
-        if baseline is None and (runs is None or self.baseline in run_names(self._runs, runs)):
-            baseline = self.baseline
+        whole = replace(self, scores=scores)
+        if runs is None and baseline not in self.run_ids and whole._of_systems is not whole:
+            return whole._of_systems.leaderboard(chosen, baseline=baseline, cluster=cluster)
+        if baseline is None and (runs is None or self._baseline in run_names(self._runs, runs)):
+            baseline = self._baseline
         return self._alike(leaderboard(
             scores, metrics=chosen, baseline=baseline, golden=self.golden,
-            rows=self._rows, reported=self.reported, runs=runs, cluster=cluster,
-            declared=self.declared,
+            rows=self._rows, reported=self._reported, runs=runs, cluster=cluster,
+            declared=self._declared,
         ))  # fmt: skip
 
     def trend(
         self,
         metric: str | None = None,
-        by: Slicing | None = None,
         *,
         order: str | list[str] = "created_at",
         baseline: str | None = None,
@@ -1005,8 +987,6 @@ class Evaluation(Display):
         metric
             A label, a column of your own, or a reported metric; by default the first primary
             metric.
-        by
-            As for `golden.slices`: a trend for each slice.
         order
             A column of the runs (`created_at`, `x_position`), or run ids in their order (then only
             these).
@@ -1017,18 +997,19 @@ class Evaluation(Display):
 
         Returns
         -------
-        A `Trend`: its `table` with one row per run and slice, notes on every break, and `plot()`.
+        A `Trend`: its `table` with one row per run, notes on every break, and `plot()`.
 
         Raises
         ------
         DataError
-            An unknown metric, run, column or slice.
+            An unknown metric, run or column.
 
         Examples
         --------
         >>> ev.trend("mrr@10", order=["bm25", "dense", "hybrid"])
         """
-        from ragscore.analysis.trend.trend import trend
+        from ragscore.analysis.trend.history import read_history
+        from ragscore.analysis.trend.trend import trend_of
 
         metric = self.primary[0] if metric is None else metric
         check_type(metric, str, "metric", "one metric")
@@ -1037,11 +1018,11 @@ class Evaluation(Display):
         if len(self.golden.targets):  # all are scored by it, whatever set a run was saved with
             runs = results.runs.assign(golden_hash=self.golden.golden_hash)
             results = replace(results, runs=runs)
-        return trend(
-            scores, (names or [metric])[0], by, golden=self.golden, results=results,
-            reported=self.reported, order=order, baseline=baseline, repeats=repeats,
-            declared=self.declared,
+        history = read_history(
+            scores, (names or [metric])[0], golden=self.golden, results=results,
+            reported=self._reported, order=order, repeats=repeats, declared=self._declared,
         )  # fmt: skip
+        return trend_of(history, baseline)
 
     def report(
         self,
@@ -1107,45 +1088,6 @@ class Evaluation(Display):
             made.write(path)
         return made
 
-    def config_effects(
-        self,
-        metrics: list[str] | str | None = None,
-        *,
-        ignore: Sequence[str] = (),
-    ) -> pd.DataFrame:
-        """Return the config keys that vary between runs, beside the means of metrics.
-
-        Only two runs that differ in one key alone show its effect: compare them.
-
-        Parameters
-        ----------
-        metrics
-            Labels, or one; by default the primary metrics.
-        ignore
-            Config keys that are not looked at.
-
-        Returns
-        -------
-        One row per run: each key's value, nested keys dotted (numbers where all are numbers; NA:
-        null, or the run doesn't have the key), and each metric's mean.
-
-        Raises
-        ------
-        DataError
-            No run has a config; an unknown metric.
-
-        Examples
-        --------
-        >>> ev.config_effects("mrr@10")
-        """
-        from ragscore.analysis.config_effects import config_effects
-
-        self._need_rows()
-        scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
-        return config_effects(
-            scores, self.results.runs, chosen, ignore=ignore, declared=self.declared
-        )
-
     # Refusals, failures, repeats: each an object whose frames are attributes
 
     def refusals(
@@ -1195,68 +1137,8 @@ class Evaluation(Display):
         scores, _ = self._scored([*DECIDED_BY, *([right] if right else []), *chosen])
         return refusals(
             scores, self.golden, chosen or None, right=right, threshold=threshold,
-            declared=self.declared,
+            declared=self._declared,
         )  # fmt: skip
-
-    def calls(self, k: int | None = None) -> CallReport:
-        """Return what each search for a query adds, and which call found each target first.
-
-        Parameters
-        ----------
-        k
-            Hits of each call that count; by default all.
-
-        Returns
-        -------
-        `CallReport`: frames `table`, `after`, `targets`, `per_query` and `outcomes`; its docstring
-        has the columns. `plot()` draws recall against calls.
-
-        Raises
-        ------
-        DataError
-            No query has several calls.
-
-        Examples
-        --------
-        >>> twice = rs.load_results({"q": [["a"], ["b", "c"]]})
-        >>> rs.evaluate(twice, {"q": {"c": 1}}).calls().after[["call", "recall"]]
-        """
-        from ragscore.analysis.calls import calls
-
-        return self._alike(calls(self.results, self.golden, self._level, self.rule, k))
-
-    def conversations(self, metric: str | None = None, *, bad: float = 0.0) -> Conversations:
-        """Return a metric by turn, first against later turns, and where conversations fail.
-
-        Intervals, tests and gates of this evaluation take conversations as independent, not turns.
-
-        Parameters
-        ----------
-        metric
-            By default the first primary one.
-        bad
-            A turn with at most this value fails.
-
-        Returns
-        -------
-        `Conversations`: frames `table`, `turns` and `per_conversation`; its docstring has the
-        columns. `plot()` draws the metric by turn.
-
-        Raises
-        ------
-        DataError
-            No query names its conversation (`load_golden(turns=pattern)`).
-
-        Examples
-        --------
-        >>> talk = [{"id": "c_1", "query": "a?", "expected_doc_ids": ["a"], "conversation": "c"}]
-        >>> rs.evaluate({"c_1": ["a"]}, talk).conversations("mrr").table[["n", "mean"]]
-        """
-        from ragscore.analysis.conversations import conversations
-
-        scores, names = self._scored(metric or self.primary[0])
-        assert names is not None
-        return self._alike(conversations(scores, self.golden, names[0], bad, self.declared))
 
     def risk_coverage(
         self,
@@ -1279,7 +1161,7 @@ class Evaluation(Display):
 
         Returns
         -------
-        `RiskCoverage`: frames `curve` and `areas`, method `at_risk`; its docstring has the columns.
+        `RiskCoverage`: frames `curve` and `areas`; its docstring has the columns.
 
         Raises
         ------
@@ -1290,12 +1172,13 @@ class Evaluation(Display):
         Warns
         -----
         UserWarning
-            A run has no curve: its top hits have no score, or no query is known to be answered
-            rightly or wrongly.
+            A run has no curve: its top hits have no score, or scores of several kinds, or no query
+            is known to be answered rightly or wrongly.
 
         Examples
         --------
-        >>> ev.risk_coverage(right="hit@5").at_risk(0.3)[["run_id", "threshold", "coverage"]]
+        >>> curve = ev.risk_coverage(right="hit@5").curve
+        >>> curve[curve["risk"] <= 0.3].drop_duplicates("run_id")[["run_id", "threshold"]]
         """
         from ragscore.analysis.risk_coverage import risk_coverage
 
@@ -1303,7 +1186,7 @@ class Evaluation(Display):
         scores, _ = self._scored([*DECIDED_BY, *([right] if right else [])])
         return self._alike(risk_coverage(
             scores, self.golden, self.results, right=right,
-            threshold=threshold, refusals=refusals, declared=self.declared,
+            threshold=threshold, refusals=refusals, declared=self._declared,
         ))  # fmt: skip
 
     def failures(
@@ -1345,64 +1228,8 @@ class Evaluation(Display):
         scores, _ = self._scored([*DECIDED_BY, *TABLE.labels({"hit@k"}), *asked])
         return failures(
             scores, self.golden,
-            self.results, hit=hit, right=right, threshold=threshold, declared=self.declared,
+            self.results, hit=hit, right=right, threshold=threshold, declared=self._declared,
         )  # fmt: skip
-
-    def paraphrases(self, *, narrow: int | None = None, pool: int | None = None) -> Paraphrases:
-        r"""Compare what each run finds for several wordings of one query (`golden.queries.group`).
-
-        Parameters
-        ----------
-        narrow, pool
-            Cut-offs: a document counts as found at rank ≤ narrow, and as retrieved but ranked too
-            low at rank ≤ pool. By default 10 and 50, or half of the runs' smallest k and that k.
-
-        Returns
-        -------
-        `Paraphrases`: frames `summary`, `kinds`, `groups` and `per_query`; its docstring has their
-        columns.
-
-        Raises
-        ------
-        DataError
-            A run says that it retrieved fewer than `pool` hits a query; `narrow` is not below
-            `pool`.
-
-        Warns
-        -----
-        UserWarning
-            A run has hits but none at rank `pool`: the pool may have been cut short. A run's
-            document ids don't join those that are expected.
-
-        Examples
-        --------
-        >>> ev.paraphrases().kinds
-        """
-        from ragscore.analysis.paraphrases import paraphrases
-
-        return paraphrases(self.results, self.golden, narrow=narrow, pool=pool)
-
-    def nuggets(self) -> Nuggets:
-        """Return which key facts the answers support, and which no run's answer does.
-
-        Raises
-        ------
-        DataError
-            Nobody gave verdicts on nuggets.
-
-        Examples
-        --------
-        >>> nugget = {"text": "a fact", "importance": "vital", "assignment": "not_support"}
-        >>> line = {"qid": "q1", "query": "?", "answer_text": "no", "nuggets": [nugget]}
-        >>> rs.evaluate([line], [line]).nuggets().missed[["query_id", "text", "importance"]]
-        """
-        from ragscore.analysis.nuggets import nuggets
-
-        names = [name for name in TABLE if name.startswith("nugget_")]
-        scores, _ = self._scored(names)
-        valued = [name for name in names if scores[name].notna().any()]
-        means = replace(self, scores=scores).summary(valued) if valued else None
-        return nuggets(self._rows, means)
 
     def repeats(
         self,
@@ -1447,7 +1274,7 @@ class Evaluation(Display):
         name = self._named(metric)
         scores, _ = self._scored(name)
         chosen = self.results.runs if runs is None else runs
-        return repeats(scores, name, k, threshold, runs=chosen, declared=self.declared)
+        return repeats(scores, name, k, threshold, runs=chosen, declared=self._declared)
 
     def average_repeats(self) -> Evaluation:
         """Average the repeats of each system query by query, so that every query counts once.
@@ -1481,88 +1308,11 @@ class Evaluation(Display):
         source = None
         if not len(self.golden.targets):  # no rank is compared
             source = averaged(self.results, names.set_axis(self.run_ids))
-        baseline = dict(zip(self.run_ids, names, strict=True)).get(self.baseline or "")
+        baseline = dict(zip(self.run_ids, names, strict=True)).get(self._baseline or "")
         return replace(
             self, scores=scores, settings=settings.reset_index(drop=True), _source=source,
-            baseline=baseline,
+            _baseline=baseline,
         )  # fmt: skip
-
-    def retrievers(
-        self,
-        k: int | None = None,
-        hits: str = "any",
-        *,
-        substrings: str = "any",
-    ) -> RetrieverReport:
-        """Judge every query of every retriever by the query's predicate.
-
-        Parameters
-        ----------
-        k
-            Only hits up to this rank; by default all that a run has.
-        hits
-            "any": one hit that satisfies the predicate is enough. "all": besides, every hit within
-            k must satisfy it.
-        substrings
-            As for `rs.match.by_predicate`.
-
-        Returns
-        -------
-        `RetrieverReport`: frames `table`, `matrix` and `per_query`, and `to_markdown()`; its
-        docstring has the columns.
-
-        Raises
-        ------
-        DataError
-            k below 1; an option that is neither "any" nor "all"; runs that only hold a summary; no
-            query has a predicate.
-
-        Examples
-        --------
-        >>> from dataclasses import replace
-        >>> hits = ev.results.hits.assign(source_key=ev.results.hits["doc_id"])
-        >>> targets = ev.golden.targets.query("level == 'doc'").assign(level="source_key")
-        >>> targets = targets.assign(source_key=targets["doc_id"])
-        >>> keyed = rs.Golden(ev.golden.queries, targets)
-        >>> rs.evaluate(replace(ev.results, hits=hits), keyed).retrievers(k=5).table
-        """
-        from ragscore.analysis.retrievers import retrievers
-
-        return retrievers(
-            self.results, self.golden, k, hits, substrings=substrings,
-        )  # fmt: skip
-
-    def retriever_scores(self) -> pd.DataFrame:
-        """Return the retrievers' own scores of relevant hits beside those of all others.
-
-        A score that separates them can be cut at a threshold. `results.retriever_scores()` shows
-        how scores fall with the rank.
-
-        Returns
-        -------
-        One row per run, kind of score and `relevance`: *relevant* (the hit meets a target of grade
-        ≥ 1), *not relevant* (of grade 0 only), *unjudged* (none),
-        *should be refused* and *unlabelled* (nothing can be relevant to the query). `n_hits` with a
-        score, `n_queries` they are of, `n_no_score` hits left out; `min`, `p5`, `p25`, `p50`,
-        `p75`, `p95`, `max` of the score. `above`: the share of pairs of a relevant hit and one of
-        this row, over the whole run, in which the relevant hit scores higher; ties count half (0.5:
-        no separation, 1: full separation; near 0 for distances, where less is better; NaN without a
-        pair).
-
-        Raises
-        ------
-        DataError
-            No hit has a score.
-
-        Examples
-        --------
-        >>> ev.retriever_scores()[["run_id", "relevance", "p50", "above"]]
-        """
-        from ragscore.analysis.rankings import score_distribution
-
-        return score_distribution(self.results, self.golden, match=self._level, rule=self.rule)
-
-    # What the golden set can tell
 
     def golden_health(
         self,
@@ -1602,59 +1352,15 @@ class Evaluation(Display):
         name = self._named(metric)
         scores, _ = self._scored(name)
         return golden_health(
-            scores, self.golden, self.results, name, differences=differences, declared=self.declared
+            scores,
+            self.golden,
+            self.results,
+            name,
+            differences=differences,
+            declared=self._declared,
         )
 
     # Provenance, other tools
-
-    def check_reported(
-        self,
-        reported: pd.DataFrame | None = None,
-        *,
-        profile: str | Reading | None = None,
-    ) -> pd.DataFrame:
-        """Compare the values that another tool reported with those recomputed here.
-
-        The policies of the evaluation say how the other tool counts: `rs.evaluate(...,
-        missing="zero")`.
-
-        Parameters
-        ----------
-        reported
-            The values to check, if the results don't hold them: the frame `reported` of other
-            results with the same run ids, such as those of a stored comparison.
-        profile
-            The harness that reported them; by default that of the evaluation. Its names are
-            understood (what it calls `recall_at_k` may be our hit@5), values of a whole run are
-            recomputed and rounded as by `to_profile`, and it sets the policies.
-
-        Returns
-        -------
-        One row per run, query and metric, as reported (query_id "" and a `statistic` for values of
-        a whole run): `metric`, `label` (ours; NA: none of ours), `reported`, `recomputed` (NaN:
-        does not apply here, or not recomputed), `difference` = recomputed − reported (of a first
-        hit's rank: infinite where one side has no hit), and `note` (NA: nothing to say): why
-        nothing was recomputed, or that the value comes from stored judgments, which are the other
-        tool's own.
-
-        Raises
-        ------
-        DataError
-            There are no reported values, or they name a run that the results don't have.
-
-        Examples
-        --------
-        >>> values = ev.scores.reset_index()[["run_id", "query_id", "mrr@10"]]
-        >>> reported = values.melt(["run_id", "query_id"], var_name="metric").dropna()
-        >>> ev.check_reported(reported)["difference"].abs().max()
-        """
-        from ragscore.analysis.reported import check_reported
-
-        chosen = find_reading(profile) if profile else self.profile
-        policies = self.policies if chosen else replace(self.policies, match=self._level)
-        parts = [self.results, *([] if self.reported is None else [self.reported])]
-        results = parts[0] if len(parts) == 1 else Results.concat(parts)
-        return check_reported(results, self.golden, reported, profile=chosen, policies=policies)
 
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what each run was measured by: equal rows mean that scores are comparable.
@@ -1682,11 +1388,11 @@ class Evaluation(Display):
             metrics = [self._named(name) for name in names_of(metrics, "metrics")]
         names = metrics or metric_columns(self.scores)
         found = scored(
-            self.results, self.golden, ["failed"], rule=self.rule, profile=self.profile,
-            policies=replace(self.policies, match=self._level),
+            self.results, self.golden, ["failed"], rule=self._rule, profile=self._profile,
+            policies=replace(self._policies, match=self._level),
         )  # fmt: skip
-        parts = provenance_of(found.rows, found.policies, names, self.declared)
-        frame = provenance_frame(parts, names, self.declared)
+        parts = provenance_of(found.rows, found.policies, names, self._declared)
+        frame = provenance_frame(parts, names, self._declared)
         return frame.astype({"run_id": self.results.runs["run_id"].dtype})
 
     def to_profile(self, profile: str | Reading) -> dict[str, dict[str, Any]]:
@@ -1747,10 +1453,10 @@ class Evaluation(Display):
     def _parts(self) -> list[str | Table]:
         n, alone = len(self.run_ids), list[str | Table]()
         title = f"Evaluation: {plural(n, 'run')} × {len(self.golden.queries)} queries"
-        if self.reported is not None:
+        if self._reported is not None:
             from ragscore.analysis.reported import shown_reported
 
-            told = shown_reported(self.reported, self.primary)
+            told = shown_reported(self._reported, self.primary)
             heading = f"{plural(len(told), 'run')} without rows, as reported"
             if not n:
                 return [f"Evaluation: {heading}", Table(told), *self._notes()]
@@ -1759,9 +1465,28 @@ class Evaluation(Display):
             bare = "No labels, and no stored scores: no metric can be computed."
             ways = " ev.compare(a, b) shows how far two rankings overlap." if n > 1 else ""
             return [title, f"{bare}{ways}", *alone]
-        board = self._board
+        board = self._of_systems._board
         notes = dict.fromkeys([*board.notes(), *self._notes()])
-        return [title, self._standings(board), *alone, *notes]
+        return [title, self._of_systems._standings(board), *alone, *notes]
+
+    @cached_property
+    def _of_systems(self) -> Evaluation:
+        """Return it with the repeats of each system averaged; itself where there are none."""
+        if self._is_of_harness or not self._repeats:
+            return self
+        with unsaid("queries that some repeats were not asked"):
+            return self.average_repeats()
+
+    @cached_property
+    def _repeats(self) -> dict[str, list[str]]:
+        """The runs of each system that are its repeats; results of a store are not read for it."""
+        from ragscore.analysis.repeats import average_names
+
+        if not isinstance(self._source, Results):
+            return {}
+        names = average_names(self._source.runs, pd.Series(self.run_ids))
+        runs = pd.Series(self.run_ids).groupby(names.to_numpy(), sort=False).agg(list)
+        return {str(name): own for name, own in runs.items() if len(own) > 1}
 
     @cached_property
     def _board(self) -> Leaderboard:
@@ -1777,12 +1502,12 @@ class Evaluation(Display):
         rows = self._rows if isinstance(self._source, Results) else None
         if len(self.run_ids) > MOST_RUNS or self._is_of_harness:
             means = summarize(
-                self.scores, self.golden, metrics=names, rows=rows, table=self.declared
+                self.scores, self.golden, metrics=names, rows=rows, table=self._declared
             )
-            return bare_leaderboard(means, names, self.declared)
+            return bare_leaderboard(means, names, self._declared)
         return self._alike(leaderboard(
-            self.scores, names, baseline=self.baseline, primary=self.primary, golden=self.golden,
-            rows=rows, declared=self.declared,
+            self.scores, names, baseline=self._baseline, primary=self.primary, golden=self.golden,
+            rows=rows, declared=self._declared,
         ))  # fmt: skip
 
     def _standings(self, board: Leaderboard) -> Table:
@@ -1792,35 +1517,35 @@ class Evaluation(Display):
         failed = self.scores.loc[is_failed, "run_id"].astype("str").value_counts()
         if not len(failed):
             return table
-        counts = failed.reindex(board.run_ids, fill_value=0).to_numpy()
+        counts = failed.reindex(board._run_ids, fill_value=0).to_numpy()
         return replace(table, frame=table.frame.assign(failed=counts))
 
     def _notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""
         notes = [self._matched()] if self.run_ids else []
-        if self.reported is not None:
-            alone = self.reported.runs["run_id"].astype("str").tolist()
+        if self._reported is not None:
+            alone = self._reported.runs["run_id"].astype("str").tolist()
             notes.append(
                 f"No rows, only reported aggregates: {name_list(alone)}. Trend, leaderboard and"
                 " report show them, marked; nothing of them is scored here."
             )
         of_golden = pd.Index(self.golden.queries["query_id"])
         notes += filter(None, [clusters_text(self.golden, of_golden, "group")])
-        if isinstance(self._source, Results) and not self._is_matched:
-            from ragscore.analysis.repeats import average_names
-
-            systems = average_names(self._source.runs, pd.Series(self.run_ids))
-            if len(several := systems[systems.duplicated()].drop_duplicates()):
-                notes.append(
-                    f"Runs that are repeats: of {name_list(several)}. ev.average_repeats() averages"
-                    " them, so that intervals count queries."
-                )
+        for system, own in self._repeats.items():
+            asked = self.scores[
+                self.scores["run_id"].isin(own) & self.scores["state"].ne("missing")
+            ]
+            n = int(asked.index.value_counts().gt(1).sum())
+            notes.append(
+                f"{system}: {len(own)} runs, averaged; {plural(n, 'query')} asked more than once"
+                " (ev.repeats has their spread)."
+            )
         more = len(self.run_ids) - SHOWN_RUNS
         if more > 0:
             notes.append(f"{more} more runs: see .summary().")
         run, state = (self.scores[name].astype("str") for name in ("run_id", "state"))
         counts = pd.crosstab(run, state)
-        policies = self.policies
+        policies = self._policies
         texts = {
             "missing": _MISSING[policies.missing],
             "failed": "Failed queries, scored on the hits they have",
@@ -1867,7 +1592,7 @@ class Evaluation(Display):
     @property
     def _is_matched(self) -> bool:
         """False if there is nothing to match hits with, and no metric of rankings."""
-        labels = map(self.declared.label_of, metric_columns(self.scores))
+        labels = map(self._declared.label_of, metric_columns(self.scores))
         return bool(len(self.golden.targets)) or any(label.is_ranking for label in labels)
 
     def _matched(self) -> str:
@@ -1876,7 +1601,7 @@ class Evaluation(Display):
         level = self.settings["level"].astype("str").unique().tolist()
         left_out = [text for text in self.settings["left_out"].unique() if text]
         why = f" ({'; '.join(left_out)})" if left_out else ""
-        rule = "" if self.rule is None else ", by a rule of your own"
+        rule = "" if self._rule is None else ", by a rule of your own"
         return f"Matched by {', '.join(level)}{rule}{why}."
 
     # Scores of metrics that are asked for later
@@ -1908,10 +1633,10 @@ class Evaluation(Display):
             raise DataError("found none", field="metrics", allowed="at least one, such as 'mrr@10'")
         # without a run to score, what is reported needs no score
         others = set[str]()
-        if or_told and self.reported is not None:
+        if or_told and self._reported is not None:
             from ragscore.analysis.reported import aggregates
 
-            told = aggregates(self.reported)["metric"]
+            told = aggregates(self._reported)["metric"]
             others = {
                 name for name in told if not (self.run_ids and (TABLE.find(name) is not None))
             }
@@ -1920,11 +1645,11 @@ class Evaluation(Display):
         lacking = [name for name in dict.fromkeys(names) if name not in known]
         if not lacking:
             return self.scores, names
-        own = {one.name: one for one in self.declared.own}
-        asked = [own.get(self.declared.parse(name).metric.name, name) for name in lacking]
+        own = {one.name: one for one in self._declared.own}
+        asked = [own.get(self._declared.parse(name).metric.name, name) for name in lacking]
         more = scored(
-            self.results, self.golden, asked, rule=self.rule, profile=self.profile,
-            policies=replace(self.policies, match=self._level),
+            self.results, self.golden, asked, rule=self._rule, profile=self._profile,
+            policies=replace(self._policies, match=self._level),
         ).scores.reset_index()  # fmt: skip
         return add_columns(self.scores, more, lacking, partial=True), names
 
@@ -1932,8 +1657,8 @@ class Evaluation(Display):
         """Refuse a question about queries of runs that only report aggregates, or of no others."""
         from ragscore.analysis.reported import refuse_without_rows
 
-        alone = self.reported.runs["run_id"].astype("str") if self.reported is not None else ()
-        refuse_without_rows(runs if runs or self.run_ids else alone, self.reported)
+        alone = self._reported.runs["run_id"].astype("str") if self._reported is not None else ()
+        refuse_without_rows(runs if runs or self.run_ids else alone, self._reported)
 
     def _need_metrics(self) -> None:
         """Refuse a question about metrics where there is none: neither labels nor stored scores."""
@@ -1948,7 +1673,7 @@ class Evaluation(Display):
     def _named(self, metric: str) -> str:
         """Return the name that a metric has in the scores."""
         check_type(metric, str, "metric", "the name of one metric")
-        return metric if metric in self.scores else self.declared.parse(metric).text
+        return metric if metric in self.scores else self._declared.parse(metric).text
 
 
 # What is said of golden queries without a row, and of failed queries, by their policy.

@@ -113,13 +113,12 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "refusals": ev.refusals,
         "risk_coverage": lambda: ev.risk_coverage(right="hit@5"),
         "failures": ev.failures,
-        "paraphrases": ev.paraphrases,
+        "paraphrases": lambda: rs.extras.paraphrases(ev),
         "repeats": lambda: ev.repeats("mrr", 1),
         "average_repeats": ev.average_repeats,
-        "retrievers": ev.retrievers,
-        "retriever_scores": ev.retriever_scores,
+        "retrievers": lambda: rs.extras.retrievers(ev),
         "golden_health": ev.golden_health,
-        "check_reported": ev.check_reported,
+        "check_reported": lambda: rs.extras.check_reported(ev),
         "provenance": ev.provenance,
         "select": lambda: ev.select([a]),
         "compare": cmp,
@@ -132,12 +131,12 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "explore ev": lambda: ev.explore(),
     }.items():
         yield name, lambda make=make: _printed(make())
-    for name in ("counts", "overall", "changed", "shown", "to_markdown", "to_json"):
+    for name in ("counts", "overall", "changed", "_shown", "to_markdown", "to_json"):
         yield f"cmp.{name}", lambda name=name: _called(getattr(cmp(), name))
     for name in ("notes", "to_json", "_against", "_standings"):
         yield f"board.{name}", lambda name=name: _called(getattr(board(), name))
     yield "board.matrix", lambda: ev.leaderboard("mrr").matrix("mrr")
-    for name in ("summary", "metric_at_k", "scores_by_rank", "refusals", "risk_coverage"):
+    for name in ("summary", "metric_at_k", "refusals", "risk_coverage"):
         yield f"ev.plot.{name}", lambda name=name: _picture(getattr(ev.plot, name))
     for name in ("slices", "heatmap"):
         yield (

@@ -5,29 +5,30 @@ import re
 import warnings
 from dataclasses import fields
 
-import numpy as np
 import pandas as pd
 import pytest
 from conftest import answer, hit, record
 from test_evaluation import ev
 
 import ragscore as rs
+from ragscore.analysis.extras.answer_behaviour import Behaviour
+from ragscore.analysis.extras.chunk_lint import Lint
+from ragscore.analysis.extras.document_versions import Freshness
 from ragscore.analysis.failure_causes import Failures, failures
 from ragscore.analysis.paraphrases import Paraphrases
-from ragscore.analysis.rankings import score_distribution
 from ragscore.analysis.refusals import Refusals, refusals
 from ragscore.analysis.repeats import Repeats, average_repeats, repeats
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.analysis.retrievers import RetrieverReport
 from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
 from ragscore.golden.health import GoldenHealth
-from tests.messages import refused
+from tests.messages import refused, says
 
 __all__ = ["ev"]  # a fixture
 
 CLASSES = (
     Refusals, RiskCoverage, Failures, Paraphrases, Repeats, RetrieverReport, GoldenHealth,
-    rs.extras.Freshness, rs.extras.Behaviour, rs.extras.Lint, rs.extras.knowledge_gain.Gain,
+    Freshness, Behaviour, Lint, rs.extras.knowledge_gain.Gain,
 )  # fmt: skip
 
 
@@ -51,7 +52,8 @@ def test_methods_that_an_object_names_are_there(kind):
 def objects_of(ev):
     return (
         ev.refusals(), ev.risk_coverage(right="hit@5"), ev.failures(), ev.golden_health("hit@5"),
-        ev.paraphrases(narrow=5, pool=10), ev.repeats("passed", 2, runs=["dense", "hybrid"]),
+        rs.extras.paraphrases(ev, narrow=5, pool=10),
+        ev.repeats("passed", 2, runs=["dense", "hybrid"]),
     )  # fmt: skip
 
 
@@ -79,7 +81,6 @@ def test_what_the_methods_give_is_what_the_functions_give(ev):
         ev.repeats("passed", 2, runs=["dense", "hybrid"]).per_query,
         repeats(scores, "passed", 2, runs=["dense", "hybrid"]).per_query,
     )
-    pd.testing.assert_frame_equal(ev.retriever_scores(), score_distribution(results, golden))
 
 
 def test_what_was_not_scored_is_scored_when_an_object_needs_it(ev):
@@ -129,7 +130,7 @@ def test_averages_of_repeats_are_an_evaluation_by_system(repeated):
     # s: 1 and 1 for q0, 1/2 and 0 for q1; t: 1/2 and 1/2
     assert averaged.pivot("mrr@10").to_numpy().tolist() == [[1, 0.5], [0.25, 0.5]]
     assert averaged.summary("mrr@10")["mean"].tolist() == [0.625, 0.5]
-    assert averaged.leaderboard("mrr@10").run_ids == ["s", "t"]
+    assert averaged.leaderboard("mrr@10")._run_ids == ["s", "t"]
     assert averaged.select("t").pivot("mrr@10").columns.tolist() == ["t"]
     assert "s" in repr(averaged)
     pd.testing.assert_frame_equal(
@@ -155,8 +156,10 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        as_missing = rs.evaluate(results, golden, missing="zero").check_reported(reported)
-        left_out = rs.evaluate(results, golden).check_reported(reported)
+        as_missing = rs.extras.check_reported(
+            rs.evaluate(results, golden, missing="zero"), reported
+        )
+        left_out = rs.extras.check_reported(rs.evaluate(results, golden), reported)
     assert as_missing["recomputed"].tolist() == [0.5]
     assert left_out["recomputed"].tolist() == [1.0]
 
@@ -164,8 +167,7 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
 @pytest.mark.parametrize(
     "name",
     [
-        "latency", "errors", "indexing", "hops_summary", "verification", "retriever_scores",
-        "rank_overlap", "reported_scores", "with_judged_refusals",
+        "errors", "indexing", "hops_summary", "reported_scores", "with_judged_refusals",
     ],
 )  # fmt: skip
 def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev, name):
@@ -178,14 +180,13 @@ def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev, name):
 
 def test_results_have_methods_of_their_own(ev):
     results = ev.results
-    assert results.latency().query("phase == 'total'")["n"].tolist() == [182] * 4
     assert results.errors(ev.golden)["n_missing"].tolist() == [0] * 4
-    by_rank = results.retriever_scores()
-    assert by_rank.groupby("run_id", observed=True)["rank"].max().tolist() == [10] * 4
-    over_all = results.retriever_scores(by=None)
-    assert over_all["n"].sum() == by_rank["n"].sum()
-    with refused("query", "rank", field="by"):
-        results.retriever_scores("query")
-    with refused("phase", "hop", field="by"):
-        results.latency("phase")
-    assert np.isnan(results.verification()["pass_rate"]).all()
+
+
+def test_repeats_of_a_system_are_one_row_wherever_runs_are_ranked(repeated):
+    assert repeated.leaderboard("mrr@10").run_ids == ["s", "t"]
+    text = repr(repeated)
+    says(text, "s: 2 runs", "2 queries asked more than once")
+    assert "s1" not in text
+    # whoever names runs compares these
+    assert repeated.leaderboard("mrr@10", runs=["s1", "s2"]).run_ids == ["s1", "s2"]

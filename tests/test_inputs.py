@@ -11,6 +11,7 @@ import pytest
 from conftest import RUN_A, THREE_QUERIES, golden_of, hit, hits_of, record, targets_of
 
 import ragscore as rs
+from ragscore.frames.data import conform
 from ragscore.golden.coverage import coverage
 from ragscore.scoring.harness import aggregate
 from ragscore.scoring.level import resolve_spans
@@ -193,17 +194,17 @@ def test_a_catalogue_without_chunk_ids_is_refused():
     ("call", "about"),  # the field, and what else the error names
     [
         (
-            lambda results, golden: rs.frames.conform(results.hits, "hit"),
+            lambda results, golden: conform(results.hits, "hit"),
             ("kind", "hit", "hits", "hit_meta"),
         ),
         (
-            lambda results, golden: rs.frames.conform(
+            lambda results, golden: conform(
                 pd.concat([results.hits, results.hits[["rank"]]], axis=1), "hits"
             ),
             ("hits", "rank"),
         ),
         (
-            lambda results, golden: rs.frames.conform("hits.csv", "hits"),
+            lambda results, golden: conform("hits.csv", "hits"),
             ("hits", "str", "DataFrame"),
         ),
         (
@@ -312,7 +313,6 @@ NAMED = [
     ("provenance", ["mrr"], {}, 0, ["None", "an empty list"]),
     ("to_profile", ["trec"], {}, 0, []),
     ("repeats", ["hit@1", 1], {}, 0, []),
-    ("paraphrases", [], {}, "narrow", ["None", "a number"]),
 ]
 
 

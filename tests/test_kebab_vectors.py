@@ -359,7 +359,7 @@ def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run
         )
     )
     cmp = compare_runs(results, golden, "a", "b", profile="kebab")
-    assert cmp.level.chunker_version_match == "exact"
+    assert cmp._level.chunker_version_match == "exact"
 
 
 @pytest.mark.filterwarnings("ignore:scores of different provenance")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.extras import score_diff, write_event_log
+from ragscore.analysis.extras import event_log, score_diff
 from ragscore.scoring.harness import aggregate
 from ragscore.scoring.readings import HARNESSES, READINGS
 from ragscore.scoring.summary import summarize
@@ -430,7 +430,7 @@ def regressed(diff, path, thresholds):
     theirs = {"current_mean": "candidate", "baseline_mean": "baseline"}
     deltas = pd.DataFrame(diff["rows"]).rename(columns=theirs)
     deltas["n"] = deltas[["winners", "losers", "unchanged"]].sum(axis=1)
-    write_event_log(deltas, path, conversation_id="c", tolerances=thresholds)
+    event_log(deltas, path, conversation_id="c", tolerances=thresholds)
     events = [json.loads(line) for line in path.read_text().splitlines()]
     path.unlink()
     return [event["metric"] for event in events if event["regressed"]]

@@ -159,7 +159,7 @@ def test_passed_and_mrr_look_at_the_same_first_hits(load, ks, passed, mrr):
 
 def test_the_profile_and_the_table_of_retrievers_agree_on_long_lists(load):
     results, golden = load(EXPECT, LONG_LISTS)
-    table = rs.evaluate(results, golden).retrievers().table
+    table = rs.extras.retrievers(rs.evaluate(results, golden)).table
     aggregate = aggregate_of(results, golden, "seed-mcp")["dense"]
     assert table["mrr_all"].tolist() == pytest.approx([aggregate["mrr"]])
     assert table["passed"].tolist() == [aggregate["passed"]]

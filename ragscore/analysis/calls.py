@@ -126,7 +126,7 @@ def calls(
     rule: Rule | None,
     k: int | None,
 ) -> CallReport:
-    """Measure what each call adds; see `Evaluation.calls`."""
+    """Measure what each call adds; see `rs.extras.calls`."""
     hits = results.hits.assign(call=call_of_hits(results.hits), rank_in_call=of_rank(results.hits))
     if k is not None:
         hits = hits[hits["rank_in_call"] <= k]

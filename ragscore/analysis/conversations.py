@@ -62,7 +62,7 @@ class Conversations(FramesResult):
 def conversations(
     scores: pd.DataFrame, golden: Golden, metric: str, bad: float, declared: MetricTable
 ) -> Conversations:
-    """Measure a metric over conversations; see `Evaluation.conversations`."""
+    """Measure a metric over conversations; see `rs.extras.conversations`."""
     kind = declared.describe(metric)
     rows = scores.reset_index()[["run_id", "query_id", metric]].rename(columns={metric: "value"})
     talks = conversations_of(golden, rows["query_id"])

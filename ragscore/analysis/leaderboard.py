@@ -66,38 +66,31 @@ class Leaderboard(JsonResult, TableResult):
         their values; `delta` = candidate − baseline with its interval `low`, `high`; `detectable`,
         `n`, and the `verdict` of the metrics that are asked about. Their intervals hold together
         in 95 % of cases.
-    run_ids
-        The runs, best first by the first metric; below them those that only report means.
-    primary
-        The metrics that are asked about.
-    confidence
-        Of each interval of `pairs`.
-    aligned
-        One row per query and run: the values that all of this is made of.
     """
 
     plot = Accessor("ragscore.plot.accessor:LEADERBOARD")
 
-    metrics: list[str]
-    run_ids: list[str]
-    baseline: str | None
+    _metrics: list[str]
+    _run_ids: list[str]
+    _baseline: str | None
     table: pd.DataFrame
     pairs: pd.DataFrame
-    primary: list[str]
-    confidence: float
-    declared: MetricTable = TABLE
-    aligned: pd.DataFrame = field(default_factory=pd.DataFrame)
-    clusters: str = ""
+    _primary: list[str]
+    _confidence: float
+    _declared: MetricTable = TABLE
+    # one row per query and run: the values that all of this is made of
+    _aligned: pd.DataFrame = field(default_factory=pd.DataFrame)
+    _clusters: str = ""
 
     def matrix(self, metric: str) -> pd.DataFrame:
         """Return the values of a metric: one row per query, one column per run, best first."""
-        if metric not in self.metrics:
+        if metric not in self._metrics:
             raise DataError(
                 f"no metric {excerpt(metric)}", field="metric",
-                allowed=nearest(metric, self.metrics),
+                allowed=nearest(metric, self._metrics),
             )  # fmt: skip
-        values = self.aligned.pivot(index="query_id", columns="run_id", values=metric).dropna()
-        return values[[run_id for run_id in self.run_ids if run_id in values]]
+        values = self._aligned.pivot(index="query_id", columns="run_id", values=metric).dropna()
+        return values[[run_id for run_id in self._run_ids if run_id in values]]
 
     @property
     def _reported_ids(self) -> list[str]:
@@ -111,11 +104,11 @@ class Leaderboard(JsonResult, TableResult):
         So every metric fits a line. Marks are ★ and ≈, or signs of the words with a baseline.
         """
         alone = self._reported_ids
-        names = [f"{one} (reported)" if one in alone else one for one in self.run_ids]
+        names = [f"{one} (reported)" if one in alone else one for one in self._run_ids]
         columns: dict[str, list[str]] = {"run": names}
-        for place, metric in enumerate(self.metrics):
+        for place, metric in enumerate(self._metrics):
             rows = self.table[(self.table["metric"] == metric).to_numpy()]
-            rows = rows.set_index("run_id").reindex(self.run_ids)
+            rows = rows.set_index("run_id").reindex(self._run_ids)
             cells = [shown_interval(*row) for row in rows[["value", "low", "high"]].to_numpy()]
             name = in_words(metric)
             if place:
@@ -138,34 +131,34 @@ class Leaderboard(JsonResult, TableResult):
 
     def _headline(self) -> str:
         """Return in a sentence which run is best by the first metric, and if that is sure."""
-        metric, first = in_words(self.metrics[0]), self._signs(self.metrics[0])
-        of = {sign: [run for run, one in zip(self.run_ids, first, strict=True) if one == sign]
+        metric, first = in_words(self._metrics[0]), self._signs(self._metrics[0])
+        of = {sign: [run for run, one in zip(self._run_ids, first, strict=True) if one == sign]
               for sign in first}  # fmt: skip
-        if self.baseline is not None:
+        if self._baseline is not None:
             told = [f"{few_names(of[SIGNS[word]])} {word}" for word in ("better", "worse", UNSURE)
                     if SIGNS[word] in of]  # fmt: skip
-            return f"Against {self.baseline} by {metric}: {'; '.join(told)}"
+            return f"Against {self._baseline} by {metric}: {'; '.join(told)}"
         if BEST not in of:
-            several = f"{plural(len(self.run_ids), 'run')} by {metric}"
-            return several if self.run_ids[1:] else f"{self.run_ids[0]}, no run to compare with"
+            several = f"{plural(len(self._run_ids), 'run')} by {metric}"
+            return several if self._run_ids[1:] else f"{self._run_ids[0]}, no run to compare with"
         tied = f", but not surely better than {few_names(of[TIED])}" if TIED in of else ", surely"
         return f"{of[BEST][0]} is best by {metric}{tied}"
 
     def _signs(self, metric: str) -> list[str]:
         """Return the mark of each run in a metric; with a baseline the sign of its word."""
-        key, name = ("run_id", "mark") if self.baseline is None else ("run_candidate", "verdict")
-        rows = self.table if self.baseline is None else self.pairs
+        key, name = ("run_id", "mark") if self._baseline is None else ("run_candidate", "verdict")
+        rows = self.table if self._baseline is None else self.pairs
         own = rows[(rows["metric"] == metric).to_numpy()].set_index(key)[name].dropna()
         signs = own.astype("str").replace(SIGNS).to_dict()
-        return [signs.get(run, "") for run in self.run_ids]
+        return [signs.get(run, "") for run in self._run_ids]
 
     def _against(self) -> pd.DataFrame:
         """Return candidates × metrics as text: difference, interval, word."""
-        if not self.baseline:
+        if not self._baseline:
             return pd.DataFrame()
-        runs = [one for one in self.run_ids if one not in (self.baseline, *self._reported_ids)]
+        runs = [one for one in self._run_ids if one not in (self._baseline, *self._reported_ids)]
         columns: dict[str, list[str]] = {"run": runs}
-        for metric in self.metrics:
+        for metric in self._metrics:
             rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
             rows = rows.set_index("run_candidate").reindex(runs)
             texts = shown_intervals(rows[["delta", "low", "high"]], signed=True)
@@ -179,9 +172,9 @@ class Leaderboard(JsonResult, TableResult):
         """Return what a reader must know beside the tables."""
         notes, n_asked = [], int(self.pairs["verdict"].notna().sum())
         level = f"all {n_asked} differences together, 95 %" if n_asked > 1 else "95 %"
-        if self.baseline and n_asked:
+        if self._baseline and n_asked:
             signs = ", ".join(f"{SIGNS[word]} {word}" for word in ("better", "worse", UNSURE))
-            notes.append(f"Against {self.baseline}: {signs} ({level}).")
+            notes.append(f"Against {self._baseline}: {signs} ({level}).")
         elif self.table["mark"].eq(BEST).any():
             notes.append(f"{BEST} best; {TIED} no sure difference from it ({level}).")
         if self._reported_ids:
@@ -192,13 +185,13 @@ class Leaderboard(JsonResult, TableResult):
         n = self.table.groupby("metric", sort=False)["n_left_out"].max()
         if left_out := [f"{own} of {name}" for name, own in n[n > 0].items()]:
             notes.append(f"Queries without a value in every run: {few_names(left_out, 5)}.")
-        return [*notes, *filter(None, [self.clusters])]
+        return [*notes, *filter(None, [self._clusters])]
 
     def _tables(self) -> list[Table]:
         against = self._against()
         tables = [replace(self._standings(), heading="Leaderboard")]
         if len(against):
-            heading = f"Against {self.baseline}"
+            heading = f"Against {self._baseline}"
             tables.append(Table(against, heading, against.columns.tolist(), SHOWN_ROWS, ".pairs"))
         return tables
 

@@ -146,7 +146,7 @@ def paraphrases(
     narrow: int | None = None,
     pool: int | None = None,
 ) -> Paraphrases:
-    """Compare what is found for several wordings; see `Evaluation.paraphrases`."""
+    """Compare what is found for several wordings; see `rs.extras.paraphrases`."""
     check_inputs(results, golden)
     runs = results.runs.reindex(columns=["run_id", "k"])
     if pool is None:

@@ -120,7 +120,7 @@ def retrievers(
     *,
     substrings: str = "any",
 ) -> RetrieverReport:
-    """Judge every query of every retriever; see `Evaluation.retrievers`."""
+    """Judge every query of every retriever; see `rs.extras.retrievers`."""
     _refuse_summaries(results)
     cut = _cut(results, k)
     rule = by_predicate(cut, golden, substrings=substrings, hits=hits)

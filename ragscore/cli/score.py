@@ -55,7 +55,7 @@ def score_command(args: argparse.Namespace) -> None:
     ev = evaluation(args, args.runs, args.metric)
     by = args.by[0] if args.by and len(args.by) == 1 else args.by
     table = ev.summary(args.metric, by)
-    say(as_json(records_of(table)) if args.json else readable(table, args.by or [], ev.declared))
+    say(as_json(records_of(table)) if args.json else readable(table, args.by or [], ev._declared))
 
 
 def readable(table: pd.DataFrame, by: Sequence[str], declared: MetricTable = TABLE) -> str:

@@ -50,7 +50,7 @@ def same_run(
 
     Examples
     --------
-    >>> assert rs.collecting.same_run("runs/monday", "runs/tuesday").empty
+    >>> assert monday.same_run(tuesday).empty
     """
     both = _cells(a, "a").merge(_cells(b, "b"), on=_PLACE, how="outer")
     is_near = (both["number_a"] - both["number_b"]).abs().le(tolerance)

@@ -66,14 +66,14 @@ ndcg@10: 1 if all expected documents come first.
 passed: what a query expects is found and answered, or it is rightly refused.
 """)
     cmp = ev.compare(*PAIR)
-    deltas = cmp.shown()[0].query("metric in @cmp.primary")
+    deltas = cmp._shown()[0].query("metric in @cmp._primary")
     changed, counts = cmp.changed(), cmp.counts
     slices = cmp.slices("difficulty", "hit@5").table[["difficulty", "n", "delta", "low", "high"]]
     gone = changed[changed["outcome"] == "regression"]
     report(f"""\
 Is {PAIR[1]} better than {PAIR[0]}?
 Asked about these two: {cmp.overall}.
-Picked out of all {cmp.n_runs} runs: {cmp.among or cmp.overall}.
+Picked out of all {cmp._n_runs} runs: {cmp._among or cmp.overall}.
 
 {Table(deltas[["metric", "delta", "95 % interval", "candidate is"]]).to_text(WIDTH)}
 
@@ -84,7 +84,7 @@ These intervals hold together in 95 % of cases: better or worse leaves out 0.
 Where a pair is picked by looking, those of all pairs of runs must.
 
 What did it lose? {counts.get("win", 0)} queries have their first expected document earlier,
-{counts.get("loss", 0)} later, and {len(gone)} no longer in the first {cmp.k}:
+{counts.get("loss", 0)} later, and {len(gone)} no longer in the first {cmp._k}:
 
 {Table(gone[["query_id", "note", "query"]]).to_text(WIDTH)}
 

@@ -1,6 +1,7 @@
 """Reports and frames as JSON that reloads into the same, and as text for people.
 
-A report is a dataclass or a named tuple; its fields are the keys of the JSON. A frame becomes its
+A report is a dataclass or a named tuple; its fields, without a leading `_`, are the keys of the
+JSON. A frame becomes its
 rows as objects, and the dtypes of its columns stand beside them: they restore NaN, NA and the
 columns of an empty frame. Text means Markdown, and numbers rounded for display.
 """
@@ -42,16 +43,17 @@ def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
         content = json.loads(text)
     except ValueError as error:
         raise DataError(f"no JSON: {error}", field="text", allowed=allowed) from error
-    names = ("dtypes", *types)
+    names = ("dtypes", *(name.removeprefix("_") for name in types))
     if missing := [name for name in names if not isinstance(content, dict) or name not in content]:
         raise DataError(f"no {', '.join(missing)}", field="text", allowed=allowed)
     values: dict[str, Any] = {}
-    for name, kind in types.items():
+    for field, kind in types.items():
+        name = field.removeprefix("_")
         if name in content["dtypes"]:
-            values[name] = frame_of(content[name], content["dtypes"][name], name)
+            values[field] = frame_of(content[name], content["dtypes"][name], name)
         else:
             plain = tuple if get_origin(kind) is tuple else lambda value: value
-            values[name] = getattr(kind, "from_plain", plain)(content[name])
+            values[field] = getattr(kind, "from_plain", plain)(content[name])
     return report(**values)
 
 
@@ -94,7 +96,8 @@ def _plain(value: Any, **more: Any) -> Any:
     if hasattr(value, "to_plain"):
         return value.to_plain()
     if is_dataclass(value):
-        values = {name: getattr(value, name) for name in get_type_hints(type(value))} | more
+        hints = get_type_hints(type(value))
+        values = {name.removeprefix("_"): getattr(value, name) for name in hints} | more
         frames = {name: one for name, one in values.items() if isinstance(one, pd.DataFrame)}
         content = {name: _plain(one) for name, one in values.items()}
         return content | {"dtypes": {name: dtypes_of(one) for name, one in frames.items()}}

@@ -93,7 +93,7 @@ def corrected(
     runs: list[str] | None = None
     if isinstance(judged, Comparison):
         golden, scores = judged._evaluated
-        runs, table = [judged.baseline, judged.candidate], judged.declared
+        runs, table = [judged.baseline, judged.candidate], judged._declared
         compared = judged.deltas["metric"].unique().tolist()
         wide = scores[["run_id", *compared]].reset_index()
         of_judge = wide.melt(["run_id", "query_id"], var_name="criterion").dropna()

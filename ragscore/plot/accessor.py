@@ -86,7 +86,7 @@ class Gallery:
         return Plots(self.pictures, holder)
 
 
-SCORED = {"table": "scores", "golden": "golden", "declared": "declared"}
+SCORED = {"table": "scores", "golden": "golden", "declared": "_declared"}
 PAIR = {"baseline": "baseline", "candidate": "candidate"}
 EVALUATION = Gallery(
     'ev.plot(["hit@5", "mrr@10"])',
@@ -94,14 +94,13 @@ EVALUATION = Gallery(
         dots.summary: {
             "table": lambda ev: ev.summary(),
             "primary": "primary",
-            "declared": "declared",
+            "declared": "_declared",
         },
         dots.slices: SCORED,
         grids.heatmap: SCORED,
         lines.metric_at_k: {"table": lambda ev: ev.summary("all")},
-        grids.tradeoff: {"table": lambda ev: ev.summary(), "declared": "declared"},
-        grids.scatter: {"scores": "scores", "declared": "declared"},
-        lines.scores_by_rank: {"results": "results"},
+        grids.tradeoff: {"table": lambda ev: ev.summary(), "declared": "_declared"},
+        grids.scatter: {"scores": "scores", "declared": "_declared"},
         dots.refusals: {"table": lambda ev: ev.refusals().table},
         lines.risk_coverage: {"curve": lambda ev: ev.risk_coverage().curve},
     },
@@ -109,10 +108,10 @@ EVALUATION = Gallery(
 COMPARISON = Gallery(
     'ev.compare("dense", "hybrid").plot.ranks()',
     {
-        dots.forest: {"deltas": "deltas", **PAIR, "declared": "declared"},
+        dots.forest: {"deltas": "deltas", **PAIR, "declared": "_declared"},
         grids.ranks: {"cmp": lambda cmp: cmp},
         dots.outcomes: {"counts": "counts", **PAIR},
-        grids.scatter: {"scores": lambda cmp: cmp._evaluated[1], **PAIR, "declared": "declared"},
+        grids.scatter: {"scores": lambda cmp: cmp._evaluated[1], **PAIR, "declared": "_declared"},
     },
 )
 SLICES = Gallery(
@@ -123,7 +122,7 @@ LEADERBOARD = Gallery(
     {
         dots.summary: {
             "table": lambda board: board.table.rename(columns={"value": "mean"}),
-            "declared": "declared",
+            "declared": "_declared",
         }
     },
 )
@@ -133,7 +132,7 @@ FAILURES = Gallery(
     'ev.failures().plot("dense", "hybrid")', {grids.failures: {"found": lambda found: found}}
 )
 CONVERSATIONS = Gallery(
-    "ev.conversations().plot()", {lines.turns: {"table": "turns", "metric": "metric"}}
+    "rs.extras.conversations(ev).plot()", {lines.turns: {"table": "turns", "metric": "metric"}}
 )
-CALLS = Gallery("ev.calls().plot()", {lines.calls: {"after": "after"}})
+CALLS = Gallery("rs.extras.calls(ev).plot()", {lines.calls: {"after": "after"}})
 RISK_COVERAGE = Gallery("ev.risk_coverage().plot()", {lines.risk_coverage: {"curve": "curve"}})

@@ -268,7 +268,7 @@ def report_runs(
     described, is_same = runs.copy(), runs.iloc[:, 1:].nunique(axis="columns").eq(1)
     described.loc[is_same, runs.columns[2:]] = "same"
     page.put("The runs", Table(described), runs)
-    n_all = len(ev.run_ids) + (0 if ev.reported is None else len(ev.reported.runs))
+    n_all = len(ev.run_ids) + (0 if ev._reported is None else len(ev._reported.runs))
     name = f"{plural(n_all, 'run')} on {len(ev.golden.queries)} golden queries"
     return page.report(title or name, explorer, "cmp" if compared else "ev")
 
@@ -314,8 +314,8 @@ def _pairs(ev: Any, has_gate: bool) -> list[tuple[str, str]]:
     runs, names = ev._runs, ev.run_ids
     if "created_at" in runs and runs["created_at"].notna().all():
         names = runs.sort_values("created_at", kind="stable")["run_id"].astype("str").tolist()
-    if ev.baseline is not None:
-        return [(ev.baseline, name) for name in names[::-1] if name != ev.baseline]
+    if ev._baseline is not None:
+        return [(ev._baseline, name) for name in names[::-1] if name != ev._baseline]
     return list(pairwise(names))[::-1][: None if has_gate else 1]
 
 
@@ -326,7 +326,7 @@ def _alone(ev: Any) -> Explorer:
 def _standings(page: _Page, ev: Any) -> None:
     """Put what an evaluation shows, and a picture of its first primary metric."""
     if not (ev.run_ids and ev.primary):
-        alone = pd.DataFrame() if ev.reported is None else reported_summary(ev.reported)
+        alone = pd.DataFrame() if ev._reported is None else reported_summary(ev._reported)
         page.put("Standings", ev, alone, is_open=True)
         return
     board = ev._board
@@ -366,8 +366,8 @@ def _sliced(page: _Page, ev: Any, by: Slicing, is_drawn: bool) -> None:
 def _analyses(page: _Page, ev: Any, history: RunStore | None) -> None:
     """Put the trend, refusals, a threshold on the score, and why answers are wrong."""
     known = [*ev.primary]
-    if not known and ev.reported is not None:
-        known = headline_of(aggregates(ev.reported)["metric"].unique().tolist())
+    if not known and ev._reported is not None:
+        known = headline_of(aggregates(ev._reported)["metric"].unique().tolist())
     if not known:
         reason = "no metric has a value"
     elif history is not None:
@@ -391,7 +391,7 @@ def _analyses(page: _Page, ev: Any, history: RunStore | None) -> None:
 
 
 def _no_trend(ev: Any) -> str:
-    runs = pd.concat([ev._runs, *([] if ev.reported is None else [ev.reported.runs])])
+    runs = pd.concat([ev._runs, *([] if ev._reported is None else [ev._reported.runs])])
     if "created_at" not in runs or runs["created_at"].isna().any():
         return "not every run says when it was made (created_at)"
     system = runs["system"].astype("str") if "system" in runs else runs["run_id"].eq("")
@@ -402,7 +402,7 @@ def _no_trend(ev: Any) -> str:
 def _described(ev: Any) -> pd.DataFrame:
     """One row per fact and config key, one column per run; what differs comes first."""
     runs = [ev.results.runs] if ev.run_ids else []
-    runs += [ev.reported.runs] if ev.reported is not None else []
+    runs += [ev._reported.runs] if ev._reported is not None else []
     facts = pd.concat(runs, ignore_index=True).astype({"run_id": "str"}).set_index("run_id")
     for name in facts.select_dtypes("datetimetz"):
         facts[name] = facts[name].dt.strftime("%Y-%m-%d %H:%M")

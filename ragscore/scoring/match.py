@@ -19,13 +19,12 @@ from ragscore.scoring.rules import (
     by_doc,
     by_predicate,
     by_span,
-    by_text,
     texts,
 )
 from ragscore.scoring.score import scored
 
 __all__ = [
-    "Rule", "by_anchor", "by_chunk", "by_doc", "by_predicate", "by_span", "by_text",
+    "Rule", "by_anchor", "by_chunk", "by_doc", "by_predicate", "by_span",
     "collapse_hits", "filter_hits", "judged_only", "parse_citations", "rank_hits",
 ]  # fmt: skip
 

@@ -190,9 +190,9 @@ class RunStore(RunStoreVerbs):
         primary, own, declared = (), None, TABLE
         if is_scored:
             ev, results = results, results.results
-            golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
-            profile, declared = ev.profile.name if ev.profile else None, ev.declared
-            if ev.profile not in (None, READINGS.get(str(profile))):
+            golden, rule, policies, primary = ev.golden, ev._rule, ev._policies, ev.primary
+            profile, declared = ev._profile.name if ev._profile else None, ev._declared
+            if ev._profile not in (None, READINGS.get(str(profile))):
                 raise DataError(
                     f"found a reading of your own, {profile!r}",
                     field="profile",

@@ -26,7 +26,7 @@ def ev():
 
 
 def test_recall_after_each_call_keeps_what_a_query_with_fewer_calls_reached(ev):
-    after = ev.calls().after.set_index(["run_id", "call"])
+    after = rs.extras.calls(ev).after.set_index(["run_id", "call"])
     # q1 .5 and then 1, q2 1, q3 0 | q1 .5 and then 1, q2 0 and then 1, q3 0
     assert after["recall"].tolist() == pytest.approx([1.5 / 3, 2 / 3, 2 / 3, 0.5 / 3, 2 / 3, 2 / 3])
     assert after["hit"].tolist() == pytest.approx([2 / 3] * 3 + [1 / 3, 2 / 3, 2 / 3])
@@ -36,16 +36,16 @@ def test_recall_after_each_call_keeps_what_a_query_with_fewer_calls_reached(ev):
 
 def test_the_call_that_found_each_target_first_is_named_with_its_rank_there(ev):
     keys = ["run_id", "query_id", "target_id"]
-    targets = ev.calls().targets.set_index(keys)
+    targets = rs.extras.calls(ev).targets.set_index(keys)
     assert targets.loc[("A", "q1")].to_numpy().tolist() == [[2, 1], [1, 2]]
     assert targets.loc[("B", "q2", "u")].tolist() == [2, 1]
     assert targets.loc[("A", "q3", "w")].isna().all()
     # within the first hit of each call, b is found by neither
-    assert ev.calls(k=1).targets.set_index(keys).loc[("A", "q1", "b"), "call"] is pd.NA
+    assert rs.extras.calls(ev, k=1).targets.set_index(keys).loc[("A", "q1", "b"), "call"] is pd.NA
 
 
 def test_repeats_and_calls_without_a_new_document_are_counted(ev):
-    table = ev.calls().table.set_index("run_id")
+    table = rs.extras.calls(ev).table.set_index("run_id")
     # of the later calls' 4 + 3 hits b and x were there before; of 3 later calls one has only x
     assert table.loc["A", ["repeated", "without_new"]].tolist() == pytest.approx([2 / 7, 1 / 3])
     assert table.loc["B", ["repeated", "without_new"]].tolist() == [0, 0]
@@ -58,7 +58,7 @@ def test_calls_and_costs_are_told_by_outcome():
     calls = results.calls.assign(elapsed_ms=[10.0, 20, 5, 1, 2, 3])
     responses = results.responses.assign(cost_usd=[0.5, 0.25, 1.0])
     results = rs.Results(results.runs, responses, results.hits, calls=calls)
-    rows = rs.evaluate(results, GOLDEN).calls().per_query
+    rows = rs.extras.calls(rs.evaluate(results, GOLDEN)).per_query
     means = rows.groupby("outcome")[["n_calls", "elapsed_ms", "cost_usd"]].mean()
     assert means.loc["all found"].tolist() == [1.5, 17.5, 0.375]
     assert means.loc["none found", "n_calls"] == 3
@@ -66,11 +66,11 @@ def test_calls_and_costs_are_told_by_outcome():
 
 def test_a_run_with_one_call_each_is_refused():
     with refused(field="results.calls"):
-        rs.evaluate({"q1": ["a"]}, {"q1": {"a": 1}}).calls()
+        rs.extras.calls(rs.evaluate({"q1": ["a"]}, {"q1": {"a": 1}}))
 
 
 def test_its_picture_has_a_line_for_each_run(ev):
-    ax = ev.calls().plot()
+    ax = rs.extras.calls(ev).plot()
     lines = [line.get_ydata().tolist() for line in ax.get_lines() if len(line.get_ydata()) == 3]
     plt.close("all")
     assert [one[0] for one in lines] == pytest.approx([1.5 / 3, 0.5 / 3])
@@ -91,7 +91,7 @@ def test_a_comparison_ranks_targets_in_the_sequence_that_was_seen():
 
 def test_each_query_may_have_its_own_level(ev):
     mixed = rs.evaluate(RUNS, GOLDEN, match="per_query")
-    pd.testing.assert_frame_equal(mixed.calls().targets, ev.calls().targets)
+    pd.testing.assert_frame_equal(rs.extras.calls(mixed).targets, rs.extras.calls(ev).targets)
 
 
 def test_one_call_read_alone_is_a_step_on_hits_and_calls_stay_known():
@@ -103,7 +103,7 @@ def test_one_call_read_alone_is_a_step_on_hits_and_calls_stay_known():
     of_q1 = hits[hits["query_id"].eq("q1") & hits["run_id"].eq("A")].sort_values("rank")
     assert of_q1["doc_id"].tolist() == ["t", "c", "b", "y"]
     assert of_q1["rank"].tolist() == [1, 2, 3, 4]
-    assert last.select("A").calls().table["calls_max"].tolist() == [3]
+    assert rs.extras.calls(last.select("A")).table["calls_max"].tolist() == [3]
 
 
 def test_a_call_of_another_tool_is_no_search():
@@ -112,4 +112,4 @@ def test_a_call_of_another_tool_is_no_search():
     calls = pd.concat([results.calls.astype({"n_hits": "Int64"}), other])
     ev = rs.evaluate(replace(results, calls=calls), {"q": {"b": 1}, "r": {"c": 1}})
     assert ev.scores["n_calls"].tolist() == [2, 1]
-    assert ev.calls().table["calls_max"].tolist() == [2]
+    assert rs.extras.calls(ev).table["calls_max"].tolist() == [2]

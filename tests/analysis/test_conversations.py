@@ -39,7 +39,7 @@ def test_ids_name_conversation_and_turn_by_a_pattern(golden):
 
 
 def test_turns_and_conversations_have_their_means(ev):
-    found = ev.conversations("hit@1")
+    found = rs.extras.conversations(ev, "hit@1")
     row = found.table.iloc[0]
     # 3 of 6 turns; (2/3 + 0 + 1) / 3; first turns 2 of 3, later ones 1 of 3
     assert (row["n"], row["n_conversations"], row["mean"]) == (6, 3, 0.5)
@@ -52,7 +52,7 @@ def test_turns_and_conversations_have_their_means(ev):
 
 
 def test_a_conversation_has_its_first_failure_and_whether_it_recovered(ev):
-    rows = ev.conversations("hit@1").per_conversation.set_index("conversation")
+    rows = rs.extras.conversations(ev, "hit@1").per_conversation.set_index("conversation")
     assert rows["first_failure"].fillna(0).tolist() == [2, 1, 0]
     assert rows["recovered"].astype(object).where(rows["recovered"].notna(), None).tolist() == [
         True, False, None
@@ -66,7 +66,9 @@ def test_a_query_of_no_conversation_beside_named_turns_is_left_out():
         {"id": "b", "query": "?", "expected_doc_ids": ["d"]},
     ]
     with warned("1 query", 2):
-        found = rs.evaluate({"a": ["d"], "b": ["x"]}, rs.load_golden(rows)).conversations("hit@1")
+        found = rs.extras.conversations(
+            rs.evaluate({"a": ["d"], "b": ["x"]}, rs.load_golden(rows)), "hit@1"
+        )
     assert found.turns[["turn", "n", "mean"]].to_numpy().tolist() == [[2, 1, 1]]
 
 
@@ -80,7 +82,7 @@ def test_intervals_take_conversations_as_independent(golden):
 
 
 def test_each_conversation_counts_alike_in_the_mean_of_their_means(ev):
-    row = ev.conversations("hit@1").table.iloc[0]
+    row = rs.extras.conversations(ev, "hit@1").table.iloc[0]
     # (2/3 + 0 + 1) / 3, of three conversations
     assert row["n_conversations"] == 3 and row["mean_of_conversations"] == pytest.approx(5 / 9)
     low, high = mean_interval([2 / 3, 0, 1], "bounded")
@@ -95,9 +97,9 @@ def test_means_over_conversations_leave_out_queries_of_none_and_say_so():
     )  # fmt: skip
     ev = rs.evaluate({"a": ["d"], "b": ["x"]}, golden)
     with warned(1, 2):
-        assert ev.conversations("hit@1").table["mean_of_conversations"].tolist() == [1]
+        assert rs.extras.conversations(ev, "hit@1").table["mean_of_conversations"].tolist() == [1]
     with refused(field="golden.queries.conversation"):
-        rs.evaluate({"q": ["d"]}, {"q": {"d": 1}}).conversations()
+        rs.extras.conversations(rs.evaluate({"q": ["d"]}, {"q": {"d": 1}}))
 
 
 def test_turns_are_sorted_as_numbers_wherever_they_slice():
@@ -110,7 +112,7 @@ def test_turns_are_sorted_as_numbers_wherever_they_slice():
     assert ev.slices("turn", "hit@1")["turn"].tolist() == in_order * 2
     compared = ev.compare("a", "b", metrics="hit@1").slices("turn", "hit@1")
     assert compared.table["turn"].tolist() == in_order
-    assert ev.conversations("hit@1").turns["turn"].tolist() == [*range(1, 13)] * 2
+    assert rs.extras.conversations(ev, "hit@1").turns["turn"].tolist() == [*range(1, 13)] * 2
 
 
 def test_conversations_are_the_clusters_of_everything_by_default():
@@ -182,7 +184,7 @@ def test_turns_of_a_track_have_the_values_of_trec_eval():
     )
     results = rs.load_results([CAST / f"{run}.gz" for run in RUNS])
     ev = rs.evaluate(results, golden, ["ndcg_linear@5"], profile="trec", primary="ndcg_linear@5")
-    found = ev.conversations()
+    found = rs.extras.conversations(ev)
     table = found.table.set_index("run_id")
     for run, known in RUNS.items():
         values = table.loc[run, ["mean", "mean_of_conversations", "first", "later"]]
@@ -250,7 +252,7 @@ RATED_MEANS = {"reference": (3.6080, 3.6500, 3.6019), "gpt-4o": (3.2390, 3.5500,
 
 
 def test_ratings_of_first_and_later_turns_are_the_known_ones(rated):
-    found = rated.conversations("rated")
+    found = rs.extras.conversations(rated, "rated")
     table = found.table.set_index("run_id")
     for run_id, known in RATED_MEANS.items():
         values = table.loc[run_id, ["mean", "first", "later"]].tolist()
@@ -272,7 +274,7 @@ def test_ratings_of_first_and_later_turns_are_the_known_ones(rated):
     ],
 )
 def test_other_scores_of_first_and_later_turns_are_the_known_ones(rated, run_id, column, known):
-    table = rated.conversations(column).table.set_index("run_id")
+    table = rs.extras.conversations(rated, column).table.set_index("run_id")
     values = table.loc[run_id, ["mean", "first", "later"]].tolist()
     assert values == pytest.approx(known, abs=5e-5)
 

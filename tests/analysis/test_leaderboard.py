@@ -59,7 +59,7 @@ def clear(n=40):
 def test_the_best_run_and_those_without_a_sure_difference_from_it_are_marked():
     board = leaderboard(clear())
     table = board.table.set_index("run_id")
-    assert board.run_ids == ["top", "near", "low"]
+    assert board._run_ids == ["top", "near", "low"]
     assert table["rank"].to_dict() == {"low": 3, "near": 2, "top": 1}
     assert table["mark"].fillna("").to_dict() == {"low": "", "near": "≈", "top": "★"}
     pairs = board.pairs.set_index(["run_baseline", "run_candidate"])["verdict"]
@@ -70,7 +70,7 @@ def test_the_best_run_and_those_without_a_sure_difference_from_it_are_marked():
 
 def test_where_lower_is_better_the_least_is_first():
     board = leaderboard(clear().rename(columns={"hit@5": "false_refusal"}))
-    assert board.run_ids == ["low", "near", "top"]
+    assert board._run_ids == ["low", "near", "top"]
     assert board.table.set_index("run_id")["mark"].fillna("").tolist() == ["★", "", ""]
 
 
@@ -111,7 +111,7 @@ def test_each_candidate_has_the_difference_of_compare_runs(pair):
     names = ["metric", *FIGURES, "detectable", "n", "verdict"]
     theirs = cmp.deltas.sort_values("metric")[names].reset_index(drop=True)
     pd.testing.assert_frame_equal(board.pairs[names].sort_values("metric"), theirs)
-    assert board.confidence == cmp.confidence
+    assert board._confidence == cmp.confidence
 
 
 def test_the_level_is_that_of_all_pairs_that_are_asked_about():
@@ -123,16 +123,16 @@ def test_the_level_is_that_of_all_pairs_that_are_asked_about():
     assert (len(every.pairs), len(against.pairs)) == (10, 4)
     assert set(against.pairs["run_baseline"]) == {"base"} and against.table["mark"].isna().all()
     for board, n in ((every, 10), (against, 4)):
-        assert 0.05 / n <= 1 - board.confidence + 1e-9 and board.confidence > 0.95
-    assert every.confidence > against.confidence
+        assert 0.05 / n <= 1 - board._confidence + 1e-9 and board._confidence > 0.95
+    assert every._confidence > against._confidence
     two = leaderboard(scores, runs=["base", "c3"])
-    assert two.confidence == 0.95
+    assert two._confidence == 0.95
 
 
 def test_metrics_beside_those_that_are_asked_about_have_no_word():
     scores = clear().assign(latency_ms=1.0)
     board = leaderboard(scores, ["hit@5", "latency_ms"], primary=["hit@5"])
-    assert board.primary == ["hit@5"] and board.confidence == leaderboard(clear()).confidence
+    assert board._primary == ["hit@5"] and board._confidence == leaderboard(clear())._confidence
     times = board.pairs[board.pairs["metric"] == "latency_ms"]
     assert times["verdict"].isna().all()
 
@@ -166,7 +166,7 @@ def test_times_are_ranked_by_their_median():
     scores = scores_of("latency_ms", quick=[1, 1, 1, 1, 1, 1, 1000], slow=[5, 6, 7, 8, 9, 10, 11])
     board = leaderboard(scores, baseline="slow")
     row = board.table.set_index("run_id").loc["quick"]
-    assert board.run_ids == ["quick", "slow"]
+    assert board._run_ids == ["quick", "slow"]
     assert (row["value"], row["statistic"]) == (1, "median")
     assert board.pairs["delta"].tolist() == [1 - 8]
 
@@ -174,7 +174,7 @@ def test_times_are_ranked_by_their_median():
 def test_a_column_of_your_own_is_ranked_too():
     scores = scores_of("my_score", a=[3.0, 4.0, 5.0, 3.5], b=[1.0, 2.0, 2.5, 0.5])
     board = leaderboard(scores, baseline="b")
-    assert board.run_ids == ["a", "b"]
+    assert board._run_ids == ["a", "b"]
     assert board.pairs["delta"].tolist() == [pytest.approx(2.375)]
     assert board.pairs["verdict"].isna().all(), "nobody said which values are better"
 
@@ -213,7 +213,7 @@ def robust():
 def test_eight_trec_runs_are_ordered_and_told_apart_as_tukeys_test_finds(robust, metric):
     board = leaderboard(robust, metrics=[metric])
     rows = robust.reset_index().pivot(index="query_id", columns="run_id", values=metric)
-    assert board.run_ids == rows.mean().sort_values(ascending=False).index.tolist()
+    assert board._run_ids == rows.mean().sort_values(ascending=False).index.tolist()
     assert set(board.table["n"]) == {100}
     # each pair's own t test, at the level that an independent draw of the largest |z| gives
     first, second = (
@@ -225,7 +225,7 @@ def test_eight_trec_runs_are_ordered_and_told_apart_as_tukeys_test_finds(robust,
         random_state=11,
     )  # fmt: skip
     level = 2 * stats.norm.sf(np.quantile(np.abs(drawn).max(axis=1), 0.95))
-    assert 1 - board.confidence == pytest.approx(level, rel=0.1)
+    assert 1 - board._confidence == pytest.approx(level, rel=0.1)
     p = stats.ttest_1samp(apart, 0).pvalue
     is_near = np.abs(np.log(p / level)) < 0.2
     assert is_near.sum() <= 3

@@ -144,7 +144,7 @@ def test_reported_values_stand_beside_recomputed_ones(told):
 
 def test_a_report_without_hits_is_not_checked_against_rankings_of_nothing(report, write_golden):
     golden = write_golden([{"id": "q2", "query": "?", "expected_doc_ids": ["d"]}])
-    checked = rs.evaluate(report(), golden, profile="rig").check_reported()
+    checked = rs.extras.check_reported(rs.evaluate(report(), golden, profile="rig"))
     of_recall = checked[checked["metric"] == "recall@10"]
     assert of_recall[["recomputed", "difference"]].isna().all(axis=None)
     (note,) = set(of_recall["note"])

@@ -150,7 +150,7 @@ def test_stored_outcomes_are_reported_and_not_judged_again(tmp_path, published):
 def test_times_have_one_decimal_in_summaries_and_aggregates(written, tmp_path):
     question = {"query": "a", "expected_source_keys": ["key-0"]}
     ev = rs.evaluate(*written([question], [said("a", [found(1, "key-0")], elapsed_ms=3.14159)]))
-    rows = ev.retrievers().per_query
+    rows = rs.extras.retrievers(ev).per_query
     file = rs.io.write_retriever_summary(ev.results, tmp_path / "summary.jsonl", rows)
     assert json.loads(file.read_text(encoding="utf-8"))["elapsed_ms"] == 3.1
     assert ev.to_profile("seed-mcp")["dense"]["avg_latency_ms"] == 3.1

@@ -16,6 +16,7 @@ from servers import Reply, Server, chatbot, in_turn
 
 import ragscore as rs
 from ragscore.collecting import requests as asking
+from ragscore.collecting import systems
 from ragscore.collecting.systems import CARRIED, SETTINGS
 from ragscore.io.secrets import Redactor
 from tests.messages import refused, says, warned
@@ -435,7 +436,7 @@ def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
     with Server(
         in_turn([Reply({}, status=429, headers={"Retry-After": given})], chatbot)
     ) as server:
-        system = rs.collecting.systems.as_system(server.url)
+        system = systems.as_system(server.url)
         record, _ = asking.ask(
             system,
             {"query": "?", "query_id": "q", "k": 1},
@@ -480,7 +481,7 @@ def test_waits_grow_and_are_random(plain_golden):
         raise ConnectionError("gone")
 
     record, _ = asking.ask(
-        rs.collecting.systems.as_system(system),
+        systems.as_system(system),
         {"query": "?", "query_id": "q"},
         asking.RequestPolicy(retries=6),
         asking.RateLimiter(None),

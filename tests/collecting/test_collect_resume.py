@@ -18,6 +18,7 @@ from conftest import EXAMPLES
 
 import ragscore as rs
 from ragscore.collecting import journal
+from ragscore.collecting.reproducible import same_run
 from tests.messages import refused, says
 
 ROWS = [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d"]} for n in range(6)]
@@ -59,9 +60,7 @@ def test_a_run_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
         '"error": "no answer"' in line for line in expected
     )
     description = json.loads((whole / "run.json").read_text())
-    assert all(
-        rs.collecting.same_run(whole, tmp_path / run["run"]).empty for run in told["runs"][:3]
-    )
+    assert all(same_run(whole, tmp_path / run["run"]).empty for run in told["runs"][:3])
     for run in told["runs"]:
         folder = tmp_path / run["run"]
         assert run["killed"] == -9 and run["resumed"] == 0, run

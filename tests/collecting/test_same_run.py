@@ -7,6 +7,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.collecting.reproducible import same_run
 from tests.messages import refused
 
 TIMED = {"latency_retrieval_ms": 5.0, "attempts": 2}
@@ -44,7 +45,7 @@ def test_times_and_attempts_are_no_difference(runs):
     timed[0]["answer"] |= USAGE
     first = records()
     first[0]["answer"] |= {"usage": {"prompt_tokens": 5, "latency_ms": 1}}
-    assert rs.collecting.same_run(*runs(timed, first)).empty
+    assert same_run(*runs(timed, first)).empty
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_times_and_attempts_are_no_difference(runs):
 def test_what_differs_is_named(runs, change, expected):
     other = records()
     change(other[0])
-    same = rs.collecting.same_run(*runs(other))
+    same = same_run(*runs(other))
     rows = same.astype(object).where(same.notna(), None)
     assert [tuple(row) for row in rows.itertuples(index=False)] == [expected]
 
@@ -76,7 +77,7 @@ def test_what_differs_is_named(runs, change, expected):
 def test_a_row_of_one_run_only_is_one_difference(runs):
     other = records()
     del other[0]["hits_top_k"][1]
-    same = rs.collecting.same_run(*runs([*other, record("q3", [])]))
+    same = same_run(*runs([*other, record("q3", [])]))
     assert same.fillna("").values.tolist() == [
         ["hits", "q1", "2", "(row)", "there", ""],
         ["responses", "q3", "", "(row)", "", "there"],
@@ -84,7 +85,7 @@ def test_a_row_of_one_run_only_is_one_difference(runs):
 
 
 def test_another_config_differs_and_another_machine_does_not(runs):
-    same = rs.collecting.same_run(
+    same = same_run(
         *runs(
             records(),
             config={"seed": 2, "k": 5},
@@ -100,15 +101,15 @@ def test_numbers_may_differ_by_the_tolerance(runs):
     other = records()
     other[0]["hits_top_k"][0]["retrieval"]["fusion_score"] = 1.0000001
     a, b = runs(other)
-    assert len(rs.collecting.same_run(a, b)) == 1
-    assert rs.collecting.same_run(a, b, tolerance=1e-6).empty
+    assert len(same_run(a, b)) == 1
+    assert same_run(a, b, tolerance=1e-6).empty
 
 
 def test_more_than_one_run_is_refused(runs):
     both = rs.load_results(list(runs(records())))
     with refused(2, field="a"):
-        rs.collecting.same_run(both, both)
-    assert rs.collecting.same_run(both.select("a"), both.select("b")).empty
+        same_run(both, both)
+    assert same_run(both.select("a"), both.select("b")).empty
 
 
 def test_two_collected_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not(
@@ -122,12 +123,12 @@ def test_two_collected_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not(
 
     for name, seed, workers in (("a", 1, 1), ("b", 1, 3), ("c", 2, 1)):
         rs.collect(system, golden, tmp_path / name, seed=seed, workers=workers, progress=False)
-    assert rs.collecting.same_run(tmp_path / "a", tmp_path / "b").empty
-    other = rs.collecting.same_run(tmp_path / "a", tmp_path / "c")
+    assert same_run(tmp_path / "a", tmp_path / "b").empty
+    other = same_run(tmp_path / "a", tmp_path / "c")
     assert set(other["column"]) == {"seed", "score"} and len(other) == 6
 
 
 def test_ids_that_read_as_one_number_differ(runs):
     first, other = records(), records()
     first[0]["hits_top_k"][0]["chunk_id"], other[0]["hits_top_k"][0]["chunk_id"] = "01", "1"
-    assert rs.collecting.same_run(*runs(other, first))[["a", "b"]].values.tolist() == [["01", "1"]]
+    assert same_run(*runs(other, first))[["a", "b"]].values.tolist() == [["01", "1"]]

@@ -65,7 +65,7 @@ def test_the_differences_are_those_of_the_two_runs_alone(printed, same):
         assert row["verdict"] in line
     of_four = same["ev"].compare("dense", "hybrid_rerank")
     says(printed, "these two", cmp.overall)
-    says(printed, "4 runs", of_four.among)
+    says(printed, "4 runs", of_four._among)
 
 
 def test_every_query_that_is_lost_and_every_slice_is_named(printed, same):

@@ -267,13 +267,13 @@ def objects(ev, runs, store):
     yield "refusals", ev.refusals
     yield "failures", ev.failures
     yield "risk", ev.risk_coverage
-    yield "retrievers", ev.retrievers
+    yield "retrievers", lambda: rs.extras.retrievers(ev)
     yield "health", ev.golden_health
-    yield "paraphrases", ev.paraphrases
+    yield "paraphrases", lambda: rs.extras.paraphrases(ev)
     yield "trend", lambda: ev.trend("hit@5")
     yield "query", lambda: ev.query(ev.golden.queries["query_id"].iloc[0])
     yield "slices", lambda: ev.compare(*runs).slices("category")
-    yield "same run", lambda: rs.collecting.same_run(*(ev.results.select(one) for one in runs))
+    yield "same run", lambda: rs.Results.same_run(*(ev.results.select(one) for one in runs))
     yield "store", lambda: store
     yield "plots", lambda: ev.plot
 
@@ -343,12 +343,10 @@ def figures(ev, runs, metric: str):
     yield lambda: plot.ranks(cmp)
     yield lambda: plot.metric_at_k(ev.summary())
     yield lambda: plot.tradeoff(ev.summary(), metric)
-    yield lambda: ev.plot.scores_by_rank()
     yield lambda: plot.refusals(ev.refusals().table)
     yield lambda: plot.failures(ev.failures(), *runs)
     yield lambda: plot.risk_coverage(ev.risk_coverage().curve)
     yield lambda: plot.trend(ev.trend(metric))
-    yield lambda: plot.trend(ev.trend("hit@5", by="category"))
 
 
 def letters(figure) -> str:

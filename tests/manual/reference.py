@@ -128,20 +128,19 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         {"": ["judging"]},
     ),
     "labelling": (
-        "rs.golden and rs.collecting",
-        "Labelling sessions, and whether two runs are the same.",
-        {"": ["golden", "golden.labelling.panel.LabelPanel", "collecting"]},
+        "rs.golden",
+        "Labelling sessions.",
+        {"": ["golden", "golden.labelling.panel.LabelPanel"]},
     ),
     "extras": (
         "rs.extras",
-        "What only some systems need.",
+        "What only some ask: functions of an evaluation, and what only some systems need.",
         {"": ["extras", "extras.knowledge_gain"]},
     ),
     "stats": ("rs.stats", "Statistics on arrays.", {"": ["stats"]}),
-    "frames": ("rs.frames", "The kinds of frames.", {"": ["frames"]}),
 }
 NAMESPACES = (
-    "io", "match", "frames", "golden", "stats", "plot", "judging", "collecting", "extras",
+    "io", "match", "golden", "stats", "plot", "judging", "extras",
     "extras.knowledge_gain",
 )  # fmt: skip
 

@@ -101,7 +101,7 @@ def test_every_query_of_the_demo_has_its_outcome_scores_and_citations(demo, cmp,
             own = [one["runs"][run]["metrics"][at] for one in content["queries"]]
             values = demo.pivot(metric["name"])[name].reindex(ids)
             assert np.array_equal(np.array(own, dtype=float), values, equal_nan=True), metric
-    assert [one["name"] for one in content["metrics"] if one["primary"]] == list(cmp.primary)
+    assert [one["name"] for one in content["metrics"] if one["primary"]] == list(cmp._primary)
     cited = demo.results.citations.sort_values(["query_id", "position"])
     for run, run_id in enumerate(("dense", "hybrid")):
         known = cited[cited["run_id"] == run_id].groupby("query_id")["chunk_id"].agg(list).to_dict()

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.frames.data import conform
 from ragscore.scoring.rules import heading_parts
 
 SUPPORTS = [
@@ -23,7 +24,7 @@ def hits_of(*hits, run_id="run"):
     frame = pd.DataFrame([dict(zip(columns, hit, strict=False)) for hit in hits]).assign(
         run_id=run_id, query_id="q", rank=range(1, len(hits) + 1)
     )
-    return rs.frames.conform(frame, "hits")
+    return conform(frame, "hits")
 
 
 def results_of(hits):
@@ -38,7 +39,7 @@ def target(heading, *snippets, path="a.md"):
         {"path": path, "heading": heading, "snippet": one, "alternative": n}
         for n, one in enumerate(snippets or [None])
     ]
-    return rs.frames.conform(
+    return conform(
         pd.DataFrame(rows).assign(query_id="q", level="anchor", target_id="t", grade=1), "targets"
     )
 

@@ -83,12 +83,12 @@ def test_what_has_no_verdict_leaves_no_value(evaluate):
     ev = evaluate(assigned([*MIXED[:2], ("c", "okay", None)]))
     row = ev.scores.iloc[0]
     assert pd.isna(row["nugget_all"]) and row["nugget_vital"] == 0.75
-    table = ev.nuggets().table.set_index("metric")
+    table = rs.extras.nuggets(ev).table.set_index("metric")
     assert "nugget_all" not in table.index and table.loc["nugget_vital", "n_unjudged"] == 1
     two = evaluate(
         assigned(MIXED), assigned([("d", "vital", "support"), ("e", "okay", None)], qid="r")
     )
-    row = two.nuggets().table.set_index("metric").loc["nugget_all"]
+    row = rs.extras.nuggets(two).table.set_index("metric").loc["nugget_all"]
     assert (row["mean"], row["n"]) == (0.5, 1)
 
 
@@ -111,7 +111,7 @@ def test_weights_below_zero_cost_and_a_share_stays_within_0_and_1(tmp_path):
 def test_facts_that_all_systems_miss_come_vital_ones_first(evaluate):
     lost = [("a", "okay", "not_support"), ("b", "vital", "not_support"), ("c", "vital", "support")]
     other = [(text, importance, "not_support") for text, importance, _ in lost]
-    found = evaluate(assigned(lost), assigned(other, run_id="b")).nuggets()
+    found = rs.extras.nuggets(evaluate(assigned(lost), assigned(other, run_id="b")))
     assert found.missed["text"].tolist() == ["b", "a"]
     row = found.per_nugget.set_index("text").loc["c"]
     assert row[["n", "n_support", "n_partial", "n_not", "share"]].tolist() == [2, 1, 0, 1, 0.5]

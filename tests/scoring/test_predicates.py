@@ -275,7 +275,7 @@ def test_runs_are_compared_by_predicate(load):
     assert cmp.per_query["outcome"].tolist() == ["draw", "win", "no_target"] and cmp.per_query[
         "lost"
     ].tolist() == ["l", "", ""]
-    assert cmp.level.name == "predicate" and says(cmp.to_markdown(), "Matched", "predicate")
+    assert cmp._level.name == "predicate" and says(cmp.to_markdown(), "Matched", "predicate")
     assert cmp.deltas.set_index("metric")["delta"].to_dict() == {"mrr": 0.25, "recall@5": -0.25}
 
 

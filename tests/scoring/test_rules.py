@@ -159,8 +159,8 @@ def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
     assert scores["level"].tolist() == ["span", "span"]
     assert scores[["hit@1", "recall@5", "ndcg@5"]].to_numpy().tolist() == [[1, 1, 1], [1, 1, 1]]
     cmp = compare_runs(results, golden, "r", "s")
-    assert cmp.level.chunker_version_match == "fallback_doc_span" and cmp.counts == {"draw": 1}
-    says(cmp.level.left_out, "v1", "v2")
+    assert cmp._level.chunker_version_match == "fallback_doc_span" and cmp.counts == {"draw": 1}
+    says(cmp._level.left_out, "v1", "v2")
 
 
 def test_resolving_spans_keeps_the_golden_hash_and_refuses_two_spans_of_one_chunk():

@@ -130,8 +130,8 @@ def compare_runs(
         strict_chunker_version=strict_chunker_version, allow_different=allow_different,
         policies=policies,
     )  # fmt: skip
-    a, b, k, matched = changes.baseline, changes.candidate, changes.k, changes.level
-    harness, rows = changes._harness, changes.rows
+    a, b, k, matched = changes.baseline, changes.candidate, changes._k, changes._level
+    harness, rows = changes._harness, changes._rows
     assert rows is not None
     pair, golden = rows.results, rows.golden
     names = ["run_id", "state", "level", *chosen_columns(scores, metrics)]
@@ -172,16 +172,16 @@ def compare_runs(
         deltas=table,
         flips=flips(scores, a, b, declared),
         aspects=aspects(table, declared),
-        tails=tails(first, second, declared),
-        largest_changes=largest_changes(scores, a, b, declared),
-        aggregates=aggregate(cut, golden, harness) if harness else {},
-        primary=deciding,
-        declared=declared,
-        scores=scores,
-        clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
+        _tails=tails(first, second, declared),
+        _largest_changes=largest_changes(scores, a, b, declared),
+        _aggregates=aggregate(cut, golden, harness) if harness else {},
+        _primary=deciding,
+        _declared=declared,
+        _scores=scores,
+        _clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
         confidence=1 - level,
-        among=wider,
-        n_runs=2 if among is None else among[0],
+        _among=wider,
+        _n_runs=2 if among is None else among[0],
     )
 
 
@@ -238,9 +238,9 @@ def compare_ranks(
     return RankChanges(
         baseline=a, candidate=b, per_query=per_query, targets=targets,
         invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
-        level=level, k=k, profile=reading if profile else None,
-        policies={} if harness else asdict(policies),
-        golden=golden, results=whole, rule=rule, rows=rows,
+        _level=level, _k=k, _profile=reading if profile else None,
+        _policies={} if harness else asdict(policies),
+        _golden=golden, _results=whole, _rule=rule, _rows=rows,
     )  # fmt: skip
 
 

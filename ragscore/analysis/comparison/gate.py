@@ -209,7 +209,7 @@ def gate(
     check_choice(undecided or "pass", UNDECIDED, "undecided")
     check_type(max_failed, int, "max_failed", "a number of queries")
     rows = {
-        row["metric"]: row | {"better": cmp.declared.describe(row["metric"]).better}
+        row["metric"]: row | {"better": cmp._declared.describe(row["metric"]).better}
         for row in cmp.deltas.to_dict("records")
     }
     if max_drop is None:
@@ -226,7 +226,7 @@ def gate(
     lost = cmp.per_query["outcome"].isin(["regression", "only_baseline", "loss"]).to_numpy()
     worst = changed_queries(cmp.per_query[lost])[["query_id", "outcome", *RANKS, "query"]].head()
     return Gate(
-        cmp.baseline, cmp.candidate, rule, table, worst, require, cmp.clusters, undecided or ""
+        cmp.baseline, cmp.candidate, rule, table, worst, require, cmp._clusters, undecided or ""
     )
 
 
@@ -242,7 +242,7 @@ def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
             allowed="metric -> loss, such as {'mrr@10': 0.02}",
         )  # fmt: skip
     for name, allowed in max_drop.items():
-        declared, label = cmp.declared, scored_by(name)
+        declared, label = cmp._declared, scored_by(name)
         metric = declared.describe(label) if label in known else declared.parse(label).metric
         if metric.better not in ("higher", "lower"):
             raise DataError(
@@ -279,7 +279,7 @@ def _by_loss(
         return told | {"n": 0, "verdict": "not evaluated", "reason": reason, "better": ""}
     row = row | told | {"low": row["low_95"], "high": row["high_95"]}
     if name != scored_by(name):
-        tail, rule = cmp.tails.set_index("metric").loc[scored_by(name)], "threshold"
+        tail, rule = cmp._tails.set_index("metric").loc[scored_by(name)], "threshold"
         a, b = tail["p95_baseline"], tail["p95_candidate"]
         row |= {"baseline": a, "candidate": b, "delta": b - a, "low": math.nan, "high": math.nan}
     ends = _losses(row, rule)

@@ -60,19 +60,19 @@ class RankChanges:
     targets: pd.DataFrame
     invariants: pd.DataFrame
     config_diff: pd.DataFrame
-    level: Level
-    k: int
-    profile: Reading | None = None
-    policies: dict[str, Any] = field(default_factory=dict)
-    golden: Golden | None = field(default=None, compare=False)
-    results: Results | None = field(default=None, compare=False)
-    rule: Rule | None = field(default=None, compare=False)
-    rows: Rows | None = field(default=None, compare=False)
+    _level: Level
+    _k: int
+    _profile: Reading | None = None
+    _policies: dict[str, Any] = field(default_factory=dict)
+    _golden: Golden | None = field(default=None, compare=False)
+    _results: Results | None = field(default=None, compare=False)
+    _rule: Rule | None = field(default=None, compare=False)
+    _rows: Rows | None = field(default=None, compare=False)
 
     @property
     def _harness(self) -> Reading | None:
         """The profile whose harness has a report of its own; a reading of one's own has none."""
-        return self.profile if self.profile and self.profile.name in COMPARISONS else None
+        return self._profile if self._profile and self._profile.name in COMPARISONS else None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -110,7 +110,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         One row per query that either run has: `outcome`, first ranks `rank_baseline`,
         `rank_candidate` (NA: no hit), `n_gained` and `n_lost` targets with their names in `gained`,
         `lost`, a `note`, and `rbo`, the rank-biased overlap of both rankings
-        (`results.rank_overlap`, 0 to 1; NaN where a side has no hits). `state_baseline` and
+        (0 to 1; NaN where a side has no hits). `state_baseline` and
         `state_candidate`: how it ended (scored, failed, missing).
     targets
         One row per target that either run found: its ranks and `change` (gained, lost, moved,
@@ -122,41 +122,24 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         One row per answer metric (0/1, or what a judge measured) and query that went from good to
         bad (kind: regression) or back (improvement), with both values `baseline`, `candidate` and
         the limits: worse than `bad` is bad, `good` and better is good.
-    primary
-        The metrics that decide.
-    declared
-        Direction and range of columns of your own, as the evaluation had them declared.
-    largest_changes
-        Largest changes: the three queries that lost most and the three that gained most in every
-        metric that isn't 0/1, with `baseline`, `candidate`, `delta`, kind.
-    policies
-        How both runs were scored: the fields of `rs.Policies`.
-    tails
-        One row per time or cost: `p95_baseline`, `p95_candidate`.
     confidence
         Of each interval of a metric that decides.
-    among
-        The overall word where all pairs of the `n_runs` runs are asked about, of which these two
-        were taken; empty if they are two.
-    clusters
-        How many conversations intervals allow for, in words; empty without any.
-    golden, scores, results, rule, rows
-        What slices and some pictures are made of; not part of the JSON.
     """
 
     deltas: pd.DataFrame
     flips: pd.DataFrame
-    largest_changes: pd.DataFrame
-    aggregates: dict[str, dict[str, Any]]
+    # of metrics that aren't 0/1: the three queries that lost most, and the three that gained most
+    _largest_changes: pd.DataFrame
+    _aggregates: dict[str, dict[str, Any]]
     aspects: pd.DataFrame
-    primary: tuple[str, ...]
-    tails: pd.DataFrame
+    _primary: tuple[str, ...]
+    _tails: pd.DataFrame  # one row per time or cost: the 95th percentiles of both sides
     confidence: float = 0.95
-    among: str = ""
-    n_runs: int = 2
-    declared: MetricTable = TABLE
-    clusters: str = ""
-    scores: pd.DataFrame | None = field(default=None, compare=False)
+    _among: str = ""  # the overall word where all pairs of the runs are asked about
+    _n_runs: int = 2
+    _declared: MetricTable = TABLE
+    _clusters: str = ""
+    _scores: pd.DataFrame | None = field(default=None, compare=False)
 
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
 
@@ -194,10 +177,10 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         >>> ev.compare("dense", "hybrid").slices("difficulty", "hit@5")
         """
         golden, scores = self._evaluated
-        chosen = list(self.primary) if metrics is None else metrics
+        chosen = list(self._primary) if metrics is None else metrics
         return compare_slices(
-            scores, golden, by, self.baseline, self.candidate, chosen, rows=self.rows,
-            cluster=cluster, min_n=min_n, declared=self.declared,
+            scores, golden, by, self.baseline, self.candidate, chosen, rows=self._rows,
+            cluster=cluster, min_n=min_n, declared=self._declared,
         )  # fmt: skip
 
     @property
@@ -209,13 +192,13 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         DataError
             The comparison was reloaded from JSON, which doesn't hold them.
         """
-        if self.golden is None or self.scores is None:
+        if self._golden is None or self._scores is None:
             raise DataError(
                 "a comparison from JSON holds no scores",
                 field="scores",
                 allowed="rs.evaluate(results, golden).compare(baseline, candidate)",
             )
-        return self.golden, self.scores
+        return self._golden, self._scores
 
     @property
     def overall(self) -> str:
@@ -240,7 +223,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         if not self._harness:
             tables = {
                 "What differs between the runs": self.config_diff,
-                "Largest changes": shown_largest_changes(self.deltas, self.largest_changes),
+                "Largest changes": shown_largest_changes(self.deltas, self._largest_changes),
                 "Answers that flipped": shown_flips(self.flips),
             } | tables
         parts = [super().to_markdown()]
@@ -260,9 +243,9 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         before = self.deltas["baseline"]
         per_cent = 100 * self.deltas["delta"] / before.where(before != 0)
         return dump(
-            self, deltas=self.deltas.assign(delta_pct=per_cent), level=asdict(self.level),
-            chunker_version_match=self.level.chunker_version_match, counts=self.counts,
-            overall=self.overall, profile=self.profile and self.profile.name,
+            self, deltas=self.deltas.assign(delta_pct=per_cent), level=asdict(self._level),
+            chunker_version_match=self._level.chunker_version_match, counts=self.counts,
+            overall=self.overall, profile=self._profile and self._profile.name,
             **dict.fromkeys(["golden", "scores", "results", "rule", "rows"]),
         )  # fmt: skip
 
@@ -282,18 +265,18 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
             isn't known.
         """
         found = reload(cls, text, OWN_JSON)
-        if profile is not None and profile.name != found.profile:
+        if profile is not None and profile.name != found._profile:
             raise DataError(
                 f"found {profile.name!r}", field="profile",
-                allowed=f"the profile that was compared with, {found.profile!r}",
+                allowed=f"the profile that was compared with, {found._profile!r}",
             )  # fmt: skip
         parts: dict[str, Any] = {
-            name: tuple(one) if isinstance(one, list) else one for name, one in found.level.items()
+            name: tuple(one) if isinstance(one, list) else one for name, one in found._level.items()
         }
-        if profile is None and found.profile:
-            profile = find_reading(found.profile)
+        if profile is None and found._profile:
+            profile = find_reading(found._profile)
         return replace(
-            found, profile=profile, level=Level(**parts),
+            found, _profile=profile, _level=Level(**parts),
             deltas=found.deltas.drop(columns="delta_pct"),
         )  # fmt: skip
 
@@ -305,16 +288,18 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         """Return the number of queries by outcome, the match level, and unusual policies."""
         words = NO_RANKS if {*self.counts} <= {*NO_RANKS} else {}
         counts = ", ".join(f"{n} {words.get(name, name)}" for name, n in self.counts.items())
-        matching = "" if words else describe_matching(self.level, None if self._harness else self.k)
+        matching = (
+            "" if words else describe_matching(self._level, None if self._harness else self._k)
+        )
         changed = ", ".join(
             f"{name}={value}"
-            for name, value in self.policies.items()
+            for name, value in self._policies.items()
             if name != "match" and value != getattr(Policies(), name)
         )
-        parts = [f"{counts}.", matching, changed and f"Scored with {changed}.", self.clusters]
+        parts = [f"{counts}.", matching, changed and f"Scored with {changed}.", self._clusters]
         return " ".join(filter(None, parts))
 
-    def shown(self) -> tuple[pd.DataFrame, str]:
+    def _shown(self) -> tuple[pd.DataFrame, str]:
         """Return the table of metrics for display, and the note below it."""
         if self._harness:
             return harness_table(harness_report(self, self._harness), self._harness), ""
@@ -327,17 +312,17 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         """
         if self._harness:
             return []
-        more = f"; among all {self.n_runs} runs: {self.among}" if self.among else ""
+        more = f"; among all {self._n_runs} runs: {self._among}" if self._among else ""
         of_aspects = self.aspects[["aspect", "verdict", "sentence"]].to_numpy().tolist()
         return [f"{self.overall}{more}", *(f"{of}: {word} ({why})" for of, word, why in of_aspects)]
 
     def notes(self) -> Notes:
         """Return in lines the outcomes, how they were matched, and how to read the table."""
-        return Notes("\n".join([self._headline(), *self.shown()[1].splitlines()]))
+        return Notes("\n".join([self._headline(), *self._shown()[1].splitlines()]))
 
     def _parts(self) -> list[str | Table]:
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
-        (shown, note), words = self.shown(), self._words()
+        (shown, note), words = self._shown(), self._words()
         if words:
             title = f"{SIGNS[self.overall]} {words[0]}: {title}"
         if not len(shown):

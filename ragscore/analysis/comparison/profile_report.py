@@ -79,7 +79,7 @@ COMPARISONS = {
 
 def harness_report(cmp: Any, profile: Reading) -> dict[str, Any]:
     """Return the compare report of a profile's harness: aggregates, differences, every query."""
-    a, b = cmp.aggregates[cmp.baseline], cmp.aggregates[cmp.candidate]
+    a, b = cmp._aggregates[cmp.baseline], cmp._aggregates[cmp.candidate]
     harness = HARNESSES[profile.name]
     deltas: dict[str, Any] = {}
     for key in harness.keys:
@@ -88,7 +88,7 @@ def harness_report(cmp: Any, profile: Reading) -> dict[str, Any]:
             set_nested(deltas, key, {k: _difference(of_a[k], of_b[k], harness) for k in of_a})
         elif key not in harness.omitted or of_a is not None or of_b is not None:
             set_nested(deltas, key, _difference(of_a, of_b, harness))
-    deltas["chunker_version_match"] = cmp.level.chunker_version_match
+    deltas["chunker_version_match"] = cmp._level.chunker_version_match
     rows = cmp.per_query[[*ROW]].rename(columns=ROW)
     told = rows["note"].where(rows["note"] != "")
     return {

@@ -73,7 +73,7 @@ def knowledge_gain(
         counts as 0, and a metric of weight 0 is left out. By default every metric of 0 to 1 has
         weight 1.
     declared
-        What the evaluation declares of columns of your own: `ev.declared`.
+        What is known of columns of your own, as an evaluation has it.
 
     Returns
     -------

@@ -220,8 +220,8 @@ def write_retriever_summary(
     Parameters
     ----------
     rows
-        The outcomes, `ev.retrievers().per_query`; by default those that the runs' file reported
-        itself.
+        The outcomes, `rs.extras.retrievers(ev).per_query`; by default those that the runs'
+        file reported itself.
 
     Returns
     -------
@@ -241,7 +241,7 @@ def write_retriever_summary(
         raise DataError(
             "nothing is reported",
             field="results.reported",
-            allowed="runs loaded from summary records, or rows=ev.retrievers().per_query",
+            allowed="runs loaded from summary records, or rows=rs.extras.retrievers(ev).per_query",
         )
     return write_lines(
         path,

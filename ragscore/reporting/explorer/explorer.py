@@ -189,21 +189,22 @@ def explore_comparison(
     --------
     >>> ev.compare("dense", "hybrid").explore("pd-014", outcome="regression")
     """
-    if cmp.golden is None or cmp.scores is None or cmp.results is None:
+    if cmp._golden is None or cmp._scores is None or cmp._results is None:
         raise DataError(
             "a comparison from JSON holds neither hits nor answers",
             field="results",
             allowed="rs.evaluate(results, golden).compare(baseline, candidate).explore()",
         )
     runs = Runs(
-        cmp.golden, cmp.results, cmp.scores, [cmp.baseline, cmp.candidate], (cmp,), cmp.primary,
-        cmp.level, policies_of(None, cmp.policies, find_reading(cmp.profile).policies), cmp.rule,
-        find_reading(cmp.profile).golden(cmp.golden)[1], cmp.declared,
+        cmp._golden, cmp._results, cmp._scores, [cmp.baseline, cmp.candidate], (cmp,),
+        cmp._primary, cmp._level,
+        policies_of(None, cmp._policies, find_reading(cmp._profile).policies), cmp._rule,
+        find_reading(cmp._profile).golden(cmp._golden)[1], cmp._declared,
     )  # fmt: skip
     title = f"{cmp.candidate} against {cmp.baseline}"
     # another harness has no word, and may look at whole lists
-    word, k = ("", None) if cmp._harness else (cmp.overall, cmp.k)
-    verdict = [_counts(cmp, word), *cmp._words()[1:], describe_matching(cmp.level, k)]
+    word, k = ("", None) if cmp._harness else (cmp.overall, cmp._k)
+    verdict = [_counts(cmp, word), *cmp._words()[1:], describe_matching(cmp._level, k)]
     return _explorer(runs, title, verdict, "cmp", query, outcome, search, by, texts, max_queries)
 
 
@@ -218,7 +219,7 @@ def explore_runs(
     """
     given = [] if runs is None else names_of(runs, "runs")
     first = [] if baseline is None else [baseline]
-    refuse_without_rows([*first, *given], ev.reported)
+    refuse_without_rows([*first, *given], ev._reported)
     names = [*run_names(ev.results.runs, first), *run_names(ev.results.runs, given or ev.run_ids)]
     names = list(dict.fromkeys(names))
     if not names:
@@ -226,25 +227,25 @@ def explore_runs(
             "no run has rows", field="runs", allowed="runs with hits or answers, not only means"
         )
     compared = tuple(
-        compare_ranks(ev.results, ev.golden, names[0], one, rule=ev.rule,
-                      policies=replace(ev.policies, match=ev._level),
-                      profile=ev.profile, allow_different=True)
+        compare_ranks(ev.results, ev.golden, names[0], one, rule=ev._rule,
+                      policies=replace(ev._policies, match=ev._level),
+                      profile=ev._profile, allow_different=True)
         for one in names[1:]
     )  # fmt: skip
-    golden, of_hits = find_reading(ev.profile).golden(ev.golden)
+    golden, of_hits = find_reading(ev._profile).golden(ev.golden)
     if compared:
-        level, k = compared[0].level, max(one.k for one in compared)
+        level, k = compared[0]._level, max(one._k for one in compared)
     else:
         level, k = choose_level(ev.results.select(names), golden, ev._level), None
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
         golden, ev.results, scores, names, compared, ev.primary, level,
-        ev.policies, ev.rule, of_hits, ev.declared,
+        ev._policies, ev._rule, of_hits, ev._declared,
     )  # fmt: skip
     title = names[0] if len(names) == 1 else f"{names[1]} against {names[0]}"
     if len(names) > 2:
         title = f"{len(names)} runs, baseline {names[0]}"
-    matching = describe_matching(level, None if ev.profile else k)
+    matching = describe_matching(level, None if ev._profile else k)
     verdict = [*(_counts(one) for one in compared), matching]
     with all_runs(ev._in_order):
         return _explorer(

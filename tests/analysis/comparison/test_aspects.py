@@ -59,7 +59,7 @@ def test_a_candidate_that_refuses_less_is_not_better_for_it(ev):
 
 def test_only_primary_metrics_make_the_overall_word(ev):
     cmp = ev.compare("dense", "hybrid_rerank")
-    assert cmp.primary == ev.primary
+    assert cmp._primary == ev.primary
     rows = cmp.deltas.set_index("metric")
     assert pd.isna(rows.loc["latency_ms", "verdict"]) and rows.loc["latency_ms", "low"] > 0
     assert cmp.overall == "can't tell"
@@ -68,9 +68,9 @@ def test_only_primary_metrics_make_the_overall_word(ev):
 
 def test_metrics_that_are_named_are_what_is_asked(ev):
     cmp = ev.compare("dense", "hybrid_rerank", ["hit@3", "ndcg@10"])
-    assert cmp.primary == ("hit@3", "ndcg@10") == tuple(cmp.deltas["metric"])
+    assert cmp._primary == ("hit@3", "ndcg@10") == tuple(cmp.deltas["metric"])
     lone = ev.compare("dense", "hybrid", "false_refusal")
-    assert (lone.primary, lone.overall) == (("false_refusal",), "better")
+    assert (lone._primary, lone.overall) == (("false_refusal",), "better")
     assert lone.confidence == 0.95
 
 

@@ -39,7 +39,7 @@ def test_a_lost_target_behind_an_unchanged_first_rank_shows(write_golden, write_
     }
     results = rs.load_results([write_run(name, [record("q", one)]) for name, one in hits.items()])
     cmp = compare_runs(results, golden, "a", "b", metrics=["mrr"])
-    assert cmp.k == 2  # no run says its k, so the shallower list decides: rank 5 counts for neither
+    assert cmp._k == 2  # no run says its k: the shallower list decides, rank 5 counts for neither
     cmp = compare_runs(
         rs.load_results([write_run(name, [record("q", one)], k=5) for name, one in hits.items()]),
         golden,
@@ -69,7 +69,7 @@ def test_a_hit_is_one_within_the_smaller_k(write_golden, write_run):
         write_run("b", [record("q1", [hit("c1", "d1", 9)])], k=50),
     ]
     cmp = compare_runs(rs.load_results(runs), golden, "a", "b", metrics=["mrr"])
-    assert cmp.k == 5 and cmp.counts == {"regression": 1}
+    assert cmp._k == 5 and cmp.counts == {"regression": 1}
     assert cmp.per_query["note"].tolist() == ["rank 2→miss; k 5→50"]
 
 
@@ -182,7 +182,7 @@ def test_latency_has_the_difference_of_its_medians(write_golden, write_run):
     assert row[["baseline", "candidate", "delta"]].tolist() == [13.5, 14.5, 1]
     # no test of it stands beside: the interval is of the medians shown
     assert row["low"] <= 1 <= row["high"] and row["statistic"] == "median"
-    moved = shown_largest_changes(cmp.deltas, cmp.largest_changes).set_index("metric")
+    moved = shown_largest_changes(cmp.deltas, cmp._largest_changes).set_index("metric")
     assert moved.loc["latency_ms", "gained most"] == "q7 -980"
 
 

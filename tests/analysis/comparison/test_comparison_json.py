@@ -18,7 +18,16 @@ FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff")
 def same(a: rs.Comparison, b: rs.Comparison) -> None:
     for name in FRAMES:
         assert_frame_equal(getattr(a, name), getattr(b, name))
-    values = ("baseline", "candidate", "level", "k", "policies", "profile", "aggregates", "counts")
+    values = (
+        "baseline",
+        "candidate",
+        "_level",
+        "_k",
+        "_policies",
+        "_profile",
+        "_aggregates",
+        "counts",
+    )
     assert [getattr(a, name) for name in values] == [getattr(b, name) for name in values]
 
 
@@ -29,7 +38,7 @@ def test_a_comparison_reloads_from_its_json(pair):
     assert (
         again.to_json() == cmp.to_json()
         and again.to_markdown() == cmp.to_markdown()
-        and again.policies["missing"] == "zero"
+        and again._policies["missing"] == "zero"
     )
 
 
@@ -54,7 +63,7 @@ def test_a_reading_of_ones_own_compares_in_our_words_and_reloads_where_it_is_giv
     assert cmp.counts == ours.counts and cmp.overall == ours.overall
     assert cmp.to_markdown() == ours.to_markdown() and cmp.explore() is not None
     text = cmp.to_json()
-    assert rs.Comparison.from_json(text, profile=mine).profile == mine
+    assert rs.Comparison.from_json(text, profile=mine)._profile == mine
     with refused("mine", field="profile"):
         rs.Comparison.from_json(text)
 

@@ -317,7 +317,7 @@ def test_without_amounts_the_words_of_primary_metrics_decide(write_golden, write
     noisy = compared(write_golden, write_run, runs(*many), runs(MISSED, *many[1:]))
     found = gate(noisy)
     assert (found.answer, noisy.overall) == ("undecided", "can't tell")
-    assert found.table["metric"].tolist() == [*noisy.primary, "failed queries"]
+    assert found.table["metric"].tolist() == [*noisy._primary, "failed queries"]
 
 
 def test_a_metric_that_is_worse_fails_whatever_the_others_won():

@@ -41,7 +41,7 @@ def compared(write_golden, write_run):
 
 
 def test_the_three_largest_losses_and_gains_are_kept(compared):
-    largest_changes = compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"]).largest_changes
+    largest_changes = compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"])._largest_changes
     # reciprocal ranks: q0 1 → 0, q1 1 → ½, q2 1 → ¼, q7 ¼ → 0; q3 ½ → 1, q4 0 → 1, q5 0 → ½; q6
     # stays. A 0/1 metric has no largest move.
     found = [
@@ -59,7 +59,7 @@ def test_a_slower_answer_is_a_regression(compared):
     slow = results.responses.assign(elapsed_ms=[10.0] * 9 + [10.0, 90.0, 5.0] + [10.0] * 6)
     largest_changes = compare_runs(
         replace(results, responses=slow), golden, "a", "b", metrics=["latency_ms"]
-    ).largest_changes
+    )._largest_changes
     assert largest_changes[["query_id", "kind"]].to_numpy().tolist() == [
         ["q1", "regression"],
         ["q2", "improvement"],

@@ -170,11 +170,11 @@ def ev():
 def test_a_comparison_asks_about_two_runs_and_says_what_all_pairs_leave_of_it(ev):
     two, cmp = ev.select(runs=["bm25", "dense"]), ev.compare("bm25", "dense")
     pd.testing.assert_frame_equal(two.compare("bm25", "dense").deltas, cmp.deltas)
-    assert (two.compare("bm25", "dense").among, cmp.among, cmp.n_runs) == ("", "better", 4)
+    assert (two.compare("bm25", "dense")._among, cmp._among, cmp._n_runs) == ("", "better", 4)
     assert "better; among all 4 runs: better: dense" in repr(cmp)
     assert two.confidence == cmp.confidence < ev.confidence
     board = ev.leaderboard()
-    assert board.confidence == ev.confidence
+    assert board._confidence == ev.confidence
 
 
 def test_a_report_speaks_with_the_level_and_on_the_queries_of_all_runs(ev):

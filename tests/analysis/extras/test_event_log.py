@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.extras.event_log import write_event_log
+from ragscore.analysis.extras.events import event_log
 from ragscore.scoring.summary import summarize
 from tests.compared import compare_runs
 from tests.messages import refused
@@ -26,7 +26,7 @@ def summary(pair):
 
 
 def test_each_metric_is_one_line(summary, tmp_path):
-    assert write_event_log(summary, tmp_path / "log.jsonl", occurred_at=NOON) == 4
+    assert event_log(summary, tmp_path / "log.jsonl", occurred_at=NOON) == 4
     first, refusal, *_ = read(tmp_path / "log.jsonl")
     tick, low, high = first.pop("tick"), first.pop("ci_lower"), first.pop("ci_upper")
     assert first == {
@@ -43,7 +43,7 @@ def test_logs_are_appended_to_also_after_a_line_cut_short_by_a_crash(summary, tm
     file = tmp_path / "log.jsonl"
     file.write_text('{"version": 1, "occ')
     for _ in range(2):
-        write_event_log(summary, file, conversation_id="nightly")
+        event_log(summary, file, conversation_id="nightly")
     events = [json.loads(line) for line in file.read_text().splitlines()[1:]]
     assert [event["conversation_id"] for event in events] == ["nightly"] * 8
     assert [event["tick"] for event in events] == sorted({event["tick"] for event in events})
@@ -56,7 +56,7 @@ def test_slices_say_which(pair, tmp_path):
         rs.Golden(queries=golden.queries.assign(lang="en"), targets=golden.targets),
         by="lang",
     )
-    write_event_log(summary, tmp_path / "log.jsonl")
+    event_log(summary, tmp_path / "log.jsonl")
     assert read(tmp_path / "log.jsonl")[0]["slice"] == {"lang": "en"}
 
 
@@ -72,7 +72,7 @@ DELTAS = pd.DataFrame(
 
 def test_differences_say_whether_they_are_regressions(tmp_path):
     tolerances = {"recall@10": 0.05, "hit@5": 0.02, "empty": 0.05}
-    write_event_log(DELTAS, tmp_path / "log.jsonl", conversation_id="c", tolerances=tolerances)
+    event_log(DELTAS, tmp_path / "log.jsonl", conversation_id="c", tolerances=tolerances)
     events = {event["metric"]: event for event in read(tmp_path / "log.jsonl")}
     regressed = {name: event["regressed"] for name, event in events.items()}
     assert regressed == {"recall@10": True, "hit@5": False, "mrr": False, "empty": True}
@@ -84,15 +84,15 @@ def test_differences_say_whether_they_are_regressions(tmp_path):
 
 def test_deltas_of_a_comparison_are_taken_as_they_are(pair, tmp_path):
     cmp = compare_runs(*pair, "a", "b", metrics=["hit@1"])
-    write_event_log(cmp.deltas, tmp_path / "log.jsonl", conversation_id="c")
+    event_log(cmp.deltas, tmp_path / "log.jsonl", conversation_id="c")
     assert read(tmp_path / "log.jsonl")[0]["delta"] == pytest.approx(1 / 3)
 
 
 def test_what_cannot_be_logged_is_said(summary, tmp_path):
     with refused("ev.summary", field="table"):
-        write_event_log(pd.DataFrame({"x": [1]}), tmp_path / "log.jsonl")
+        event_log(pd.DataFrame({"x": [1]}), tmp_path / "log.jsonl")
     with refused("conversation_id", field="conversation_id"):
-        write_event_log(DELTAS, tmp_path / "log.jsonl")
+        event_log(DELTAS, tmp_path / "log.jsonl")
     with refused(field="occurred_at"):
-        write_event_log(summary, tmp_path / "log.jsonl", occurred_at=NOON.replace(tzinfo=None))
+        event_log(summary, tmp_path / "log.jsonl", occurred_at=NOON.replace(tzinfo=None))
     assert not (tmp_path / "log.jsonl").exists()

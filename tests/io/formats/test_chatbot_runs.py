@@ -224,11 +224,11 @@ def test_the_profile_compares_within_the_smaller_k(tmp_path, golden):
     assert ranks["outcome"].to_dict() == {
         "t1": "draw", "t2": "win", "t3": "win", "t4": "both_miss",
     }  # fmt: skip
-    assert cmp.k == 5
+    assert cmp._k == 5
     names = cmp.deltas["metric"].tolist()
     assert "hit@5:anchor" in names and "hit@8:anchor" not in names
-    assert cmp.aggregates[B]["recall_at_k_avg"] == 0.75  # 1 with its own k, 8
-    assert cmp.aggregates[A]["recall_at_k_avg"] == 0.5
+    assert cmp._aggregates[B]["recall_at_k_avg"] == 0.75  # 1 with its own k, 8
+    assert cmp._aggregates[A]["recall_at_k_avg"] == 0.5
 
 
 def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(store, golden):

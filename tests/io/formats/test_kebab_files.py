@@ -216,9 +216,11 @@ def wrong(checked):
 def test_a_stored_aggregate_that_is_wrong_is_found(database, write_golden, uses_schema):
     schema = (SHARED / "V001__init.sql").read_text(encoding="utf-8") if uses_schema else SCHEMA
     golden = write_golden(THREE_QUERIES)
-    right = rs.evaluate(
-        database({"a": AGGREGATE_A, "bb": AGGREGATE_B}, schema), golden, profile="kebab"
-    ).check_reported()
+    right = rs.extras.check_reported(
+        rs.evaluate(
+            database({"a": AGGREGATE_A, "bb": AGGREGATE_B}, schema), golden, profile="kebab"
+        )
+    )
     assert len(right) == 38 and wrong(right) == []
     # what went through float32 is compared as it was rounded: not even the last digits differ
     assert right["difference"].fillna(0).abs().max() == 0
@@ -227,13 +229,13 @@ def test_a_stored_aggregate_that_is_wrong_is_found(database, write_golden, uses_
     hits = AGGREGATE_B["hit_at_k"] | {"5": 0.6667}
     stored = {"a": AGGREGATE_A | {"failed_queries": 1}, "bb": AGGREGATE_B | {"hit_at_k": hits}}
     file = database(stored, schema)
-    named = wrong(rs.evaluate(file, golden, profile="kebab").check_reported())
+    named = wrong(rs.extras.check_reported(rs.evaluate(file, golden, profile="kebab")))
     assert named == [
         ("a", "", "failed_queries", -1),
         ("bb", "", "hit_at_k.5", pytest.approx(1 - 0.6667)),
     ]
     # without the profile they are recomputed by our own means, which are not rounded
-    plain = rs.evaluate(file, golden).check_reported()
+    plain = rs.extras.check_reported(rs.evaluate(file, golden))
     assert [row[:3] for row in wrong(plain)] == [row[:3] for row in named]
     labels = plain.set_index("metric")["label"]
     assert labels["mrr"].tolist() == ["mrr@10:chunk"] * 2
@@ -246,7 +248,7 @@ def test_a_stored_run_of_one_file_is_checked_as_well(write, write_golden):
         write_golden(THREE_QUERIES),
     )
     ev = rs.evaluate(file, golden, profile="kebab")
-    assert wrong(ev.check_reported()) == [("a", "", "mrr", pytest.approx(-0.0833))]
+    assert wrong(rs.extras.check_reported(ev)) == [("a", "", "mrr", pytest.approx(-0.0833))]
 
 
 @pytest.mark.filterwarnings("ignore:ids of")  # chunk ids of another chunker join nowhere
@@ -274,7 +276,7 @@ def test_ranks_that_a_file_of_retrievers_states_are_recomputed(tmp_path):
     for name, rows in (("results.jsonl", lines), ("queries.jsonl", golden)):
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     ev = rs.evaluate(tmp_path / "results.jsonl", tmp_path / "queries.jsonl", profile="seed-mcp")
-    assert wrong(ev.check_reported()) == [
+    assert wrong(rs.extras.check_reported(ev)) == [
         ("dense", "q2", "rank_first_match", float("inf")),
         ("dense", "q2", "passed", -1),
     ]

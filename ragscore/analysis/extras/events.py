@@ -23,7 +23,7 @@ SLACK = 1e-9  # the last bit of a difference is no regression
 _TICKS = count()
 
 
-def write_event_log(
+def event_log(
     table: pd.DataFrame,
     path: str | os.PathLike[str],
     *,
@@ -53,7 +53,7 @@ def write_event_log(
     occurred_at
         The time of the events, with a time zone; by default now.
     declared
-        What the evaluation declares of columns of your own: `ev.declared`.
+        What is known of columns of your own, as an evaluation has it.
 
     Returns
     -------
