@@ -146,7 +146,8 @@ def empty_response(rows: Any) -> Values:
 @operation("timeout", "1 if the query ended in an error that says that time ran out", **always)
 def timeout(rows: Any) -> Values:
     errors = rows.column("error").dropna().astype("object")
-    return np.isin(np.arange(rows.n), errors.index[errors.str.contains(TIMED_OUT).astype(bool)])
+    timed_out = errors.index[errors.str.contains(TIMED_OUT).astype(bool)]
+    return np.isin(np.arange(rows.n), timed_out).astype(np.float64)
 
 
 @operation(
