@@ -429,4 +429,4 @@ def _frame(
     ]
     own = {name: pd.arrays.ArrowExtensionArray(table.column(name)) for name in codes}
     with reading_parquet(str(file), AGAIN):
-        return conform(table.drop_columns(codes).to_pandas().assign(**own, **columns), kind, coded)
+        return conform(table.drop_columns(codes).to_pandas().assign(**own, **columns), kind)
