@@ -7,7 +7,6 @@ queries that stayed the same, on which scores by both versions can be compared.
 import hashlib
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import Golden, check_type, empty, golden_part
@@ -103,14 +102,15 @@ def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
         name: (before[name] != after[name]).fillna(True).to_numpy(dtype=bool) for name in PARTS
     }
     text, labels = differs["text"], differs["labels"]
-    words = {
-        "added": before["text"].isna(), "removed": after["text"].isna(),
-        "reworded and relabelled": text & labels, "reworded": text, "relabelled": labels,
-        "annotated": differs["notes"],
-    }  # fmt: skip
-    change = pd.Series(np.select(list(words.values()), list(words), ""), dtype="str")
-    changes = pd.DataFrame({"query_id": pd.Series(ids, dtype="str"), "change": change})
-    return changes[change != ""].reset_index(drop=True)
+    words = pd.Series("", index=ids, dtype="str")
+    words[differs["notes"]] = "annotated"
+    words[labels] = "relabelled"
+    words[text] = "reworded"
+    words[text & labels] = "reworded and relabelled"
+    words[before["text"].isna().to_numpy()] = "added"
+    words[after["text"].isna().to_numpy()] = "removed"
+    changed = words[words != ""]
+    return pd.DataFrame({"query_id": changed.index, "change": changed.to_numpy()}).astype("str")
 
 
 def counted(changes: pd.DataFrame, n: int) -> str:
