@@ -79,6 +79,8 @@ def _lost_columns(frame: pd.DataFrame, kind: str, kept: tuple[str, ...]) -> list
             stated &= frame[name].ne(made)
         if name == "system":  # a run without one is named by it
             stated &= frame[name].ne(frame["run_id"].astype("str"))
+        elif name == "repeat":  # the first is one where nothing says so
+            stated &= frame[name].ne(1)
         elif name == "answerable":  # targets imply it
             stated &= ~frame[name].fillna(True)
         if stated.any() and not name.startswith(kept):

@@ -9,8 +9,9 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -144,15 +145,17 @@ def json_line(record: dict[str, Any]) -> str:
 
 def by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of each query as plain dicts, without missing values."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in row_dicts(frame.drop(columns="run_id", errors="ignore")):
-        rows.setdefault(row.pop("query_id"), []).append(row)
-    return rows
+    plain = frame.drop(columns="run_id", errors="ignore")
+    return _grouped(plain, lambda row: str(row.pop("query_id")))
 
 
 def by_response(frame: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """Return the rows of each (run, query) as plain dicts, without missing values."""
-    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in row_dicts(frame.astype({"run_id": "str"})):
-        rows.setdefault((row["run_id"], row["query_id"]), []).append(row)
+    return _grouped(frame.astype({"run_id": "str"}), itemgetter("run_id", "query_id"))
+
+
+def _grouped(frame: pd.DataFrame, key: Callable[[dict[str, Any]], Any]) -> dict[Any, Any]:
+    rows: dict[Any, list[dict[str, Any]]] = {}
+    for row in row_dicts(frame):
+        rows.setdefault(key(row), []).append(row)
     return rows

@@ -317,7 +317,8 @@ def _listed_table(listed: Mapping[tuple[str | None, str], Any], name: str) -> Ta
     for (run_id, query_id), value in listed.items():
         found = plain_cell(value)
         if not isinstance(found, (list, dict)):
-            _refuse_shape(query_id, value, name)
+            shapes = "{query: [ids]}, {query: {id: score}}, {run: {query: ...}}"
+            _refuse_shape(query_id, value, name, shapes)
         row = {"query_id": query_id, "doc_id": found}
         rows.append(row if run_id is None else row | {"run_id": run_id})
     return record_table(rows, name)
@@ -336,11 +337,11 @@ def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
     return keyed
 
 
-def _refuse_shape(query: Any, value: Any, name: str) -> NoReturn:
+def _refuse_shape(query: Any, value: Any, name: str, shapes: str) -> NoReturn:
     raise DataError(
         f"found {describe(plain_cell(value))} for {query!r}",
         file=name,
-        allowed="{query: [ids]}, {query: {id: score}}, {run: {query: ...}}, or a list of records",
+        allowed=f"{shapes}, or a list of records",
     )
 
 
@@ -1045,9 +1046,18 @@ def read_golden_table(
     problems.typos.warn()
     if "grade" not in roles.keys() | (columns or {}).keys():
         _warn_of_grades(table, roles)
+    golden = _labels_of(table, roles, problems, gains, absent_docs, catalogue)
+    return replace(golden, mapping=_mapping(roles))
+
+
+def _labels_of(
+    table: Table, roles: Columns, problems: Problems, gains: Mapping[str, float] | None,
+    absent_docs: str, catalogue: pd.DataFrame | None,
+) -> Golden:  # fmt: skip
+    """Return the labels of a table: column by column, else row by row."""
     golden = _golden_of_columns(table, roles, _Merged(problems, gains), absent_docs, catalogue)
     if golden is not None:
-        return replace(golden, mapping=_mapping(roles))
+        return golden
     merged, rows = _Merged(problems, gains), list(table.rows(problems))
     made: list[str | None] = [None] * len(rows)
     if "conversation" in roles and "query_id" not in roles:
@@ -1059,7 +1069,7 @@ def read_golden_table(
         made = found.astype(object).where(found.notna(), None).tolist()
     for row, query_id in zip(rows, made, strict=True):
         merged.add(row, roles, query_id)
-    return merged.golden(absent_docs, catalogue, _mapping(roles))
+    return merged.golden(absent_docs, catalogue)
 
 
 def _golden_of_columns(
@@ -1118,30 +1128,20 @@ def golden_of_dict(
 ) -> Golden:
     """Return the labels of a dict {query: [ids]} or {query: {id: grade}}."""
     labels = _keyed(source, name, "query")
-    roles = {"query_id": "query_id", "doc_id": "doc_id"}
-    if any(isinstance(one, (list, tuple, dict)) for one in labels.values()):
-        lists = pd.Series([*labels.values()], dtype=object)
-        columns = {"query_id": pd.Series([*labels], dtype="str"), "doc_id": lists}
-        table, fresh = Table(name, name, pd.DataFrame(columns)), _Merged(problems, gains)
-        if golden := _golden_of_columns(table, roles, fresh, absent_docs, catalogue):
-            return golden
-    merged = _Merged(problems, gains)
-    expected = {query: plain_cell(one) for query, one in labels.items()}
     # A text beside lists is a description of something, not one expected id.
-    has_lists = any(isinstance(one, (list, dict)) for one in expected.values())
-    for number, (query, found) in enumerate(expected.items(), 1):
+    has_lists = any(isinstance(one, (list, tuple, dict)) for one in labels.values())
+    for query, value in labels.items():
+        found = value if isinstance(value, (list, tuple, dict)) else plain_cell(value)
         is_id = isinstance(found, str) and not has_lists and kind_of(found) != "long"
-        if found is not None and not isinstance(found, (list, dict)) and not is_id:
-            _refuse_shape(query, found, name)
-        if isinstance(found, dict) and any(isinstance(one, (dict, list)) for one in found.values()):
-            raise DataError(
-                f"found {describe(found)} for {query!r}",
-                file=name,
-                allowed="{query: [ids]}, {query: {id: grade}}, or a list of records",
-            )
-        row = Row({"query_id": query, "doc_id": found}, number)
-        merged.add(row, roles)
-    return merged.golden(absent_docs, catalogue, None)
+        is_deep = isinstance(found, dict) and any(
+            isinstance(one, (dict, list)) for one in found.values()
+        )
+        if is_deep or not (found is None or is_id or isinstance(found, (list, tuple, dict))):
+            _refuse_shape(query, found, name, "{query: [ids]}, {query: {id: grade}}")
+    columns = {"query_id": pd.Series([*labels], dtype="str"), "doc_id": [*labels.values()]}
+    table = Table(name, name, pd.DataFrame(columns).astype({"doc_id": object}))
+    roles = {one: one for one in columns}
+    return _labels_of(table, roles, problems, gains, absent_docs, catalogue)
 
 
 class _Merged:
@@ -1295,9 +1295,7 @@ class _Merged:
                 " and levels from 0 count the different ones"
             )
 
-    def golden(
-        self, absent_docs: str, catalogue: pd.DataFrame | None, mapping: pd.DataFrame | None
-    ) -> Golden:
+    def golden(self, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
         """Return the golden set of all records."""
         self.warn()
         rows = [
@@ -1305,8 +1303,7 @@ class _Merged:
             for query_id, record in self.records.items()
         ]
         # No typos here: the columns of a foreign table are called as they are.
-        golden = golden_of(rows, self.problems, absent_docs, catalogue)
-        return golden if mapping is None else replace(golden, mapping=mapping)
+        return golden_of(rows, self.problems, absent_docs, catalogue)
 
 
 def _called(record: Mapping[str, Any]) -> str:

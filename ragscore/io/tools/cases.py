@@ -21,7 +21,8 @@ from ragscore.frames.escaping import visible
 from ragscore.io.formats.fields import frames_of
 from ragscore.io.record import implied_refusal, with_refusals_implied
 from ragscore.io.records import Record, Tables
-from ragscore.io.source import Problems
+from ragscore.io.rows import Source, table_rows
+from ragscore.io.source import Problems, Row
 from ragscore.io.targets import with_levels
 from ragscore.io.values import as_number, flatten
 
@@ -121,6 +122,18 @@ def imported(cases: list[Record], described: dict[str, Any], problems: Problems)
     if golden is not None:
         golden = replace(golden, problems=problems.frame())
     return Imported(results, golden, problems.frame())
+
+
+def one_per_row(case: Callable[[Row, Problems, dict[str, str]], Record]) -> Callable[..., Imported]:
+    """Return the reader of files with one case per row."""
+
+    def read(
+        source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
+    ) -> Imported:
+        cases = [case(row, problems, columns) for row in table_rows(source, problems)]
+        return imported(cases, described, problems)
+
+    return read
 
 
 ABOUT_FILE = (

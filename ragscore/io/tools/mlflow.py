@@ -11,9 +11,9 @@ from typing import Any
 
 from ragscore.io.detect import Sample
 from ragscore.io.records import Record, Stored
-from ragscore.io.rows import Source, nested, table_rows
+from ragscore.io.rows import nested
 from ragscore.io.source import Problems, Row, as_text
-from ragscore.io.tools.cases import Imported, imported
+from ragscore.io.tools.cases import one_per_row
 from ragscore.io.tools.cells import (
     Cells,
     our_name,
@@ -45,15 +45,7 @@ def fits(seen: Sample) -> bool:
     )
 
 
-def read(
-    source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
-) -> Imported:
-    """Read one case per row; a scorer's error is a judge that failed."""
-    cases = [_case(row, columns, problems) for row in table_rows(source, problems)]
-    return imported(cases, described, problems)
-
-
-def _case(row: Row, columns: dict[str, str], problems: Problems) -> Record:
+def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
     cells = Cells(row, problems)
     case = Record(row.line, response={"query": query_of(cells.pop("inputs", "request"))})
     answer = _answer(cells.pop("outputs", "response", "prediction"))
@@ -145,3 +137,6 @@ def _stored(cells: Cells) -> list[Stored]:
         about = {"reason": reason, "error": as_text(error), "is_judged": is_judged}
         scores.append(stored(metric, value, same={}, **about))
     return scores
+
+
+read = one_per_row(_case)

@@ -3,25 +3,14 @@
 A line is a query with its nuggets, each with its importance; of an answer, also with its verdict.
 """
 
-from typing import Any
-
 from ragscore.frames.kinds import IMPORTANCE
 from ragscore.io.records import Record
-from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row
-from ragscore.io.tools.cases import Imported, imported
+from ragscore.io.tools.cases import one_per_row
 from ragscore.io.tools.cells import Cells, with_roles, without_missing
 
 WORTH = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 """Verdict on a nugget -> what it counts, unless the count is strict."""
-
-
-def read(
-    source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
-) -> Imported:
-    """Read one case per line."""
-    cases = [_case(row, problems, columns) for row in table_rows(source, problems)]
-    return imported(cases, described, problems)
 
 
 def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
@@ -48,3 +37,6 @@ def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
             found | {"value": WORTH[verdict], "verdict": verdict, "state": "scored"}
         )
     return with_roles(case, row, columns, problems)
+
+
+read = one_per_row(_case)

@@ -1,14 +1,9 @@
 """Phoenix's experiments: one record per run of an example. Its spans are traces.py's."""
 
-from typing import Any
-
-import pandas as pd
-
 from ragscore.io.detect import Sample
 from ragscore.io.records import Record, Stored
-from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row
-from ragscore.io.tools.cases import Imported, imported
+from ragscore.io.tools.cases import one_per_row
 from ragscore.io.tools.cells import QUERY_KEYS, Cells, stored, with_roles
 from ragscore.io.traces import ANSWER_KEYS, text_of
 
@@ -18,17 +13,7 @@ def fits(seen: Sample) -> bool:
     return seen.has("example_id", "repetition_number")
 
 
-def read(
-    source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
-) -> Imported:
-    """Read one case per run of an example."""
-    if isinstance(source, pd.DataFrame) and source.index.name and source.index.name not in source:
-        source = source.reset_index()  # the client's frame has the span's id as its index
-    cases = [_experiment_case(row, columns, problems) for row in table_rows(source, problems)]
-    return imported(cases, described, problems)
-
-
-def _experiment_case(row: Row, columns: dict[str, str], problems: Problems) -> Record:
+def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
     cells = Cells(row, problems)
     case = Record(row.line, cells.identifier("example_id"), repeat=cells.whole("repetition_number"))
     error, answer = cells.text("error") or None, text_of(cells.pop("output"), ANSWER_KEYS)
@@ -70,3 +55,6 @@ def _flat_annotations(cells: Cells) -> list[Cells]:
         if any(values[part] is not None for part in ("score", "label", "error")):
             annotations.append(cells.of({"name": name} | values))
     return annotations
+
+
+read = one_per_row(_case)
