@@ -154,14 +154,13 @@ def _complete_lines(handle: BinaryIO, file: Path) -> list[dict[str, Any]]:
     """Return the lines of a journal; an incomplete last line is cut off the file."""
     handle.seek(0)
     complete: list[dict[str, Any]] = []
-    size, lines = 0, handle.read().splitlines(keepends=True)
+    lines = handle.read().splitlines(keepends=True)
     for number, line in enumerate(lines, 1):
         values = None
         with suppress(ValueError):
             values = json.loads(line) if line.endswith(b"\n") else None
         if isinstance(values, dict) and ("asked" if number == 1 else "query_id") in values:
             complete.append(values)
-            size += len(line)
         elif number < len(lines):
             raise DataError(
                 "not a line of a journal",
@@ -169,7 +168,7 @@ def _complete_lines(handle: BinaryIO, file: Path) -> list[dict[str, Any]]:
                 line=number,
                 allowed="remove it, or begin anew with fresh=True (--fresh)",
             )
-    handle.truncate(size)
+    handle.truncate(sum(map(len, lines[: len(complete)])))
     return complete
 
 

@@ -33,8 +33,7 @@ _TAGS = {"vault": "vaults", "folder": "folders"}
 
 def checked_settings(named: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that are sent with every query, checked; None is not sent."""
-    if named["k"] is not None:
-        check_whole(named["k"], "k")
+    check_whole(named["k"], "k", or_none=True)
     if clash := sorted(RESERVED & set(own)):
         raise DataError(
             f"found {', '.join(clash)}",
@@ -56,8 +55,7 @@ def requests_of(
 
     Fields in `left_out` are not sent.
     """
-    if limit is not None:
-        check_whole(limit, "limit")
+    check_whole(limit, "limit", or_none=True)
     kinds = golden.tags["kind"].map(_TAGS)
     lists = golden.tags.groupby([golden.tags["query_id"], kinds], sort=False)["value"].agg(list)
     products = golden.checks[golden.checks["kind"] == "product"].set_index("query_id")["text"]
@@ -177,9 +175,9 @@ def ask_all(
     limiter = RateLimiter(policy.rate)
 
     def work(request: Request) -> Any:
-        record = None
-        if not stop.is_set():
-            record = ask(system, request, policy, limiter, stop.wait, redactor)
+        if stop.is_set():
+            return None
+        record = ask(system, request, policy, limiter, stop.wait, redactor)
         with saving:
             if record is None or closed.is_set():
                 return None

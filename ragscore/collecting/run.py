@@ -87,8 +87,8 @@ def collect(
           or a mapping with `hits`, `answer` (text or an object), `citations`, `refused`, `usage`,
           `scope`, `latency` (milliseconds by phase) and `config` (what the system reports of
           itself: chunker_version, embedding, llm, ...);
-        - a pair `(search, answer)` of callables, timed separately: `answer(query, hits, ...)`, which
-          gets the hits by that name;
+        - a pair `(search, answer)` of callables, timed separately: `answer(query, hits, ...)` gets
+          the hits by that name;
         - the address of a chatbot's ask endpoint;
         - the mapping of another endpoint: a dict, or a YAML file (see
           `ragscore.collecting.systems.Mapping`);

@@ -89,9 +89,9 @@ def skip_reason(case: Case, judge: Judge, refused: str) -> str | None:
     if missing := [need for need in judge.needs if not case.has(need)]:
         names = [_NAMES[name] for name in missing[0].split("|")]
         return f"no {names[0]}" if len(names) == 1 else f"neither {' nor '.join(names)}"
-    needs_an_attempt = "answer" in judge.needs and judge.criterion != "judge_refused"
-    if case.refused and refused == "skip" and needs_an_attempt:
-        return "the system refused"
+    if refused == "skip" and case.refused and "answer" in judge.needs:
+        # only this judge looks at refusals
+        return None if judge.criterion == "judge_refused" else "the system refused"
     return None
 
 

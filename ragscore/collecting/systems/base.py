@@ -99,9 +99,9 @@ def in_time(call: Callable[[], Any], seconds: float | None) -> Any:
     return future.result()
 
 
-def check_whole(value: Any, field: str, lowest: int = 1) -> None:
-    """Refuse what is no whole number from `lowest`, as JSON has it."""
-    if type(value) is not int or value < lowest:
+def check_whole(value: Any, field: str, lowest: int = 1, or_none: bool = False) -> None:
+    """Refuse what is no whole number from `lowest`."""
+    if (type(value) is not int or value < lowest) and not (or_none and value is None):
         raise DataError(
             f"found {describe(value)}", field=field, allowed=f"a whole number from {lowest}"
         )

@@ -159,8 +159,7 @@ def read_mapping(values: dict[str, Any]) -> Mapping:
                 )
     if not isinstance(values.get("url"), str):
         raise DataError(f"found {describe(values.get('url'))}", field="url", allowed="text")
-    if values.get("max_bytes") is not None:
-        check_whole(values["max_bytes"], "max_bytes")
+    check_whole(values.get("max_bytes"), "max_bytes", or_none=True)
     mapping = Mapping(**(values | {"method": str(values.get("method", "POST")).upper()}))
     for part, needed in (("request", ("query",)), ("response", ("answer", "hits"))):
         if not set(needed) & set(getattr(mapping, part)):
