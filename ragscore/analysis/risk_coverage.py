@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.refusals import (
+from ragscore.analysis.decisions import (
     ANSWERED,
     metric_applies,
     refusal_decisions,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.refusals import rows_with_queries
+from ragscore.analysis.decisions import rows_with_queries
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_codes
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ragscore.analysis.calls import CallReport
 from ragscore.analysis.calls import calls as calls_of
+from ragscore.analysis.check_reported import check_reported as check_reported_of
 from ragscore.analysis.config_effects import config_effects as config_effects_of
 from ragscore.analysis.conversations import Conversations
 from ragscore.analysis.conversations import conversations as conversations_of
@@ -18,7 +19,6 @@ from ragscore.analysis.nuggets import Nuggets
 from ragscore.analysis.nuggets import nuggets as nuggets_of
 from ragscore.analysis.paraphrases import Paraphrases
 from ragscore.analysis.paraphrases import paraphrases as paraphrases_of
-from ragscore.analysis.reported import check_reported as check_reported_of
 from ragscore.analysis.retrievers import RetrieverReport
 from ragscore.analysis.retrievers import retrievers as retrievers_of
 from ragscore.frames.data import Results

@@ -1,0 +1,156 @@
+"""Values that another tool stored, checked against those that are recomputed from its rows.
+
+In: `Results` with a frame of reported values, and a golden set. Out: one row per reported value
+beside the recomputed one.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.analysis.reported import (
+    FIRST_RANK,
+    REPORTED_NAMES,
+    known_reports,
+    label_of,
+    split_reported,
+)
+from ragscore.frames.config import flat
+from ragscore.frames.data import Golden, Results, runs_without_hits
+from ragscore.scoring.harness import aggregate, round_half_away
+from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.policies import Policies
+from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
+from ragscore.scoring.score import score
+from ragscore.scoring.summary import summarize
+
+CHECKED = ("n", "mean", "sum", "std", "min", "max", "p50", "p95")  # statistics that are recomputed
+
+
+def check_reported(
+    results: Results,
+    golden: Golden,
+    reported: pd.DataFrame | None = None,
+    *,
+    profile: str | Reading | None = None,
+    policies: Policies | None = None,
+    **fields: Any,
+) -> pd.DataFrame:
+    """Compare reported values with recomputed ones; see `rs.extras.check_reported`."""
+    rows = known_reports(results, reported).rename(columns={"value": "reported"})
+    rows = rows.reset_index(drop=True)
+    chosen = find_reading(profile)
+    harness = HARNESSES.get(chosen.name)
+    with_rows, without = split_reported(results)
+    ks = k_of_runs(results.runs, harness.default_k if harness else 5)
+    of_format = rows["label"].notna() if "label" in rows else False
+    rows = rows.assign(label=_labels(rows, ks, harness))
+    is_rank = rows["query_id"].ne("") & rows["metric"].eq(FIRST_RANK)
+    asked = rows["label"].mask(is_rank, "mrr")
+    labels = asked.dropna().unique().tolist()
+    found, stated = np.full(len(rows), np.nan), rows["reported"].to_numpy("float64")
+    if labels and len(with_rows.runs):
+        scores = score(with_rows, golden, labels, profile=chosen, policies=policies, **fields)
+        keys = rows.assign(label=asked)[["run_id", "query_id", "label", "statistic"]].fillna("")
+        known = _recomputed(scores, labels).reindex(pd.MultiIndex.from_frame(keys))
+        found = known.to_numpy("float64")
+    if harness and len(with_rows.runs):
+        contents = aggregate(with_rows, golden, chosen)
+        means = {
+            (run, name): value for run in contents for name, value in flat(contents[run]).items()
+        }
+        names = {name for _, name in means}
+        # what the harness itself aggregates is recomputed, and rounded, as it does that
+        is_of_run = rows["query_id"].eq("") & rows["metric"].isin(names)
+        is_of_run &= rows["statistic"].eq("mean") | of_format  # n beside a mean is no aggregate
+        of_run = [means.get(key) for key in zip(rows["run_id"], rows["metric"], strict=True)]
+        found = np.where(is_of_run, np.array(of_run, dtype="float64"), found)
+        rounded = [round_half_away(value, harness.decimals) for value in stated.tolist()]
+        stated = np.where(is_of_run, rounded, stated)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a rank of no hit is infinite
+        found = np.where(is_rank, np.round(1 / found), found)
+        stated = np.where(is_rank & np.isnan(stated), np.inf, stated)
+        difference = np.where(is_rank & (found == stated), 0.0, found - stated)
+    # what only reports single queries holds no hits: rankings of nothing would all be 0
+    told = set(rows.loc[rows["query_id"].ne(""), "run_id"]) if reported is None else set()
+    bare = [run_id for run_id in runs_without_hits(with_rows) if run_id in told]
+    is_ranking = asked.map({one: TABLE.parse(one).is_ranking for one in labels}).eq(True)
+    is_bare = rows["run_id"].isin(bare) & is_ranking
+    rows = rows.assign(
+        recomputed=pd.Series(found).mask(is_bare | np.isinf(found)),
+        difference=pd.Series(difference).mask(is_bare),
+    )
+    alone = [] if without is None else without.runs["run_id"].astype("str").tolist()
+    notes = _notes(rows).mask(is_bare, "the run has no hits to recompute it from").mask(is_rank)
+    notes = notes.mask(rows["run_id"].isin(alone), "the run has no rows to recompute it from")
+    columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]
+    return rows[[*columns, "difference"]].assign(note=notes)
+
+
+def _notes(rows: pd.DataFrame) -> pd.Series:
+    """Return why a value was not recomputed."""
+    by_label = {
+        label: f"does not apply: {TABLE.describe(label).nan_when}"
+        for label in rows["label"].dropna().unique()
+    }
+    by_metric = {
+        metric: f"no cut-off given, as in {name}@5" if f"{name}@k" in TABLE else "no metric of ours"
+        for metric in rows["metric"].unique()
+        for name in [REPORTED_NAMES.get(metric, metric)]
+    }
+    is_checked = rows["statistic"].isna() | rows["statistic"].isin(CHECKED)
+    notes = rows["label"].map(by_label).where(is_checked, "this statistic is not recomputed")
+    notes = notes.where(rows["label"].notna(), rows["metric"].map(by_metric))
+    notes = notes.mask(rows["reported"].isna(), "no value is reported")
+    return notes.where(rows["recomputed"].isna() | rows["reported"].isna()).astype("str")
+
+
+def _labels(rows: pd.DataFrame, ks: dict[str, int | None], harness: Harness | None) -> pd.Series:
+    """Return our label for each reported value.
+
+    A harness's name is taken at its run's own k; else the file's format says it, else the name.
+    """
+    of_format = rows["label"] if "label" in rows else pd.Series(pd.NA, rows.index, dtype="str")
+    told = list(zip(rows["run_id"], rows["metric"], of_format, strict=True))
+    labels = {
+        (run_id, metric, label): _harness_label(harness, metric, ks[run_id])
+        or (label_of(metric) if pd.isna(label) else label)
+        for run_id, metric, label in dict.fromkeys(told)
+    }
+    return pd.Series([labels[one] for one in told], index=rows.index, dtype="str")
+
+
+def _harness_label(harness: Harness | None, metric: str, k: int | None) -> str | None:
+    """Return our label for what a harness's aggregate calls `metric`.
+
+    An aggregate may call the mean `metric_avg` or `metric_rate`.
+    """
+    keys = harness.keys if harness else {}
+    names = (metric, f"{metric}_avg", f"{metric}_rate")
+    text = next((keys[name] for name in names if name in keys), "(")
+    return None if harness is None or "{k}" in text or "(" in text else harness.at(text, k)
+
+
+def _recomputed(scores: pd.DataFrame, labels: list[str]) -> pd.Series:
+    """Return values of queries and statistics of runs.
+
+    Indexed by run, query ("" for a statistic), label and statistic ("" for a query).
+    """
+    keys = ["run_id", "query_id", "label", "statistic"]
+    of_queries = scores.reset_index().melt(
+        id_vars=["run_id", "query_id"], value_vars=labels, var_name="label"
+    )
+    of_runs = summarize(scores, metrics=labels).melt(
+        id_vars=["run_id", "metric"], value_vars=list(CHECKED), var_name="statistic"
+    )
+    of_runs = of_runs.rename(columns={"metric": "label"})
+    parts = [of_queries.assign(statistic=""), of_runs.assign(query_id="")]
+    return (
+        pd.concat(
+            [part[[*keys, "value"]].astype(dict.fromkeys(keys, "str")) for part in parts],
+            ignore_index=True,
+        )
+        .set_index(keys)["value"]
+        .astype("float64")
+    )

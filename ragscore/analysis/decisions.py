@@ -1,0 +1,217 @@
+"""Decisions of a run on each query: answered or refused, rightly or wrongly.
+
+In: scores and the golden set they were made with. Out: one decision per run and query, flags of
+right answers, and shares of classes. Refusals, failure causes and risk are computed from them.
+"""
+
+from numbers import Real
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.codes import is_among
+from ragscore.frames.data import DataError, Golden, categorical, check_type
+from ragscore.frames.errors import excerpt, nearest
+from ragscore.frames.typing import Flags, Values
+from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.summary import metric_columns
+from ragscore.stats import wilson_interval
+
+ANSWERED = ("right answer", "wrong answer", "unchecked answer")  # of answerable queries
+# no decision that could be right or wrong
+APART = ("undecided", "unlabelled", "failed", "missing", "extra")
+DECISIONS = (*ANSWERED, "over-refusal", "right refusal", "unsupported answer", *APART)
+# Metrics that say that an answer is right, in order of preference, each with its threshold. A
+# judge's 4 of 5 is where LlamaIndex's correctness evaluator passes.
+RIGHT_FROM = {"judge_correctness": 4.0, "key_facts": 1.0, "answer_checks": 1.0}
+
+
+def refusal_decisions(
+    scores: pd.DataFrame,
+    golden: Golden,
+    declared: MetricTable = TABLE,
+    *,
+    right: str | None = None,
+    threshold: float | None = None,
+) -> pd.DataFrame:
+    """Return `Refusals.decisions`; parameters as for `refusals`."""
+    rows = rows_with_queries(scores, golden)
+    verdict = right_answers(rows, right, threshold, declared)
+    correct_refusal, false_refusal = (
+        rows[name].to_numpy("float64", na_value=np.nan)
+        for name in ("refusal_correct", "false_refusal")
+    )
+    answered = false_refusal == 0
+    unlabelled = golden.queries.loc[golden.queries["answerable"].isna(), "query_id"]
+    state = rows["state"].astype("str").to_numpy()
+    flags = {  # the first that holds decides
+        "extra": state == "extra",
+        "missing": state == "missing",
+        "failed": state == "failed",
+        "over-refusal": false_refusal == 1,
+        "right refusal": correct_refusal == 1,
+        "unsupported answer": correct_refusal == 0,
+        "right answer": answered & (verdict == 1),
+        "wrong answer": answered & (verdict == 0),
+        "unchecked answer": answered,
+        "unlabelled": is_among(rows["query_id"], unlabelled),
+    }
+    codes = np.select(
+        list(flags.values()),
+        [DECISIONS.index(name) for name in flags],
+        DECISIONS.index("undecided"),
+    )
+    return pd.DataFrame(
+        {
+            "run_id": rows["run_id"],
+            "query_id": rows["query_id"],
+            "decision": categorical(codes, DECISIONS),
+            "right": np.where(codes < len(ANSWERED), verdict, np.nan),
+        }
+    )
+
+
+def metric_applies(rows: pd.DataFrame, golden: Golden, metric: str) -> Flags:
+    """Return a flag per row: the metric applies, whatever the system answered.
+
+    The golden set decides for answer metrics. A ranking metric applies where the row has a value; a
+    column of your own, where any run has a value for the query.
+    """
+    if TABLE.is_own(metric):
+        return is_among(rows["query_id"], rows.loc[rows[metric].notna(), "query_id"])
+    described = TABLE.describe(metric)
+    if described.family == "ranking":
+        return rows[metric].notna().to_numpy()
+    every = np.ones(len(golden.queries), dtype=bool)
+    has_all = np.all([every, *(need.anywhere(golden) for need in described.needs)], axis=0)
+    applies = golden.queries.loc[has_all, "query_id"]
+    if described.family not in ("success", "refusals", "operations"):
+        applies = applies[~is_among(applies, golden.refusals)]
+    return is_among(rows["query_id"], applies)
+
+
+def right_answers(
+    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: MetricTable
+) -> Values:
+    """Return 1 for a right answer, 0 for a wrong one, NaN where the metric has no value."""
+    criterion = right_metric(rows, right, threshold, declared)
+    if criterion is None:
+        return np.full(len(rows), np.nan)
+    values = rows[criterion[0]].to_numpy("float64", na_value=np.nan)
+    return np.where(np.isnan(values), np.nan, values >= criterion[1])
+
+
+def right_by(
+    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: MetricTable
+) -> str:
+    """Return in words what counts as a right answer; empty without a metric for it."""
+    criterion = right_metric(rows, right, threshold, declared)
+    return "" if criterion is None else f"{criterion[0]} ≥ {criterion[1]:g}"
+
+
+def right_metric(
+    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: MetricTable
+) -> tuple[str, float] | None:
+    """Return the metric that says what is right and its threshold; None without such a metric."""
+    check_type(right, (str, type(None)), "right", "the name of one metric")
+    if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, Real)):
+        raise DataError(f"found {threshold!r}", field="threshold", allowed="a number")
+    if right is None:
+        runs_with = {
+            name: set(rows.loc[rows[name].notna(), "run_id"])
+            for name in RIGHT_FROM
+            if name in rows and rows[name].notna().any()
+        }
+        if not runs_with:
+            return None
+        all_runs = set().union(*runs_with.values())
+        complete = [name for name, runs in runs_with.items() if runs == all_runs]
+        right = [*complete, *runs_with][0]
+    check_higher(rows, [right], "right", declared)
+    if threshold is None and right not in RIGHT_FROM and not declared.describe(right).is_unit:
+        raise DataError(
+            f"{right} ranges {declared.describe(right).range}",
+            field="threshold",
+            allowed="the least value that counts as right",
+        )
+    return right, RIGHT_FROM.get(right, 1.0) if threshold is None else threshold
+
+
+def check_higher(rows: pd.DataFrame, names: list[str], field: str, declared: MetricTable) -> None:
+    """Refuse a metric that the scores lack, or of which lower values are better."""
+    known = metric_columns(rows)
+    for name in names:
+        if name not in known:
+            raise DataError(
+                f"no column {excerpt(name)}",
+                field=field,
+                allowed=(
+                    f"{nearest(name, known, 'scores has')}; rs.score(..., metrics=[...]) brings"
+                    " others"
+                ),
+            )
+        if declared.describe(name).better == "lower":
+            raise DataError(
+                f"lower values of {name} are better",
+                field=field,
+                allowed="a metric of which higher values are better",
+            )
+
+
+def rows_with_queries(
+    scores: pd.DataFrame,
+    golden: Golden,
+    metrics: tuple[str, ...] = ("refusal_correct", "false_refusal"),
+) -> pd.DataFrame:
+    """Return the scores with query_id as a column and run_id as a category.
+
+    Raises
+    ------
+    DataError
+        The scores lack a column that every frame of scores has, or one of `metrics`.
+    """
+    check_type(scores, pd.DataFrame, "scores")
+    check_type(golden, Golden, "golden")
+    rows = (scores if "query_id" in scores else scores.reset_index()).reset_index(drop=True)
+    missing = [name for name in ("run_id", "query_id", "state", *metrics) if name not in rows]
+    if missing:
+        needed = f" with the metrics {' and '.join(metrics)}" if metrics else ""
+        raise DataError(
+            f"no {', '.join(missing)}", field="scores", allowed=f"a frame of rs.score{needed}"
+        )
+    if isinstance(rows["run_id"].dtype, pd.CategoricalDtype):
+        return rows.assign(run_id=rows["run_id"].cat.remove_unused_categories())
+    return rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
+
+
+def shares(n: pd.DataFrame, totals: dict[str, pd.Series], name: str) -> pd.DataFrame:
+    """One row per run and class: its count, the total, and their share.
+
+    Parameters
+    ----------
+    n
+        Counts, one row per run and one column per class.
+    totals
+        Class -> the number per run that the class is a share of. It orders the classes.
+    name
+        The column of the classes.
+
+    Returns
+    -------
+    run_id, the class, `n` of `n_total`, `share` with its 95 % Wilson interval `low`, `high`.
+    """
+    count = n[list(totals)].to_numpy("float64").ravel()
+    total = pd.DataFrame(totals).to_numpy("float64").ravel()
+    share = np.divide(count, total, out=np.full(len(total), np.nan), where=total > 0)
+    low, high = wilson_interval(share, total)
+    return pd.DataFrame(
+        {
+            "run_id": n.index.repeat(len(totals)),
+            name: pd.Series(np.tile(list(totals), len(n)), dtype="str"),
+            "n": count.astype("int64"),
+            "n_total": total.astype("int64"),
+            "share": share,
+            "low": low,
+            "high": high,
+        }
+    )
