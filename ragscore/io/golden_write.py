@@ -359,8 +359,8 @@ def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:
             raise DataError(
                 f"query {query_id!r} would not come back as it is",
                 field=f"golden.{lost[0]}",
-                allowed="what the fields of a golden file can say (rs.io.write_predicates and"
-                " rs.io.write_chatbot_golden write the sets of their formats)",
+                allowed="what the fields of a golden file can say (format='predicates' and"
+                " format='chatbot' write the sets of their formats)",
             )
     completed = []
     for row in rows:
