@@ -992,7 +992,7 @@ class Evaluation(Display):
             A label, a column of your own, or a reported metric; by default the first primary
             metric.
         by
-            As for `golden.slices`: a trend for each slice.
+            As `by` of `ev.summary`: a trend for each slice.
         order
             A column of the runs (`created_at`, `x_position`), or run ids in their order (then only
             these).

@@ -1,7 +1,7 @@
 """Versions of a golden set: content hashes per query, and the changes between two versions.
 
-In: golden sets, or the hashes that a store holds of one. Out: one row per changed query, or the
-queries that stayed the same, on which scores by both versions can be compared.
+In: golden sets, or the hashes that a store holds of one. Out: one row per changed query. On all
+others, scores by both versions can be compared.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from ragscore.frames.data import Golden, check_type, empty, golden_part
+from ragscore.frames.data import Golden, check_type, empty
 
 PARTS = ("text", "labels", "notes")
 FRAMES = ("targets", "checks", "support_groups", "conditions", "tags")
@@ -33,17 +33,6 @@ def golden_changes(golden: Golden, old: Golden) -> pd.DataFrame:
     return changes.assign(
         what=changes["query_id"].map(_what_differs(old, golden, kept)).fillna("").astype("str")
     )
-
-
-def unchanged_queries(golden: Golden, old: Golden) -> Golden:
-    """Return the part of a golden set whose texts and expectations are those of an older one.
-
-    On these queries, scores by both versions are comparable. Queries of which only tags or other
-    notes changed are among them.
-    """
-    changes = golden_changes(golden, old)
-    changed = changes.loc[changes["change"] != "annotated", "query_id"]
-    return golden_part(golden, golden.queries[~golden.queries["query_id"].isin(changed)])
 
 
 def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:

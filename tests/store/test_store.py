@@ -368,7 +368,7 @@ def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(
         write_golden(
             [{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"]}]
         )
-    ).with_spans_from(results)
+    ).resolve_spans(results)
     store = rs.RunStore(tmp_path / "s")
     store.save(results, golden=golden, match=match, rule=rule)
     before = store.scores()

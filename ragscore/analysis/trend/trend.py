@@ -172,7 +172,7 @@ def trend(
     source
         A store, or the frame of `rs.score` (then `results` has the runs' systems and times).
     by
-        As for `golden.slices`: one row per run and slice. Needs a golden set.
+        As `by` of `ev.summary`: one row per run and slice. Needs a golden set.
     golden
         The golden set that `by` slices by, or its file.
     results
