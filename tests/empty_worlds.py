@@ -124,7 +124,6 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "compare": cmp,
         "compare metrics": lambda: ev.compare(a, b, METRICS),
         "validate": golden.validate,
-        "golden slices": lambda: golden.slices("answerable"),
         "compare slices": lambda: cmp().slices("difficulty"),
         "gate": lambda: cmp().gate({"mrr": 0.02}),
         "explore": lambda: cmp().explore(),

@@ -91,7 +91,7 @@ def test_nan_is_read_as_null(tmp_path):
 
 
 def test_writing_and_loading_gives_equal_frames(results, tmp_path):
-    file = rs.io.write_per_query(results, tmp_path / "again" / "a")
+    file = results.save(tmp_path / "again" / "a", format="per_query")
     again = rs.load_results(file)
     for name in ("runs", "responses", "hits", "hit_meta"):
         pd.testing.assert_frame_equal(getattr(again, name), getattr(results, name))
@@ -133,7 +133,7 @@ def test_what_the_file_could_not_give_back_is_refused(results, tmp_path, row, fi
         hit_meta=from_records([{"run_id": "a", **row}], "hit_meta"),
     )
     with refused(*named, field=field):
-        rs.io.write_per_query(odd, tmp_path / "again")
+        odd.save(tmp_path / "again", format="per_query")
 
 
 def test_other_runs_metadata_are_left_out_and_joined_again(results, write_run):

@@ -229,7 +229,7 @@ def _places(args: argparse.Namespace, run_ids: list[str]) -> dict[str, RunStore 
                     "judgments are read beside a per_query.jsonl",
                     file=name,
                     field="run",
-                    allowed="such a file (rs.io.write_per_query), or a name in --store",
+                    allowed="such a file (results.save), or a name in --store",
                 )
             places[run_id] = file.parent
         else:

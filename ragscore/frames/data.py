@@ -35,7 +35,7 @@ from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
 T = TypeVar("T")
-# Where an index holds a target, which `with_spans_from` adds; it is no part of a target's identity.
+# Where an index holds a target, which `resolve_spans` adds; it is no part of a target's identity.
 _RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
 
 
@@ -236,7 +236,7 @@ class Golden(GoldenVerbs):
     def _query_hashes(self) -> pd.Series:
         """A content hash per query (index query_id): text, labels, targets, checks.
 
-        Locators that `with_spans_from` added don't count.
+        Locators that `resolve_spans` added don't count.
         """
         targets = self.targets.copy()
         is_chunk = targets["level"] == "chunk"
@@ -254,7 +254,7 @@ class Golden(GoldenVerbs):
         """One hash of the whole set.
 
         Neither the order of queries matters, nor conversations, turns, and spans that
-        `with_spans_from` added.
+        `resolve_spans` added.
         """
         digests = self._query_hashes
         pairs = zip(digests.index.tolist(), digests.tolist(), strict=True)

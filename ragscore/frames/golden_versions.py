@@ -1,7 +1,7 @@
 """Versions of a golden set: content hashes per query, and the changes between two versions.
 
-In: golden sets, or the hashes that a store holds of one. Out: one row per changed query, or the
-queries that stayed the same, on which scores by both versions can be compared.
+In: golden sets, or the hashes that a store holds of one. Out: one row per changed query. On all
+others, scores by both versions can be compared.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from ragscore.frames.data import Golden, check_type, empty, golden_part
+from ragscore.frames.data import Golden, check_type, empty
 
 PARTS = ("text", "labels", "notes")
 
@@ -30,17 +30,6 @@ def golden_changes(golden: Golden, old: Golden) -> pd.DataFrame:
     is_kept = ~changes["change"].isin(["added", "removed"])
     moved = _moved_targets(golden, old).reindex(changes["query_id"]).fillna("")
     return changes.assign(what=moved.where(is_kept.to_numpy(), "").to_numpy())
-
-
-def unchanged_queries(golden: Golden, old: Golden) -> Golden:
-    """Return the part of a golden set whose texts and expectations are those of an older one.
-
-    On these queries, scores by both versions are comparable. Queries of which only tags or other
-    notes changed are among them.
-    """
-    changes = golden_changes(golden, old)
-    changed = changes.loc[changes["change"] != "annotated", "query_id"]
-    return golden_part(golden, golden.queries[~golden.queries["query_id"].isin(changed)])
 
 
 def _moved_targets(golden: Golden, old: Golden) -> pd.Series:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragscore.analysis.trend.trend import trend
     from ragscore.collecting.reproducible import same_run
     from ragscore.evaluation import evaluate_stored
-    from ragscore.frames.golden_versions import golden_changes, unchanged_queries
+    from ragscore.frames.golden_versions import golden_changes
     from ragscore.golden.duplicates import near_duplicates
     from ragscore.golden.validate import validate
     from ragscore.io.save import save_golden, save_results
@@ -30,16 +30,13 @@ if TYPE_CHECKING:
     from ragscore.scoring.level import resolve_spans
     from ragscore.scoring.policies import with_min_grade
     from ragscore.scoring.refusals import with_judged_refusals, with_refusals_in_words
-    from ragscore.scoring.summary import slices
 
 class GoldenVerbs:
     validate = validate
-    near_duplicates = near_duplicates
-    slices = slices
-    with_spans_from = resolve_spans
+    duplicates = near_duplicates
+    resolve_spans = resolve_spans
     with_min_grade = with_min_grade
     diff = golden_changes
-    unchanged_since = unchanged_queries
     save = save_golden
 
 class ResultsVerbs:

@@ -73,7 +73,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     -----
     UserWarning
         Counts what the file has no place for, such as spans of expected chunks, which came from
-        `Golden.with_spans_from`: resolve them again.
+        `Golden.resolve_spans`: resolve them again.
     """
     name = Path(path).name.removesuffix(".gz")
     if not name.endswith((".yaml", ".yml", ".jsonl")):

@@ -46,8 +46,8 @@ def write_per_query(results: Results, path: str | Path) -> Path:
     Loading the file gives the same runs, responses, hits, their metadata, citations and calls
     again, row for row in the order of the responses; fields that we have no column for go back to
     where they were. Other frames (chunks, ...) have no place in this format; `RunStore` keeps them,
-    and `rs.io.write_judgments` writes judgments beside it. `n_queries` and `n_failed` are counted
-    anew on loading.
+    and `results.save(format="judgments")` writes judgments beside it. `n_queries` and `n_failed`
+    are counted anew on loading.
 
     Parameters
     ----------

@@ -10,6 +10,12 @@ from ragscore.frames.errors import DataError, excerpt, nearest
 from ragscore.io.detect import function_at
 from ragscore.io.registry import FORMATS, formats_of
 
+# Files that no reader of results begins with.
+BESIDE = {
+    "judgments": "ragscore.io.sidecars:write_judgments",
+    "retriever_summary": "ragscore.io.formats.retrievers:write_retriever_summary",
+}
+
 
 def save_results(
     results: Results, path: str | os.PathLike[str], format: str | None = None, **options: Any
@@ -22,10 +28,11 @@ def save_results(
         Its ending names the format: .jsonl our run file (one run), .trec or .run a TREC run. Each
         may end in .gz.
     format
-        per_query, trec, json_run, chatbot, retrievers, trec_rag or metric_report.
+        per_query, trec, json_run, chatbot, retrievers, trec_rag or metric_report; judgments (the
+        judgments of one run) or retriever_summary (the outcomes of responses, without hits).
         Needed only if the ending doesn't tell.
     options
-        What the format's writer in `rs.io` takes, such as `level="chunk"` for trec.
+        What the format takes, such as `level="chunk"` for trec.
 
     Returns
     -------
@@ -58,7 +65,7 @@ def save_golden(
         golden, trec_qrels, json_qrels, qrels_jsonl, beir, chatbot or predicates. Needed only if the
         ending doesn't tell.
     options
-        What the format's writer in `rs.io` takes, such as `level="chunk"` for trec_qrels.
+        What the format takes, such as `level="chunk"` for trec_qrels.
 
     Returns
     -------
@@ -87,7 +94,8 @@ def _save(
     if not isinstance(path, (str, os.PathLike)):
         raise DataError(f"found {type(path).__name__}", field="path", allowed="a path")
     formats = FORMATS[side] if format is None else formats_of(side)
-    writers = {one.name: one for one in formats if one.write is not None}
+    writers = {one.name: one.write for one in formats if one.write is not None}
+    writers |= BESIDE if side == "results" else {}
     suffixes = {end: one.name for one in formats for end in one.suffixes}
     ending = Path(Path(path).name.removesuffix(".gz")).suffix.lower()
     name = format if format is not None else suffixes.get(ending)
@@ -101,7 +109,7 @@ def _save(
         raise DataError(
             f"unknown format {excerpt(name)}", field="format", allowed=nearest(name, writers)
         )
-    write = function_at(writers[name].write or "")
+    write = function_at(writers[name])
     known_options = tuple(signature(write).parameters)[2:]  # after the data and the path
     if unknown := sorted(options.keys() - set(known_options)):
         raise DataError(

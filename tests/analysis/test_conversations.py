@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.scoring.summary import slices
 from ragscore.stats import mean_interval
 from tests.messages import refused, says, warned
 
@@ -35,7 +36,7 @@ def test_ids_name_conversation_and_turn_by_a_pattern(golden):
     queries = golden.queries
     assert queries["conversation"].tolist() == ["c1"] * 3 + ["c2"] * 2 + ["c3"]
     assert queries["turn"].tolist() == ["1", "2", "3", "1", "2", "1"]
-    assert golden.slices("conversation")["conversation"].value_counts()["c1"] == 3
+    assert slices(golden, "conversation")["conversation"].value_counts()["c1"] == 3
 
 
 def test_turns_and_conversations_have_their_means(ev):

@@ -63,7 +63,7 @@ def test_steps_are_rows(results):
 
 
 def test_steps_come_back_as_they_were_written(results, tmp_path):
-    again = rs.load_results(rs.io.write_per_query(results, tmp_path / "copy" / "r"))
+    again = rs.load_results(results.save(tmp_path / "copy" / "r", format="per_query"))
     pd.testing.assert_frame_equal(again.hops, results.hops)
     pd.testing.assert_frame_equal(again.responses, results.responses)
     written = [
@@ -78,7 +78,7 @@ def test_steps_come_back_as_they_were_written(results, tmp_path):
 )
 def test_what_a_step_does_not_say_is_not_made_up(write_run, tmp_path, hops):
     results = rs.load_results(write_run("r", [record("q", [], answer=answer("x", hops=hops))]))
-    written = json.loads(rs.io.write_per_query(results, tmp_path / "copy").read_text())
+    written = json.loads(results.save(tmp_path / "copy", format="per_query").read_text())
     assert written["answer"].get("hops", []) == hops
 
 

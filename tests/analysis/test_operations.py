@@ -313,7 +313,7 @@ def test_metrics_json_holds_how_often_a_second_judge_disagreed(chatbot, tmp_path
         found = agreement(one, two)
     # of four pairs one is far apart, among two answers
     ev = rs.evaluate(results, golden, profile="chatbot")
-    folder = rs.io.write_chatbot(results, tmp_path / "again" / "20260101_000000")
+    folder = results.save(tmp_path / "again" / "20260101_000000", format="chatbot")
     file = ev.save_metrics_json(folder, agreement=found)
     reliability = {"disagreement_rate": 0.25, "spot_check_n": 2}
     assert json.loads(file.read_text())["judge_reliability"] == reliability

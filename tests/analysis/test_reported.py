@@ -60,7 +60,7 @@ def test_a_report_loads_as_reported_values(report, layout):
 
 def test_a_report_is_written_back_as_it_was(report, tmp_path):
     results = rs.load_results(report())
-    file = rs.io.write_report(results, tmp_path / "again" / "nightly.json")
+    file = results.save(tmp_path / "again" / "nightly.json", format="metric_report")
     assert json.loads(file.read_text()) == REPORT
     again = rs.load_results(file)
     pd.testing.assert_frame_equal(again.reported, results.reported)
@@ -77,14 +77,14 @@ def test_unknown_keys_and_nulls_of_a_report_are_written_back(report, tmp_path):
     own = REPORT | {"freshness": None, "store_kind": None, "attempts": 3, "clean": True}
     own |= {"metrics": [entry, plain]}
     results = rs.load_results(report(own))
-    file = rs.io.write_report(results, tmp_path / "new" / "nightly.json")
+    file = results.save(tmp_path / "new" / "nightly.json", format="metric_report")
     assert json.loads(file.read_text()) == own and results.problems.empty
 
 
 def test_a_report_without_a_summary_gets_one(report, tmp_path):
     entry = {key: ENTRY[key] for key in ("metric", "per_query")}
     results = rs.load_results(report({"metrics": [entry]}))
-    file = rs.io.write_report(results, tmp_path / "full.json")
+    file = results.save(tmp_path / "full.json", format="metric_report")
     (written,) = json.loads(file.read_text())["metrics"]
     for key in ("n", "mean", "stddev", "min", "max", "p50", "p95"):
         assert written[key] == pytest.approx(ENTRY[key])

@@ -94,7 +94,7 @@ def test_replies_of_any_shape_end_as_a_run_that_loads(golden, tmp_path, seed):
     assert results.responses["query"].tolist() == golden.queries["query"].tolist()
     n_failed = int(results.responses["error"].notna().sum())
     assert 0 < n_failed < 40 and results.runs["n_failed"].iloc[0] == n_failed
-    rs.io.write_per_query(results, tmp_path / "again")
+    results.save(tmp_path / "again", format="per_query")
     assert (tmp_path / "again" / "per_query.jsonl").read_bytes() == (
         tmp_path / "run" / "per_query.jsonl"
     ).read_bytes()

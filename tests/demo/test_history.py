@@ -279,7 +279,7 @@ def test_after_the_recutting_passage_ids_say_nothing_and_spans_and_documents_do(
     results, golden, readme
 ):
     pair = results.select(["05-bm25-k1.5", RECHUNKED])
-    resolved = golden[True].with_spans_from(results)
+    resolved = golden[True].resolve_spans(results)
     for level in ("chunk", "span", "doc"):
         scores = rs.score(pair, resolved, match=level, metrics=["hit@5"])
         before, after = scores.groupby("run_id", observed=True)["hit@5"].mean()

@@ -28,7 +28,7 @@ def golden_of(*texts, **columns):
 
 
 def pairs_of(golden, similarity):
-    found = golden.near_duplicates(similarity)
+    found = golden.duplicates(similarity)
     return found[["query_id", "other", "similarity"]].to_numpy().tolist()
 
 
@@ -79,7 +79,7 @@ def test_a_pair_says_whether_it_is_meant_and_whether_it_agrees():
     )
     found = (
         rs.Golden(queries=golden.queries, targets=targets)
-        .near_duplicates(0.8)
+        .duplicates(0.8)
         .set_index(["query_id", "other"])
     )
     assert found.loc[("q0", "q1"), ["same_group", "same_targets"]].tolist() == [True, True]
@@ -95,7 +95,7 @@ def test_a_pair_says_whether_it_is_meant_and_whether_it_agrees():
     ],
 )
 def test_a_pair_says_whether_its_words_come_in_the_same_order(texts, same):
-    found = golden_of(*texts).near_duplicates(0.5)
+    found = golden_of(*texts).duplicates(0.5)
     assert found["same_order"].tolist() == [same]
 
 
@@ -106,7 +106,7 @@ def test_scripts_without_spaces_are_compared_by_character():
 
 def test_a_similarity_out_of_range_is_refused():
     with refused(0, field="similarity"):
-        golden_of("a").near_duplicates(0)
+        golden_of("a").duplicates(0)
 
 
 @given(

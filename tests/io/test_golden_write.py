@@ -66,20 +66,20 @@ def quietly(load, *arguments):
 
 
 def assert_comes_back(golden, folder, name):
-    file = rs.io.write_golden(golden, folder / name)
+    file = golden.save(folder / name, format="golden")
     again = quietly(rs.load_golden, file)
     for frame in FRAMES:
         pd.testing.assert_frame_equal(
             getattr(again, frame), getattr(golden, frame), check_like=True
         )
     assert again.golden_hash == golden.golden_hash
-    assert rs.io.write_golden(again, folder / f"again_{name}").read_bytes() == file.read_bytes()
+    assert again.save(folder / f"again_{name}", format="golden").read_bytes() == file.read_bytes()
     return file
 
 
 def test_rows_are_written_back_as_they_were(lines, tmp_path):
     golden = quietly(rs.load_golden, lines(ROWS))
-    file = rs.io.write_golden(golden, tmp_path / "new" / "again.jsonl")
+    file = golden.save(tmp_path / "new" / "again.jsonl", format="golden")
     assert [json.loads(line) for line in file.read_text().splitlines()] == ROWS
 
 
@@ -97,9 +97,9 @@ def test_yaml_reads_well_and_says_what_should_be_refused(write_golden, tmp_path)
         "  - {path: a.md, heading: Joins}\n  difficulty: easy\n  tags: [sql]\n  mine: 3\n- id:"
         " '002'\n  query: weather?\n  answerable: false\n"
     )
-    written = rs.io.write_golden(
-        rs.load_golden(write_golden(text)), tmp_path / "out.yaml"
-    ).read_text()
+    written = (
+        rs.load_golden(write_golden(text)).save(tmp_path / "out.yaml", format="golden").read_text()
+    )
     comment, rows = written.split("- id", 1)
     assert "- id" + rows == text
     assert (
@@ -137,7 +137,7 @@ def test_a_part_of_a_set_is_numbered_anew(write_golden, tmp_path):
         )
     )
     part = golden.select("lang == 'en'")
-    again = rs.load_golden(rs.io.write_golden(part, tmp_path / "out.yaml"))
+    again = rs.load_golden(part.save(tmp_path / "out.yaml", format="golden"))
     assert again.golden_hash == part.golden_hash and again.queries["position"].tolist() == [0]
 
 
@@ -164,14 +164,14 @@ def test_what_would_not_come_back_is_refused(write_golden, tmp_path, frame, chan
     )
     edited = replace(golden, **{frame: getattr(golden, frame).assign(**change)})
     with refused(*named, field=field):
-        rs.io.write_golden(edited, tmp_path / "out.yaml")
+        edited.save(tmp_path / "out.yaml", format="golden")
     assert not (tmp_path / "out.yaml").exists()
 
 
 def test_another_suffix_is_refused(write_golden, tmp_path):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
     with refused("golden.csv", ".yaml", ".yml", ".jsonl", field="path"):
-        rs.io.write_golden(golden, tmp_path / "golden.csv")
+        golden.save(tmp_path / "golden.csv", format="golden")
 
 
 def test_resolved_spans_are_counted_as_left_out(write_golden, tmp_path):
@@ -180,7 +180,7 @@ def test_resolved_spans_are_counted_as_left_out(write_golden, tmp_path):
         golden, targets=golden.targets.assign(doc_id="d", start=1, end=5, span_unit="line")
     )
     with warned("out.yaml", 1):
-        again = rs.load_golden(rs.io.write_golden(resolved, tmp_path / "out.yaml"))
+        again = rs.load_golden(resolved.save(tmp_path / "out.yaml", format="golden"))
     assert again.golden_hash == resolved.golden_hash
 
 

@@ -452,7 +452,7 @@ def test_all_six_kinds_of_citation_load_and_write_back(write_run, tmp_path, cita
     assert [None if pd.isna(value) else value for value in row] == [
         None if pd.isna(value) else value for value in span
     ]
-    written = json.loads(rs.io.write_per_query(results, tmp_path / "out").read_text())
+    written = json.loads(results.save(tmp_path / "out", format="per_query").read_text())
     assert (
         written["answer"]["citations"][0]["citation"]
         == citation
@@ -497,7 +497,7 @@ def test_writing_gives_back_what_was_loaded(write_run, tmp_path):
         hardware={"cores": 2},
     )
     results = rs.load_results(file)
-    written = rs.io.write_per_query(results, tmp_path / "again" / "a")
+    written = results.save(tmp_path / "again" / "a", format="per_query")
     assert [without_nulls(json.loads(line)) for line in written.read_text().splitlines()] == [
         without_nulls(one) for one in records
     ]

@@ -40,7 +40,7 @@ def response(query_id="q", **more):
 
 
 def again(results, folder):
-    return rs.load_results(rs.io.write_per_query(results, Path(folder) / "r"))
+    return rs.load_results(results.save(Path(folder) / "r", format="per_query"))
 
 
 def assert_round_trip(results, folder):
@@ -232,7 +232,7 @@ def test_citations_are_written_by_position(tmp_path):
 )
 def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations, field, named):
     with refused(*named, field=field):
-        rs.io.write_per_query(results_of([response()], hits, citations), tmp_path)
+        results_of([response()], hits, citations).save(tmp_path, format="per_query")
     assert not list(tmp_path.iterdir())
 
 
@@ -284,5 +284,5 @@ def test_a_score_of_the_hit_beside_one_within_retrieval_comes_back(tmp_path):
     assert results.hits[
         ["score", "score_lexical", "score_vector", "x_score", "x_score_lexical"]
     ].values.tolist() == [[4, 5, 3, 1, 2]]
-    again = rs.load_results(rs.io.write_per_query(results, tmp_path / "again"))
+    again = rs.load_results(results.save(tmp_path / "again", format="per_query"))
     pd.testing.assert_frame_equal(again.hits.assign(run_id="r"), results.hits.assign(run_id="r"))

@@ -215,7 +215,7 @@ def test_an_empty_list_of_citations_records_that_nothing_is_cited(tmp_path):
     rows = [record(f"q{n}", [], answer=one) for n, one in enumerate([*answers, {"answer": "a"}])]
     found = rs.load_results(put(tmp_path, rows))
     assert found.responses["n_citations"].fillna(-1).tolist() == [0, -1, -1, -1]
-    written = rs.io.write_per_query(found, tmp_path / "out").read_text().splitlines()
+    written = found.save(tmp_path / "out", format="per_query").read_text().splitlines()
     assert [json.loads(one)["answer"].get("citations") for one in written] == [
         [], None, [{"doc_id": "d"}], None,
     ]  # fmt: skip

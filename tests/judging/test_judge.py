@@ -834,7 +834,7 @@ def test_judgments_are_read_with_their_run(asked, server, write_run):
     judged = judge((results, golden), ALL, server, prices=PRICES, repeats=2)
     records = [record(q, CHUNKS, answer=answer(text)) for q, text in ANSWERS.items()]
     folder = write_run("r", records).parent
-    assert rs.io.write_judgments(judged.results, folder) == folder / "judgments.jsonl"
+    assert judged.results.save(folder, format="judgments") == folder / "judgments.jsonl"
     read = rs.load_results(folder / "per_query.jsonl")
     assert_frame_equal(read.judgments, judged.judgments)
 

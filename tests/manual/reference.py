@@ -121,7 +121,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "plot": ("rs.plot", "A frame in, matplotlib Axes out.", {"": ["plot"]}),
     "match": ("rs.match", "Matching, step by step.", {"": ["match"]}),
-    "io": ("rs.io", "Writers of single formats, and frames for other tools.", {"": ["io"]}),
+    "io": ("rs.io", "Formats of your own, and frames for other tools.", {"": ["io"]}),
     "judging": (
         "rs.judging",
         "Language models as judges of answers, and how far to trust them.",
@@ -135,7 +135,16 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "extras": (
         "rs.extras",
         "What only some ask: functions of an evaluation, and what only some systems need.",
-        {"": ["extras", "extras.knowledge_gain"]},
+        {
+            "": [
+                "extras",
+                "extras.knowledge_gain",
+                "analysis.extras.answer_behaviour.Behaviour",
+                "analysis.extras.document_versions.Freshness",
+                "analysis.extras.chunk_lint.Lint",
+                "analysis.extras.needles.NeedleSet",
+            ]
+        },
     ),
     "stats": ("rs.stats", "Statistics on arrays.", {"": ["stats"]}),
 }

@@ -246,11 +246,11 @@ def written(results: rs.Results, golden: rs.Golden) -> Iterator[pd.DataFrame]:
     )
     with tempfile.TemporaryDirectory() as folder:
         to = Path(folder)
-        rs.io.write_trec_run(once, to / "run.txt", level="doc")
-        rs.io.write_trec_qrels(golden, to / "qrels.txt", level="doc")
-        rs.io.write_golden(golden, to / "golden.yaml")
-        rs.io.write_per_query(results, to / "r")
-        rs.io.write_chatbot(results, to / "chatbot")
+        once.save(to / "run.txt", format="trec", level="doc")
+        golden.save(to / "qrels.txt", format="trec_qrels", level="doc")
+        golden.save(to / "golden.yaml", format="golden")
+        results.save(to / "r", format="per_query")
+        results.save(to / "chatbot", format="chatbot")
         for file in sorted(to.rglob("*")):
             if file.is_file() and file.name not in ("run.json", "meta.json"):
                 yield from content(f"demo: {file.relative_to(to)}", file)

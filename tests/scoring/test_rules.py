@@ -137,7 +137,7 @@ def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
         targets_of(
             {"level": "chunk", "chunk_id": "old", "target_id": "old", "chunker_version": "v1"}
         )
-    ).with_spans_from(old)
+    ).resolve_spans(old)
     runs = from_records(
         [
             {"run_id": "r", "chunker_version": "v1", "k": 10},
@@ -165,18 +165,18 @@ def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
 
 def test_resolving_spans_keeps_the_golden_hash_and_refuses_two_spans_of_one_chunk():
     golden = golden_of(targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"}))
-    resolved = golden.with_spans_from(hits_of(chunk("c", 1, 9, "v1")))
+    resolved = golden.resolve_spans(hits_of(chunk("c", 1, 9, "v1")))
     assert resolved.targets[["doc_id", "start", "end"]].to_numpy().tolist() == [["d", 1, 9]]
     assert resolved.golden_hash == golden.golden_hash
     with refused(1, "c", field="chunk_id"):
-        golden.with_spans_from(hits_of(chunk("c", 1, 9, "v1"), chunk("c", 2, 9, "v1")))
+        golden.resolve_spans(hits_of(chunk("c", 1, 9, "v1"), chunk("c", 2, 9, "v1")))
 
 
 def test_resolving_leaves_other_targets_and_unknown_chunks_alone():
     targets = targets_of(
         {"doc_id": "d"}, {"level": "chunk", "chunk_id": "gone", "target_id": "gone"}
     )
-    resolved = golden_of(targets).with_spans_from(hits_of(chunk("c", 1, 9, "v1")))
+    resolved = golden_of(targets).resolve_spans(hits_of(chunk("c", 1, 9, "v1")))
     assert resolved.targets["start"].isna().all() and resolved.targets["doc_id"].tolist()[0] == "d"
 
 

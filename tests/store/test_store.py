@@ -103,7 +103,7 @@ def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_
     file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     (folder / "run.json").write_text(json.dumps({"run_id": run_id}))
     results = rs.load_results(file)
-    assert_same(rs.load_results(rs.io.write_per_query(results, folder / "again")), results)
+    assert_same(rs.load_results(results.save(folder / "again", format="per_query")), results)
     store = rs.RunStore(folder / "store")
     store.save(results)
     assert_same(store.load(), results)
@@ -368,7 +368,7 @@ def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(
         write_golden(
             [{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"]}]
         )
-    ).with_spans_from(results)
+    ).resolve_spans(results)
     store = rs.RunStore(tmp_path / "s")
     store.save(results, golden=golden, match=match, rule=rule)
     before = store.scores()

@@ -156,7 +156,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         Parameters
         ----------
         by
-            As for `golden.slices`: a name or several. "mode" slices by the responses' mode, on the
+            As `by` of `ev.summary`: a name or several. "mode" slices by the responses' mode, on the
             queries that both runs answered in the same one; the others are counted.
         metrics
             Some of those compared; by default the primary ones.

@@ -136,7 +136,7 @@ def write_beir(
     Warns
     -----
     UserWarning
-        Counts what the format has no place for, as `rs.io.write_qrels_jsonl`.
+        Counts what the format has no place for, as format qrels_jsonl does.
 
     Raises
     ------

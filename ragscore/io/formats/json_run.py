@@ -176,7 +176,7 @@ def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
     Warns
     -----
     UserWarning
-        Counts what else the format has no place for, as `rs.io.write_qrels_jsonl`, and query texts
+        Counts what else the format has no place for, as format qrels_jsonl does, and query texts
         that differ from the query's id.
     """
     grades = grades_by_query(golden, level)

@@ -62,8 +62,7 @@ def test_each_change_of_a_golden_set_has_its_name(write_golden):
         "q3": ["annotated", ""], "gone": ["removed", ""],
         "x": ["reworded and relabelled", "-d"], "fresh": ["added", ""],
     }  # fmt: skip
-    assert new.unchanged_since(old).queries["query_id"].tolist() == ["q3"]
-    assert not len(old.diff(old)) and len(old.unchanged_since(old).queries) == 5
+    assert not len(old.diff(old))
 
 
 @pytest.mark.parametrize(

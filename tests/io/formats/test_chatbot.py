@@ -130,8 +130,8 @@ def test_golden_cases_load_as_anchors_groups_checks_and_tags(golden_file):
 
 
 def test_golden_cases_round_trip_with_unknown_fields(golden_file, tmp_path):
-    written = rs.io.write_chatbot_golden(
-        rs.load_golden(golden_file), tmp_path / "again" / "eval_set.jsonl"
+    written = rs.load_golden(golden_file).save(
+        tmp_path / "again" / "eval_set.jsonl", format="chatbot"
     )
     author = {"author": {"team": "docs"}}  # null and absent are the same
     assert rows_of(written) == [CASE | author, REFUSE]
@@ -141,7 +141,7 @@ def test_golden_cases_round_trip_with_unknown_fields(golden_file, tmp_path):
 def test_groups_round_trip_empty_and_out_of_range_ones_included(tmp_path, groups):
     case = CASE | {"required_support_groups": groups, "author": 1}
     golden = rs.load_golden(jsonl(tmp_path / "eval_set.jsonl", [case]))
-    assert rows_of(rs.io.write_chatbot_golden(golden, tmp_path / "again.jsonl")) == [case]
+    assert rows_of(golden.save(tmp_path / "again.jsonl", format="chatbot")) == [case]
 
 
 DEMO = Path(__file__).parents[3] / "data" / "demo" / "golden.yaml"
@@ -157,7 +157,7 @@ def test_a_group_of_documents_is_refused_by_name_not_by_a_bare_ValueError(tmp_pa
         "gold_supports",
         field="support_groups.target_id",
     ):
-        rs.io.write_chatbot_golden(golden, tmp_path / "eval_set.jsonl")
+        golden.save(tmp_path / "eval_set.jsonl", format="chatbot")
 
 
 def test_a_group_of_a_document_called_0_is_not_written_as_the_first_support(tmp_path):
@@ -167,7 +167,7 @@ def test_a_group_of_a_document_called_0_is_not_written_as_the_first_support(tmp_
     }  # fmt: skip
     golden = rs.load_golden(jsonl(tmp_path / "golden.jsonl", [row]))
     with refused(0, "q", field="support_groups.target_id"):
-        rs.io.write_chatbot_golden(golden, tmp_path / "eval_set.jsonl")
+        golden.save(tmp_path / "eval_set.jsonl", format="chatbot")
 
 
 def test_a_case_that_does_not_say_so_is_answerable(tmp_path):
@@ -311,13 +311,15 @@ def test_the_description_of_a_summary_is_the_runs_note_and_is_written_back(run_f
     (run_folder / "summary.md").write_text(SUMMARY.format("first\n\nand second paragraph"))
     results = rs.load_results(run_folder / "results.jsonl")
     assert results.runs["note"].tolist() == ["first\n\nand second paragraph"]
-    rs.io.write_chatbot(results, tmp_path / "out")
+    results.save(tmp_path / "out", format="chatbot")
     again = rs.load_results(tmp_path / "out" / "results.jsonl")
     assert again.runs["note"].tolist() == results.runs["note"].tolist()
 
 
 def test_a_run_folder_round_trips(run_folder, tmp_path):
-    again = rs.io.write_chatbot(rs.load_results(run_folder), tmp_path / "again" / "20251219_235258")
+    again = rs.load_results(run_folder).save(
+        tmp_path / "again" / "20251219_235258", format="chatbot"
+    )
     assert rows_of(again / "results.jsonl") == [ROW, REFUSED]
     assert json.loads((again / "config.json").read_text()) == CONFIG
     assert json.loads((again / "metrics.json").read_text()) == METRICS
@@ -326,7 +328,7 @@ def test_a_run_folder_round_trips(run_folder, tmp_path):
 def test_only_one_run_is_written(run_folder, tmp_path):
     results = rs.load_results(run_folder)
     with refused(0, field="results"):
-        rs.io.write_chatbot(results.select([]), tmp_path)
+        results.select([]).save(tmp_path, format="chatbot")
 
 
 def test_a_run_without_files_beside_it_takes_k_from_its_rows_and_its_time_from_its_name(tmp_path):

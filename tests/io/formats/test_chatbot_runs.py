@@ -278,7 +278,7 @@ def test_a_run_from_elsewhere_has_its_config_and_what_was_hallucinated_in_every_
         )
     )
     with warned("responses"):
-        rs.io.write_chatbot(results, tmp_path / "out", golden)
+        results.save(tmp_path / "out", format="chatbot", golden=golden)
     rows = rows_of(tmp_path / "out" / "results.jsonl")
     assert [one["config"]["k"] for one in rows] == [7, 7, 7]
     assert [one["config"]["folder_mode"] for one in rows] == ["on"] * 3
@@ -288,5 +288,5 @@ def test_a_run_from_elsewhere_has_its_config_and_what_was_hallucinated_in_every_
         {"abstained": True, "hallucinated": False},
     ]
     with warned("responses"):
-        rs.io.write_chatbot(results, tmp_path / "plain")
+        results.save(tmp_path / "plain", format="chatbot")
     assert "hallucinated" not in rows_of(tmp_path / "plain" / "results.jsonl")[1]["abstention"]

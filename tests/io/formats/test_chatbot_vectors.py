@@ -206,7 +206,7 @@ def test_9_a_written_folder_keeps_text_and_config_as_they_were(load, tmp_path):
     # Texts are cut when a store is told to (test_store.py), never on the way through.
     long = {"chunk_id": "c", "rel_path": "a.md", "heading_path": "O", "rank": 1, "text": "x" * 300}
     results, _ = load([case()], [row(retrieved_chunks=[long])], run={"eval_set_commit_hash": "abc"})
-    again = rs.io.write_chatbot(results, tmp_path / results.runs["run_id"].iloc[0])
+    again = results.save(tmp_path / results.runs["run_id"].iloc[0], format="chatbot")
     assert (
         json.loads((again / "results.jsonl").read_text())["retrieved_chunks"][0]["text"]
         == "x" * 300

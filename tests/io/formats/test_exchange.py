@@ -36,7 +36,7 @@ def assert_same(first, second):
 
 @pytest.mark.parametrize("name", ["again.txt", "again.txt.gz"])
 def test_a_run_file_is_written_as_it_was(small, tmp_path, name):
-    file = rs.io.write_trec_run(small[0], tmp_path / "sub" / name)
+    file = small[0].save(tmp_path / "sub" / name, format="trec")
     text = gzip.decompress(file.read_bytes()).decode() if name.endswith(".gz") else file.read_text()
     assert text == RUN
     assert_same(rs.load_results(file), small[0])
@@ -44,7 +44,7 @@ def test_a_run_file_is_written_as_it_was(small, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["again.txt", "again.gz"])
 def test_qrels_are_written_as_they_were(small, tmp_path, name):
-    file = rs.io.write_trec_qrels(small[1], tmp_path / name)
+    file = small[1].save(tmp_path / name, format="trec_qrels")
     assert (
         gzip.decompress(file.read_bytes()).decode() if name.endswith(".gz") else file.read_text()
     ) == QRELS
@@ -74,13 +74,13 @@ def test_any_run_comes_back_from_its_file(tmp_path_factory, lists):
     ]
     file.write_text("".join(rows))
     results = rs.load_results(file)
-    assert rs.io.write_trec_run(results, file.with_name("again.txt")).read_text() == "".join(rows)
+    assert results.save(file.with_name("again.txt"), format="trec").read_text() == "".join(rows)
 
 
 def test_queries_without_hits_are_counted_as_not_written(write_run, tmp_path):
     results = rs.load_results(write_run("r", [record("q1", [hit("c", "d", 1)]), record("q2", [])]))
     with warned("run.txt", 1):
-        rs.io.write_trec_run(results, tmp_path / "run.txt")
+        results.save(tmp_path / "run.txt", format="trec")
 
 
 def test_chunks_are_written_where_asked_for_and_runs_without_scores_by_rank(write_run, tmp_path):
@@ -90,17 +90,17 @@ def test_chunks_are_written_where_asked_for_and_runs_without_scores_by_rank(writ
     ]
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": hits}]))
     with warned("query", "doc_id", 2):  # which a line of six columns has no place for
-        written = rs.io.write_trec_run(results, tmp_path / "run.txt", level="chunk")
+        written = results.save(tmp_path / "run.txt", format="trec", level="chunk")
     assert written.read_text() == "q Q0 c1 1 2.0 r\nq Q0 c2 2 1.0 r\n"
     for write in (
-        lambda: rs.io.write_trec_run(results, tmp_path / "run.txt"),
+        lambda: results.save(tmp_path / "run.txt", format="trec"),
         lambda: rs.io.to_ranx(results),
     ):
         with refused("d", "q", "r", "collapse_hits", field="hits"):
             write()
     once = replace(results, hits=rs.match.collapse_hits(results.hits))
     with warned("chunk_id"):
-        written = rs.io.write_trec_run(once, tmp_path / "run.txt")
+        written = once.save(tmp_path / "run.txt", format="trec")
     assert written.read_text() == "q Q0 d 1 1.0 r\n"
 
 
@@ -108,30 +108,26 @@ def test_what_the_formats_cannot_hold_is_refused_or_counted(small, write_golden,
     results, golden = small
     spaced = replace(results, hits=results.hits.assign(doc_id="a b"), responses=results.responses)
     with refused("a b", field="doc"):
-        rs.io.write_trec_run(
-            replace(spaced, hits=spaced.hits.drop_duplicates(["run_id", "query_id"])),
-            tmp_path / "run.txt",
+        replace(spaced, hits=spaced.hits.drop_duplicates(["run_id", "query_id"])).save(
+            tmp_path / "run.txt", format="trec"
         )
     with refused("bm25", field="hits.score"):
-        rs.io.write_trec_run(
-            replace(
-                results,
-                hits=results.hits.assign(
-                    score=results.hits["score"].where(results.hits["rank"] < 3)
-                ),
-            ),
-            tmp_path / "run.txt",
-        )
+        replace(
+            results,
+            hits=results.hits.assign(score=results.hits["score"].where(results.hits["rank"] < 3)),
+        ).save(tmp_path / "run.txt", format="trec")
     with refused("span", "doc, chunk", field="level"):
-        rs.io.write_trec_qrels(golden, tmp_path / "qrels.txt", level="span")
+        golden.save(tmp_path / "qrels.txt", format="trec_qrels", level="span")
     rows = [
         {"id": "q1", "query": "?", "expected_doc_ids": [["a", "b"]]},
         {"id": "q2", "query": "?", "answerable": False},
     ]
     with warned("qrels.txt", "query", "alternative", "queries", 1):
-        text = rs.io.write_trec_qrels(
-            rs.load_golden(write_golden(rows)), tmp_path / "qrels.txt"
-        ).read_text()
+        text = (
+            rs.load_golden(write_golden(rows))
+            .save(tmp_path / "qrels.txt", format="trec_qrels")
+            .read_text()
+        )
     assert text == "q1 0 a 1\nq1 0 b 1\n"
 
 

@@ -112,7 +112,7 @@ def write(file, rows):
 
 def test_questions_are_written_back_as_they_were(tmp_path):
     golden = rs.load_golden(write(tmp_path / "queries.jsonl", QUESTIONS))
-    file = rs.io.write_predicates(golden, tmp_path / "again" / "queries.jsonl")
+    file = golden.save(tmp_path / "again" / "queries.jsonl", format="predicates")
     assert lines_of(file) == QUESTIONS
     assert rs.load_golden(file).golden_hash == golden.golden_hash
 
@@ -120,7 +120,7 @@ def test_questions_are_written_back_as_they_were(tmp_path):
 def test_records_are_written_back_as_they_were(tmp_path):
     results = rs.load_results(write(tmp_path / "results.jsonl", RECORDS))
     assert (
-        lines_of(rs.io.write_retrievers(results, tmp_path / "again" / "results.jsonl")) == RECORDS
+        lines_of(results.save(tmp_path / "again" / "results.jsonl", format="retrievers")) == RECORDS
     )
 
 
@@ -137,7 +137,7 @@ def test_a_record_whose_outcome_names_no_match_keeps_its_null(tmp_path):
         }
     ]
     results = rs.load_results(write(tmp_path / "results.jsonl", records))
-    file = rs.io.write_retrievers(results, tmp_path / "again.jsonl")
+    file = results.save(tmp_path / "again.jsonl", format="retrievers")
     assert lines_of(file) == records
     assert (
         '"n_hits": 1, "rank_first_match": null, "passed": false, "kind": "positive"'
@@ -151,17 +151,17 @@ def test_a_kind_that_is_none_is_counted_and_left_out(tmp_path, kind):
     results = rs.load_results(file, format="retrievers", strict=False)
     assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
     assert rs.load_results(
-        rs.io.write_retrievers(results, tmp_path / "again.jsonl"), format="retrievers"
+        results.save(tmp_path / "again.jsonl", format="retrievers"), format="retrievers"
     ).problems.empty
 
 
 def test_a_summary_is_written_back_as_it_was(tmp_path):
     with warned("results.jsonl", "2 records", "n_hits"):
         results = rs.load_results(write(tmp_path / "results.jsonl", SUMMARY))
-    assert lines_of(rs.io.write_retriever_summary(results, tmp_path / "again.jsonl")) == SUMMARY
+    assert lines_of(results.save(tmp_path / "again.jsonl", format="retriever_summary")) == SUMMARY
     with refused(field="results.reported"):
-        rs.io.write_retriever_summary(
-            rs.load_results(write(tmp_path / "raw.jsonl", RECORDS[:1])), tmp_path / "x.jsonl"
+        rs.load_results(write(tmp_path / "raw.jsonl", RECORDS[:1])).save(
+            tmp_path / "x.jsonl", format="retriever_summary"
         )
 
 
@@ -254,8 +254,8 @@ def test_repeated_questions_are_kept_apart_FLAW_upstream_put_them_into_one_cell(
         "q": {"bm25": "✅ #1", "dense": "✅ #1"},
         "q (2)": {"bm25": "❌", "dense": "❌"},
     }
-    assert lines_of(rs.io.write_retrievers(results, tmp_path / "again.jsonl")) == records
-    assert lines_of(rs.io.write_predicates(golden, tmp_path / "again.jsonl")) == questions
+    assert lines_of(results.save(tmp_path / "again.jsonl", format="retrievers")) == records
+    assert lines_of(golden.save(tmp_path / "again.jsonl", format="predicates")) == questions
 
 
 def test_a_question_that_expects_nothing_is_said_to_be_one(tmp_path):
@@ -275,11 +275,11 @@ def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path, write_golden):
         {"id": "r", "query": "!", "expected_source_keys": [["k", "l"]]},
     ]
     golden = rs.load_golden(write_golden(rows))
-    assert lines_of(rs.io.write_predicates(golden, tmp_path / "queries.jsonl")) == rows
+    assert lines_of(golden.save(tmp_path / "queries.jsonl", format="predicates")) == rows
     assert rs.load_golden(tmp_path / "queries.jsonl").targets.equals(golden.targets)
     docs = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
     with refused(field="golden"):
-        rs.io.write_predicates(docs, tmp_path / "x.jsonl")
+        docs.save(tmp_path / "x.jsonl", format="predicates")
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
             warnings.simplefilter("ignore", UserWarning)
             again = (
                 rs.load_results(
-                    rs.io.write_retrievers(results, Path(folder) / "a.jsonl"), format="retrievers"
+                    results.save(Path(folder) / "a.jsonl", format="retrievers"), format="retrievers"
                 )
                 if len(results.responses)
                 else results
@@ -456,6 +456,6 @@ def test_any_golden_file_ends_in_frames_or_one_error(rows, damage, strict):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             again = rs.load_golden(
-                rs.io.write_predicates(golden, Path(folder) / "a.jsonl"), format="predicates"
+                golden.save(Path(folder) / "a.jsonl", format="predicates"), format="predicates"
             )
         assert again.golden_hash == golden.golden_hash

@@ -63,10 +63,12 @@ JUDGED = [
 @pytest.mark.filterwarnings("ignore:.*carry no expectation")
 def test_graded_judgements_are_written_as_they_were(write, tmp_path):
     golden = rs.load_golden(write("in.jsonl", JUDGED))
-    file = rs.io.write_qrels_jsonl(golden, tmp_path / "new" / "out.jsonl")
+    file = golden.save(tmp_path / "new" / "out.jsonl", format="qrels_jsonl")
     assert lines_of(file) == JUDGED
     assert_same(rs.load_golden(file), golden)
-    assert_same(rs.load_golden(rs.io.write_qrels_jsonl(golden, tmp_path / "out.jsonl.gz")), golden)
+    assert_same(
+        rs.load_golden(golden.save(tmp_path / "out.jsonl.gz", format="qrels_jsonl")), golden
+    )
 
 
 def test_what_judgements_cannot_say_is_counted(write_golden, tmp_path):
@@ -83,7 +85,7 @@ def test_what_judgements_cannot_say_is_counted(write_golden, tmp_path):
     ]
     golden = rs.load_golden(write_golden(rows))
     with warned("out.jsonl", "answerable", "lang", "targets: 1", "tags: 1"):
-        file = rs.io.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
+        file = golden.save(tmp_path / "out.jsonl", format="qrels_jsonl")
     assert [one["relevant_docs"] for one in lines_of(file)] == [{"a": 1, "b": 1}, {}]
 
 
@@ -92,7 +94,7 @@ def test_a_grade_that_the_format_refuses_is_not_written(write_golden, tmp_path):
         write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"a": 256}}])
     )
     with refused(256, field="targets.grade"):
-        rs.io.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
+        golden.save(tmp_path / "out.jsonl", format="qrels_jsonl")
 
 
 # JSON objects of scores and of grades
@@ -104,7 +106,7 @@ GRADES = {"q2": {"b": 2, "a": 0}, "q1": {"d": 1}}
 @pytest.mark.parametrize("name", ["bm25.json", "bm25.json.gz"])
 def test_a_json_run_is_written_as_it_was(write, tmp_path, name):
     results = rs.load_results(write("bm25.json", RUN))
-    file = rs.io.write_json_run(results, tmp_path / "new" / name)
+    file = results.save(tmp_path / "new" / name, format="json_run")
     assert_same(rs.load_results(file), results)
     assert name.endswith(".gz") or json.loads(file.read_text()) == RUN
 
@@ -115,7 +117,7 @@ def test_runs_of_other_files_become_json_runs(write_run, tmp_path):
     )
     plain = rs.Results(results.runs, results.responses, results.hits.drop(columns="score"))
     with warned("r.json", "config", "doc_id"):
-        file = rs.io.write_json_run(plain, tmp_path / "r.json", level="chunk")
+        file = plain.save(tmp_path / "r.json", format="json_run", level="chunk")
     assert json.loads(file.read_text()) == {
         "q": {"c1": 2.0, "c2": 1.0},
         "none": {},
@@ -126,10 +128,10 @@ def test_ranks_that_scores_do_not_give_are_refused(write_run, tmp_path):
     hits = [{"rank": 1, "doc_id": "a", "score": 0.1}, {"rank": 2, "doc_id": "b", "score": 0.2}]
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": hits}]))
     with refused(2, "a", "q", field="hits.rank"):
-        rs.io.write_json_run(results, tmp_path / "r.json")
+        results.save(tmp_path / "r.json", format="json_run")
     two = rs.Results.concat([results, rs.load_results(write_run("s", [record("q", [])]))])
     with refused(2, field="results"):
-        rs.io.write_json_run(two, tmp_path / "r.json")
+        two.save(tmp_path / "r.json", format="json_run")
 
 
 @given(
@@ -149,7 +151,7 @@ def test_any_json_run_comes_back(tmp_path_factory, run):
     (folder / "r.json").write_text(json.dumps(run))
     results = rs.load_results(folder / "r.json", format="json_run")
     (folder / "new").mkdir()
-    assert json.loads(rs.io.write_json_run(results, folder / "new" / "r.json").read_text()) == run
+    assert json.loads(results.save(folder / "new" / "r.json", format="json_run").read_text()) == run
 
 
 def test_json_judgements_load_and_are_written_as_they_were(write, tmp_path):
@@ -159,7 +161,7 @@ def test_json_judgements_load_and_are_written_as_they_were(write, tmp_path):
         ["q2", "a", 0],
         ["q1", "d", 1],
     ]
-    file = rs.io.write_json_qrels(golden, tmp_path / "again.json")
+    file = golden.save(tmp_path / "again.json", format="json_qrels")
     assert json.loads(file.read_text()) == GRADES
     assert_same(rs.load_golden(file), golden)
 
@@ -200,7 +202,7 @@ ANSWERS = [
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
 def test_cited_answers_are_written_as_they_were(write, tmp_path, name):
     results = rs.load_results(write("in.jsonl", ANSWERS))
-    file = rs.io.write_trec_rag(results, tmp_path / "new" / name)
+    file = results.save(tmp_path / "new" / name, format="trec_rag")
     assert name.endswith(".gz") or lines_of(file) == ANSWERS
     assert_same(rs.load_results(file), results)
 
@@ -217,7 +219,7 @@ def test_an_answer_from_elsewhere_is_one_sentence_with_its_citations(write_run, 
     ]
     results = rs.load_results(write_run("run", records))
     with warned("error", "responses: 1"):
-        first, second = lines_of(rs.io.write_trec_rag(results, tmp_path / "out.jsonl"))
+        first, second = lines_of(results.save(tmp_path / "out.jsonl", format="trec_rag"))
     assert (first["references"], first["answer"]) == (
         ["d1", "d2"],
         [{"text": "a [2]", "citations": [1, 0]}],
@@ -238,7 +240,7 @@ def test_a_citation_of_what_was_not_found_is_refused(write_run, tmp_path):
         )
     )
     with refused("d9", "q", field="citations.doc_id"):
-        rs.io.write_trec_rag(results, tmp_path / "out.jsonl")
+        results.save(tmp_path / "out.jsonl", format="trec_rag")
 
 
 # BEIR folders
@@ -258,7 +260,7 @@ def test_a_beir_folder_is_written_as_it_was_with_its_metadata(write, tmp_path):
         "query-id\tcorpus-id\tscore\nq2\td 3\t1\nq1\td1\t2\nq1\td2\t0\n"
     )
     golden = rs.load_golden(tmp_path / "set")
-    folder = rs.io.write_beir(golden, tmp_path / "again")
+    folder = golden.save(tmp_path / "again", format="beir")
     assert lines_of(folder / "queries.jsonl") == QUESTIONS
     assert (folder / "qrels" / "test.tsv").read_text() == (
         tmp_path / "set" / "qrels" / "test.tsv"
