@@ -6,6 +6,7 @@ noise are computed.
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -70,7 +71,8 @@ def read_history(
 ) -> History:
     """Read a store, or scores with their results; see `store.trend` and `ev.trend`."""
     check_type(source, (RunStore, pd.DataFrame), "source", "a RunStore, or the frame of rs.score")
-    scorings, judges = {}, {}
+    scorings: dict[str, dict[str, Any]] = {}
+    judges: dict[str, Any] = {}
     if isinstance(source, RunStore):
         runs: pd.DataFrame = source.runs()
         names = run_names(runs, order if isinstance(order, list) else runs["run_id"])
@@ -112,10 +114,11 @@ def read_history(
     runs = _sort_runs(runs, order)
     runs = runs.reindex(columns=list(dict.fromkeys([*runs.columns, *RUN_COLUMNS])))
     means = means.reindex(runs.index).fillna({"is_reported": True}).astype({"is_reported": "bool"})
-    provenance = {}
+    provenance: dict[str, Provenance] = {}
     stated = runs.astype(object).where(runs.notna(), None)
     is_foreign = means["is_reported"] & ~means.index.isin(list(scorings))
-    for run_id, run in stated.to_dict("index").items():
+    for key, run in stated.to_dict("index").items():
+        run_id = str(key)
         if is_foreign[run_id]:
             provenance[run_id] = reported_provenance(run, metric)
             continue
@@ -154,7 +157,7 @@ def _of_scores(
     return runs.reset_index(drop=True), means
 
 
-def _levels(scores: pd.DataFrame) -> dict[str, dict[str, str]]:
+def _levels(scores: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return the match level of each run's scores, as a scoring records it."""
     levels = scores["level"].astype("str").groupby(scores["run_id"].astype("str").to_numpy())
     found = levels.agg(lambda own: "per_query" if own.nunique() > 1 else own.iloc[0])
