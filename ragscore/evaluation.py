@@ -24,9 +24,8 @@ from ragscore.frames.data import (
     check_type,
     run_names,
     runs_without_hits,
-    unshared,
 )
-from ragscore.frames.errors import check_known, name_list, names_of, plural, warn
+from ragscore.frames.errors import check_known, name_list, names_of, plural, unsaid, warn
 from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
@@ -182,7 +181,8 @@ def _evaluated(
     if golden is None:
         golden = golden_of(results, labelled)
     check_inputs(results, golden)
-    results, golden = with_turns(results, golden)
+    # Copies of theirs, checked: frames that are edited later are for the next evaluation.
+    results, golden = with_turns(replace(results), replace(golden))
     more = () if primary is None else tuple(names_of(primary, "primary"))
     found, stored = scored_and_stored(
         results, golden, metrics, is_alone=is_alone, more=more, rule=rule, profile=profile,
@@ -200,10 +200,9 @@ def _evaluated(
             *deciding_of(found.scores, judged, found.table),
             *deciding,
         )  # what is stored leads
-    # Frames of theirs that are changed later are for the next evaluation.
     return Evaluation(
-        unshared(golden), found.scores, found.settings.assign(primary=", ".join(deciding)),
-        deciding, found.policies, found.reading if profile else None, rule, unshared(results),
+        golden, found.scores, found.settings.assign(primary=", ".join(deciding)),
+        deciding, found.policies, found.reading if profile else None, rule, results,
         reported, found.table,
     )  # fmt: skip
 
@@ -321,7 +320,7 @@ def evaluate_stored(
             store.load(runs), None, metrics, rule=rule, profile=profile, primary=primary,
             baseline=baseline, policies=policies, **fields,
         )  # fmt: skip
-    golden = golden if isinstance(golden, Golden) else load_golden(golden)
+    golden = replace(golden) if isinstance(golden, Golden) else load_golden(golden)
     given = policies_of(policies, fields, find_reading(profile).policies)
     found = store._scored(
         golden, metrics, store._with_rows(runs), client=client, rule=rule,
@@ -334,7 +333,7 @@ def evaluate_stored(
     golden = store._with_turns(golden, run_ids[0])
     deciding = primary_of(scores, primary or _saved_primary(settings, scores), declared)
     return Evaluation(
-        unshared(golden), scores, settings.assign(primary=", ".join(deciding)), deciding,
+        golden, scores, settings.assign(primary=", ".join(deciding)), deciding,
         given, find_reading(profile) if profile else None, rule, partial(_loaded, store, run_ids),
         None, declared, _among=tuple(store._by_saving()),
     )._against(baseline)  # fmt: skip
@@ -443,7 +442,7 @@ class Evaluation(Display):
         if self._source is None:
             return None
         reading = find_reading(self._profile)
-        golden, of_hits = (one._coded for one in reading.golden(self.golden))
+        golden, of_hits = reading.golden(self.golden)
         lists = self._policies.lists(self.results)
         level = choose_level(lists, of_hits, self._level)
         return Rows(lists, golden, level, of_hits, self._rule, reading)
@@ -748,20 +747,16 @@ class Evaluation(Display):
         scores, _ = self._scored(name)
         return query_matrix(scores, name)
 
-    def query(
-        self, query_id: str, runs: list[str] | None = None, *, texts: pd.DataFrame | None = None
-    ) -> QueryView:
+    def query(self, query_id: str, runs: list[str] | None = None) -> QueryView:
         """Show one query: what was expected, and each run's hits and answer side by side.
 
-        Several calls stand one below another, with what each asked, found first and repeated;
-        earlier turns of a conversation stand above.
+        What each call asked, found first and repeated, and earlier turns of a conversation, stand
+        above.
 
         Parameters
         ----------
         runs
             Run ids or systems; by default all.
-        texts
-            Passages (chunk_id, text) to show where the hits kept no text of their own.
 
         Returns
         -------
@@ -780,8 +775,7 @@ class Evaluation(Display):
 
         self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(
-            self.results, self.golden, query_id, runs, match=self._level, texts=texts,
-            rule=self._rule,
+            self.results, self.golden, query_id, runs, match=self._level, rule=self._rule,
         )  # fmt: skip
 
     def explore(
@@ -965,6 +959,9 @@ class Evaluation(Display):
         if metrics is None and self.run_ids:
             metrics = list(self.primary)
         scores, chosen = self._scored(metrics, or_told=True)
+        whole = replace(self, scores=scores)
+        if runs is None and baseline not in self.run_ids and whole._of_systems is not whole:
+            return whole._of_systems.leaderboard(chosen, baseline=baseline, cluster=cluster)
         if baseline is None and (runs is None or self._baseline in run_names(self._runs, runs)):
             baseline = self._baseline
         return self._alike(leaderboard(
@@ -976,7 +973,6 @@ class Evaluation(Display):
     def trend(
         self,
         metric: str | None = None,
-        by: Slicing | None = None,
         *,
         order: str | list[str] = "created_at",
         baseline: str | None = None,
@@ -991,8 +987,6 @@ class Evaluation(Display):
         metric
             A label, a column of your own, or a reported metric; by default the first primary
             metric.
-        by
-            As `by` of `ev.summary`: a trend for each slice.
         order
             A column of the runs (`created_at`, `x_position`), or run ids in their order (then only
             these).
@@ -1003,18 +997,19 @@ class Evaluation(Display):
 
         Returns
         -------
-        A `Trend`: its `table` with one row per run and slice, notes on every break, and `plot()`.
+        A `Trend`: its `table` with one row per run, notes on every break, and `plot()`.
 
         Raises
         ------
         DataError
-            An unknown metric, run, column or slice.
+            An unknown metric, run or column.
 
         Examples
         --------
         >>> ev.trend("mrr@10", order=["bm25", "dense", "hybrid"])
         """
-        from ragscore.analysis.trend.trend import trend
+        from ragscore.analysis.trend.history import read_history
+        from ragscore.analysis.trend.trend import trend_of
 
         metric = self.primary[0] if metric is None else metric
         check_type(metric, str, "metric", "one metric")
@@ -1023,11 +1018,11 @@ class Evaluation(Display):
         if len(self.golden.targets):  # all are scored by it, whatever set a run was saved with
             runs = results.runs.assign(golden_hash=self.golden.golden_hash)
             results = replace(results, runs=runs)
-        return trend(
-            scores, (names or [metric])[0], by, golden=self.golden, results=results,
-            reported=self._reported, order=order, baseline=baseline, repeats=repeats,
-            declared=self._declared,
+        history = read_history(
+            scores, (names or [metric])[0], golden=self.golden, results=results,
+            reported=self._reported, order=order, repeats=repeats, declared=self._declared,
         )  # fmt: skip
+        return trend_of(history, baseline)
 
     def report(
         self,
@@ -1166,7 +1161,7 @@ class Evaluation(Display):
 
         Returns
         -------
-        `RiskCoverage`: frames `curve` and `areas`, method `at_risk`; its docstring has the columns.
+        `RiskCoverage`: frames `curve` and `areas`; its docstring has the columns.
 
         Raises
         ------
@@ -1177,12 +1172,13 @@ class Evaluation(Display):
         Warns
         -----
         UserWarning
-            A run has no curve: its top hits have no score, or no query is known to be answered
-            rightly or wrongly.
+            A run has no curve: its top hits have no score, or scores of several kinds, or no query
+            is known to be answered rightly or wrongly.
 
         Examples
         --------
-        >>> ev.risk_coverage(right="hit@5").at_risk(0.3)[["run_id", "threshold", "coverage"]]
+        >>> curve = ev.risk_coverage(right="hit@5").curve
+        >>> curve[curve["risk"] <= 0.3].drop_duplicates("run_id")[["run_id", "threshold"]]
         """
         from ragscore.analysis.risk_coverage import risk_coverage
 
@@ -1317,38 +1313,6 @@ class Evaluation(Display):
             self, scores=scores, settings=settings.reset_index(drop=True), _source=source,
             _baseline=baseline,
         )  # fmt: skip
-
-    def retriever_scores(self) -> pd.DataFrame:
-        """Return the retrievers' own scores of relevant hits beside those of all others.
-
-        A score that separates them can be cut at a threshold. `results.retriever_scores()` shows
-        how scores fall with the rank.
-
-        Returns
-        -------
-        One row per run, kind of score and `relevance`: *relevant* (the hit meets a target of grade
-        ≥ 1), *not relevant* (of grade 0 only), *unjudged* (none),
-        *should be refused* and *unlabelled* (nothing can be relevant to the query). `n_hits` with a
-        score, `n_queries` they are of, `n_no_score` hits left out; `min`, `p5`, `p25`, `p50`,
-        `p75`, `p95`, `max` of the score. `above`: the share of pairs of a relevant hit and one of
-        this row, over the whole run, in which the relevant hit scores higher; ties count half (0.5:
-        no separation, 1: full separation; near 0 for distances, where less is better; NaN without a
-        pair).
-
-        Raises
-        ------
-        DataError
-            No hit has a score.
-
-        Examples
-        --------
-        >>> ev.retriever_scores()[["run_id", "relevance", "p50", "above"]]
-        """
-        from ragscore.analysis.rankings import score_distribution
-
-        return score_distribution(self.results, self.golden, match=self._level, rule=self._rule)
-
-    # What the golden set can tell
 
     def golden_health(
         self,
@@ -1501,9 +1465,28 @@ class Evaluation(Display):
             bare = "No labels, and no stored scores: no metric can be computed."
             ways = " ev.compare(a, b) shows how far two rankings overlap." if n > 1 else ""
             return [title, f"{bare}{ways}", *alone]
-        board = self._board
+        board = self._of_systems._board
         notes = dict.fromkeys([*board.notes(), *self._notes()])
-        return [title, self._standings(board), *alone, *notes]
+        return [title, self._of_systems._standings(board), *alone, *notes]
+
+    @cached_property
+    def _of_systems(self) -> Evaluation:
+        """Return it with the repeats of each system averaged; itself where there are none."""
+        if self._is_of_harness or not self._repeats:
+            return self
+        with unsaid("queries that some repeats were not asked"):
+            return self.average_repeats()
+
+    @cached_property
+    def _repeats(self) -> dict[str, list[str]]:
+        """The runs of each system that are its repeats; results of a store are not read for it."""
+        from ragscore.analysis.repeats import average_names
+
+        if not isinstance(self._source, Results):
+            return {}
+        names = average_names(self._source.runs, pd.Series(self.run_ids))
+        runs = pd.Series(self.run_ids).groupby(names.to_numpy(), sort=False).agg(list)
+        return {str(name): own for name, own in runs.items() if len(own) > 1}
 
     @cached_property
     def _board(self) -> Leaderboard:
@@ -1548,15 +1531,15 @@ class Evaluation(Display):
             )
         of_golden = pd.Index(self.golden.queries["query_id"])
         notes += filter(None, [clusters_text(self.golden, of_golden, "group")])
-        if isinstance(self._source, Results) and not self._is_matched:
-            from ragscore.analysis.repeats import average_names
-
-            systems = average_names(self._source.runs, pd.Series(self.run_ids))
-            if len(several := systems[systems.duplicated()].drop_duplicates()):
-                notes.append(
-                    f"Runs that are repeats: of {name_list(several)}. ev.average_repeats() averages"
-                    " them, so that intervals count queries."
-                )
+        for system, own in self._repeats.items():
+            asked = self.scores[
+                self.scores["run_id"].isin(own) & self.scores["state"].ne("missing")
+            ]
+            n = int(asked.index.value_counts().gt(1).sum())
+            notes.append(
+                f"{system}: {len(own)} runs, averaged; {plural(n, 'query')} asked more than once"
+                " (ev.repeats has their spread)."
+            )
         more = len(self.run_ids) - SHOWN_RUNS
         if more > 0:
             notes.append(f"{more} more runs: see .summary().")

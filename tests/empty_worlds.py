@@ -117,7 +117,6 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "repeats": lambda: ev.repeats("mrr", 1),
         "average_repeats": ev.average_repeats,
         "retrievers": lambda: rs.extras.retrievers(ev),
-        "retriever_scores": ev.retriever_scores,
         "golden_health": ev.golden_health,
         "check_reported": lambda: rs.extras.check_reported(ev),
         "provenance": ev.provenance,
@@ -136,7 +135,7 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
     for name in ("notes", "to_json", "_against", "_standings"):
         yield f"board.{name}", lambda name=name: _called(getattr(board(), name))
     yield "board.matrix", lambda: ev.leaderboard("mrr").matrix("mrr")
-    for name in ("summary", "metric_at_k", "scores_by_rank", "refusals", "risk_coverage"):
+    for name in ("summary", "metric_at_k", "refusals", "risk_coverage"):
         yield f"ev.plot.{name}", lambda name=name: _picture(getattr(ev.plot, name))
     for name in ("slices", "heatmap"):
         yield (

@@ -5,7 +5,6 @@ import re
 import warnings
 from dataclasses import fields
 
-import numpy as np
 import pandas as pd
 import pytest
 from conftest import answer, hit, record
@@ -17,14 +16,13 @@ from ragscore.analysis.extras.chunk_lint import Lint
 from ragscore.analysis.extras.document_versions import Freshness
 from ragscore.analysis.failure_causes import Failures, failures
 from ragscore.analysis.paraphrases import Paraphrases
-from ragscore.analysis.rankings import score_distribution
 from ragscore.analysis.refusals import Refusals, refusals
 from ragscore.analysis.repeats import Repeats, average_repeats, repeats
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.analysis.retrievers import RetrieverReport
 from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
 from ragscore.golden.health import GoldenHealth
-from tests.messages import refused
+from tests.messages import refused, says
 
 __all__ = ["ev"]  # a fixture
 
@@ -83,7 +81,6 @@ def test_what_the_methods_give_is_what_the_functions_give(ev):
         ev.repeats("passed", 2, runs=["dense", "hybrid"]).per_query,
         repeats(scores, "passed", 2, runs=["dense", "hybrid"]).per_query,
     )
-    pd.testing.assert_frame_equal(ev.retriever_scores(), score_distribution(results, golden))
 
 
 def test_what_was_not_scored_is_scored_when_an_object_needs_it(ev):
@@ -170,8 +167,7 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
 @pytest.mark.parametrize(
     "name",
     [
-        "latency", "errors", "indexing", "hops_summary", "verification", "retriever_scores",
-        "rank_overlap", "reported_scores", "with_judged_refusals",
+        "errors", "indexing", "hops_summary", "reported_scores", "with_judged_refusals",
     ],
 )  # fmt: skip
 def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev, name):
@@ -184,14 +180,13 @@ def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev, name):
 
 def test_results_have_methods_of_their_own(ev):
     results = ev.results
-    assert results.latency().query("phase == 'total'")["n"].tolist() == [182] * 4
     assert results.errors(ev.golden)["n_missing"].tolist() == [0] * 4
-    by_rank = results.retriever_scores()
-    assert by_rank.groupby("run_id", observed=True)["rank"].max().tolist() == [10] * 4
-    over_all = results.retriever_scores(by=None)
-    assert over_all["n"].sum() == by_rank["n"].sum()
-    with refused("query", "rank", field="by"):
-        results.retriever_scores("query")
-    with refused("phase", "hop", field="by"):
-        results.latency("phase")
-    assert np.isnan(results.verification()["pass_rate"]).all()
+
+
+def test_repeats_of_a_system_are_one_row_wherever_runs_are_ranked(repeated):
+    assert repeated.leaderboard("mrr@10").run_ids == ["s", "t"]
+    text = repr(repeated)
+    says(text, "s: 2 runs", "2 queries asked more than once")
+    assert "s1" not in text
+    # whoever names runs compares these
+    assert repeated.leaderboard("mrr@10", runs=["s1", "s2"]).run_ids == ["s1", "s2"]

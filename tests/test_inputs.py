@@ -61,10 +61,10 @@ def test_spans_need_their_end_and_unit(side, column):
     frames = {"hits": hits_of(SPAN), "targets": targets_of(SPAN)}
     frames[side] = frames[side].drop(columns=column)
     with refused(column, "start", "end", "span_unit", field=side):
-        rs.match.by_span()(frames["hits"], frames["targets"])
+        rs.match.by_span(frames["hits"], frames["targets"])
     frames[side] = frames[side].assign(start=pd.array([None], dtype="Int64"))
     # no span, nothing amiss
-    assert not len(rs.match.by_span()(frames["hits"], frames["targets"])[0])
+    assert not len(rs.match.by_span(frames["hits"], frames["targets"])[0])
 
 
 def test_citations_are_not_checked_against_spans_of_no_unit(write_golden, write_run):

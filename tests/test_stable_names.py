@@ -35,11 +35,7 @@ def modules_in(pickled):
     [
         (rs.match.by_chunk, "by_chunk"),
         (rs.match.by_doc, "by_doc"),
-        (rs.match.by_span(), "by_span(share='shorter', min_overlap=0.5)"),
-        (
-            rs.match.by_span(share="target", min_overlap=0.3),
-            "by_span(share='target', min_overlap=0.3)",
-        ),
+        (rs.match.by_span, "by_span"),
         (rs.match.by_anchor(), "by_anchor(snippets=True)"),
     ],
 )

@@ -1,7 +1,7 @@
-"""Operational figures of a run: latency, errors, cost, index, multi-hop answers.
+"""Operational figures of a run: errors, cost, index, multi-hop answers.
 
 In: `Results`; the functions are methods of it. Out: figures per run that are not means of a
-per-query column; for hops also per query and per kind of step.
+per-query column.
 """
 
 import json
@@ -10,128 +10,11 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice
 from ragscore.scoring.metrics.operations import TIMED_OUT
-from ragscore.stats import quantile_interval
 
-PERCENTILES = ("linear", "floor")
-CARRIES = 0.5  # part of all squared distances from a mean: one value of so much carries it
 COVERAGE = "x_indexing_coverage."
 SKIPPED = "chunks_skipped_reasons."
 ALL_TYPES, NO_TYPE = "(all)", "(none)"
-PASSED, SCORE = "x_answer.verification.nli_passed", "x_answer.verification.nli_score"
-
-
-def latency(
-    results: Results,
-    by: str | None = None,
-    *,
-    method: str = "linear",
-) -> pd.DataFrame:
-    """Return the latency of each run, in milliseconds; lower is better.
-
-    Failed queries are left out.
-
-    Parameters
-    ----------
-    by
-        None: by phase, `total` and then each `latency_<phase>_ms` that was recorded. "hop": by
-        kind of step of multi-hop answers, the time in the model.
-    method
-        Of the percentiles: "linear" interpolation, or "floor": the value at position floor(share ·
-        n) of n sorted values, counted from 0, as some harnesses take it.
-
-    Returns
-    -------
-    One row per run and `phase`, or per run and `kind` of step ("(none)" where a step has none). `n`
-    queries or steps with a time, `p50`, `p95`, `mean`, `caution` (one value carries the mean),
-    `max` and `total` (their sum), NaN without any; 95 % order-statistic intervals `p50_low`,
-    `p50_high`, `p95_low`, `p95_high` (NaN where n is too small for a bound: both bounds of a median
-    take 6 times, of a p95 72). By phase `n_failed` queries, which are left out; by kind of step
-    `n_untimed` steps.
-
-    Raises
-    ------
-    DataError
-        No response has a latency; by="hop" without hops; an unknown `by` or `method`.
-
-    Examples
-    --------
-    >>> results.latency().query("phase == 'total'")[["run_id", "n", "p50", "p95"]]
-    """
-    check_type(results, Results, "results")
-    if by is not None:
-        check_choice(by, ("hop",), "by")
-    check_choice(method, PERCENTILES, "method")
-    percentiles = [f"{name}{bound}" for name in ("p50", "p95") for bound in ("", "_low", "_high")]
-    columns = ["n", *percentiles, "mean", "caution", "max", "total"]
-    if by == "hop":
-        hops = _hops(results).fillna({"kind": NO_TYPE})
-        table = _percentiles(hops["llm_call_ms"], [hops["run_id"], hops["kind"]], method)
-        n_steps = hops.groupby(["run_id", "kind"], observed=True).size()
-        return table[columns].assign(n_untimed=n_steps - table["n"]).reset_index()
-    responses = results.responses
-    phases = {"total": "elapsed_ms"} | {
-        name.removeprefix("latency_").removesuffix("_ms"): name
-        for name in map(str, responses.columns)
-        if name.startswith("latency_")
-    }
-    failed = responses["error"].notna()
-    timed = responses[~failed]
-    parts = [
-        _percentiles(timed[column].astype("float64"), [timed["run_id"]], method).assign(phase=phase)
-        for phase, column in phases.items()
-        if column in responses
-    ]
-    if not parts:
-        raise DataError(
-            "no response has a latency",
-            field="responses",
-            allowed="elapsed_ms or latency_<phase>_ms",
-        )
-    table = pd.concat(parts).rename_axis("run_id").reset_index()
-    n_failed = failed.groupby(responses["run_id"], observed=False).sum()
-    table["n_failed"] = table["run_id"].map(n_failed).astype("int64")
-    table = table.sort_values("run_id", kind="stable", ignore_index=True)
-    return table[["run_id", "phase", *columns, "n_failed"]]
-
-
-def _percentiles(values: pd.Series, keys: list[pd.Series], method: str) -> pd.DataFrame:
-    """Return n, mean, max, total and percentiles with their intervals, one row per group."""
-    observed = (
-        len(keys) > 1
-    )  # a run without a time has a row, a kind of step that it lacks has none
-    # sorted, so that sums don't depend on the order of rows
-    order = np.argsort(values.to_numpy(), kind="stable")
-    values, keys = values.iloc[order], [key.iloc[order] for key in keys]
-    grouped = values.groupby(keys, observed=observed)
-    n = grouped.count()
-    table = pd.DataFrame(
-        {"n": n, "mean": grouped.mean(), "max": grouped.max(), "total": grouped.sum(min_count=1)}
-    )
-    # Half of the spread around the mean is the part of one value: whether the next sample has such
-    # a value is chance, and intervals of the mean are worthless.
-    farthest = np.maximum(table["max"] - table["mean"], table["mean"] - grouped.min()) ** 2
-    spread = grouped.var() * (n - 1)
-    table["caution"] = (n > 2) & (spread > 0) & (farthest >= CARRIES * spread)
-    for name, share in (("p50", 0.5), ("p95", 0.95)):
-        if method == "linear":
-            table[name] = grouped.quantile(share)
-        else:
-            known = values.dropna().sort_values(kind="stable")
-            own = [key[known.index] for key in keys]
-            place = known.groupby(own, observed=observed).cumcount()
-            size = known.groupby(own, observed=observed).transform("size")
-            chosen = known[(place == np.floor(share * size)).to_numpy()]
-            chosen = chosen.groupby([key[chosen.index] for key in keys], observed=observed).first()
-            table[name] = chosen.reindex(n.index)
-        bounds = {key: quantile_interval(own, share) for key, own in grouped}
-        for side, bound in enumerate(("low", "high")):
-            table[f"{name}_{bound}"] = [
-                bounds.get(key if observed else (key,), (np.nan, np.nan))[side]
-                for key in table.index
-            ]
-    return table
 
 
 def errors(results: Results, golden: Golden | None = None) -> pd.DataFrame:
@@ -394,19 +277,15 @@ def traces(results: Results) -> pd.DataFrame:
     return table.fillna(without).fillna(0).astype("int64").reset_index()
 
 
-def hops_summary(results: Results, *, per_query: bool = False) -> pd.DataFrame:
-    """Return the figures of each run's multi-hop answers, or those of each answer.
+def hops_summary(results: Results) -> pd.DataFrame:
+    """Return the figures of each run's multi-hop answers.
 
     Returns
     -------
     One row per run: `n_queries` with hops and their `share` of all responses; `hops_mean`,
     `hops_max` per query; `n_forced` searches that a limit ended, and `forced_rate` of those that
-    say (0 to 1, lower is better); `query_ms_p50`, `query_ms_p95`, time in the model per query (ms).
-    NaN where no step says. A run without hops has n = 0.
-
-    With `per_query`, one row per run and query with hops: `n_hops`; `chunks_added`, new chunks over
-    all steps (NA if no step says); `forced_stop`, 1 if a limit ended the search, 0 if not, NaN if
-    no step says; `llm_call_ms`, over the timed steps (NaN if none is) and `n_timed`, their number.
+    say (0 to 1, lower is better); `query_ms_p50`, `query_ms_p95`, time in the model per query in ms
+    (a recorded 0: nothing was timed). NaN where no step says. A run without hops has n = 0.
 
     Raises
     ------
@@ -419,88 +298,34 @@ def hops_summary(results: Results, *, per_query: bool = False) -> pd.DataFrame:
     >>> steps = results.responses[["run_id", "query_id"]].assign(call=1, kind="search")
     >>> replace(results, calls=steps).hops_summary()[["run_id", "n_queries", "hops_mean"]]
     """
-    steps = _hops(results).groupby(["run_id", "query_id"], observed=True, sort=False)
-    queries = pd.DataFrame(
-        {
-            "n_hops": steps.size(),
-            "chunks_added": steps["chunks_added"].sum(min_count=1),
-            "forced_stop": steps["forced_stop"].max(),
-            "llm_call_ms": steps["llm_call_ms"].sum(min_count=1),
-            "n_timed": steps["llm_call_ms"].count(),
-        }
-    ).reset_index()
-    if per_query:
-        return queries
-    grouped = queries.groupby("run_id", observed=False)
-    n_responses = results.responses.groupby("run_id", observed=False).size()
-    n_queries, time = grouped.size(), grouped["llm_call_ms"]
-    return pd.DataFrame(
-        {
-            "n_queries": n_queries,
-            "share": n_queries.astype("float64")
-            / n_responses.astype("float64").replace(0.0, np.nan),
-            "hops_mean": grouped["n_hops"].mean(),
-            "hops_max": grouped["n_hops"].max().astype("Int64"),
-            "n_forced": grouped["forced_stop"].sum().astype("int64"),
-            "forced_rate": grouped["forced_stop"].mean(),
-            "query_ms_p50": time.quantile(0.5),
-            "query_ms_p95": time.quantile(0.95),
-        }
-    ).reset_index()
-
-
-def verification(results: Results) -> pd.DataFrame:
-    """Return how often answers passed the check of their claims against their sources.
-
-    The system itself did the check, by natural-language inference.
-
-    Returns
-    -------
-    One row per run: `n` verified answers, `pass_rate` of them (0 to 1, higher is better),
-    `score_mean` of the entailment score; NaN in a run without verified answers.
-
-    Examples
-    --------
-    >>> results.verification()[["run_id", "n", "pass_rate"]]
-    """
-    responses = results.responses
-    unknown = pd.Series(np.nan, index=responses.index)
-    passed = responses.get(PASSED, unknown).astype("boolean").astype("Float64").astype("float64")
-    score = responses.get(SCORE, unknown).astype("float64")
-    rows = pd.DataFrame({"run_id": responses["run_id"], "passed": passed, "score": score})
-    rows = rows.sort_values("score")  # sums don't depend on the order of rows
-    grouped = rows.groupby("run_id", observed=False)
-    return pd.DataFrame(
-        {
-            "n": grouped["passed"].count(),
-            "pass_rate": grouped["passed"].mean(),
-            "score_mean": grouped["score"].mean(),
-        }
-    ).reset_index()
-
-
-def _hops(results: Results) -> pd.DataFrame:
-    """Return the hops frame with all its columns, numbers as float64.
-
-    A recorded duration of 0 means that nothing was timed.
-    """
     if results.hops is None:
         raise DataError(
             "these results hold no calls",
             field="results.calls",
             allowed="a run whose answers have `hops`, a trace, or Results(..., calls=frame)",
         )
-    frame = results.hops
-    unknown = pd.Series(np.nan, index=frame.index)
-    time = frame.get("llm_call_ms", unknown).astype("Float64").astype("float64")
-    forced = frame.get("forced_stop", unknown).astype("boolean").astype("Float64")
-    return pd.DataFrame(
+    hops = results.hops.reindex(columns=["run_id", "query_id", "llm_call_ms", "forced_stop"])
+    hops = hops.astype({"forced_stop": "boolean"}).astype({"forced_stop": "Float64"})
+    hops = hops.assign(ms=hops["llm_call_ms"].astype("Float64").replace(0, pd.NA))
+    steps = hops.groupby(["run_id", "query_id"], observed=True, sort=False)
+    queries = pd.DataFrame(
         {
-            "run_id": frame["run_id"],
-            "query_id": frame["query_id"],
-            "kind": frame.get("kind", unknown).astype("str"),
-            "chunks_added": frame.get("chunks_added", unknown).astype("Int64"),
-            "forced_stop": forced.astype("float64"),
-            "llm_call_ms": time.mask(time == 0),
+            "n_hops": steps.size(),
+            "forced": steps["forced_stop"].max().astype("float64"),
+            "ms": steps["ms"].sum(min_count=1).astype("float64"),
         }
     )
+    grouped = queries.groupby("run_id", observed=False)
+    n_queries, n_responses = grouped.size(), results.responses["run_id"].value_counts()
+    return pd.DataFrame(
+        {
+            "n_queries": n_queries,
+            "share": n_queries / n_responses.reindex(n_queries.index).replace(0, np.nan),
+            "hops_mean": grouped["n_hops"].mean(),
+            "hops_max": grouped["n_hops"].max().astype("Int64"),
+            "n_forced": grouped["forced"].sum().astype("int64"),
+            "forced_rate": grouped["forced"].mean(),
+            "query_ms_p50": grouped["ms"].quantile(0.5),
+            "query_ms_p95": grouped["ms"].quantile(0.95),
+        }
+    ).reset_index()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.calls import call_of_hits, of_rank, repeats, search_rows
+from ragscore.analysis.calls import call_of_hits, repeats, search_rows
 from ragscore.analysis.conversations import turn_numbers
 from ragscore.frames.data import (
     DataError,
@@ -25,7 +25,6 @@ from ragscore.frames.data import (
 from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.tables import Display, Table
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.metrics import CRITERIA
 from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, targets_at
 
@@ -36,8 +35,8 @@ MAX_CHARS = 600  # of a text that is shown
 class QueryView(Display):
     """One query as several runs answered it: lists side by side, targets, and answers.
 
-    A `*` marks a hit that met a target, an arrow by how many ranks it moved. Several calls stand
-    one below another, each with what it asked.
+    A `*` marks a hit that met a target, an arrow by how many ranks it moved. Ranks run through
+    several calls, and what each call asked stands above.
 
     Attributes
     ----------
@@ -45,24 +44,20 @@ class QueryView(Display):
         One row per run and rank: `id` (chunk, else document); doc_id, path, heading, `score`,
         `score_kind` and `text` where the hits have them; `target` (names of the targets met, empty
         if none), `grade` (NA if none), and `rank_before`, where the run before this one has the
-        same id (NA: not among its hits, or no run before). Where hits name their call: `call`,
-        `rank_in_call`, and `repeats`, the earlier call that first returned its document (NA: none);
-        `rank_before` is then the rank in the same call of the run before.
+        same id first (NA: not among its hits, or no run before). Where hits name their call: `call`
+        and `repeats`, the earlier call that first returned its document (NA: none).
     calls
         One row per run and search, where hits name their call: what is recorded of it (`query`, the
         text asked, tool, elapsed_ms, error, ...), `n_hits`, `n_repeated` of them that an earlier
         call had returned, `found` (the relevant targets that it was first to find).
     targets
         One row per target of the query: its grade, `alternatives` (other ids that meet it; empty
-        without any), and its first rank in each run (column = run_id, NA = not found). Where hits
-        name their call, it is the rank in the first call that found it, and
-        `<run_id>: call` is that call.
+        without any), and its first rank in each run (column = run_id, NA = not found).
     turns
         One row per turn of the query's conversation, up to this one: conversation, `turn`,
         query_id, query. Empty without a conversation.
     answers
-        One row per run: answer, refused, error and `cites` where these were recorded; `judged`,
-        what other tools' scorers gave the answer, with their reasons.
+        One row per run: answer, refused, error and `cites` where these were recorded.
     checks
         What the answer must (not) hold: kind, text.
     level
@@ -91,27 +86,14 @@ class QueryView(Display):
             f" of {row['conversation']}: {row['query']}"
             for row in self.turns.to_dict("records")
         ]
-        before = ["\n".join(turns)] if turns else []
-        return [title, *before, self._expected_text(), *self._lists(), *answers]
-
-    def _lists(self) -> list[str | Table]:
-        """Return the hits of the runs side by side; several calls one below another."""
-        if not len(self.calls):
-            return [self._side_by_side(self.hits)]
-        parts: list[str | Table] = []
-        for call, rows in self.calls.groupby("call"):
-            own = self.hits[(self.hits["call"] == call).to_numpy()]
-            parts.append("\n".join(_call_text(row, self.query) for row in rows.to_dict("records")))
-            parts += [self._side_by_side(own)] if len(own) else []
-        return parts
-
-    def _side_by_side(self, hits: pd.DataFrame) -> Table:
-        columns = {run_id: _labels(hits, run_id, self.run_ids[0]) for run_id in self.run_ids}
+        calls = [_call_text(row, self.query) for row in self.calls.to_dict("records")]
+        before = ["\n".join(lines) for lines in (turns, calls) if lines]
+        columns = {run_id: _labels(self.hits, run_id, self.run_ids[0]) for run_id in self.run_ids}
         lists = pd.DataFrame(
             {name: pd.Series(labels, dtype="str") for name, labels in columns.items()}
         ).fillna("")
         lists.insert(0, "rank", range(1, len(lists) + 1), allow_duplicates=True)
-        return Table(lists, verdicts=())
+        return [title, *before, self._expected_text(), Table(lists, verdicts=()), *answers]
 
     def _expected_text(self) -> str:
         if self.should_refuse:
@@ -120,7 +102,10 @@ class QueryView(Display):
             return "No target is labelled for this query."
         lines = []
         for row in self.targets.to_dict("records"):
-            ranks = "; ".join(f"{run_id} {_place_text(row, run_id)}" for run_id in self.run_ids)
+            ranks = "; ".join(
+                f"{one} not found" if pd.isna(row[one]) else f"{one} rank {row[one]}"
+                for one in self.run_ids
+            )
             lines.append(
                 f"expected ({self.level}, grade {row['grade']}): {row['target_id']}"
                 f"{f' or {others}' if (others := row['alternatives']) else ''} ({ranks})"
@@ -136,14 +121,11 @@ def show_query(
     runs: list[str] | None = None,
     *,
     match: str = "auto",
-    texts: pd.DataFrame | None = None,
     rule: Rule | None = None,
 ) -> QueryView:
     """Show one query through several runs, matched at a level; see `Evaluation.query`."""
     check_inputs(results, golden)
     check_type(query_id, str, "query_id", "the id of a query")
-    if texts is not None:
-        check_type(texts, pd.DataFrame, "texts")
     names = run_names(
         results.runs, results.runs["run_id"].astype("str").tolist() if runs is None else runs
     )
@@ -169,9 +151,8 @@ def show_query(
     hit, target = matched_pairs(rule or rule_of(level, chosen, golden), hits, targets)
     calls = None if chosen.calls is None else of_query(chosen.calls)
     own = narrowed(chosen, hits=hits, calls=calls)
-    shown = _shown_hits(hits, names, texts)
-    place = shown.get("rank_in_call", shown["rank"])
-    met = shown[["run_id"]].assign(hit=shown.index, call=call_of_hits(hits), rank=place)
+    shown = _shown_hits(hits, names)
+    met = shown[["run_id", "rank"]].assign(hit=shown.index, call=call_of_hits(hits))
     met = met.iloc[hit].reset_index(drop=True)
     for name in ("target_id", "grade"):
         met[name] = targets[name].to_numpy()[target]
@@ -188,12 +169,8 @@ def show_query(
         str((known if len(known) else responses)["query"].iloc[0]),
         tuple(names),
         shown,
-        _target_ranks(targets, met, names, "call" in shown),
-        _answers(
-            responses,
-            of_query(chosen.citations),
-            None if chosen.judgments is None else of_query(chosen.judgments),
-        ),
+        _target_ranks(targets, met, names),
+        _answers(responses, of_query(chosen.citations)),
         of_query(golden.checks)[["kind", "text"]].reset_index(drop=True),
         level,
         bool((golden.refusals == query_id).any()),
@@ -215,7 +192,7 @@ def _level_name(query_id: str, level: Level, golden: Golden) -> str:
     return next(finest, "doc")
 
 
-def _shown_hits(hits: pd.DataFrame, names: list[str], texts: pd.DataFrame | None) -> pd.DataFrame:
+def _shown_hits(hits: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     shown = pd.DataFrame(
         {
             "run_id": hits["run_id"].astype("str"),
@@ -226,22 +203,14 @@ def _shown_hits(hits: pd.DataFrame, names: list[str], texts: pd.DataFrame | None
     for name in ("doc_id", "path", "heading", "score", "score_kind", "text"):
         if name in hits:
             shown[name] = hits[name]
-    if texts is not None and "chunk_id" in hits:
-        passages = hits["chunk_id"].map(
-            texts.drop_duplicates("chunk_id").set_index("chunk_id")["text"]
-        )
-        shown["text"] = shown["text"].fillna(passages) if "text" in shown else passages
-    key, place = ["id"], "rank"
     if "call" in hits:
-        shown["call"], shown["rank_in_call"] = call_of_hits(hits), of_rank(hits)
-        shown["repeats"] = repeats(hits)
-        key, place = ["call", "id"], "rank_in_call"
+        shown["call"], shown["repeats"] = call_of_hits(hits), repeats(hits)
     # the first rank of the same id in the run before
     before = dict(zip(names[1:], names[:-1], strict=True))
     shown["before"] = shown["run_id"].map(before).astype("str")
-    first = shown.drop_duplicates(["run_id", *key])[["run_id", *key, place]]
-    first = first.rename(columns={"run_id": "before", place: "rank_before"})
-    shown = shown.merge(first, on=["before", *key], how="left").drop(columns="before")
+    first = shown.drop_duplicates(["run_id", "id"])[["run_id", "id", "rank"]]
+    first = first.rename(columns={"run_id": "before", "rank": "rank_before"})
+    shown = shown.merge(first, on=["before", "id"], how="left").drop(columns="before")
     return shown.astype({"rank_before": "Int64"})
 
 
@@ -279,9 +248,7 @@ def first_known(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     return values.fillna("—")
 
 
-def _target_ranks(
-    targets: pd.DataFrame, met: pd.DataFrame, names: list[str], with_calls: bool
-) -> pd.DataFrame:
+def _target_ranks(targets: pd.DataFrame, met: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """One row per target: its grade, its other alternatives, and its first rank in each run."""
     listed = targets[["target_id", "grade"]].drop_duplicates("target_id").reset_index(drop=True)
     columns = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
@@ -291,17 +258,12 @@ def _target_ranks(
             others.setdefault(row["target_id"], []).append(row[columns[row["level"]]])
     listed["alternatives"] = [" or ".join(others.get(one, ())) for one in listed["target_id"]]
     first = met.drop_duplicates(["run_id", "target_id"])
-    for name in ("rank", "call") if with_calls else ("rank",):
-        places = first.pivot(index="target_id", columns="run_id", values=name)
-        places = places.reindex(columns=names).astype("Int64")
-        places.columns = [run_id if name == "rank" else f"{run_id}: call" for run_id in names]
-        listed = listed.join(places.set_index(places.index.astype("str")), on="target_id")
-    return listed
+    ranks = first.pivot(index="target_id", columns="run_id", values="rank")
+    ranks = ranks.reindex(columns=names).astype("Int64")
+    return listed.join(ranks.set_index(ranks.index.astype("str")), on="target_id")
 
 
-def _answers(
-    responses: pd.DataFrame, citations: pd.DataFrame, judgments: pd.DataFrame | None
-) -> pd.DataFrame:
+def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
     names = ("answer", "refused", "refusal_reason", "error")
     shown = responses[["run_id", *(name for name in names if name in responses)]]
     shown = shown.astype({"run_id": "str"}).reset_index(drop=True)
@@ -310,28 +272,7 @@ def _answers(
         known = first_known(cited, ("chunk_id", "path", "doc_id", "marker"))
         locators = known.groupby(cited["run_id"].astype("str").to_numpy())
         shown["cites"] = shown["run_id"].map(locators.agg(", ".join))
-    if judgments is not None and len(told := _told_by_scorers(judgments)):
-        shown["judged"] = shown["run_id"].map(told)
     return shown
-
-
-def _told_by_scorers(judgments: pd.DataFrame) -> pd.Series:
-    """Return what scorers of other tools gave whole answers, a line each, by run."""
-    rows = judgments[(judgments["item"].eq("") & ~judgments["criterion"].isin(CRITERIA)).to_numpy()]
-    names = ["verdict", "reason"]
-    rows = rows.reindex(columns=["run_id", "criterion", "value", *names]).astype({"run_id": "str"})
-    value = rows["value"].map(lambda one: f"{one:.3g}", na_action="ignore").astype("str")
-    text = rows["criterion"] + ": " + value.fillna(rows["verdict"].astype("str")).fillna("no score")
-    reason = rows["reason"].astype("str").str.slice(0, MAX_CHARS)
-    text = text + (" (" + reason + ")").fillna("")
-    return text.groupby(rows["run_id"].to_numpy(), sort=False).agg("\n".join)
-
-
-def _place_text(row: dict[Any, Any], run_id: str) -> str:
-    if pd.isna(row[run_id]):
-        return "not found"
-    call = f"call {row[name]}, " if (name := f"{run_id}: call") in row else ""
-    return f"{call}rank {row[run_id]}"
 
 
 def _call_text(row: dict[Any, Any], query: str) -> str:
@@ -356,14 +297,13 @@ def _call_text(row: dict[Any, Any], query: str) -> str:
 def _labels(hits: pd.DataFrame, run_id: str, first_run: str) -> list[str]:
     """Return the hits of a run as text, one per rank; empty where a rank is absent."""
     rows = hits[(hits["run_id"] == run_id).to_numpy()]
-    ranks = rows.get("rank_in_call", rows["rank"])
-    labels = [""] * (int(ranks.max()) if len(rows) else 0)
-    for row, rank in zip(rows.to_dict("records"), ranks, strict=True):
-        notes = [] if run_id == first_run else [_move(rank, row["rank_before"])]
+    labels = [""] * (int(rows["rank"].max()) if len(rows) else 0)
+    for row in rows.to_dict("records"):
+        notes = [] if run_id == first_run else [_move(row["rank"], row["rank_before"])]
         if not pd.isna(earlier := row.get("repeats", pd.NA)):
             notes.append(f"as in call {earlier}")
         told = f" ({', '.join(notes)})" if notes else ""
-        labels[rank - 1] = f"{'*' if row['target'] else ' '} {row['id']}{told}"
+        labels[row["rank"] - 1] = f"{'*' if row['target'] else ' '} {row['id']}{told}"
     return labels
 
 
@@ -385,6 +325,4 @@ def _answer_text(row: dict[Any, Any]) -> str:
     if isinstance(answer, str) and answer:
         parts.append(answer[:MAX_CHARS])
     text = " ".join(parts or ["no answer"])
-    text = f"{text}\ncites {cites}" if isinstance(cites, str) else text
-    judged = row.get("judged")
-    return f"{text}\n{judged}" if isinstance(judged, str) else text
+    return f"{text}\ncites {cites}" if isinstance(cites, str) else text

@@ -13,8 +13,8 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import check_known, name_list, names_of, nearest, warn
-from ragscore.frames.typing import Flags, Values
+from ragscore.frames.errors import check_known, names_of, warn
+from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats.intervals import interval_from_moments
@@ -32,8 +32,9 @@ class Repeats(FramesResult):
     ----------
     per_query
         One row per system and query: `system`, `query_id`; `n` repeats, `n_passed`; `pass_rate`,
-        `pass@k`, `pass^k` with k as a number (0 to 1, higher is better). A query to which the
-        metric applies in no repeat has n = 0 and NaN; a repeat that failed did not succeed.
+        `pass@k`, `pass^k` with k as a number (0 to 1, higher is better); `mean` of the metric over
+        the repeats, and `spread`, its standard deviation between them. A query to which the metric
+        applies in no repeat has n = 0 and NaN; a repeat that failed did not succeed.
     summary
         One row per system and measure (pass_rate, pass@k, pass^k): its `mean` over the queries that
         have a value, with its 95 % interval `low`, `high` over queries, `n` queries.
@@ -82,8 +83,7 @@ def repeats(
 ) -> Repeats:
     """Return pass@k and pass^k of every query and system; see `Evaluation.repeats`.
 
-    Without `runs`: all runs of the scores, by their `system` if the scores have that column (those
-    of a store do).
+    Without `runs`, all runs of the scores are repeats of one system.
     """
     check_known(metric, metric_columns(scores), "metric", "column", "scores has")
     described = declared.describe(metric)
@@ -97,13 +97,75 @@ def repeats(
     limit = threshold if threshold is not None else 0.0 if is_lower_better else 1.0
     if not np.isfinite(limit):
         raise DataError(f"found {limit}", field="threshold", allowed="a finite number")
-    systems = _systems(scores, runs)
+    known = scores["run_id"].astype("str").unique()
+    if isinstance(runs, pd.DataFrame):
+        systems = _systems_of(runs, known)
+    else:
+        names = known if runs is None else names_of(runs, "runs", "run ids of the scores")
+        check_known(names, known, "runs", "run", "run ids of the scores:")
+        systems = pd.Series("all", index=pd.Index(names).unique())
+    rows = scores.reset_index().assign(run_id=scores["run_id"].astype("str").to_numpy())
+    rows = rows.assign(state=rows["state"].astype("str") if "state" in rows else "scored")
+    rows = rows[rows["state"].ne("extra") & rows["run_id"].isin(systems.index)]
+    if rows.duplicated(["run_id", "query_id"]).any():
+        raise DataError(
+            "a query stands twice in one repeat",
+            field="scores",
+            allowed="one row per run and query",
+        )
     parts = []
-    for system, run_ids in systems.groupby(systems, sort=False).groups.items():
-        values, failed = _by_repeat(scores, metric, [str(run_id) for run_id in run_ids])
-        passed = values <= limit if is_lower_better else values >= limit
-        parts.append(_system_rows(str(system), values, failed, passed.to_numpy(), k))
+    for system, of_system in systems.groupby(systems, sort=False):
+        ids = of_system.index.tolist()
+        own = rows[rows["run_id"].isin(ids)]
+        wide = own.pivot(index="query_id", columns="run_id", values=[metric, "state"])
+        wide = wide.reindex(index=own["query_id"].unique())
+        values = wide[metric].astype("float64").reindex(columns=ids)
+        state = wide["state"].reindex(columns=ids).fillna("missing")
+        _refuse_any(state.eq("missing"), "answer to", "the same queries in every repeat")
+        is_finite = np.isfinite(values)
+        applies = is_finite.any(axis=1)
+        lacking = (~is_finite & state.ne("failed")).mul(applies, axis=0)
+        _refuse_any(lacking, "value of another repeat's query", "a finite value in every repeat")
+        passed = values.le(limit) if is_lower_better else values.ge(limit)
+        parts.append(_per_query(str(system), values[is_finite], passed, applies, k))
     return Repeats(pd.concat(parts, ignore_index=True), metric, k)
+
+
+def _refuse_any(flags: pd.DataFrame, what: str, allowed: str) -> None:
+    """Refuse the first flagged cell of queries × repeats."""
+    if not flags.to_numpy().any():
+        return
+    row, column = np.argwhere(flags.to_numpy())[0]
+    raise DataError(
+        f"{flags.columns[column]} has no {what} {flags.index[row]}"
+        f" ({int(flags.to_numpy().sum())} cells)",
+        field="scores",
+        allowed=allowed,
+    )
+
+
+def _per_query(
+    system: str, values: pd.DataFrame, passed: pd.DataFrame, applies: pd.Series, k: int
+) -> pd.DataFrame:
+    """One row per query of a system: values and successes, queries × repeats, added up."""
+    n = values.shape[1]
+    allowed = f"whole numbers from 1 to {n}"
+    check_type(k, int, "k", allowed)
+    if not 1 <= k <= n:
+        raise DataError(f"k is {k} and {system} has {n} repeats", field="k", allowed=allowed)
+    n_passed = passed.sum(axis=1).to_numpy("float64")
+    measures = pd.DataFrame({
+        "pass_rate": n_passed / n, f"pass@{k}": pass_at_k(n, n_passed, k),
+        f"pass^{k}": pass_power_k(n, n_passed, k), "mean": values.mean(axis=1).to_numpy(),
+        "spread": values.std(axis=1).to_numpy(),
+    }, index=values.index).where(applies)  # fmt: skip
+    counts = {"n": applies * n, "n_passed": passed.sum(axis=1).where(applies, 0)}
+    table = pd.DataFrame(counts).astype("int64").join(measures)
+    return (
+        table.rename_axis("query_id")
+        .reset_index()
+        .assign(system=system)[["system", "query_id", *table.columns]]
+    )
 
 
 def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
@@ -113,29 +175,31 @@ def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """
     rows = scores if "query_id" in scores else scores.reset_index()
     run_ids = rows["run_id"].astype("str")
-    systems = _repeated_systems(runs, run_ids.drop_duplicates())
     new_ids = average_names(runs, run_ids)
-    order = new_ids.drop_duplicates().tolist()
-    keys = [new_ids.to_numpy(), rows["query_id"].to_numpy()]
-    cells = rows.groupby(keys, sort=False).ngroup().to_numpy()
-    states = rows["state"] if "state" in rows else pd.Series("scored", index=rows.index)
-    is_first = ~pd.Series(cells).duplicated().to_numpy()
-    # a row per system or run and query, in the order of `cells`
-    averaged = rows[is_first].reset_index(drop=True)
-    averaged["run_id"] = pd.Categorical(new_ids[is_first], categories=order)
-    n_asked = np.bincount(cells, weights=states.ne("missing"))
-    n_repeats = averaged["run_id"].astype("str").map(systems.value_counts()).fillna(0)
-    if (gaps := n_repeats.to_numpy("float64") > n_asked).any():
-        counts = averaged.loc[gaps, "run_id"].astype("str").value_counts()
+    rows = rows.assign(run_id=pd.Categorical(new_ids, categories=new_ids.unique()))
+    if "state" not in rows:
+        rows = rows.assign(state="scored")
+    names = metric_columns(scores)
+    flags = rows.assign(
+        asked=rows["state"].ne("missing"), is_scored=rows["state"].eq("scored"),
+        **rows[names].astype("float64"),
+    )  # fmt: skip
+    cells = flags.groupby(["run_id", "query_id"], sort=False, observed=True)
+    averaged = rows.drop_duplicates(["run_id", "query_id"]).reset_index(drop=True)
+    averaged[names] = cells[names].mean().to_numpy()
+    n_repeats = run_ids.groupby(new_ids.to_numpy()).nunique()
+    gaps = averaged["run_id"].astype("str").map(n_repeats).to_numpy() > cells["asked"].sum()
+    gaps = averaged.loc[gaps.to_numpy() & averaged["run_id"].isin(set(new_ids) - set(run_ids))]
+    if len(gaps):
+        counts = gaps["run_id"].astype("str").value_counts()
         text = ", ".join(f"{n} of {system}" for system, n in counts.items())
         warn(f"queries that some repeats were not asked: {text}; averaged over the others")
-    names = metric_columns(scores)
-    means = rows[names].astype("float64").groupby(cells).mean()
-    averaged = averaged.assign(**{name: means[name].to_numpy() for name in names})
-    if "state" in rows:
-        is_scored = np.bincount(cells, weights=states.eq("scored")) > 0
+    if "state" in scores:
+        is_scored = cells["is_scored"].any().to_numpy()
         state = averaged["state"].astype("str").mask(is_scored, "scored")
         averaged["state"] = state.astype("category")
+    else:
+        averaged = averaged.drop(columns="state")
     return averaged if "query_id" in scores else averaged.set_index("query_id")
 
 
@@ -181,27 +245,6 @@ def pass_power_k(n: int, n_passed: Values, k: int) -> Values:
     return np.where(n_passed < k, 0.0, steps.clip(min=0).prod(axis=1))
 
 
-def _systems(scores: pd.DataFrame, runs: pd.DataFrame | list[str] | None) -> pd.Series:
-    """Return the system (value) of every run (index) that is a repeat."""
-    known = scores["run_id"].astype("str").unique()
-    if isinstance(runs, pd.DataFrame):
-        return _systems_of(runs, known)
-    if runs is not None:
-        runs = names_of(runs, "runs", "run ids of the scores")
-        unknown = [run_id for run_id in runs if run_id not in set(known)]
-        if unknown or len(set(runs)) < len(runs) or not runs:
-            raise DataError(
-                f"found {name_list(unknown or runs)}",
-                field="runs",
-                allowed=nearest((unknown or [""])[0], known, "run ids of the scores, each once:"),
-            )
-        return pd.Series("all", index=list(runs))
-    if "system" in scores:
-        by_run = scores[["run_id", "system"]].drop_duplicates()
-        return by_run["system"].fillna("").astype("str").set_axis(by_run["run_id"].astype("str"))
-    return pd.Series("all", index=known)
-
-
 def _systems_of(runs: pd.DataFrame, run_ids: npt.NDArray[np.object_]) -> pd.Series:
     runs = runs[runs["run_id"].astype("str").isin(run_ids)]
     if "system" not in runs or runs["system"].isna().any():
@@ -219,79 +262,3 @@ def _systems_of(runs: pd.DataFrame, run_ids: npt.NDArray[np.object_]) -> pd.Seri
                 allowed="another number for every repeat of a system",
             )
     return runs["system"].astype("str").set_axis(runs["run_id"].astype("str"))
-
-
-def _by_repeat(scores: pd.DataFrame, metric: str, run_ids: list[str]) -> tuple[pd.DataFrame, Flags]:
-    """Return values and failures, one row per query and one column per repeat.
-
-    Every query is there in every repeat.
-    """
-    rows = scores[scores["run_id"].astype("str").isin(run_ids)].reset_index()
-    rows = rows[rows["state"] != "extra"] if "state" in rows else rows
-    if rows.duplicated(["run_id", "query_id"]).any():
-        raise DataError(
-            "a query stands twice in one repeat",
-            field="scores",
-            allowed="one row per run and query",
-        )
-    cells = pd.DataFrame(
-        {
-            "run_id": rows["run_id"].astype("str"),
-            "query_id": rows["query_id"],
-            "value": rows[metric].to_numpy("float64"),
-            "state": rows["state"].astype("str") if "state" in rows else "scored",
-        }
-    )
-    query_ids = cells["query_id"].unique()
-    values, states = (
-        cells.pivot(index="query_id", columns="run_id", values=name).reindex(
-            index=query_ids, columns=run_ids
-        )
-        for name in ("value", "state")
-    )
-    state = states.fillna("missing").to_numpy(dtype=object)
-    absent = state == "missing"
-    if absent.any():
-        row, column = np.argwhere(absent)[0]
-        raise DataError(
-            f"{run_ids[column]} has no answer to {query_ids[row]}"
-            f" ({int(absent.sum())} cells are missing)",
-            field="scores",
-            allowed="the same queries in every repeat",
-        )
-    return values, state == "failed"
-
-
-def _system_rows(
-    system: str, values: pd.DataFrame, failed: Flags, passed: Flags, k: int
-) -> pd.DataFrame:
-    n = values.shape[1]
-    check_type(k, int, "k", f"whole numbers from 1 to {n}")
-    if not 1 <= k <= n:
-        raise DataError(
-            f"k is {k} and {system} has {n} repeats",
-            field="k",
-            allowed=f"whole numbers from 1 to {n}",
-        )
-    is_finite = np.isfinite(values.to_numpy())
-    applies = is_finite.any(axis=1)
-    lacking = applies[:, None] & ~is_finite & ~failed
-    if lacking.any():
-        row, column = np.argwhere(lacking)[0]
-        raise DataError(
-            f"{values.columns[column]} has no value for {values.index[row]}, another repeat has",
-            field=str(values.columns.name or "metric"),
-            allowed="a finite value in every repeat, or in none",
-        )
-    n_passed = passed.sum(axis=1).astype("float64")
-    measures = {
-        "pass_rate": n_passed / n,
-        f"pass@{k}": pass_at_k(n, n_passed, k),
-        f"pass^{k}": pass_power_k(n, n_passed, k),
-    }
-    table = pd.DataFrame({"system": system, "query_id": values.index.to_numpy()})
-    return table.assign(
-        n=np.where(applies, n, 0),
-        n_passed=np.where(applies, n_passed, 0).astype("int64"),
-        **{name: np.where(applies, measure, np.nan) for name, measure in measures.items()},
-    )

@@ -11,21 +11,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.repeats import average_names
 from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Golden, Results, categorical, runs_without_hits
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
 from ragscore.scoring.harness import aggregate, round_half_away
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import CRITERIA, TABLE
+from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.declaration import spelling
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.primary import headline_of
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score
-from ragscore.scoring.stored import stored_values
 from ragscore.scoring.summary import STATISTICS, summarize
 from ragscore.scoring.targets import LEVELS
 
@@ -243,112 +241,57 @@ def check_reported(
 ) -> pd.DataFrame:
     """Compare reported values with recomputed ones; see `rs.extras.check_reported`."""
     rows = _reported(results, reported).rename(columns={"value": "reported"})
+    rows = rows.reset_index(drop=True)
     chosen = find_reading(profile)
     harness = HARNESSES.get(chosen.name)
     with_rows, without = split_reported(results)
-    of_format = rows["label"].notna() if "label" in rows else pd.Series(False, rows.index)
     ks = k_of_runs(results.runs, harness.default_k if harness else 5)
+    of_format = rows["label"].notna() if "label" in rows else False
     rows = rows.assign(label=_labels(rows, ks, harness))
-    labels = rows["label"].dropna().unique().tolist()
-    has_rows = bool(len(with_rows.runs))
-    if labels and has_rows:
+    is_rank = rows["query_id"].ne("") & rows["metric"].eq(FIRST_RANK)
+    asked = rows["label"].mask(is_rank, "mrr")
+    labels = asked.dropna().unique().tolist()
+    found, stated = np.full(len(rows), np.nan), rows["reported"].to_numpy("float64")
+    if labels and len(with_rows.runs):
         scores = score(with_rows, golden, labels, profile=chosen, policies=policies, **fields)
-        values = _recomputed(scores, labels)
-        keys = rows[["run_id", "query_id", "label", "statistic"]].fillna("")
-        recomputed = values.reindex(pd.MultiIndex.from_frame(keys)).to_numpy("float64")
-    else:
-        recomputed = np.full(len(rows), np.nan)
-    stated = rows["reported"].to_numpy("float64")
-    if harness and has_rows:
-        aggregates = {
-            (run_id, name): value
-            for run_id, content in aggregate(with_rows, golden, chosen).items()
-            for name, value in flat(content).items()
+        keys = rows.assign(label=asked)[["run_id", "query_id", "label", "statistic"]].fillna("")
+        known = _recomputed(scores, labels).reindex(pd.MultiIndex.from_frame(keys))
+        found = known.to_numpy("float64")
+    if harness and len(with_rows.runs):
+        contents = aggregate(with_rows, golden, chosen)
+        means = {
+            (run, name): value for run in contents for name, value in flat(contents[run]).items()
         }
-        index = pd.MultiIndex.from_tuples(list(aggregates), names=["run_id", "metric"])
-        means = pd.Series(list(aggregates.values()), index=index, dtype="float64")
-        of_run = means.reindex(pd.MultiIndex.from_frame(rows[["run_id", "metric"]]))
+        names = {name for _, name in means}
         # what the harness itself aggregates is recomputed, and rounded, as it does that
-        is_of_run = rows["query_id"].eq("") & rows["metric"].isin(means.index.unique("metric"))
+        is_of_run = rows["query_id"].eq("") & rows["metric"].isin(names)
         is_of_run &= rows["statistic"].eq("mean") | of_format  # n beside a mean is no aggregate
-        recomputed = np.where(is_of_run, of_run.to_numpy("float64"), recomputed)
+        of_run = [means.get(key) for key in zip(rows["run_id"], rows["metric"], strict=True)]
+        found = np.where(is_of_run, np.array(of_run, dtype="float64"), found)
         rounded = [round_half_away(value, harness.decimals) for value in stated.tolist()]
         stated = np.where(is_of_run, rounded, stated)
-    rows = rows.assign(recomputed=recomputed, difference=recomputed - stated)
-    is_rank = rows["query_id"].ne("") & rows["metric"].eq(FIRST_RANK)
-    if is_rank.any() and has_rows:
-        fields = fields | {"policies": policies}
-        columns = ["recomputed", "difference"]
-        rows.loc[is_rank, columns] = _first_ranks(
-            with_rows, golden, rows[is_rank], chosen, **fields
-        ).to_numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):  # a rank of no hit is infinite
+        found = np.where(is_rank, np.round(1 / found), found)
+        stated = np.where(is_rank & np.isnan(stated), np.inf, stated)
+        difference = np.where(is_rank & (found == stated), 0.0, found - stated)
     # what only reports single queries holds no hits: rankings of nothing would all be 0
     told = set(rows.loc[rows["query_id"].ne(""), "run_id"]) if reported is None else set()
     bare = [run_id for run_id in runs_without_hits(with_rows) if run_id in told]
-    is_ranking = rows["label"].map({one: TABLE.parse(one).is_ranking for one in labels}).eq(True)
-    is_bare = rows["run_id"].isin(bare) & (is_ranking | is_rank)
+    is_ranking = asked.map({one: TABLE.parse(one).is_ranking for one in labels}).eq(True)
+    is_bare = rows["run_id"].isin(bare) & is_ranking
     rows = rows.assign(
-        recomputed=rows["recomputed"].mask(is_bare), difference=rows["difference"].mask(is_bare)
+        recomputed=pd.Series(found).mask(is_bare | np.isinf(found)),
+        difference=pd.Series(difference).mask(is_bare),
     )
-    rows, of_stored = _with_means_of_stored(rows, with_rows)
-    columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]
     alone = [] if without is None else without.runs["run_id"].astype("str").tolist()
-    notes = _notes(rows).mask(is_bare, "the run has no hits to recompute it from")
-    notes = of_stored.where(rows["of"].notna(), notes)
+    notes = _notes(rows).mask(is_bare, "the run has no hits to recompute it from").mask(is_rank)
     notes = notes.mask(rows["run_id"].isin(alone), "the run has no rows to recompute it from")
-    return rows[[*columns, "difference"]].assign(note=notes).reset_index(drop=True)
-
-
-def _with_means_of_stored(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, pd.Series]:
-    """Return the rows with the means of stored scores beside what their tool reports of them.
-
-    The second are notes: over how many queries a mean was taken. Repeats of a query count once.
-    """
-    rows = rows if "of" in rows else rows.assign(of=None)
-    notes = pd.Series("", index=rows.index, dtype="object")
-    if not rows["of"].notna().any():
-        return rows, notes
-    values = stored_values(results)
-    run_ids = results.runs["run_id"].astype("str")
-    side = average_names(results.runs, run_ids).set_axis(run_ids)
-    values["side"] = values["run_id"].map(side)
-    stated = rows[rows["statistic"].eq("n")].set_index(["run_id", "metric"])["reported"]
-    recomputed = rows["recomputed"].to_numpy(copy=True)
-    for place in np.flatnonzero(rows["of"].notna()).tolist():
-        row = rows.iloc[place]
-        of_metric = values["metric"].eq(str(row["of"]))
-        here = values[of_metric & values["side"].eq(side[row["run_id"]])]
-        means = here.groupby("query_id")["value"].mean()
-        recomputed[place] = len(means) if row["statistic"] == "n" else means.mean()
-        n_stated = stated.get((row["run_id"], row["metric"]), len(means))
-        if n_stated != len(means):
-            notes.iloc[place] = f"reported over {n_stated:,.0f} queries, {len(means):,} are here"
-    return rows.assign(recomputed=recomputed, difference=recomputed - rows["reported"]), notes
-
-
-def _first_ranks(
-    results: Results, golden: Golden, rows: pd.DataFrame, profile: Reading, **fields: Any
-) -> pd.DataFrame:
-    """Return the first right hit's rank, and how far it is from the one reported.
-
-    The rank is NaN without a hit; the difference is then infinite, unless none is reported either.
-    """
-    scores = score(results, golden, ["mrr"], profile=profile, **fields)
-    keys = ["run_id", "query_id"]
-    reciprocal = scores.reset_index().astype({"run_id": "str"}).set_index(keys)["mrr"]
-    found = reciprocal.reindex(pd.MultiIndex.from_frame(rows[keys])).to_numpy("float64")
-    with np.errstate(divide="ignore"):
-        rank = np.round(1 / found)
-    stated = rows["reported"].fillna(np.inf).to_numpy("float64")
-    with np.errstate(invalid="ignore"):
-        difference = np.where(rank == stated, 0.0, rank - stated)
-    rank = np.where(np.isinf(rank), np.nan, rank)
-    return pd.DataFrame({"recomputed": rank, "difference": difference})
+    columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]
+    return rows[[*columns, "difference"]].assign(note=notes)
 
 
 def _notes(rows: pd.DataFrame) -> pd.Series:
-    """Return why a value was not recomputed, or that only the judge's verdicts were."""
-    is_nan = rows["recomputed"].isna()
+    """Return why a value was not recomputed."""
     by_label = {
         label: f"does not apply: {TABLE.describe(label).nan_when}"
         for label in rows["label"].dropna().unique()
@@ -358,22 +301,11 @@ def _notes(rows: pd.DataFrame) -> pd.Series:
         for metric in rows["metric"].unique()
         for name in [REPORTED_NAMES.get(metric, metric)]
     }
-    is_unchecked = rows["statistic"].notna() & ~rows["statistic"].isin(CHECKED)
-    difference = rows["difference"]
-    cases = [  # the first that holds decides
-        ("no hit is reported, one is found", difference.eq(-np.inf)),
-        ("a hit is reported, none is found", difference.eq(np.inf)),
-        ("no hit on either side", rows["reported"].isna() & is_nan & difference.eq(0)),
-        ("no value is reported", rows["reported"].isna()),
-        (rows["metric"].map(by_metric), is_nan & rows["label"].isna()),
-        ("this statistic is not recomputed", is_nan & is_unchecked),
-        (rows["label"].map(by_label), is_nan),
-        ("from the stored judgments", rows["label"].isin(CRITERIA)),
-    ]
-    notes = pd.Series(pd.NA, index=rows.index, dtype="object")
-    for note, applies in reversed(cases):
-        notes = notes.mask(applies, note)
-    return notes.astype("str")
+    is_checked = rows["statistic"].isna() | rows["statistic"].isin(CHECKED)
+    notes = rows["label"].map(by_label).where(is_checked, "this statistic is not recomputed")
+    notes = notes.where(rows["label"].notna(), rows["metric"].map(by_metric))
+    notes = notes.mask(rows["reported"].isna(), "no value is reported")
+    return notes.where(rows["recomputed"].isna() | rows["reported"].isna()).astype("str")
 
 
 def _labels(rows: pd.DataFrame, ks: dict[str, int | None], harness: Harness | None) -> pd.Series:

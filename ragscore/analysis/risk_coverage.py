@@ -1,7 +1,7 @@
 """Risk and coverage of refusing by the score of the top hit (selective prediction).
 
 In: scores, golden set and the results with their hits. Out: `RiskCoverage`: one row per run and
-threshold; the area under that curve, and the threshold for an acceptable risk.
+threshold, and the area under that curve.
 """
 
 from dataclasses import dataclass
@@ -11,32 +11,27 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.rankings import score_kinds
 from ragscore.analysis.refusals import (
     ANSWERED,
     metric_applies,
     refusal_decisions,
     right_answers,
-    right_by,
     right_metric,
     rows_with_queries,
 )
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.codes import codes_of, is_among
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import check_choice, plural, warn
 from ragscore.frames.typing import Flags, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.rows import response_of
 from ragscore.stats import wilson_interval
 
-KEYS = ["run_id", "score_kind"]
 REFUSALS = ("kept", "replaced")
-NO_KIND = "(none)"  # of hits that don't say what kind of score they have
 CURVE = {
-    "run_id": "str", "score_kind": "str", "better": "str", "threshold": "float64", "n": "int64",
-    "n_left_out": "int64", "n_answered": "int64", "n_wrong": "int64", "n_unsupported": "int64",
+    "run_id": "str", "better": "str", "threshold": "float64", "n": "int64", "n_left_out": "int64",
+    "n_answered": "int64", "n_wrong": "int64", "n_unsupported": "int64",
     "n_over_refusals": "int64", "coverage": "float64", "risk": "float64", "risk_low": "float64",
     "risk_high": "float64", "unsupported": "float64", "over_refusal": "float64",
 }  # fmt: skip
@@ -53,34 +48,33 @@ class RiskCoverage(FramesResult):
     Attributes
     ----------
     curve
-        One row per run, kind of score and threshold, the loosest first: run_id, `score_kind`;
-        `better`, whether higher or lower scores are good (told from how they change down the
-        ranks); `threshold`, the worst score that is still answered. The first row (infinite) is
-        without a threshold; at any other, a query without hits is refused. Thresholds of different
-        kinds of scores can't be compared, and are never in one curve.
+        One row per run and threshold, the loosest first: run_id; `better`, whether higher or lower
+        scores are good (lower where top hits score below the others); `threshold`, the worst score
+        that is still answered. The first row (infinite) is without a threshold; at any other, a
+        query without hits is refused.
 
         `n` queries: those that should be refused, and the answerable ones whose answer is known to
         be right or wrong; `n_left_out`, the decided queries of the run that are not among them
-        (rightness unknown, top hit without a score or with one of another kind). `n_answered`, of
-        them `n_wrong` wrong answers and `n_unsupported` answers to queries that should be refused;
-        `n_over_refusals`, answerable queries that are refused.
+        (rightness unknown, top hit without a score). `n_answered`, of them `n_wrong` wrong answers
+        and `n_unsupported` answers to queries that should be refused; `n_over_refusals`, answerable
+        queries that are refused.
 
         `coverage` = n_answered / n; `risk` = (n_wrong + n_unsupported) / n_answered, with its 95 %
         Wilson interval `risk_low`, `risk_high` (lower is better; NaN where nothing is answered);
         `unsupported`, the share of queries that should be refused but are answered; `over_refusal`,
         the share of answerable ones that are refused.
     areas
-        One row per run and kind of score, lower is better. `aurc`, area under risk over coverage
-        (Geifman et al. 2019, arXiv:1805.08206): the mean risk when answers are given in the order
-        of their scores, from one to all that the run gave; `aurc_best`, if every right answer
-        scored above every wrong one; `risk`, without a threshold: `aurc` is near it if scores say
-        nothing about rightness.
+        One row per run, lower is better. `aurc`, area under risk over coverage (Geifman et al.
+        2019, arXiv:1805.08206): the mean risk when answers are given in the order of their scores,
+        from one to all that the run gave; `aurc_best`, if every right answer scored above every
+        wrong one; `risk`, without a threshold: `aurc` is near it if scores say nothing about
+        rightness.
     right_by
         What counts as a right answer, such as "hit@5 ≥ 1".
     """
 
     FRAMES = ("areas", "curve")
-    METHODS = ("at_risk(max_risk)", "plot()")
+    METHODS = ("plot()",)
 
     plot = Accessor("ragscore.plot.accessor:RISK_COVERAGE")
 
@@ -90,53 +84,16 @@ class RiskCoverage(FramesResult):
     @cached_property
     def areas(self) -> pd.DataFrame:
         """The area under each curve."""
-        groups = self.curve.groupby(KEYS, observed=True, sort=False)
-        return pd.DataFrame(
-            [[*key, *_areas(rows)] for key, rows in groups],
-            columns=[*KEYS, "aurc", "aurc_best", "risk"],
-        ).astype(dict(self.curve[KEYS].dtypes))
-
-    def at_risk(self, max_risk: float, *, upper: bool = False) -> pd.DataFrame:
-        """Return the loosest threshold of an acceptable risk, beside the area under the curve.
-
-        Parameters
-        ----------
-        max_risk
-            The risk that is still acceptable, from 0 to 1.
-        upper
-            The upper end of the risk's interval has to be acceptable, not just the observed risk;
-            this asks for more queries.
-
-        Returns
-        -------
-        One row per run and kind of score: the columns of `areas`, then the threshold with the
-        largest coverage whose risk is acceptable: `threshold`, its `coverage`, `threshold_risk`
-        with `risk_low`, `risk_high`, `n_answered`, `n_unsupported`, `n_over_refusals`; NaN (counts
-        NA) where no threshold qualifies. The threshold was chosen on these queries, so its risk on
-        others will be higher: check it on other queries.
-
-        Raises
-        ------
-        DataError
-            `max_risk` is not from 0 to 1.
-        """
-        if not 0 <= max_risk <= 1:
-            raise DataError(f"found {max_risk!r}", field="max_risk", allowed="a share from 0 to 1")
-        counts = ["n_answered", "n_unsupported", "n_over_refusals"]
-        acceptable = self.curve[self.curve["risk_high" if upper else "risk"].to_numpy() <= max_risk]
-        best = acceptable.sort_values("coverage", ascending=False, kind="stable")
-        best = best.drop_duplicates(KEYS).rename(columns={"risk": "threshold_risk"})
-        columns = ["threshold", "coverage", "threshold_risk", "risk_low", "risk_high", *counts]
-        chosen = best[[*KEYS, *columns]].astype(dict.fromkeys(counts, "Int64"))
-        return self.areas.merge(chosen, on=KEYS, how="left")
+        rows = [[run, *_areas(own)] for run, own in self.curve.groupby("run_id", sort=False)]
+        return pd.DataFrame(rows, columns=["run_id", "aurc", "aurc_best", "risk"])
 
     def _heading(self) -> str:
         runs = plural(self.curve["run_id"].nunique(), "run")
         return f"Risk and coverage of {runs}; right answer: {self.right_by}"
 
     def _shown(self) -> pd.DataFrame:
-        loosest = self.curve.drop_duplicates(KEYS)[[*KEYS, "n", "coverage"]]
-        return loosest.merge(self.areas, on=KEYS).round(3)
+        loosest = self.curve.drop_duplicates("run_id")[["run_id", "n", "coverage"]]
+        return loosest.merge(self.areas, on="run_id").round(3)
 
 
 def risk_coverage(
@@ -151,49 +108,6 @@ def risk_coverage(
 ) -> RiskCoverage:
     """Return risk and coverage of thresholds; see `Evaluation.risk_coverage`."""
     check_inputs(results, golden)
-    top = _top_hits(rows_with_queries(scores, golden), results)
-    has_hits = top["kind"].ne("").to_numpy(dtype=bool)
-    own = _queries(scores, golden, right, threshold, refusals, declared, has_hits)
-    rows = pd.concat([own, top], axis=1)
-    parts, without = [], dict[str, list[str]]()
-    for run_id, of_run in rows.groupby("run_id", observed=False, sort=True):
-        parts.append(_run_curves(str(run_id), of_run))
-        if not len(parts[-1]):
-            without.setdefault(_lack(of_run), []).append(str(run_id))
-    for lack, run_ids in without.items():
-        warn(f"no curve for {', '.join(run_ids)}: {lack}")
-    curve = pd.concat(parts, ignore_index=True)
-    return RiskCoverage(
-        curve.assign(run_id=curve["run_id"].astype(rows["run_id"].dtype)),
-        right_by(rows_with_queries(scores, golden), right, threshold, declared),
-    )
-
-
-def _lack(rows: pd.DataFrame) -> str:
-    """Return what runs without a curve lack."""
-    decided = rows[rows["is_decided"]]
-    if not len(decided):
-        return "no query that they answered or refused is labelled as answerable or not"
-    if not (decided["score"].notna() & decided["kind"].ne("")).any():
-        return "no score in their top hits"
-    return "no query with a score is known to be answered right or wrong"
-
-
-def _queries(
-    scores: pd.DataFrame,
-    golden: Golden,
-    right: str | None,
-    threshold: float | None,
-    refusals: str,
-    declared: MetricTable,
-    has_hits: Flags,
-) -> pd.DataFrame:
-    """One row per row of the scores, with the flags that the curve counts.
-
-    `to_refuse`: should be refused. `is_decided`: the run decided and the golden set says what is
-    right. `is_known`: counts in the curve. `is_answered`: without a threshold. `is_wrong`: its
-    answer is wrong.
-    """
     check_choice(refusals, REFUSALS, "refusals")
     rows = rows_with_queries(scores, golden)
     criterion = right_metric(rows, right, threshold, declared)
@@ -203,118 +117,94 @@ def _queries(
             field="right",
             allowed="scores with answer_checks, or right='hit@5'",
         )
-    metric = criterion[0]
-    if refusals == "replaced" and not declared.label_of(metric).is_ranking:
+    if refusals == "replaced" and not declared.label_of(criterion[0]).is_ranking:
         raise DataError(
-            f"{metric} reads answers, and a refused query has none",
+            f"{criterion[0]} reads answers, and a refused query has none",
             field="right",
             allowed="a ranking metric, or refusals='kept'",
         )
-    decision = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)[
-        "decision"
-    ]
+    decisions = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)
+    top, mixed = _top_scores(rows, results)
+    has_hits = ~np.isneginf(top["score"].to_numpy())
+    rows = top.assign(
+        **_decided(rows, decisions["decision"], golden, has_hits),
+        applies=metric_applies(rows, golden, criterion[0]),
+        verdict=right_answers(rows, right, threshold, declared),
+    )
+    # Nobody needs to know how right the answer to a query would have been that stays refused.
+    is_kept = refusals == "kept"
+    is_known = rows["verdict"].notna() | (rows["refused"] & rows["applies"] & is_kept)
+    rows = rows.assign(
+        is_known=rows["to_refuse"] | (rows["answerable"] & is_known),
+        is_answered=~(rows["refused"] & is_kept),
+        is_wrong=rows["answerable"] & rows["verdict"].eq(0),
+    )
+    parts = []
+    for run_id, own in rows.groupby("run_id", sort=False):
+        decided = own[own["to_refuse"] | own["answerable"]]
+        counted = decided[decided["is_known"] & decided["score"].notna()]
+        if run_id in mixed:
+            warn(f"no curve for {run_id}: scores of several kinds have no common scale")
+        elif not len(decided):
+            warn(f"no curve for {run_id}: no query that it answered or refused is labelled as"
+                 " answerable or not")  # fmt: skip
+        elif not (counted["score"] > -np.inf).any():
+            warn(f"no curve for {run_id}: no query whose top hit has a score is known to be"
+                 " answered right or wrong")  # fmt: skip
+        else:
+            parts.append(
+                _curve(counted).assign(run_id=run_id, n_left_out=len(decided) - len(counted))
+            )
+    none = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in CURVE.items()})
+    curve = pd.concat(parts, ignore_index=True)[list(CURVE)] if parts else none
+    return RiskCoverage(curve.astype(CURVE), f"{criterion[0]} ≥ {criterion[1]:g}")
+
+
+def _top_scores(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, set[str]]:
+    """Return the score of each row's top hit, and the runs whose top hits have several kinds of it.
+
+    One row per row: run_id, `score`, turned so that more is better (-inf without hits), and `sign`,
+    -1 where it was turned: the list is sorted, so where its head is below the rest, less is better.
+    """
+    keys = ["run_id", "query_id"]
+    hits = results.hits.reindex(columns=[*keys, "rank", "score", "score_kind"])
+    hits = hits.astype({"run_id": "str", "score": "float64"})
+    top = hits.sort_values("rank", kind="stable").drop_duplicates(keys).set_index(keys)
+    step = (top["score"] - hits.groupby(keys)["score"].mean()).groupby("run_id").mean()
+    sign = step.ge(-1e-12).map({True: 1.0, False: -1.0})
+    kinds = top.groupby("run_id")["score_kind"].nunique()
+    asked = rows[keys].astype({"run_id": "str"})
+    sign = asked["run_id"].map(sign).fillna(1.0).astype("float64")
+    at = top.index.get_indexer(pd.MultiIndex.from_frame(asked))
+    score = np.append(top["score"].to_numpy(), np.nan)[at] * sign
+    found = asked[["run_id"]].assign(sign=sign, score=score.mask(at < 0, -np.inf))
+    return found, set(kinds.index[kinds > 1])
+
+
+def _decided(
+    rows: pd.DataFrame, decision: pd.Series, golden: Golden, has_hits: Flags
+) -> dict[str, Flags]:
+    """Return flags of rows that the golden set and the run decided: to_refuse, answerable, refused.
+
+    A run that answers nothing returns hits: these are what it would answer with.
+    """
     to_refuse = decision.isin(["right refusal", "unsupported answer"]).to_numpy()
     refused = decision.isin(["right refusal", "over-refusal"]).to_numpy()
     answerable = decision.isin([*ANSWERED, "over-refusal"]).to_numpy()
     has_decided = pd.Series(to_refuse | answerable).groupby(rows["run_id"].to_numpy())
-    # A run that answers nothing returns hits: these are what it would answer with.
     bare = decision.eq("undecided").to_numpy() & ~has_decided.transform("any").to_numpy(dtype=bool)
-    if bare.any():
-        to_refuse = to_refuse | bare & is_among(rows["query_id"], golden.refusals)
-        answerable = answerable | bare & ~to_refuse
-        refused = refused | bare & ~has_hits
-    verdict = right_answers(rows, right, threshold, declared)
-    # Nobody needs to know how right the answer to a query would have been that stays refused.
-    stays_refused = refused & metric_applies(rows, golden, metric) & (refusals == "kept")
-    return pd.DataFrame(
-        {
-            "run_id": rows["run_id"],
-            "query_id": rows["query_id"],
-            "to_refuse": to_refuse,
-            "is_decided": to_refuse | answerable,
-            "is_known": to_refuse | (answerable & (~np.isnan(verdict) | stays_refused)),
-            "is_answered": ~refused if refusals == "kept" else True,
-            "is_wrong": answerable & (verdict == 0),
-        }
-    )
+    is_due = is_among(rows["query_id"], golden.refusals)
+    return {
+        "to_refuse": to_refuse | (bare & is_due),
+        "answerable": answerable | (bare & ~is_due),
+        "refused": refused | (bare & ~has_hits),
+    }
 
 
-def _top_hits(rows: pd.DataFrame, results: Results) -> pd.DataFrame:
-    """One row per row of the queries: `score`, `kind` and `sign` of its top hit.
-
-    The score is turned so that more is better (-inf without hits); `sign` is 1, or -1 where it was
-    turned; `kind` is "" without hits.
-    """
-    hits, responses = results.hits, results.responses
-    kind, kinds = score_kinds(hits, NO_KIND)
-    place, rank = response_of(hits, responses), hits["rank"].to_numpy()
-    score = (
-        hits["score"].to_numpy("float64", na_value=np.nan)
-        if "score" in hits
-        else np.full(len(hits), np.nan)
-    )
-    step = np.diff(place, prepend=-1)
-    if not ((step > 0) | ((step == 0) & (place >= 0) & (np.diff(rank, prepend=0) >= 0))).all():
-        order = np.lexsort((rank, place))
-        order = order[place[order] >= 0]
-        place, kind, score = place[order], kind[order], score[order]
-        step = np.diff(place, prepend=-1)
-    # Distances rise down the ranks, other scores fall: what most neighbours in the lists of a run
-    # do tells which of the two they are.
-    is_neighbour = (step[1:] == 0) & (kind[1:] == kind[:-1])
-    group = codes_of(responses["run_id"])[place].astype(np.int64) * len(kinds) + kind
-    n_rises, n_falls = (
-        np.bincount(group[1:][is_neighbour & moves], minlength=group.max(initial=0) + 1)
-        for moves in (score[1:] > score[:-1], score[1:] < score[:-1])
-    )
-    # the last row: without hits
-    n = len(responses)
-    found = {
-        "score": np.full(n + 1, -np.inf), "kind": np.full(n + 1, len(kinds)),
-        "sign": np.ones(n + 1),
-    }  # fmt: skip
-    top = np.flatnonzero(step)
-    sign = np.where((n_rises > n_falls)[group[top]], -1.0, 1.0)
-    found["score"][place[top]] = score[top] * sign
-    found["kind"][place[top]] = kind[top]
-    found["sign"][place[top]] = sign
-    of_row = response_of(rows, responses)
-    return pd.DataFrame(
-        {
-            "score": found["score"][of_row],
-            "kind": np.array([*kinds, ""], dtype=object)[found["kind"][of_row]],
-            "sign": found["sign"][of_row],
-        }
-    )
-
-
-def _run_curves(run_id: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the curves of one run, one per kind of score; no rows where there is no curve."""
-    decided = rows[rows["is_decided"]]
-    has_score = decided["score"].notna()
-    kinds = sorted(set(decided.loc[has_score, "kind"].unique()) - {""})
-    parts = []
-    for kind in kinds:
-        # A query without hits has no kind of score: it belongs to the run's only curve, or to none.
-        is_kind = decided["kind"].isin([kind, ""] if len(kinds) == 1 else [kind])
-        counted = decided[decided["is_known"] & has_score & is_kind]
-        if len(counted):
-            sign = float(rows.loc[rows["kind"].eq(kind), "sign"].iloc[0])
-            parts.append(
-                _curve(counted, sign).assign(
-                    run_id=run_id, score_kind=kind, n_left_out=len(decided) - len(counted)
-                )
-            )
-    if parts:
-        return pd.concat(parts, ignore_index=True)[list(CURVE)]
-    return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in CURVE.items()})
-
-
-def _curve(rows: pd.DataFrame, sign: float) -> pd.DataFrame:
+def _curve(rows: pd.DataFrame) -> pd.DataFrame:
     """One row without a threshold, then one per threshold at which one more answer is refused."""
-    score, is_answered, to_refuse = (
-        rows[name].to_numpy() for name in ("score", "is_answered", "to_refuse")
-    )
+    score, sign = rows["score"].to_numpy(), float(rows["sign"].iloc[0])
+    is_answered, to_refuse = rows["is_answered"].to_numpy(), rows["to_refuse"].to_numpy()
     cuts = np.unique(score[is_answered])
     cuts = np.append(-np.inf, cuts[1:])  # the lowest refuses nothing
 
@@ -364,7 +254,5 @@ def _areas(curve: pd.DataFrame) -> tuple[float, float, float]:
         return np.nan, np.nan, np.nan
     n_right = n - int(strictest_first[["n_wrong", "n_unsupported"]].iloc[-1].sum())
     ranks = np.arange(1, n + 1)
-    steps = np.diff(n_answered, prepend=0)
-    aurc = (steps * np.nan_to_num(risk)).sum() / n
-    aurc_best = (np.maximum(ranks - n_right, 0) / ranks).mean()
-    return float(aurc), float(aurc_best), float(risk[-1])
+    aurc = (np.diff(n_answered, prepend=0) * np.nan_to_num(risk)).sum() / n
+    return float(aurc), float((np.maximum(ranks - n_right, 0) / ranks).mean()), float(risk[-1])

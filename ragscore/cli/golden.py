@@ -27,12 +27,11 @@ from ragscore.golden.labelling.marks import LEVELS
 from ragscore.golden.labelling.session import FILTERS, NEAR, LabelSession
 from ragscore.golden.labelling.terminal import label_in_terminal
 from ragscore.golden.validate import validate
-from ragscore.io.parquet_file import open_parquet_file
+from ragscore.io.parquet_file import read_parquet
 
 
 def _parquet(file: Path) -> pd.DataFrame:
-    with open_parquet_file(file) as opened:
-        return opened.read().to_pandas()
+    return read_parquet(file).to_pandas()
 
 
 @command(

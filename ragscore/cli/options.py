@@ -29,7 +29,7 @@ POLICY_HELP = {
     " 0",
     "collapse": "several hits of a document: none, every hit counts (default); doc, only the first",
     "ties": "the order of hits: "
-    + "; ".join(f"{name}, {rule.goes_by}" for name, rule in TIES.items()),
+    + "; ".join(f"{name}, {goes_by}" for name, (_, goes_by) in TIES.items()),
 }
 RUN_HELP = (
     "per_query.jsonl, another file of results, a folder, a pattern, a name in --store, or where it"

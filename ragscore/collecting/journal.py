@@ -23,7 +23,7 @@ from ragscore.frames.config import dumped, flat
 from ragscore.frames.errors import DataError, plural
 from ragscore.io.output import json_line, sync_folder
 
-JOURNAL_NAME = ".per_query.journal"
+JOURNAL_NAME, RUN_NAME = ".per_query.journal", "per_query.jsonl"
 LIBRARIES = (
     "ragscore", "pandas", "numpy", "pyarrow", "httpx", "openai", "bm25s",
     "onnxruntime", "torch", "transformers", "sentence-transformers",
@@ -95,11 +95,10 @@ def open_journal(folder: Path, header: dict[str, Any], fresh: bool = False) -> I
         the last is not a record, the folder can't be written to, or it holds a finished run.
     """
     file = folder / JOURNAL_NAME
-    handle = _locked(file)
-    with handle:
+    with _locked(file) as handle:
         lines = [] if fresh else _complete_lines(handle, file)
         if not lines:
-            if (folder / "per_query.jsonl").exists() and not fresh:
+            if (folder / RUN_NAME).exists() and not fresh:
                 file.unlink()
                 refuse_finished(folder)
             try:
@@ -108,19 +107,17 @@ def open_journal(folder: Path, header: dict[str, Any], fresh: bool = False) -> I
                 sync_folder(folder)
             except OSError as error:
                 raise _unwritable(file, error) from error
-            yield Journal(file, handle, header, {})
-            return
-        first, *records = lines
+        first, *records = lines or [header]
         _check_same(first["asked"], header["asked"], file)
         yield Journal(file, handle, first, {record["query_id"]: record for record in records})
 
 
 def refuse_finished(folder: Path) -> None:
     """Raise a DataError if the folder holds a complete run."""
-    if (folder / "per_query.jsonl").exists() and not (folder / JOURNAL_NAME).exists():
+    if (folder / RUN_NAME).exists() and not (folder / JOURNAL_NAME).exists():
         raise DataError(
             "a finished run is there",
-            file=folder / "per_query.jsonl",
+            file=folder / RUN_NAME,
             allowed="another folder, or fresh=True (--fresh), which replaces it",
         )
 
@@ -205,31 +202,20 @@ def new_run_id() -> str:
     return f"run_{datetime.now(UTC):%Y%m%dT%H%M%S%f}_{secrets.token_hex(4)}"
 
 
-def now() -> str:
-    """Return the time in UTC, as `run.json` has it."""
-    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
-
-
 def code_version() -> dict[str, Any]:
     """Return the commit of the working directory, and a flag if files differ from it.
 
     Empty outside a repository.
     """
-    commit = _git("rev-parse", "HEAD")
-    changed = _git("status", "--porcelain", "--untracked-files=no")
-    flags = {"commit": commit, "uncommitted_changes": bool(changed)}
-    return {name: value for name, value in flags.items() if commit and value}
-
-
-def _git(*arguments: str) -> str:
-    """Return what git prints; nothing where it fails."""
     try:
-        return subprocess.run(
-            ["git", *arguments], capture_output=True, text=True, timeout=10, check=True,
-            stdin=subprocess.DEVNULL,
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            capture_output=True, text=True, timeout=10, check=True, stdin=subprocess.DEVNULL,
         ).stdout.strip()  # fmt: skip
     except (OSError, subprocess.SubprocessError):
-        return ""
+        return {}
+    commit = found.removesuffix("-dirty")
+    return {"commit": commit} | ({"uncommitted_changes": True} if found != commit else {})
 
 
 def environment() -> dict[str, Any]:
@@ -263,29 +249,24 @@ def run_description(
     reported
         The config that each reply reports.
     """
+    was, config, notes, contradicting = header["config"], dict(header["config"]), [], {}
     values: dict[str, dict[str, Any]] = {}
-    for one in reported:
-        for name, value in one.items():
-            values.setdefault(name, {})[dumped(value)] = value
-    config, contradicting, notes = dict(header["config"]), {}, []
+    for name, value in (pair for one in reported for pair in one.items()):
+        values.setdefault(name, {})[dumped(value)] = value
+    differing = {name for name, by_text in values.items() if len(by_text) > 1}
     for name, by_text in values.items():
         listed = [by_text[text] for text in sorted(by_text)]
-        value = listed[0] if len(listed) == 1 else listed
-        if len(listed) > 1:
-            texts = _shortened(", ".join(sorted(by_text)), 100)
-            notes.append(f"replies differ in {name}: {texts}")
-        if name not in header["config"]:
-            config[name] = value
-        elif dumped(config[name]) != dumped(value):
+        value = listed if name in differing else listed[0]
+        if name in differing:
+            notes.append(f"replies differ in {name}: {_shortened(', '.join(sorted(by_text)), 100)}")
+        if name in was and dumped(was[name]) != dumped(value):
             contradicting[name] = value
-            notes.append(
-                f"the system reports {name} {_shortened(dumped(value), 100)} where"
-                f" {_shortened(dumped(config[name]), 100)} was set"
-            )
+            told, sent = (_shortened(dumped(one), 100) for one in (value, was[name]))
+            notes.append(f"the system reports {name} {told} where {sent} was set")
+        config.setdefault(name, value)
     if contradicting:
         config["reported"] = contradicting
     run = {name: value for name, value in header["run"].items() if value is not None}
     run |= {"config": config, "config_hash": config_hash(config)}
-    if isinstance(config.get("k"), int):
-        run["k"] = config["k"]
-    return run, {name for name, by_text in values.items() if len(by_text) > 1}, notes
+    run |= {"k": config["k"]} if isinstance(config.get("k"), int) else {}
+    return run, differing, notes

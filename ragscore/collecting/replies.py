@@ -40,9 +40,6 @@ _HIT_NAMES = {"heading": "heading_path"} | {
 }
 _CITATION_NAMES = {"heading": "heading_path"}
 
-MAX_DIGITS = 1000  # of a whole number; Python itself writes no more than 4300
-_TOO_LONG = 10**MAX_DIGITS
-
 RecordAndConfig = tuple[dict[str, Any], dict[str, Any]]
 """A query's record, and the config that its reply reports."""
 
@@ -64,25 +61,19 @@ def record_of(
     Raises
     ------
     AskError
-        The reply holds something that no record can. The error's `reply` is the usable part.
+        The reply holds something that no record can. The error's `reply` is its hits.
     """
     try:
         values = _reply_fields(redactor.values(as_json(reply)))
     except (TypeError, RecursionError, ValueError) as fault:
         raise AskError(f"the reply can't be written: {fault}") from fault
-    if error is not None:
-        error = as_json(error)
-    elif values.get("error"):
-        error = _text(values["error"])
-    error = None if error is None else redactor.text(error)
+    told = error if error is not None else values.get("error") or None
+    error = None if told is None else redactor.text(_text(told))
     if error is None and "hits" not in values and values.get("answer") is None:
         raise AskError(f"the reply holds neither hits nor an answer: {describe(values or None)}")
-    # milliseconds of each phase
-    phases = values.get("latency")
-    found = {}
-    if isinstance(phases, dict):
-        found = {f"latency_{name.removesuffix('_ms')}_ms": phases[name] for name in phases}
-    found |= {name: value for name, value in values.items() if name.startswith("latency_")}
+    beside = {name: one for name, one in values.items() if name.startswith("latency_")}
+    phases = values["latency"] if isinstance(values.get("latency"), dict) else {}
+    times = {f"latency_{name.removesuffix('_ms')}_ms": one for name, one in phases.items()} | beside
     record: dict[str, Any] = {
         "query_id": request["query_id"],
         "query": request["query"],
@@ -91,24 +82,22 @@ def record_of(
         "answer": None if error is not None else _answer(values),
         "elapsed_ms": round(elapsed_ms, 3),
         "error": error,
-        **{name: value for name, value in found.items() if value is not None},
-        **{
-            name: value
-            for name, value in values.items()
-            if name not in _PLACED and not name.startswith("latency_")
-        },
+        **{name: one for name, one in times.items() if one is not None},
+        **{name: one for name, one in values.items() if name not in beside.keys() | _PLACED},
     }
     if carried := {name: value for name, value in request.items() if name in CARRIED}:
         record["request"] = redactor.values(carried)
     if attempts > 1:
         record["attempts"] = attempts
     config = hidden(_reported_config(values))
-    if (fault_text := _fault(record) or _fault_of_config(config)) is not None:
-        hits = {name: record[name] for name in ("query_id", "query", "hits_top_k")}
-        raise AskError(
-            f"the reply can't be read: {fault_text}",
-            reply=record["hits_top_k"] if _fault(hits) is None else None,
-        )
+    k = {"k": config["k"]} if isinstance(config.get("k"), int) else {}
+    try:
+        frames_of([Row(record, 1)], "", Problems("reply", strict=True))
+        run_record({"run_id": "reply", "config": config, **k}, "reply")
+    except DataError as fault:
+        place = ": ".join(part for part in (fault.field, fault.found) if part)
+        text = f"the reply can't be read: {place}; {fault.allowed}"
+        raise AskError(text, reply=record["hits_top_k"]) from None
     return record, config
 
 
@@ -129,14 +118,9 @@ def _answer(values: dict[str, Any]) -> Any:
     """Return the answer object, with fields that stand beside its text; None for a search only."""
     answer = values.get("answer")
     beside = {name: values[name] for name in _ANSWER_FIELDS if values.get(name) is not None}
-    if answer is None and beside.get("refused"):  # a refusal may come without any text
-        found = {"answer": None, **beside}
-    elif isinstance(answer, str):
-        found = {"answer": answer, **beside}
-    elif isinstance(answer, dict):
-        found = {**beside, **answer}
-    else:
-        return answer
+    if not isinstance(answer, (str, dict)) and (answer is not None or not beside.get("refused")):
+        return answer  # a refusal may come without any text
+    found = beside | (answer if isinstance(answer, dict) else {"answer": answer})
     if usage := {name: values[name] for name in _TOKENS if values.get(name) is not None}:
         own = found.get("usage")
         found["usage"] = usage | own if isinstance(own, dict) else usage
@@ -161,43 +145,20 @@ def _renamed_items(items: Any, names: dict[str, str]) -> Any:
     ]
 
 
-def _fault(record: dict[str, Any]) -> str | None:
-    """Return the fault that loading would find in a record, if there is one."""
-    try:
-        frames_of([Row(record, 1)], "", Problems("reply", strict=True))
-    except DataError as error:
-        place = ": ".join(part for part in (error.field, error.found) if part)
-        return f"{place}; {error.allowed}" if error.allowed else place
-    return None
-
-
-def _fault_of_config(config: dict[str, Any]) -> str | None:
-    """Return the fault that loading would find in a `run.json` with this config, if any."""
-    k = {"k": config["k"]} if isinstance(config.get("k"), int) else {}
-    try:
-        run_record({"run_id": "reply", "config": config, **k}, "reply")
-    except DataError as error:
-        return f"config.{error.field}: {error.found}; {error.allowed}"
-    return None
-
-
 def _reported_config(values: dict[str, Any]) -> dict[str, Any]:
     """Return a reply's `config`, and versions in its answer or the same in all its hits."""
-    hits, answer, config = values.get("hits"), values.get("answer"), values.get("config")
-    found = {}
-    if isinstance(hits, list):
-        rows = [hit for hit in hits if isinstance(hit, dict)]
-        for name in _CONFIG_OF_HITS:
-            versions = [row.get(name) for row in rows]
-            if versions and versions[0] is not None and all(v == versions[0] for v in versions):
-                found[name] = versions[0]
+    answer, config = values.get("answer"), values.get("config")
+    listed = values["hits"] if isinstance(values.get("hits"), list) else []
+    rows = [hit for hit in listed if isinstance(hit, dict)]
+    found = {
+        name: rows[0].get(name)
+        for name in _CONFIG_OF_HITS
+        if rows and all(row.get(name) == rows[0].get(name) for row in rows)
+    }
     if isinstance(answer, dict):
-        found |= {
-            key: answer[name]
-            for name, key in _CONFIG_OF_ANSWERS.items()
-            if answer.get(name) is not None
-        }
-    return found | (config if isinstance(config, dict) else {})
+        found |= {key: answer.get(name) for name, key in _CONFIG_OF_ANSWERS.items()}
+    known = {name: value for name, value in found.items() if value is not None}
+    return known | (config if isinstance(config, dict) else {})
 
 
 def as_json(value: Any) -> Any:
@@ -221,8 +182,7 @@ def _json_scalar(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, int):  # booleans, too
-        if abs(value) >= _TOO_LONG:
-            raise ValueError(f"a whole number has more than {MAX_DIGITS} digits")
+        str(value)  # Python itself refuses to write a number of too many digits
         return value
     if isinstance(value, (datetime, date)):
         return value.isoformat()

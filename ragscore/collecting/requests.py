@@ -6,20 +6,22 @@ rather than an event loop, so that a running loop (as in Jupyter) does not matte
 
 import json
 import random
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic, perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 from ragscore.collecting.replies import RecordAndConfig, record_of
 from ragscore.collecting.systems import CARRIED, SETTINGS, AskError, Request, System
+from ragscore.collecting.systems.base import check_whole
 from ragscore.frames.data import Golden
-from ragscore.frames.errors import DataError, check_choice
+from ragscore.frames.errors import DataError, check_choice, plural
 from ragscore.io.http_replies import LONGEST_WAIT, too_long
 from ragscore.io.secrets import Redactor, refuse_keys
-from ragscore.io.source import describe
 from ragscore.io.values import row_dicts, unflatten
 
 # Waits before retries are random, in seconds: up to FIRST_WAIT before the first, up to twice as
@@ -27,14 +29,12 @@ from ragscore.io.values import row_dicts, unflatten
 FIRST_WAIT = 0.5
 RESERVED = frozenset(("query", "query_id", *SETTINGS, *CARRIED))
 _TAGS = {"vault": "vaults", "folder": "folders"}
-Saved = TypeVar("Saved")
 
 
 def checked_settings(named: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that are sent with every query, checked; None is not sent."""
-    k = named["k"]
-    if k is not None and (type(k) is not int or k < 1):
-        raise DataError(f"found {describe(k)}", field="k", allowed="a whole number from 1")
+    if named["k"] is not None:
+        check_whole(named["k"], "k")
     if clash := sorted(RESERVED & set(own)):
         raise DataError(
             f"found {', '.join(clash)}",
@@ -56,8 +56,8 @@ def requests_of(
 
     Fields in `left_out` are not sent.
     """
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise DataError(f"found {describe(limit)}", field="limit", allowed="a whole number from 1")
+    if limit is not None:
+        check_whole(limit, "limit")
     kinds = golden.tags["kind"].map(_TAGS)
     lists = golden.tags.groupby([golden.tags["query_id"], kinds], sort=False)["value"].agg(list)
     products = golden.checks[golden.checks["kind"] == "product"].set_index("query_id")["text"]
@@ -101,23 +101,15 @@ def check_accepted(
             field="system",
             allowed="a value for it: a parameter of collect, or in settings=",
         )
-    if system.takes is None:
-        return
-    places = f"it takes {', '.join(sorted(system.takes)) or 'the query only'}"
-    if refused := [name for name in sent if name not in system.takes]:
+    names = dict.fromkeys(name for request in requests for name in request)
+    known = system.takes if system.takes is not None else frozenset(names)
+    if refused := [name for name in names if name not in known | {"query", "query_id"}]:
+        carried = [name for name in refused if name in CARRIED]
         raise DataError(
-            f"{system.name} does not accept {', '.join(refused)}", field="settings", allowed=places
-        )
-    if carried := [
-        name
-        for name in CARRIED
-        if name not in system.takes and any(name in request for request in requests)
-    ]:
-        n = sum(carried[0] in request for request in requests)
-        raise DataError(
-            f"{n} queries carry {carried[0]}, which {system.name} does not accept",
-            field="golden",
-            allowed=f"{places}; leave_out={carried!r} asks without",
+            f"{system.name} does not accept {', '.join(refused)}",
+            field="golden" if carried == refused else "settings",
+            allowed=f"it takes {', '.join(sorted(known)) or 'the query only'}"
+            + f"; leave_out={carried!r} asks without" * bool(carried),
         )
 
 
@@ -144,35 +136,26 @@ class RequestPolicy:
     rate: float | None = None
 
     def __post_init__(self) -> None:
-        for name, lowest in (("workers", 1), ("retries", 0)):
-            value = getattr(self, name)
-            if type(value) is not int or value < lowest:
-                raise DataError(
-                    f"found {value!r}", field=name, allowed=f"a whole number from {lowest}"
-                )
-        for name in ("timeout", "rate"):
-            value = getattr(self, name)
+        check_whole(self.workers, "workers")
+        check_whole(self.retries, "retries", 0)
+        for name, value in (("timeout", self.timeout), ("rate", self.rate)):
             if value is not None and not (isinstance(value, (int, float)) and value > 0):
                 raise DataError(f"found {value!r}", field=name, allowed="a number above 0, or None")
 
 
-@dataclass
 class RateLimiter:
     """Turns for attempts, at most `rate` per second."""
 
-    rate: float | None
-    clock: Callable[[], float] = monotonic
-    next_turn: float = 0.0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, rate: float | None, clock: Callable[[], float] = monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._next, self._step = 0.0, 1 / rate if rate else 0.0
 
     def delay(self) -> float:
         """Reserve the next turn and return the seconds until then."""
-        if self.rate is None:
-            return 0.0
-        with self.lock:
-            now = self.clock()
-            turn = max(self.next_turn, now)
-            self.next_turn = turn + 1 / self.rate
+        with self._lock:
+            now = self._clock()
+            turn = max(self._next, now)
+            self._next = turn + self._step
             return turn - now
 
 
@@ -180,23 +163,23 @@ def ask_all(
     system: System,
     requests: list[Request],
     policy: RequestPolicy,
-    save: Callable[[RecordAndConfig], Saved],
+    save: Callable[[RecordAndConfig], Any],
     redactor: Redactor,
-    on_wait: Callable[[int], object] = id,
-) -> Generator[Saved, None, None]:
+    progress: bool = False,
+) -> Generator[Any, None, None]:
     """Ask every request and yield what `save` returns for each record, in the order of arrival.
 
     A worker saves a record before its next request. Calls of `save` never overlap, and none follows
     one that failed. Leaving the loop early asks nothing more, and waits for the replies in flight,
-    which are saved, too: `on_wait` is told their number. A second interrupt abandons them.
+    which are saved, too. A second interrupt abandons them.
     """
     stop, closed, saving = threading.Event(), threading.Event(), threading.Lock()
     limiter = RateLimiter(policy.rate)
 
-    def work(request: Request) -> Saved | None:
-        if stop.is_set():
-            return None
-        record = ask(system, request, policy, limiter, stop.wait, redactor)
+    def work(request: Request) -> Any:
+        record = None
+        if not stop.is_set():
+            record = ask(system, request, policy, limiter, stop.wait, redactor)
         with saving:
             if record is None or closed.is_set():
                 return None
@@ -221,8 +204,9 @@ def ask_all(
         stop.set()
         pool.shutdown(wait=False, cancel_futures=True)
         try:
-            if n_running := sum(future.running() for future in futures):
-                on_wait(n_running)
+            if (n := sum(future.running() for future in futures)) and progress:
+                waits = f"stopping: {plural(n, 'query')} in flight; Ctrl-C again abandons them"
+                print(f"\n{waits}", file=sys.stderr)
             pool.shutdown()
         finally:
             with saving:  # the last line is written before the journal is closed
@@ -255,19 +239,16 @@ def ask(
             failed = error
         except Exception as error:  # whatever a reply holds, it ends no more than its query
             failed = AskError(f"{type(error).__name__}: {error}")
-        text, reply = str(failed) or type(failed).__name__, failed.reply
-        if not failed.again or attempts > policy.retries:
-            break
-        if failed.wait is not None and failed.wait > LONGEST_WAIT:
-            text += f" ({too_long(failed.wait)})"
-            break
+        text = str(failed) or "AskError"
         most = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(attempts - 1, 20))
-        if sleep(random.uniform(0, most) if failed.wait is None else failed.wait):
+        wait = random.uniform(0, most) if failed.wait is None else failed.wait
+        if wait > LONGEST_WAIT:
+            text += f" ({too_long(wait)})"
+        if not failed.again or attempts > policy.retries or wait > LONGEST_WAIT:
+            break
+        if sleep(wait):
             return None
     elapsed_ms = 1000 * (perf_counter() - started)
-    for _ in range(2):
-        try:
-            return record_of(request, reply, elapsed_ms, text, attempts, redactor=redactor)
-        except Exception as fault:  # what of the reply a record can hold is kept
-            reply = getattr(fault, "reply", None)
+    with suppress(Exception):  # what of the reply a record can hold is kept
+        return record_of(request, failed.reply, elapsed_ms, text, attempts, redactor=redactor)
     return record_of(request, None, elapsed_ms, text, attempts, redactor=redactor)

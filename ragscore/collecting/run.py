@@ -5,9 +5,9 @@ loaded from there. Records go to a journal first, so an interrupted run can be r
 """
 
 import os
-import sys
 from collections.abc import Iterable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from ragscore.collecting.journal import (
     code_version,
     environment,
     new_run_id,
-    now,
     open_journal,
     refuse_finished,
     run_description,
@@ -88,7 +87,8 @@ def collect(
           or a mapping with `hits`, `answer` (text or an object), `citations`, `refused`, `usage`,
           `scope`, `latency` (milliseconds by phase) and `config` (what the system reports of
           itself: chunker_version, embedding, llm, ...);
-        - a pair `(search, answer)` of callables, timed separately: `answer(query, hits, ...)`;
+        - a pair `(search, answer)` of callables, timed separately: `answer(query, hits, ...)`, which
+          gets the hits by that name;
         - the address of a chatbot's ask endpoint;
         - the mapping of another endpoint: a dict, or a YAML file (see
           `ragscore.collecting.systems.Mapping`);
@@ -211,7 +211,7 @@ def _journal_header(
     run = {
         **identity,
         "run_id": as_id(given_id) or new_run_id(),
-        "created_at": now(),
+        "created_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         **code_version(),
         "collector": {name: value for name, value in collector.items() if value is not None},
         "environment": environment(),
@@ -242,17 +242,12 @@ def _ask_missing(
         journal.append(record | ({"config": config} if config else {}))
         return record["error"] is not None
 
-    def on_wait(n: int) -> None:
-        if progress:
-            replies = "1 reply" if n == 1 else f"{n} replies"
-            print(f"\nstopping: {replies} in flight; Ctrl-C again abandons them", file=sys.stderr)
-
     missing = [request for request in requests if request["query_id"] not in journal.done]
     n_failed = sum(record["error"] is not None for record in journal.done.values())
     n, name = len(journal.done), journal.header["run"]["system"]
     with progress_bar(n + len(missing), name, "query", progress, initial=n) as bar:
         try:
-            asked = ask_all(system, missing, policy, save, redactor, on_wait)
+            asked = ask_all(system, missing, policy, save, redactor, progress)
             with closing(asked) as answers:
                 for is_failed in answers:
                     n_failed += is_failed

@@ -10,7 +10,7 @@ read only where fingerprints agree.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,8 @@ import pyarrow.compute as pc
 from ragscore.frames.typing import Codes
 
 SmallCodes = npt.NDArray[np.signedinteger]
-S = TypeVar("S")
 T = TypeVar("T")
 Fingerprints = npt.NDArray[np.uint64]
-Selected = TypeVar("Selected", npt.NDArray[np.int64], npt.NDArray[np.uint64])
 
 PIECE = 2**18  # rows from which a second thread costs less than it saves
 BLOCK = 2**15  # rows whose codes (8 bytes each) fit into a core's second-level cache
@@ -38,35 +36,16 @@ def map_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
     """
     n_pieces = max(min(pa.cpu_count(), n // PIECE), 1)
     pieces = list(pairwise(np.linspace(0, n, n_pieces + 1).astype(int).tolist()))
-    return map_threads(n, lambda piece: work(*piece), pieces)
-
-
-def map_threads(n: int, work: Callable[[S], T], items: list[S]) -> list[T]:
-    """Return the results of `work(item)` for each item, in order; in threads if n rows are many."""
-    n_threads = min(pa.cpu_count(), len(items), n // PIECE)
-    if n_threads < 2:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(work, items))
+    if n_pieces == 1:
+        return [work(*pieces[0])]
+    with ThreadPoolExecutor(n_pieces) as pool:
+        return list(pool.map(lambda piece: work(*piece), pieces))
 
 
 def blocks(first: int, last: int, size: int | None = None) -> list[slice]:
     """Return the rows from `first` up to `last` as slices of one block each."""
     step = size or BLOCK
     return [slice(begin, min(begin + step, last)) for begin in range(first, last, step)]
-
-
-def select_rows(
-    n: int, of_block: Callable[[slice], tuple[Codes, Selected]]
-) -> tuple[Codes, Selected]:
-    """Return the rows that `of_block` selects from each block, and a value for each of them.
-
-    Blocks are searched in threads and joined in order.
-    """
-    pieces = map_pieces(n, lambda first, last: [of_block(rows) for rows in blocks(first, last)])
-    found = [one for piece in pieces for one in piece] or [of_block(slice(0, 0))]
-    rows, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return rows, values
 
 
 def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
@@ -83,9 +62,6 @@ def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> 
     A category column over just these values gives its own codes. Widen them before any arithmetic:
     32-bit codes overflow silently.
     """
-    if is_encoded(column):
-        parts = [_lookup_encoded(chunk, values) for chunk in chunks_of(column)]
-        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int32), *parts])
     if isinstance(column.dtype, pd.CategoricalDtype):
         texts, codes = column.dtype.categories.astype("str"), codes_of(column)
         if len(texts) == len(values) and arrow_texts(texts).equals(arrow_texts(values)):
@@ -124,10 +100,10 @@ def texts_at(column: pd.Series, rows: Codes) -> pa.ChunkedArray:
     if isinstance(column.dtype, pd.CategoricalDtype):
         codes = codes_of(column)[rows]
         return arrow_texts(column.dtype.categories).take(pa.array(codes, mask=codes < 0))
-    chunks = chunks_of(column) if is_encoded(column) else arrow_texts(column).chunks
-    if len(chunks) > 1 and (np.diff(rows) < 0).any():
-        chunks = [pa.chunked_array(chunks).combine_chunks()]
-    return _taken(chunks, rows)
+    texts = arrow_texts(column)
+    if texts.num_chunks > 1 and (np.diff(rows) < 0).any():
+        return pa.chunked_array([texts.combine_chunks().take(pa.array(rows))])
+    return _taken(texts.chunks, rows)
 
 
 def _taken(chunks: list[pa.Array], rows: Codes) -> pa.ChunkedArray:
@@ -139,7 +115,7 @@ def _taken(chunks: list[pa.Array], rows: Codes) -> pa.ChunkedArray:
         for chunk, begin, (first, last) in zip(chunks, begins.tolist(), cuts, strict=False)
         if last > first
     ]
-    return pa.chunked_array([one.cast(pa.large_string()) for one in taken], type=pa.large_string())
+    return pa.chunked_array(taken, type=pa.large_string())
 
 
 def are_equal(
@@ -148,33 +124,6 @@ def are_equal(
     """Compare the texts of two selections of rows one by one; NA equals nothing."""
     found = pc.fill_null(pc.equal(texts_at(column, rows), texts_at(other, other_rows)), False)
     return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
-
-
-def is_encoded(column: pd.Series | pd.Index) -> bool:
-    """Tell a dictionary-encoded column, as arrow reads it from Parquet.
-
-    It stays as it is, since pandas would search all its values to make categories of them.
-    """
-    return isinstance(column.dtype, pd.ArrowDtype) and pa.types.is_dictionary(
-        column.dtype.pyarrow_dtype
-    )
-
-
-def chunks_of(column: pd.Series | pd.Index) -> list[pa.Array]:
-    """Return the arrays that an arrow-backed column consists of."""
-    held = pa.array(column.array)
-    return held.chunks if isinstance(held, pa.ChunkedArray) else [held]
-
-
-def _lookup_encoded(texts: pa.DictionaryArray, values: pd.Series | pd.Index) -> SmallCodes:
-    known, wanted = texts.dictionary.cast(pa.large_string()), arrow_texts(values)
-    if len(known) == len(wanted) and pa.chunked_array([known]).equals(wanted):
-        codes: SmallCodes = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return codes
-    if len(known) > len(texts):
-        return _index_in(pa.chunked_array([texts.cast(pa.large_string())]), wanted)
-    places = _index_in(pa.chunked_array([known]), wanted).astype(np.int32)
-    return np.take(np.append(places, np.int32(-1)), texts.indices.fill_null(-1))
 
 
 def _index_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Codes:
@@ -206,54 +155,20 @@ def _changes(texts: pa.ChunkedArray) -> Codes:
     return np.asarray(pc.indices_nonzero(differs)).astype(np.int64) + 1
 
 
-def memory_of(column: pd.Series) -> tuple[object, ...] | None:
-    """Return what is equal for views of one memory; None where only their values can tell."""
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        return (id(dtype.categories), *_where(codes_of(column)))
-    if isinstance(dtype, np.dtype):
-        return _where(column.to_numpy())
-    if isinstance(dtype, pd.ArrowDtype) or (
-        isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
-    ):
-        return tuple(
-            (one.offset, len(one), *(held.address for held in one.buffers() if held is not None))
-            for one in chunks_of(column)
-        )
-    return None
-
-
-def _where(values: npt.NDArray[Any]) -> tuple[object, ...]:
-    return values.__array_interface__["data"][0], values.shape, values.strides, values.dtype
-
-
 def coded(column: pd.Series) -> pd.Series:
     """Return texts as a category column, categories in order of appearance."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column
-    texts = arrow_texts(column)
-    begins = _begins(texts)
-    first = texts if begins is None else _taken(texts.chunks, begins)
-    encoded = first.combine_chunks().dictionary_encode()
-    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    if begins is not None:
-        codes = np.repeat(codes, np.diff(begins, append=len(texts)))
-    dtype = pd.CategoricalDtype(pd.Index(encoded.dictionary, dtype="str"))
-    return pd.Series(
-        pd.Categorical.from_codes(codes, dtype=dtype, validate=False),
-        index=column.index,
-        name=column.name,
-    )
+    codes, texts = pd.factorize(column)
+    dtype = pd.CategoricalDtype(pd.Index(texts, dtype="str"))
+    held = pd.Categorical.from_codes(codes, dtype=dtype, validate=False)
+    return pd.Series(held, index=column.index, name=column.name)
 
 
 def distinct(column: pd.Series) -> pd.Index:
     """Return the distinct texts of a column; of a category column, all categories."""
-    return (
-        column.cat.categories
-        if isinstance(column.dtype, pd.CategoricalDtype)
-        else pd.Index(column.unique())
-    )
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    return column.cat.categories if is_category else pd.Index(column.unique())
 
 
 def is_among(
@@ -288,19 +203,7 @@ def _is_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> npt.NDArray[np.bo
 
 def is_present(column: pd.Series) -> npt.NDArray[np.bool_]:
     """Flag values that are not NA."""
-    return np.ones(len(column), dtype=bool) if is_complete(column) else column.notna().to_numpy()
-
-
-def is_complete(column: pd.Series) -> bool:
-    """Tell if no value is NA; free where arrow knows, or where the type has no NA."""
-    dtype = column.dtype
-    if isinstance(dtype, pd.ArrowDtype) or (
-        isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
-    ):
-        return not pa.array(column.array).null_count
-    if isinstance(dtype, pd.CategoricalDtype):
-        return int(codes_of(column).min(initial=0)) >= 0
-    return (dtype.kind in "iub" and isinstance(dtype, np.dtype)) or not column.isna().any()
+    return column.notna().to_numpy()
 
 
 def pair_codes(
@@ -324,10 +227,10 @@ def has_pair(
     return np.isin(here, wanted) & (here >= 0)
 
 
-def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Codes, Codes]:
+def equal_pairs(left: Codes, right: Codes) -> tuple[Codes, Codes]:
     """Return the positions of every pair of equal codes, ordered by `left`, then by `right`.
 
-    Negative codes equal nothing. `only_first` pairs each of `left` with its first in `right` only.
+    Negative codes equal nothing.
     """
     order = np.argsort(right, kind="stable")
     ordered = right[order]
@@ -336,7 +239,7 @@ def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Co
         is_equal = (left >= 0) & (np.append(ordered, -1)[first] == left)
         return np.flatnonzero(is_equal), order[first[is_equal]]
     last = np.searchsorted(ordered, left, "right")
-    n_pairs = np.where(left < 0, 0, np.minimum(last - first, 1) if only_first else last - first)
+    n_pairs = np.where(left < 0, 0, last - first)
     offsets = np.arange(n_pairs.sum()) - np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)
     return np.repeat(np.arange(len(left)), n_pairs), order[np.repeat(first, n_pairs) + offsets]
 
@@ -370,19 +273,13 @@ def fingerprints(column: pd.Series | pd.Index) -> Callable[[slice], Fingerprints
     text, and ids that share a prefix differ at their end.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return _by_code(fingerprints(column.dtype.categories)(slice(None)), codes_of(column))
-    if is_encoded(column) and len(chunks := chunks_of(column)) == 1:
-        each = _of_texts(chunks[0].dictionary.cast(pa.large_string()))
-        return _by_code(each, chunks[0].indices.fill_null(-1).to_numpy(zero_copy_only=False))
+        codes = codes_of(column)
+        table = np.append(fingerprints(column.dtype.categories)(slice(None)), np.uint64(0))
+        return lambda rows: np.take(table, codes[rows])  # code -1, no text, takes the last number
     texts = arrow_texts(column)
     return lambda rows: np.concatenate(
         [np.zeros(0, np.uint64), *(_of_texts(chunk) for chunk in texts[rows].chunks)]
     )
-
-
-def _by_code(each: Fingerprints, codes: npt.NDArray[np.integer]) -> Callable[[slice], Fingerprints]:
-    table = np.append(each, np.uint64(0))  # code -1, no text, takes the last number
-    return lambda rows: np.take(table, codes[rows])
 
 
 def _of_texts(texts: pa.Array) -> Fingerprints:
@@ -434,7 +331,9 @@ def may_be_pairs(
         found = np.flatnonzero(marked[cells(codes[rows], here)])
         return rows.start + found, here[found]
 
-    rows, here = select_rows(len(codes), of_block)
+    pieces = map_pieces(len(codes), lambda *ends: list(map(of_block, blocks(*ends))))
+    found = [one for piece in pieces for one in piece] or [of_block(slice(0, 0))]
+    rows, here = (np.concatenate(parts) for parts in zip(*found, strict=True))
     asked = codes[rows] >= 0
     return rows[asked], here[asked]
 

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from ragscore.frames.codes import arrow_texts, lookup
 
-# What JSON escapes in a text.
-_ESCAPED = r'[\x00-\x1f"\\]'
+_ESCAPED = r'[\x00-\x1f"\\]'  # what JSON escapes in a text
 _json = partial(json.dumps, ensure_ascii=False, default=str)
 
 
@@ -41,31 +40,29 @@ def _rows(name: str, frame: pd.DataFrame) -> list[str]:
     for column in sorted(map(str, frame)):
         if column == "query_id":
             after = ""
-        values, quote = _values(frame[[column]])
-        around = f"{before}{_json(column)}: {quote}", f"{quote}{after}"
-        if values.null_count:
-            pieces.append(pc.fill_null(_joined([around[0], values, around[1]]), ""))
-        else:
-            pieces += [around[0], values, around[1]]
+        piece = [f"{before}{_json(column)}: ", _values(frame[[column]]), after]
+        pieces.append(pc.fill_null(_joined(piece), ""))
         if column == "query_id":
             before = ", "
     rows: list[str] = _joined([*pieces, "}]"]).to_pylist()
     return rows
 
 
-def _values(column: pd.DataFrame) -> tuple[pa.Array, str]:
-    """Return the values of one column as JSON, null where missing, and the quotes around them."""
+def _values(column: pd.DataFrame) -> pa.Array:
+    """Return the values of one column as JSON, null where missing."""
     held = column.iloc[:, 0]
     if held.dtype == "str":
-        texts = arrow_texts(held).combine_chunks()
-        if not pc.any(pc.match_substring_regex(texts, _ESCAPED)).as_py():
-            return texts, '"'
-    elif pd.api.types.is_bool_dtype(held.dtype) or pd.api.types.is_integer_dtype(held.dtype):
-        return pa.array(held).cast(pa.large_string()), ""
+        plain = arrow_texts(held).combine_chunks()
+        if not pc.any(pc.match_substring_regex(plain, _ESCAPED)).as_py():
+            return _joined(['"', plain, '"'])
+    if isinstance(held.dtype, (pd.StringDtype, pd.CategoricalDtype)) or held.dtype.kind in "iub":
+        codes, distinct = pd.factorize(held)  # each value is written once
+        texts = pa.array(list(map(_json, distinct.tolist())), pa.large_string())
+        return texts.take(pa.array(codes, mask=codes < 0))
     records = column.astype(object).where(column.notna(), None).to_dict("records")
     values = [value for record in records for value in record.values()]
     texts = [None if value is None else _json(value) for value in values]
-    return pa.array(texts, pa.large_string()), ""
+    return pa.array(texts, pa.large_string())
 
 
 def _joined(pieces: list[pa.Array | str]) -> pa.Array:

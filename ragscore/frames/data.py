@@ -1,12 +1,12 @@
 """`Golden` (what is right) and `Results` (what systems answered): frames side by side.
 
-Making one checks and casts each of its frames. Both are frozen: a change is a new object.
+Making one checks and casts each of its frames. Both hold these frames and nothing derived from
+them: users may edit or replace a frame, and the next evaluation checks and uses what is there.
 """
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cached_property
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,18 +14,16 @@ import pandas as pd
 
 from ragscore.frames.codes import (
     all_differ,
-    coded,
     codes_of,
     is_among,
     is_present,
     lookup,
-    memory_of,
     pair_numbers,
 )
 from ragscore.frames.content_hashes import hashes_by_query
 from ragscore.frames.errors import DataError as DataError
 from ragscore.frames.errors import excerpt, name_list, names_of, nearest, plural
-from ragscore.frames.escaping import html_text, visible
+from ragscore.frames.escaping import visible
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
 from ragscore.frames.kinds import conform as conform
@@ -33,7 +31,6 @@ from ragscore.frames.kinds import empty as empty
 from ragscore.frames.kinds import from_records as from_records
 from ragscore.frames.kinds import records_of as records_of
 from ragscore.frames.kinds import refuse_rows
-from ragscore.frames.tables import Table
 from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
@@ -42,6 +39,7 @@ T = TypeVar("T")
 _RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
 
 
+LEVELS = pd.Index(KINDS["targets"].choices["level"])
 ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 
 
@@ -65,28 +63,6 @@ def _mapping_text(mapping: pd.DataFrame) -> str:
     return f"; taken from the columns {told}" if told else ""
 
 
-def _frames_as_html(holder: object) -> str:
-    """Return one table row per frame that has rows: its name, its length and its columns."""
-    names = [item.name for item in fields(holder)]  # type: ignore[arg-type]
-    frames = {name: getattr(holder, name) for name in names}
-    known = {name: one for name, one in frames.items() if one is not None and len(one)}
-    columns = [", ".join(map(str, one.columns)) for one in known.values()]
-    table = {"frame": list(known), "rows": list(map(len, known.values())), "columns": columns}
-    return f"<p>{html_text(repr(holder))}</p>{Table(pd.DataFrame(table)).to_html()}"
-
-
-def _state_of(self: Any) -> dict[str, Any]:
-    """Return what a pickle holds: frames of pandas, which name no module of ours.
-
-    What is derived from the frames is left out: it would double their size.
-    """
-    return {one.name: getattr(self, one.name) for one in fields(self)}
-
-
-def _restore(self: Any, state: dict[str, Any]) -> None:
-    self.__dict__.update(state)
-
-
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     """Give targets without an id of their level their `target_id`."""
     for level, column in ID_OF_LEVEL.items():
@@ -101,9 +77,8 @@ def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
 
 def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
     """Refuse targets that stand there twice, or with more than one grade."""
-    level = coded(targets["level"])
-    query_and_level = lookup(targets["query_id"], pd.Index(query_ids)) * len(KINDS)
-    query_and_level += codes_of(level)
+    query_and_level = lookup(targets["query_id"], pd.Index(query_ids)) * len(LEVELS)
+    query_and_level += lookup(targets["level"], LEVELS)
     alternative = targets["alternative"].to_numpy()
     n_alternatives = int(alternative.max(initial=0)) + 1
     row = pair_numbers(query_and_level * n_alternatives + alternative, targets["target_id"])
@@ -117,7 +92,7 @@ def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
     refuse_rows(targets["target_id"], differs, "targets", allowed)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Golden(GoldenVerbs):
     """A golden set: queries, their targets and checks, as frames side by side.
 
@@ -157,13 +132,12 @@ class Golden(GoldenVerbs):
         check_type(self.queries, pd.DataFrame, "queries")
         is_labelled = "answerable" in self.queries
         for item in fields(self):
-            frame = conform(getattr(self, item.name), item.name)
-            object.__setattr__(self, item.name, frame)
+            setattr(self, item.name, conform(getattr(self, item.name), item.name))
         if not is_labelled:
             relevant = self.targets.loc[self.targets["grade"] > 0, "query_id"]
             found = pd.Series(is_among(self.queries["query_id"], relevant), self.queries.index)
             answerable = found.astype("boolean").where(found)
-            object.__setattr__(self, "queries", self.queries.assign(answerable=answerable))
+            self.queries = self.queries.assign(answerable=answerable)
         _refuse_repeats(self.queries, ["query_id"], "queries")
         for item in fields(self):
             frame = getattr(self, item.name)
@@ -173,24 +147,8 @@ class Golden(GoldenVerbs):
                     frame["query_id"], ~known, item.name,
                     "ids of the queries frame; `golden.select` takes a part of a golden set",
                 )  # fmt: skip
-        object.__setattr__(self, "targets", _with_ids(self.targets))
+        self.targets = _with_ids(self.targets)
         _refuse_ambiguous(self.targets, self.queries["query_id"])
-        _remember(self, is_labelled=is_labelled)
-
-    def _renew(self) -> None:
-        """Check the frames again, and derive all anew, if one was changed since."""
-        held = self.__dict__.get("_checked")
-        if held is None or not (changed := _changed_frames(self, held)):
-            return
-        was_labelled, old = held["is_labelled"], held["frames"]["targets"]
-        if "targets" in changed:
-            object.__setattr__(self, "targets", _renamed(self.targets, old))
-        if not was_labelled and "answerable" in self.queries:
-            derived = held["frames"]["queries"]["answerable"]
-            if self.queries["answerable"].equals(derived):
-                object.__setattr__(self, "queries", self.queries.drop(columns="answerable"))
-        _forget(self)
-        self.__post_init__()
 
     def select(self, queries: Any) -> "Golden":
         """Return the part of the golden set about some queries.
@@ -206,8 +164,8 @@ class Golden(GoldenVerbs):
             An unknown query; a mask of another length; a query string that pandas refuses; no query
             left.
         """
-        self._renew()
-        frame, known = self.queries, self.queries["query_id"]
+        golden = replace(self)
+        frame, known = golden.queries, golden.queries["query_id"]
         if isinstance(queries, str) and not known.eq(queries).any():
             try:
                 kept = frame.query(queries)
@@ -237,51 +195,44 @@ class Golden(GoldenVerbs):
             kept = frame[known.isin(ids).to_numpy()]
         if not len(kept):
             raise DataError("no query left", field="queries", allowed="at least one query")
-        part = golden_part(self, kept)
-        _remember(part, is_labelled=True)
-        return part
+        return golden_part(golden, kept)
 
-    __getstate__, __setstate__ = _state_of, _restore
-
-    @cached_property
+    @property
     def refusals(self) -> pd.Series:
         """Ids of the queries that should be refused, without unlabelled ones."""
         should_refuse = self.queries["answerable"].eq(False).fillna(False).astype(bool)
         return self.queries.loc[should_refuse, "query_id"]
 
-    @cached_property
+    @property
     def _coded(self) -> "Golden":
-        """The same set with `query_id` and `level` of targets as categories.
+        """The same set for a scoring, which keeps what is derived from it.
 
-        Codes of `query_id` are row positions in `queries`.
+        Its `query_id` and `level` of targets are categories; codes of `query_id` are row positions
+        in `queries`.
         """
-        targets, dtype = self.targets, self._query_dtype
-        query = pd.Series(
-            categorical(lookup(targets["query_id"], dtype.categories), dtype), index=targets.index
-        )
-        return narrowed(self, targets=targets.assign(query_id=query, level=coded(targets["level"])))
-
-    @cached_property
-    def _query_dtype(self) -> pd.CategoricalDtype:
-        """The query ids as categories, in the order of `queries`."""
-        return pd.CategoricalDtype(pd.Index(self.queries["query_id"]))
+        if "_derived" in self.__dict__:
+            return self
+        values = {"query_id": pd.Index(self.queries["query_id"]), "level": LEVELS}
+        columns = {
+            name: categorical(lookup(self.targets[name], known), pd.CategoricalDtype(known))
+            for name, known in values.items()
+        }
+        coded_set = narrowed(self, targets=self.targets.assign(**columns))
+        coded_set.__dict__["_derived"] = {}
+        return coded_set
 
     def _once(self, name: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, computed once per golden set and name.
+        """Return the result of `make`, which depends on these frames alone.
 
-        `make` must depend on these frames alone. Scoring another run then finds targets encoded
-        already.
+        A set made by `_coded` keeps it under its name; a set that users may edit keeps nothing.
         """
-        if name not in self._derived:
-            self._derived[name] = make()
-        derived: T = self._derived[name]
-        return derived
+        derived = self.__dict__.get("_derived", {})
+        if name not in derived:
+            derived[name] = make()
+        found: T = derived[name]
+        return found
 
-    @cached_property
-    def _derived(self) -> dict[Hashable, Any]:
-        return {}
-
-    @cached_property
+    @property
     def _query_hashes(self) -> pd.Series:
         """A content hash per query (index query_id): text, labels, targets, checks.
 
@@ -305,10 +256,6 @@ class Golden(GoldenVerbs):
         Neither the order of queries matters, nor conversations, turns, and spans that
         `resolve_spans` added.
         """
-        self._renew()
-        return self._once("golden_hash", self._hash)
-
-    def _hash(self) -> str:
         digests = self._query_hashes
         pairs = zip(digests.index.tolist(), digests.tolist(), strict=True)
         lines = sorted(f"{query_id} {digest}" for query_id, digest in pairs)
@@ -329,11 +276,8 @@ class Golden(GoldenVerbs):
             f"{_mapping_text(self.mapping)}"
         )
 
-    def _repr_html_(self) -> str:
-        return _frames_as_html(self)
 
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Results(ResultsVerbs):
     """What systems answered: the frames of one or many runs side by side.
 
@@ -369,7 +313,7 @@ class Results(ResultsVerbs):
         for item in fields(self):
             frame = getattr(self, item.name)
             if frame is not None or item.name in ("runs", "responses"):
-                object.__setattr__(self, item.name, conform(frame, item.name))
+                setattr(self, item.name, conform(frame, item.name))
         # All frames share one list of categories, in the order of the runs, so that their codes can
         # be joined.
         names = self.runs["run_id"].astype("str")
@@ -396,9 +340,8 @@ class Results(ResultsVerbs):
                         field=item.name,
                         allowed=nearest(unknown, names),
                     )
-                object.__setattr__(self, item.name, frame.assign(run_id=recoded))
+                setattr(self, item.name, frame.assign(run_id=recoded))
         _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
-        _remember(self)
 
     @property
     def hops(self) -> pd.DataFrame | None:
@@ -406,14 +349,6 @@ class Results(ResultsVerbs):
         if self.calls is None:
             return None
         return self.calls.assign(call=self.calls["call"] - 1).rename(columns={"call": "hop"})
-
-    def _renew(self) -> None:
-        """Check the frames again if one was changed since."""
-        held = self.__dict__.get("_checked")
-        if held is not None and _changed_frames(self, held):
-            self.__post_init__()
-
-    __getstate__, __setstate__ = _state_of, _restore
 
     def select(
         self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None
@@ -432,12 +367,12 @@ class Results(ResultsVerbs):
         if query_ids is not None:
             check_type(query_ids, Iterable, "query_ids", "query ids")
             query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
-        self._renew()
-        if query_ids is None and names == self.runs["run_id"].astype("str").tolist():
-            return unshared(self)
+        results = replace(self)
+        if query_ids is None and names == results.runs["run_id"].astype("str").tolist():
+            return results
         frames: dict[str, Any] = {}
-        for item in fields(self):
-            frame = getattr(self, item.name)
+        for item in fields(results):
+            frame = getattr(results, item.name)
             if frame is not None and "run_id" in frame.columns:
                 of_all = item.name in ("chunks", "documents", "problems")  # those of no run, too
                 of_run = frame["run_id"].cat.categories.isin(names)
@@ -448,9 +383,7 @@ class Results(ResultsVerbs):
                 frames[item.name] = frame.assign(run_id=frame["run_id"].cat.set_categories(names))
         order = pd.Categorical(frames["runs"]["run_id"], categories=names, ordered=True)
         frames["runs"] = frames["runs"].iloc[order.argsort()]
-        selected = unshared(narrowed(self, **frames))  # what was checked stays right
-        _remember(selected)
-        return selected
+        return narrowed(results, **frames)  # what was checked stays right
 
     @classmethod
     def concat(cls, parts: "Sequence[Results]") -> "Results":
@@ -495,96 +428,8 @@ class Results(ResultsVerbs):
             f"{_mapping_text(self.mapping)}"
         )
 
-    def _repr_html_(self) -> str:
-        return _frames_as_html(self)
-
 
 Frames = TypeVar("Frames", Golden, Results)
-
-
-def _refuse_setting(holder: Golden | Results, name: str, value: object) -> None:
-    kind = type(holder).__name__.lower()
-    raise DataError(
-        f"{kind}.{name} can't be set",
-        field=name,
-        allowed=f"{kind} = dataclasses.replace({kind}, {name}=...), which checks it; columns of a"
-        f' frame can be set: {kind}.{name}["column"] = ...',
-    )
-
-
-Golden.__setattr__ = Results.__setattr__ = _refuse_setting  # type: ignore[method-assign,assignment]
-
-
-def _remember(holder: Golden | Results, **more: Any) -> None:
-    """Keep views of the frames as they were checked.
-
-    pandas copies on write: a frame that is changed later shares no memory with its view.
-    """
-    frames = {
-        item.name: frame.copy(deep=False)
-        for item in fields(holder)
-        if (frame := getattr(holder, item.name)) is not None
-    }
-    holder.__dict__["_checked"] = {"frames": frames, "memory": {}, **more}
-
-
-def _forget(holder: Golden) -> None:
-    """Drop all that was derived from the frames."""
-    kept = {"_checked", *(item.name for item in fields(holder))}
-    for name in holder.__dict__.keys() - kept:
-        del holder.__dict__[name]
-
-
-def _changed_frames(holder: Golden | Results, held: dict[str, Any]) -> list[str]:
-    """Return the names of the frames that differ from those that were checked."""
-    memory = held["memory"]
-    if not memory:  # asked for by every function, so that each view is looked at once
-        for name, frame in held["frames"].items():
-            memory[name] = [memory_of(column) for _, column in frame.items()]
-    return [
-        name
-        for name, frame in held["frames"].items()
-        if _differs(getattr(holder, name), frame, memory[name])
-    ]
-
-
-def _differs(frame: pd.DataFrame, before: pd.DataFrame, memory: list[object]) -> bool:
-    if frame.columns.tolist() != before.columns.tolist() or not (
-        frame.index is before.index or frame.index.equals(before.index)
-    ):
-        return True
-    return bool(len(frame)) and any(
-        (there is None or memory_of(now) != there) and not now.equals(before[name])
-        for (name, now), there in zip(frame.items(), memory, strict=True)
-    )
-
-
-def _renamed(targets: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
-    """Return changed targets, of which those that were named by their id are named by the new one.
-
-    Rows are told by their index.
-    """
-    if not (targets.index.is_unique and before.index.is_unique and "target_id" in targets):
-        return targets
-    old = before.reindex(targets.index)
-    names = targets["target_id"]
-    for level, column in ID_OF_LEVEL.items():
-        if column in targets and column in old:
-            follows = (old["level"] == level) & (old[column] == old["target_id"])
-            follows &= (names == old["target_id"]) & targets[column].notna()
-            names = names.mask(follows.fillna(False).astype(bool), targets[column])
-    return targets.assign(target_id=names)
-
-
-def unshared(holder: Frames) -> Frames:
-    """Return the same with frames of its own, which later changes of the other's don't reach."""
-    copy = object.__new__(type(holder))
-    views = {
-        item.name: None if (frame := getattr(holder, item.name)) is None else frame.copy(deep=False)
-        for item in fields(holder)
-    }
-    copy.__dict__.update(holder.__dict__ | views)
-    return copy
 
 
 def narrowed(original: Frames, **frames: Any) -> Frames:
@@ -595,6 +440,8 @@ def narrowed(original: Frames, **frames: Any) -> Frames:
     copy = object.__new__(type(original))
     names = [item.name for item in fields(original)]
     copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
+    if "_derived" in original.__dict__:
+        copy.__dict__["_derived"] = {}
     return copy
 
 
@@ -621,10 +468,7 @@ def golden_part(golden: Golden, queries: pd.DataFrame) -> Golden:
 
 
 def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
-    """Refuse an argument of another type, such as a file's name where a frame belongs.
-
-    A golden set or results whose frames were changed since they were checked are checked again.
-    """
+    """Refuse an argument of another type, such as a file's name where a frame belongs."""
     if not isinstance(value, kind):
         made_by = {
             "Results": "Results, as rs.load_results gives them",
@@ -637,8 +481,6 @@ def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed
             field=field,
             allowed=allowed or made_by.get(name, f"a {name}"),
         )
-    if isinstance(value, (Golden, Results)):
-        value._renew()
 
 
 def check_inputs(results: object, golden: object) -> None:

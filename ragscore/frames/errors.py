@@ -95,9 +95,7 @@ def nearest(name: object, known: Iterable[object], preface: str = "one of") -> s
     if wanted in plain:
         close = [plain[wanted]]
     else:
-        alike = list(plain)
-        if len(plain) > COMPARED:
-            alike = [one for one in plain if abs(len(one) - len(wanted)) <= 1][:COMPARED]
+        alike = list(plain)[:COMPARED]
         close = [plain[one] for one in get_close_matches(wanted, alike, n=3)]
         if not close and len(wanted) > 2:
             close = [plain[one] for one in reversed(plain) if wanted in one][:3]
@@ -162,15 +160,9 @@ def to_install(extra: str) -> str:
     """Return how to install what an extra needs: by the packages' own names, or from a clone.
 
     Never by ours: on the package index, that name is another project's. The packages are those
-    that our own metadata lists and that are not there.
+    that our own metadata lists.
     """
-    from importlib.metadata import PackageNotFoundError, requires, version
-
-    def is_there(name: str) -> bool:
-        try:
-            return bool(version(name))
-        except PackageNotFoundError:
-            return False
+    from importlib.metadata import PackageNotFoundError, requires
 
     try:
         lines = requires("ragscore") or []
@@ -178,7 +170,6 @@ def to_install(extra: str) -> str:
         lines = []
     wanted = re.compile(rf"([\w.-]+)[^;]*;\s*extra\s*==\s*['\"]{extra}['\"]")
     names = [match[1] for line in lines if (match := wanted.fullmatch(line))]
-    names = [name for name in names if not is_there(name)] or names
     clone = f"pip install '.[{extra}]' in a clone of ragscore"
     return f"pip install {' '.join(names)}, or {clone}" if names else clone
 

@@ -7,12 +7,12 @@ others, scores by both versions can be compared.
 import hashlib
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import Golden, check_type, empty
 
 PARTS = ("text", "labels", "notes")
-FRAMES = ("targets", "checks", "support_groups", "conditions", "tags")
 
 
 def golden_changes(golden: Golden, old: Golden) -> pd.DataFrame:
@@ -23,101 +23,24 @@ def golden_changes(golden: Golden, old: Golden) -> pd.DataFrame:
     One row per query that changed, in the order of `old`, then of `golden`: query_id; `change`:
     added, removed, relabelled (what is expected of it: targets, checks, whether to refuse it, ...),
     reworded (its text), "reworded and relabelled", or annotated (tags or columns that slice and
-    don't score); `what`, the frames and columns that differ, with the ids of targets that came (+)
-    and went (-); "alternatives" and "grades" where those of a target that stayed are others.
+    don't score); `what`, the ids of targets that came (+) and went (-).
     """
     check_type(golden, Golden, "golden")
     check_type(old, Golden, "old")
     changes = changes_of(query_parts(old), query_parts(golden))
-    kept = changes.loc[~changes["change"].isin(["added", "removed"]), "query_id"]
-    return changes.assign(
-        what=changes["query_id"].map(_what_differs(old, golden, kept)).fillna("").astype("str")
-    )
+    is_kept = ~changes["change"].isin(["added", "removed"])
+    moved = _moved_targets(golden, old).reindex(changes["query_id"]).fillna("")
+    return changes.assign(what=moved.where(is_kept.to_numpy(), "").to_numpy())
 
 
-def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
-    """Return the frames and columns in which these queries differ, as text (index query_id)."""
-    parts = []
-    before, after = (
-        golden.queries.set_index("query_id").drop(columns="position").reindex(query_ids.to_numpy())
-        for golden in (old, new)
-    )
-    for name in dict.fromkeys([*before.columns, *after.columns]):
-        a, b = (
-            frame[name].astype("str").fillna("")
-            if name in frame
-            else pd.Series("", frame.index, dtype="str")
-            for frame in (before, after)
-        )
-        parts.append(pd.Series(name, a.index[(a != b).to_numpy()], dtype="str"))
-    for name in FRAMES:
-        a, b = (_contents(getattr(golden, name), query_ids) for golden in (old, new))
-        parts.append(pd.Series(name, a.index[(a != b).to_numpy()], dtype="str"))
-    parts += [
-        _within_targets(old, new, query_ids),
-        _of_targets(new, old, query_ids, "+"),
-        _of_targets(old, new, query_ids, "-"),
-    ]
-    return pd.concat(parts).groupby(level=0).agg(", ".join)
-
-
-def _contents(frame: pd.DataFrame, query_ids: pd.Series) -> pd.Series:
-    """Return the rows of each query as one text, in sorted order (index query_id)."""
-    rows = frame[frame["query_id"].isin(query_ids)]
-    texts = (
-        pd.Series(_lines(rows), index=pd.Index(rows["query_id"]), dtype="str")
-        .groupby(level=0)
-        .agg(lambda one: "\n".join(sorted(one)))
-    )
-    return texts.reindex(query_ids.to_numpy()).fillna("")
-
-
-def _lines(rows: pd.DataFrame) -> list[str]:
-    """Return each row as text, without its missing values."""
-    return [
-        repr(sorted((key, str(value)) for key, value in row.items() if not pd.isna(value)))
-        for row in rows.to_dict("records")
-    ]
-
-
-def _within_targets(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
-    """Return "alternatives" or "grades" for targets in both that differ there (index query_id)."""
-    names, sides = ["query_id", "level", "target_id"], []
-    for golden in (old, new):
-        rows = golden.targets[golden.targets["query_id"].isin(query_ids)]
-        rows = rows[names].assign(
-            grade=rows["grade"], alternatives=_lines(rows.drop(columns=["grade", "alternative"]))
-        )
-        sides.append(
-            rows.groupby(names).agg(
-                grade=("grade", "max"),
-                alternatives=("alternatives", lambda one: "\n".join(sorted(one))),
-                n=("grade", "size"),
-            )
-        )
-    both = sides[0].add_suffix("_a").join(sides[1].add_suffix("_b"), how="inner")
-    is_other = {
-        "alternatives": (both["alternatives_a"] != both["alternatives_b"])
-        & (both[["n_a", "n_b"]].max(axis=1) > 1),
-        "grades": both["grade_a"] != both["grade_b"],
-    }
-    found = [
-        pd.Series(name, index=both.index[flags].get_level_values("query_id").unique(), dtype="str")
-        for name, flags in is_other.items()
-    ]
-    return pd.concat(found)
-
-
-def _of_targets(golden: Golden, other: Golden, query_ids: pd.Series, sign: str) -> pd.Series:
-    """Return the ids of targets that only `golden` has, each after a sign (index query_id)."""
+def _moved_targets(golden: Golden, old: Golden) -> pd.Series:
+    """Return the ids of targets that only one set has, each after its sign (index query_id)."""
     names = ["query_id", "level", "target_id"]
-    rows = golden.targets.loc[golden.targets["query_id"].isin(query_ids), names].drop_duplicates()
-    only = rows.merge(
-        other.targets[names].drop_duplicates(), on=names, how="left", indicator=True
-    ).query("_merge == 'left_only'")
-    return pd.Series(
-        (sign + only["target_id"]).to_numpy(), index=pd.Index(only["query_id"]), dtype="str"
-    )
+    sides = [one.targets[names].drop_duplicates() for one in (golden, old)]
+    rows = sides[0].merge(sides[1], how="outer", indicator="sign").query("sign != 'both'")
+    signs = rows["sign"].astype("str").map({"left_only": "+", "right_only": "-"})
+    ids = (signs + rows["target_id"]).sort_values()
+    return ids.groupby(rows["query_id"]).agg(", ".join).astype("str")
 
 
 def short_hash(text: str) -> str:
@@ -132,10 +55,6 @@ def query_parts(golden: Golden) -> pd.DataFrame:
     columns such as difficulty, which change no score. Folder tags count as labels, since
     `scope_miss` compares them.
     """
-    return golden._once("query_parts", lambda: _query_parts(golden))
-
-
-def _query_parts(golden: Golden) -> pd.DataFrame:
     queries, is_folder = golden.queries, (golden.tags["kind"] == "folder").to_numpy(dtype=bool)
     measuring = [
         name
@@ -172,15 +91,15 @@ def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     differs = {
         name: (before[name] != after[name]).fillna(True).to_numpy(dtype=bool) for name in PARTS
     }
-    added, removed = before["text"].isna().to_numpy(), after["text"].isna().to_numpy()
-    words = pd.Series("", index=ids, dtype="str")
-    words[differs["notes"]] = "annotated"
-    words[differs["labels"]] = "relabelled"
-    words[differs["text"]] = "reworded"
-    words[differs["text"] & differs["labels"]] = "reworded and relabelled"
-    words[added], words[removed] = "added", "removed"
-    changed = words[words != ""]
-    return pd.DataFrame({"query_id": changed.index, "change": changed.to_numpy()}).astype("str")
+    text, labels = differs["text"], differs["labels"]
+    words = {
+        "added": before["text"].isna(), "removed": after["text"].isna(),
+        "reworded and relabelled": text & labels, "reworded": text, "relabelled": labels,
+        "annotated": differs["notes"],
+    }  # fmt: skip
+    change = pd.Series(np.select(list(words.values()), list(words), ""), dtype="str")
+    changes = pd.DataFrame({"query_id": pd.Series(ids, dtype="str"), "change": change})
+    return changes[change != ""].reset_index(drop=True)
 
 
 def counted(changes: pd.DataFrame, n: int) -> str:

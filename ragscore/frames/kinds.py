@@ -24,18 +24,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-from pandas.api.types import (
-    infer_dtype,
-    is_bool_dtype,
-    is_datetime64_any_dtype,
-    is_float_dtype,
-    is_integer_dtype,
-    is_numeric_dtype,
-    is_timedelta64_dtype,
-)
+from pandas.api.types import infer_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
-from ragscore.frames.codes import is_among, is_complete, is_encoded
+from ragscore.frames.codes import is_among
 from ragscore.frames.errors import DataError, check_choice, name_list
 from ragscore.frames.schema import optional, required
 
@@ -214,11 +205,10 @@ IMPORTANCE = {"vital": 1.0, "okay": 0.5}
 LARGEST_EXACT_FLOAT = 2**53  # up to here every whole number is a float64, too
 
 
-def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.DataFrame:
+def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Return the same rows with the columns of `kind` in declared order and dtype, keys first.
 
-    Optional columns may be absent and are never added. Columns named in `coded` may stay
-    dictionary-encoded, as arrow reads them (see `codes.is_encoded`).
+    Optional columns may be absent and are never added.
 
     Raises
     ------
@@ -238,10 +228,10 @@ def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.D
         and frame.columns.equals(known.columns)
         and frame.dtypes.tolist() == known.dtypes.tolist()
     )
-    return _conformed_empty(kind).copy(deep=False) if is_known else _conformed(frame, kind, coded)
+    return _conformed_empty(kind).copy(deep=False) if is_known else _conformed(frame, kind)
 
 
-def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.DataFrame:
+def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     spec = KINDS[kind]
     twice = frame.columns[frame.columns.duplicated()].unique().tolist()
     if twice:
@@ -265,16 +255,12 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
             field=kind,
             allowed=f"allowed are {allowed}",
         )
-    encoded = {name for name in coded if name in given and is_encoded(given[name])}
     columns = {
-        name: given[name] if name in encoded else cast(given[name], dtype, kind)
-        for name, dtype in spec.dtypes.items()
-        if name in given
+        name: cast(given[name], dtype, kind) for name, dtype in spec.dtypes.items() if name in given
     }
     for name in spec.key:
-        if not is_complete(columns[name]):
-            needed = "a value in every row: it is part of the key"
-            refuse_rows(columns[name], columns[name].isna().to_numpy(), kind, needed)
+        needed = "a value in every row: it is part of the key"
+        refuse_rows(columns[name], columns[name].isna().to_numpy(), kind, needed)
     for name, lowest in spec.lowest.items():
         is_low = columns[name].to_numpy() < lowest
         refuse_rows(columns[name], is_low, kind, f"whole numbers from {lowest}")
@@ -313,7 +299,7 @@ def _new_empty(kind: str) -> pd.DataFrame:
 
 @cache
 def _conformed_empty(kind: str) -> pd.DataFrame:
-    return _conformed(_new_empty(kind), kind, ())
+    return _conformed(_new_empty(kind), kind)
 
 
 def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
@@ -331,9 +317,7 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
         if name in spec.required or any(value is not None for value in values):
             declared = spec.dtypes.get(name)
             dtype = _new_dtype(declared) if declared else common_dtype(values)
-            is_text = dtype == "str" and {*map(type, values)} <= {str, NoneType}
-            plain: Any = pd.array(pa.array(values, pa.large_string()), "str") if is_text else values
-            columns[name] = pd.Series(plain, dtype=dtype)
+            columns[name] = pd.Series(values, dtype=dtype)
     return conform(pd.DataFrame(columns), kind)
 
 
@@ -366,8 +350,9 @@ def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def categorical(codes: Any, categories: Any) -> pd.Categorical:
     """Return codes (-1 = unknown) as a column over these categories, or over a category dtype."""
-    is_dtype = isinstance(categories, pd.CategoricalDtype)
-    dtype = categories if is_dtype else pd.CategoricalDtype(list(categories))
+    dtype = categories
+    if not isinstance(categories, pd.CategoricalDtype):
+        dtype = pd.CategoricalDtype(list(categories))
     return pd.Categorical.from_codes(codes, dtype=dtype)
 
 
@@ -420,58 +405,30 @@ def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) 
 
 def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return texts or categories. Ids are text or whole numbers; other texts may be any number."""
-    is_category = isinstance(column.dtype, pd.CategoricalDtype)
-    values = column.cat.categories.to_series() if is_category else column
+    if isinstance(column.dtype, pd.CategoricalDtype):  # a text per category, not per row
+        each = _as_text(pd.Series(column.cat.categories, name=column.name), "str", kind)
+        texts = each.array.take(column.cat.codes.to_numpy(), allow_fill=True)
+        text = pd.Series(texts, column.index, name=column.name)
+        return text.astype("category") if dtype == "category" else text
     is_id = str(column.name).endswith("_id")
-    text = _text_of_objects(column) if column.dtype == object else None
-    if text is None and not _is_text_by_dtype(values, is_id):
+    known = ("string", "integer", "empty") if is_id else ("string", "integer", "empty", "floating")
+    if infer_dtype(column, skipna=True) not in known:
         types = (str, int, np.integer) if is_id else (str, int, float, np.number)
         is_bad = column.notna() & column.astype(object).map(
             lambda value: isinstance(value, (bool, np.bool_)) or not isinstance(value, types)
         )
         allowed = "text or whole numbers" if is_id else "text"
         refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, allowed)
-    if is_category:
-        # `astype` would make a text for every row; this makes one per category.
-        texts = values.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True)
-        text = pd.Series(texts, column.index, name=column.name)
-    elif text is None:
-        text = column.astype("str")
+    text = column.astype("str")
     return text.astype("category") if dtype == "category" else text
-
-
-def _text_of_objects(column: pd.Series) -> pd.Series | None:
-    """Return Python objects as text if arrow finds only texts and missing values, else None.
-
-    `Series.astype` takes twice as long.
-    """
-    try:
-        texts = pa.array(column.to_numpy(), from_pandas=True)
-    except (pa.ArrowException, UnicodeError):
-        return None
-    if not pa.types.is_string(texts.type):
-        return None
-    text = pd.array(texts.cast(pa.large_string()), dtype="str")
-    return pd.Series(text, column.index, name=column.name)
-
-
-def _is_text_by_dtype(values: pd.Series, is_id: bool) -> bool:
-    """Tell from the dtype alone that all values may become text."""
-    inferred = infer_dtype(values, skipna=True) if values.dtype == object else ""
-    if isinstance(values.dtype, pd.StringDtype) or inferred in ("string", "integer", "empty"):
-        return True
-    return is_integer_dtype(values.dtype) or (not is_id and is_float_dtype(values.dtype))
 
 
 def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return times; texts are ISO 8601, and a time without a zone is one of UTC."""
-    is_time = column.notna()
-    if is_numeric_dtype(column):
-        times = pd.Series(pd.NaT, column.index)
-    else:
-        is_time &= ~column.astype(object).map(lambda value: isinstance(value, (int, float)))
-        held = column.where(is_time, None)
-        times = pd.to_datetime(held, utc=True, format="ISO8601", errors="coerce")
+    values = column.astype(object)
+    is_number = values.map(lambda value: isinstance(value, (int, float, np.number))).astype(bool)
+    texts = values.mask(is_number, None)
+    times = pd.to_datetime(texts, utc=True, format="ISO8601", errors="coerce")
     is_bad = (column.notna() & times.isna()).to_numpy(dtype=bool)
     refuse_rows(column, is_bad, kind, "times, or texts such as 2026-01-31T09:30:00Z")
     return times.astype(dtype)  # type: ignore[call-overload]
@@ -481,13 +438,9 @@ def _as_whole_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return whole numbers: no fraction is cut off and nothing wraps around."""
     low, high = (-(2**31), 2**31 - 1) if dtype == "int32" else (-(2**63), 2**63 - 1)
     allowed = f"whole numbers from {low} to {high}"
-    of_column = column.dtype
-    if is_bool_dtype(of_column) or is_datetime64_any_dtype(of_column):
+    if column.dtype.kind in "bmM":  # flags, times, durations
         refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
-    if is_timedelta64_dtype(of_column):
-        refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
-    is_number = is_integer_dtype(of_column) or is_float_dtype(of_column)
-    numbers = column if is_number else _as_numbers(column)
+    numbers = column if column.dtype.kind in "iuf" else _as_numbers(column)
     unfit = column.notna() & numbers.isna()
     if dtype != "Int64":
         unfit |= column.isna()

@@ -7,7 +7,6 @@ every metric sees the same list.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -53,7 +52,7 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
     check_choice(ties, TIES, "ties")
     if not len(hits):
         return conform(hits.assign(rank=np.zeros(0, dtype="int32")), "hits")
-    return conform(hits.assign(rank=TIES[ties].rank(hits).astype("int32")), "hits")
+    return conform(hits.assign(rank=TIES[ties][0](hits).astype("int32")), "hits")
 
 
 def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
@@ -69,54 +68,20 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
     """
     if "doc_id" not in hits or not len(hits):
         return hits
-    cell, rank = _cells(hits), hits["rank"].to_numpy()
-    doc = _codes(hits["doc_id"])
-    named = doc >= 0
-    pairs = cell[named].astype(np.int64) * (int(doc.max(initial=0)) + 1) + doc[named]
-    if not pd.Series(pairs).duplicated().any() and _is_closed_up(cell, rank):
-        return hits
-    order = np.lexsort((rank, doc, cell))
-    repeats = (
-        (np.diff(cell[order], prepend=-1) == 0)
-        & (np.diff(doc[order], prepend=-1) == 0)
-        & (doc[order] >= 0)
-    )
-    kept = np.ones(len(hits), dtype=bool)
-    kept[order[repeats]] = False
-    left = hits[kept]
-    return left.assign(
-        rank=_places(cell[kept], np.lexsort((rank[kept], cell[kept]))).astype("int32")
-    )
+    cell, doc = _cells(hits), _codes(hits["doc_id"])
+    order = np.lexsort((hits["rank"].to_numpy(), cell))
+    ranked = pd.DataFrame({"cell": cell, "doc": doc}).iloc[order]
+    is_kept = (~ranked.duplicated() | (ranked["doc"] < 0)).to_numpy()
+    rank = np.zeros(len(hits), dtype="int32")
+    rank[order[is_kept]] = ranked[is_kept].groupby("cell").cumcount() + 1
+    return hits[rank > 0].assign(rank=rank[rank > 0])
 
 
-def _is_closed_up(cell: Codes, rank: Codes) -> bool:
-    """Return whether every list has the ranks 1, 2, ... up to its length, in any order."""
-    n, width = np.bincount(cell), int(rank.max(initial=0)) + 1
-    if rank.min(initial=1) < 1 or not (rank <= n[cell]).all():
-        return False
-    return not pd.Series(cell.astype(np.int64) * width + rank).duplicated().any()
-
-
-def tied(cell: Codes, hits: pd.DataFrame) -> tuple[Codes, Flags]:
-    """Return one number per hit, equal for equal scores of one list, and which hits have equals.
-
-    Parameters
-    ----------
-    cell
-        The list of each hit.
-    hits
-        With their `score`, if there are any; a hit without one is tied with none.
-    """
+def tied(cell: Codes, hits: pd.DataFrame) -> Flags:
+    """Flag hits with the score of another hit of their list; `cell` is the list of each hit."""
     scores = hits.reindex(columns=["score"])["score"].to_numpy("float64", na_value=np.nan)
-    # Hits mostly lie list by list, the best first: then equals are neighbours already.
-    is_ordered = (cell[1:] > cell[:-1]) | ((cell[1:] == cell[:-1]) & (scores[1:] <= scores[:-1]))
-    order = np.arange(len(cell)) if is_ordered.all() else np.lexsort((-scores, cell))
-    cell, scores = cell[order], scores[order]
-    is_same = (cell[1:] == cell[:-1]) & (scores[1:] == scores[:-1])
-    number, has_equals = np.zeros(len(cell), np.int64), np.zeros(len(cell), dtype=bool)
-    number[order[1:]] = np.cumsum(~is_same)
-    has_equals[order[1:][is_same]] = has_equals[order[:-1][is_same]] = True
-    return number, has_equals
+    is_repeated = pd.DataFrame({"cell": cell, "score": scores}).duplicated(keep=False)
+    return is_repeated.to_numpy() & ~np.isnan(scores)
 
 
 def collapsed(results: Results) -> Results:
@@ -263,18 +228,12 @@ def _codes(column: pd.Series) -> Codes:
     return codes_of(coded(column)).astype(np.int64)
 
 
-class TieRule(NamedTuple):
-    """An order of hits: the rank of each hit in its run and query, and what it goes by."""
-
-    rank: Callable[[pd.DataFrame], Codes]
-    goes_by: str
-
-
-# The values of the policy `ties`, the default first.
-TIES = {
-    "file": TieRule(_file_ranks, "as the file says (default)"),
-    "trec": TieRule(partial(_trec_ranks, dtype="float32"), "by score as trec_eval ranks"),
-    "trec64": TieRule(
-        partial(_trec_ranks, dtype="float64"), "as trec_eval 10 does, which compares all 64 bits"
+# The values of the policy `ties`, the default first: what ranks the hits, and what it goes by.
+TIES: dict[str, tuple[Callable[[pd.DataFrame], Codes], str]] = {
+    "file": (_file_ranks, "as the file says (default)"),
+    "trec": (partial(_trec_ranks, dtype="float32"), "by score as trec_eval ranks"),
+    "trec64": (
+        partial(_trec_ranks, dtype="float64"),
+        "as trec_eval 10 does, which compares all 64 bits",
     ),
 }

@@ -38,8 +38,14 @@ def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
     DataError
         No JSON, or not that of such a report.
     """
-    content, types = parse(text, allowed), get_type_hints(report)
-    require(content, ("dtypes", *(name.removeprefix("_") for name in types)), allowed)
+    types = get_type_hints(report)
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"no JSON: {error}", field="text", allowed=allowed) from error
+    names = ("dtypes", *(name.removeprefix("_") for name in types))
+    if missing := [name for name in names if not isinstance(content, dict) or name not in content]:
+        raise DataError(f"no {', '.join(missing)}", field="text", allowed=allowed)
     values: dict[str, Any] = {}
     for field, kind in types.items():
         name = field.removeprefix("_")
@@ -49,20 +55,6 @@ def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
             plain = tuple if get_origin(kind) is tuple else lambda value: value
             values[field] = getattr(kind, "from_plain", plain)(content[name])
     return report(**values)
-
-
-def parse(text: str, allowed: str = ALLOWED) -> Any:
-    """Return the content of a JSON text, or raise a `DataError`."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise DataError(f"no JSON: {error}", field="text", allowed=allowed) from error
-
-
-def require(content: Any, names: tuple[str, ...], allowed: str = ALLOWED) -> None:
-    """Raise a `DataError` unless the content is an object with all these keys."""
-    if missing := [name for name in names if not isinstance(content, dict) or name not in content]:
-        raise DataError(f"no {', '.join(missing)}", field="text", allowed=allowed)
 
 
 def dtypes_of(frame: pd.DataFrame) -> dict[str, str]:

@@ -4,7 +4,8 @@ In: names of any length. Out: the shortest parts that still tell them apart.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
+from itertools import takewhile
 
 LONG = 20  # characters of a name from which on common parts are left out
 GAIN = 6  # characters that this must save
@@ -16,7 +17,11 @@ def short_names(runs: Iterable[str]) -> tuple[dict[str, str], str]:
     found = list(dict.fromkeys(runs))
     if len(found) < 2 or max(map(len, found)) <= LONG:
         return {}, ""
-    first, last = _common(found)
+    # words that all begin and all end with; each name keeps a word of its own
+    words = [_WORDS.split(run) for run in found]
+    begins = _shared([one[:-1] for one in words])
+    ends = _shared([one[: len(begins) : -1] for one in words])
+    first, last = "".join(begins), "".join(reversed(ends))
     short = {run: run[len(first) : len(run) - len(last)].strip("_-./:|,+@= ") for run in found}
     is_worth_it = len(first) + len(last) >= GAIN and all(short.values())
     if not is_worth_it or len(set(short.values())) < len(found):
@@ -42,19 +47,7 @@ def _cut(name: str, head: int, most: int) -> str:
     return name if len(name) <= most else f"{name[:head]}…{name[tail:]}"
 
 
-def renamed(text: str, short: Mapping[str, str]) -> str:
-    """Return a text with each name as it is shown."""
-    if not short:
-        return text
-    known = sorted(short, key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, known)), lambda found: short[found[0]], text)
-
-
-def _common(runs: list[str]) -> tuple[str, str]:
-    """Return the words that all begin and all end with; each name keeps a word of its own."""
-    words = [_WORDS.split(run) for run in runs]
-    shortest = min(map(len, words))
-    n = next((n for n in range(shortest) if len({one[n] for one in words}) > 1), shortest - 1)
-    rest = shortest - n - 1
-    m = next((m for m in range(rest) if len({one[-1 - m] for one in words}) > 1), rest)
-    return "".join(words[0][:n]), "".join(words[0][len(words[0]) - m :])
+def _shared(words: list[list[str]]) -> list[str]:
+    """Return the words with which all begin."""
+    places = zip(*words, strict=False)
+    return [place[0] for place in takewhile(lambda place: len(set(place)) == 1, places)]

@@ -11,14 +11,11 @@ if TYPE_CHECKING:
         errors,
         hops_summary,
         indexing,
-        latency,
         traces,
-        verification,
     )
-    from ragscore.analysis.rankings import rank_overlap, retriever_scores
     from ragscore.analysis.reported import reported_scores, reported_summary
     from ragscore.analysis.trend.noise import noise_floor
-    from ragscore.analysis.trend.trend import reported_trend, trend
+    from ragscore.analysis.trend.trend import trend
     from ragscore.collecting.reproducible import same_run
     from ragscore.evaluation import evaluate_stored
     from ragscore.frames.golden_versions import golden_changes
@@ -46,17 +43,12 @@ class ResultsVerbs:
     save = save_results
     config_diff = config_diff
     same_run = same_run
-    latency = latency
     errors = errors
     indexing = indexing
     hops_summary = hops_summary
     traces = traces
-    verification = verification
-    retriever_scores = retriever_scores
-    rank_overlap = rank_overlap
     reported_scores = reported_scores
     reported_summary = reported_summary
-    trend = reported_trend
     with_refusals_in_words = with_refusals_in_words
     with_judged_refusals = with_judged_refusals
 

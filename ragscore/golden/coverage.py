@@ -124,7 +124,7 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
     # one number for each query of the hits
     query = lookup(hits["query_id"], distinct(hits["query_id"]))
     cell = codes_of(hits["run_id"]).astype(np.int64) * (query.max(initial=0) + 1) + query
-    _, is_tied = tied(cell, hits)
+    is_tied = tied(cell, hits)
     # records that loading with strict=False refused as repeats of a query
     problems = results.problems.reindex(columns=["run_id", "field", "found"])
     found = problems["found"].astype("str").str.extract(r"^'(.*)' stood on line \d+ already$")[0]

@@ -9,8 +9,7 @@ import io
 import os
 import stat
 import zlib
-from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -174,27 +173,17 @@ def not_text(path: Path, error: UnicodeDecodeError, line: int | None) -> DataErr
     )
 
 
-def text_lines(path: Path, on_progress: Callable[[int], object] = int) -> Iterator[str]:
-    """Yield the lines of a file of any size, after a check that all of it is text.
-
-    `on_progress` is called with the number of bytes read so far.
+def text_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file of any size.
 
     Raises
     ------
     DataError
         As `read_text`; or a line is too long.
     """
-    _check_text(path)
-    limit = _LIMIT.get()
-    with open_bytes(path) as (opened, raw):
-        read = (lambda: opened.readline(limit + 1)) if limit is not None else opened.readline
-        for number, line in enumerate(iter(read, b""), 1):
-            check_line(len(line), path, number)
-            if on_progress is not int:
-                on_progress(raw.tell())
-            text = line.removesuffix(b"\n").decode("utf-8-sig" if number == 1 else "utf-8")
-            # lines that end in a carriage return alone, as `read_text` has them
-            yield from text.split("\r") if number == 1 and line[-1:] != b"\n" else [text]
+    for begin, block in line_blocks(path):
+        lines = lines_of(block, path, begin)
+        yield from lines[:-1] if block.endswith(b"\n") else lines
 
 
 BLOCK_BYTES = 1 << 23
@@ -248,31 +237,11 @@ def check_line(length: int, path: Path | str, number: int) -> None:
     DataError
         It names the line.
     """
-    if is_line_too_long(length):
+    limit = _LIMIT.get()
+    if limit is not None and length > limit:
         raise DataError(
-            f"a line of more than {_LIMIT.get():,} bytes",
+            f"a line of more than {limit:,} bytes",
             file=path,
             line=number,
             allowed="shorter lines, or load it with max_bytes=None",
         )
-
-
-def is_line_too_long(length: int) -> bool:
-    """Return True for so many bytes that no line may have."""
-    limit = _LIMIT.get()
-    return limit is not None and length > limit
-
-
-def _check_text(path: Path) -> None:
-    decoder, line = getincrementaldecoder("utf-8")(), 1
-    try:
-        with open_bytes(path) as (opened, _):
-            while data := opened.read(1 << 20):
-                decoder.decode(data)
-                line += data.count(b"\n")
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        if path.suffix == ".gz":
-            read_text(path)  # raises if the compression is damaged, which comes first
-        # The decoder carries over part of a character at most, which holds no line end.
-        raise not_text(path, error, line + error.object.count(b"\n", 0, error.start)) from error

@@ -14,11 +14,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-from pandas.api.types import is_float_dtype
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
@@ -26,7 +22,7 @@ from ragscore.frames.errors import check_choice, excerpt, name_list, plural, war
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
-from ragscore.io.file_content import LONGEST_ID, MAX_BYTES, has_limits, size_limit
+from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.ir_datasets import read_ir_dataset
 from ragscore.io.registry import (
@@ -41,7 +37,6 @@ from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import Problems, naming, without_collector
 from ragscore.io.tables import frame_of, key_of, record_table
 from ragscore.io.tools.importer import labels_beside
-from ragscore.io.values import ID_ALLOWED
 
 IR_DATASETS = "ir_datasets:"
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
@@ -177,7 +172,6 @@ def load_golden(
             found = _choose(file, "golden", format, columns)
             given = found.options_of(options, file) | _gains_of(found, gains)
             golden = function_at(found.read)(file, strict, absent_docs, catalogue, **given)
-            _check_values(golden)
     else:
         name, value = _content(chosen, "golden")
         found = _choose(value, "golden", format, columns)
@@ -387,7 +381,6 @@ def load_results(
             with size_limit(max_bytes), naming(one), without_collector():
                 found = _choose(one, "results", format, columns)
                 parts.append(_read_run(one, found, columns, run_id, strict, ties, calls_from))
-                _check_values(parts[-1])
             rename = found.rename_runs if run_id is None else None
         else:
             with without_collector():
@@ -637,35 +630,6 @@ def _read_run(
             if frame is not None and "run_id" in frame
         },
     )
-
-
-def _check_values(loaded: Results | Golden) -> None:
-    """Refuse infinite numbers and endless ids that a reader let pass, so that none is ever stored.
-
-    Readers refuse them with their line; this is the door that no reader can forget.
-    """
-    for item in fields(loaded):
-        frame = getattr(loaded, item.name)
-        for name in [] if frame is None else frame.columns:
-            column, place = frame[name], f"{item.name}.{name}"
-            if place == "hits.score":  # only told apart from others: the logarithm of 0 is one
-                continue
-            if is_float_dtype(column.dtype):
-                if np.isinf(column.to_numpy("float64", na_value=np.nan)).any():
-                    raise DataError("an infinite number", field=place, allowed="finite numbers")
-            elif has_limits() and str(name).endswith("_id"):
-                longest = _longest(column)
-                if longest > LONGEST_ID:
-                    raise DataError(
-                        f"an id of {longest:,} characters", field=place, allowed=ID_ALLOWED
-                    )
-
-
-def _longest(column: pd.Series) -> int:
-    texts = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
-    if not isinstance(texts.dtype, pd.StringDtype):
-        return 0
-    return pc.max(pc.binary_length(pa.chunked_array(pa.array(texts.array)))).as_py() or 0
 
 
 def _names(part: Results) -> set[str]:

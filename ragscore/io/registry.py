@@ -17,7 +17,6 @@ from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.formats.json_run import is_json_run
 from ragscore.io.formats.metric_report import is_report
 from ragscore.io.formats.predicates import fits_golden
-from ragscore.io.formats.ragchecker import fits as fits_ragchecker
 from ragscore.io.formats.trec import is_qrels, is_run, named_by_file
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.record import RECORD_FIELDS
@@ -29,6 +28,7 @@ from ragscore.io.tools import (
     phoenix,
     promptfoo,
     ragas,
+    ragchecker,
     rank_eval,
 )
 from ragscore.io.tools.cases import Imported, imported
@@ -47,6 +47,9 @@ TOOLS = [
                   "targets of Inspect AI's log")),
     Format("deepeval", Mark("", "testCases testRunData"), _TOOLS + "deepeval:read",
            about=("DeepEval's test run", "its keys", "expectations of DeepEval's test run")),
+    Format("ragchecker", ragchecker.fits, _TOOLS + "ragchecker:read",
+           about=("RAGChecker's inputs and outputs", "its keys",
+                  "queries and reference answers of RAGChecker's files")),
     Format("rank_eval", rank_eval.fits, _TOOLS + "rank_eval:read",
            about=("a response of Elasticsearch's rank_eval", "their keys",
                   "ratings of rank_eval's request or response")),
@@ -114,8 +117,6 @@ RESULT_FORMATS = [
         ("cited answers of the TREC RAG track",
          "JSON lines with `topic_id`, `references`, `answer`"),
     ),
-    Format("ragchecker", fits_ragchecker, _FORMATS + "ragchecker:read_ragchecker",
-           about=("RAGChecker's inputs and outputs", "JSON with `results` that have `gt_answer`")),
     Format("sqlite", Mark(kinds=("sqlite",)), _FORMATS + "kebab:read_sqlite",
            about=("kebab's database", "a SQLite file")),
     Format("kebab_run", Mark("run_id per_query", kinds=_JSON), _FORMATS + "kebab:read_run",
@@ -207,8 +208,6 @@ GOLDEN_FORMATS = [
         _FORMATS + "predicates:write_predicates",
         ("queries judged by predicates, without ids", "JSON lines with `query` and a predicate"),
     ),
-    Format("ragchecker", fits_ragchecker, _FORMATS + "ragchecker:read_ragchecker_golden",
-           about=("the queries and reference answers of RAGChecker's files", "as for results")),
     Format(
         "chatbot",
         Mark("id question", "gold_supports expected_key_facts", ("jsonl",)),

@@ -7,10 +7,8 @@ of plain Python values (None = missing). Every fault has its line.
 import ast
 import csv
 import io
-import json
 import math
 import re
-from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime
@@ -81,11 +79,10 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 
 def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
-    is_array = _begins(path, b"[")
-    if not is_array and _are_lines(path):
+    if not _begins(path, b"[") and _are_lines(path):
         yield from json_rows(path, problems)  # whatever the file's name
         return
-    value: Any = _array_items(path) if is_array else json_value(path)
+    value = json_value(path)
     if isinstance(value, dict):
         columns, data = value.get("columns"), value.get("data")
         value = [value]
@@ -94,7 +91,7 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
                 dict(zip(columns, cells, strict=False)) if isinstance(cells, list) else cells
                 for cells in data
             ]
-    for number, record in enumerate(value if isinstance(value, (list, Iterator)) else [value], 1):
+    for number, record in enumerate(value if isinstance(value, list) else [value], 1):
         if isinstance(record, dict):
             yield Row({str(key): cell for key, cell in record.items()}, number)
         else:
@@ -108,35 +105,6 @@ def _are_lines(path: Path) -> bool:
         rest = opened.read(1 << 10).decode(errors="replace")
     first, _, more = begin.decode("utf-8-sig", errors="replace").strip().partition("\r")
     return bool((more + rest).strip()) and isinstance(nested(first), dict)
-
-
-def _array_items(path: Path) -> Iterator[Any]:
-    """Yield the items of the JSON array that a file holds, without all of it in memory."""
-    scan, decode = json.JSONDecoder().raw_decode, getincrementaldecoder("utf-8-sig")().decode
-    text, n_items, is_over = "", 0, False
-    try:
-        with open_bytes(path) as (opened, _):
-            while data := opened.read(max(len(text), 1 << 20)):
-                text += decode(data)
-                begins = 0
-                while found := (_AFTER_ITEM if n_items else _BEFORE_FIRST).match(text, begins):
-                    try:
-                        _, ends = scan(text, found.end())
-                    except ValueError:
-                        break  # it goes on behind what is read
-                    if ends == len(text):
-                        break
-                    yield parse_json(text[found.end() : ends])
-                    n_items, begins = n_items + 1, ends
-                text = text[begins:]
-        is_over = _END.fullmatch(text + decode(b"", final=True)) is not None and n_items > 0
-    except (ValueError, RecursionError):
-        pass
-    if not is_over:  # broken, and so refused with its place; or empty
-        yield from json_value(path)[n_items:]
-
-
-_BEFORE_FIRST, _AFTER_ITEM, _END = map(re.compile, (r"\s*\[\s*", r"\s*,\s*", r"\s*\]\s*"))
 
 
 def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
@@ -170,11 +138,9 @@ def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
-    from ragscore.io.parquet_file import open_parquet_file
+    from ragscore.io.parquet_file import read_parquet
 
-    with open_parquet_file(path) as file:
-        records = file.read().to_pylist()
-    for number, record in enumerate(records, 1):
+    for number, record in enumerate(read_parquet(path).to_pylist(), 1):
         yield _plain_row(record, number, path)
 
 

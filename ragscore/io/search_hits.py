@@ -6,6 +6,7 @@ imported. Out: a list of hits; None for anything else.
 """
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from ragscore.io.rows import value_at
@@ -21,6 +22,7 @@ _TEXT = (
     "text page_content content document _source.text _source.content payload.text"
     " payload.content metadata.text fields.text properties.text"
 )
+_FIELDS = ("node_id", "id_", "id", "text", "page_content", "content", "metadata", "meta")
 _ABOUT = ("metadata", "meta", "payload", "_source", "fields", "properties")
 
 
@@ -28,30 +30,11 @@ def document_hit(value: Any) -> Hit | None:
     """Return a framework's document as a mapping; None for anything else."""
     if isinstance(value, (Mapping, str, int, float, list, tuple)) or value is None:
         return None
-    node = getattr(value, "node", None)
-    held = value if node is None else node
-    text = next(
-        (
-            one
-            for name in ("page_content", "content", "text")
-            if isinstance(one := getattr(held, name, None), str)
-        ),
-        None,
-    )
-    if text is None:
+    held = getattr(value, "node", None) or value
+    known = {name: one for name in _FIELDS if (one := getattr(held, name, None)) is not None}
+    if not any(isinstance(known.get(name), str) for name in ("page_content", "content", "text")):
         return None
-    about: Mapping[str, Any] = next(
-        (
-            one
-            for name in ("metadata", "meta")
-            if isinstance(one := getattr(held, name, None), Mapping)
-        ),
-        {},
-    )
-    ids = (getattr(held, name, None) for name in ("node_id", "id_", "id"))
-    own = next((str(one) for one in ids if one), None) or about.get("source")
-    found = {"doc_id": own, "text": text, "score": getattr(value, "score", None)}
-    return {name: one for name, one in found.items() if one is not None} | {"metadata": dict(about)}
+    return _hit(known | {"score": getattr(value, "score", None)})
 
 
 def response_hits(value: Any) -> list[Hit] | None:
@@ -98,24 +81,17 @@ def _weaviate(value: Mapping[str, Any]) -> list[list[Mapping[str, Any]]]:
 
 def _chroma(value: Mapping[str, Any]) -> list[Hit] | None:
     """Return the hits of the one query that Chroma's parallel lists answer."""
-    lists = {
-        name: value[name]
-        for name in ("ids", "distances", "documents", "metadatas")
-        if isinstance(value.get(name), list)
-    }
-    if any(isinstance(one, list) for one in lists["ids"]):
-        if len(lists["ids"]) != 1:
+    lists = [value.get(name) or [] for name in ("ids", "distances", "documents", "metadatas")]
+    if any(isinstance(one, list) for one in lists[0]):
+        if len(lists[0]) != 1:
             return None
-        lists = {name: one[0] for name, one in lists.items() if one}
+        lists = [one[0] if one else [] for one in lists]
     found = []
-    for at, own in enumerate(lists["ids"]):
-        hit: Hit = {"doc_id": own}
-        if lists.get("distances"):
-            hit["score"] = -lists["distances"][at]  # a distance: the smallest comes first
-        if lists.get("documents") and lists["documents"][at] is not None:
-            hit["text"] = lists["documents"][at]
-        about = lists["metadatas"][at] if lists.get("metadatas") else None
-        found.append(hit | {"metadata": dict(about or {})})
+    for own, distance, text, about in zip_longest(*lists):
+        # of distances the smallest comes first
+        hit = {"doc_id": own, "score": None if distance is None else -distance, "text": text}
+        known = {name: one for name, one in hit.items() if one is not None}
+        found.append(known | {"metadata": dict(about or {})})
     return found
 
 

@@ -8,7 +8,7 @@ plain labels stay columns from end to end (plain_columns.py). All else is read r
 import csv
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -63,7 +63,7 @@ from ragscore.io.tools.cases import (
     is_called,
     text_id,
 )
-from ragscore.io.tools.cells import Cells, are_calls, is_scored, score_of, with_roles
+from ragscore.io.tools.cells import Cells, score_of, with_roles
 from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json, as_number
 
@@ -94,8 +94,6 @@ class Table:
         Its columns or its rows; one of them is None.
     queries
         Every query of a dict as (run, query), also those without hits.
-    calls
-        The frame of calls of a dict with a list of ids for each call, without their run.
     """
 
     name: str
@@ -104,7 +102,6 @@ class Table:
     records: list[Row] | None = None
     first_line: int = 1
     queries: list[tuple[str | None, str]] | None = None
-    calls: list[dict[str, Any]] = field(default_factory=list)
 
     @cached_property
     def fields(self) -> dict[str, Any]:
@@ -209,10 +206,9 @@ def file_table(path: Path, problems: Problems, kind: str) -> Table:
     Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
     """
     if kind == "parquet":
-        from ragscore.io.parquet_file import open_parquet_file
+        from ragscore.io.parquet_file import read_parquet
 
-        with open_parquet_file(path) as file:
-            return replace(arrow_table(file.read(), str(path)), kind="parquet")
+        return replace(arrow_table(read_parquet(path), str(path)), kind="parquet")
     if kind == "text":
         with open_bytes(path) as (opened, _):
             begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
@@ -297,14 +293,13 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
         for run_id, of_run in named_runs.items()
         for query_id, value in _keyed(of_run, name, "query").items()
     }
-    calls: list[dict[str, Any]] = []
     try:
         lists, hits = hit_lists({"doc_id": pd.Series([*listed.values()], dtype=object)})
         if not lists.is_known.all():
             raise NotPlain
-        lengths = lists.lengths
     except (NotPlain, pa.ArrowException):
-        lengths, hits, calls = _listed_hits(listed, name)
+        return _listed_table(listed, name)
+    lengths = lists.lengths
     places = pd.DataFrame([*listed], columns=["run_id", "query_id"], dtype="str")
     at = np.repeat(np.arange(len(listed)), lengths)
     places = places.take(at).reset_index(drop=True)
@@ -312,59 +307,20 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
     columns["rank"] = pd.Series(_ranks_in_order(at, int((lengths > 0).sum())))
     if has_runs:
         columns["run_id"] = places["run_id"]
-    columns |= {role: hits[role] for role in ("score", "call") if role in hits}
-    return Table(name, name, pd.DataFrame(columns), queries=[*listed], calls=calls)
+    columns |= {"score": hits["score"]} if "score" in hits else {}
+    return Table(name, name, pd.DataFrame(columns), queries=[*listed])
 
 
-def _listed_hits(
-    listed: Mapping[tuple[str | None, str], Any], name: str
-) -> tuple[Codes, pd.DataFrame, list[dict[str, Any]]]:
-    """Return how many hits each query has, all hits, and calls, from values of any kind."""
-    ids: list[str] = []
-    scores: list[float | None] = []
-    of_call: list[int] = []
-    calls: list[dict[str, Any]] = []
-    lengths = np.zeros(len(listed), np.int64)
-    for place, ((run_id, query_id), value) in enumerate(listed.items()):
+def _listed_table(listed: Mapping[tuple[str | None, str], Any], name: str) -> Table:
+    """Return what queries have, values of any kind, as a table with one row per query."""
+    rows = []
+    for (run_id, query_id), value in listed.items():
         found = plain_cell(value)
-        numbers: list[int] | None = None
-        if are_calls(found):
-            numbers = [n for n, of_one in enumerate(found, 1) for _ in of_one]
-            calls += [
-                {"run_id": run_id, "query_id": query_id, "call": n, "n_hits": len(of_one)}
-                for n, of_one in enumerate(found, 1)
-            ]
-            found = [one for of_one in found for one in of_one]
-        if isinstance(found, Mapping):
-            for one, score in found.items():
-                if isinstance(score, bool) or not isinstance(score, (int, float)):
-                    raise DataError(
-                        f"found {describe(score)} as the score of {one!r} for query {query_id!r}",
-                        file=name,
-                        allowed="a number",
-                    )
-            pairs = sorted(found.items(), key=lambda pair: -pair[1])
-        elif isinstance(found, list):
-            pairs = [(one, None) if not is_scored(one) else tuple(one) for one in found]
-        else:
+        if not isinstance(found, (list, dict)):
             _refuse_shape(query_id, value, name)
-        for one, score in pairs:
-            if (known := as_id(one)) is None:
-                raise DataError(
-                    f"found {describe(one)} among the hits of query {query_id!r}",
-                    file=name,
-                    allowed=ID_ALLOWED,
-                )
-            ids.append(known)
-            scores.append(score)
-        of_call += numbers or [1] * len(pairs)
-        lengths[place] = len(pairs)
-    hits = pd.DataFrame({"doc_id": pd.Series(ids, dtype="str")})
-    if any(score is not None for score in scores):
-        hits["score"] = pd.Series(scores, dtype=object)
-    if calls:
-        hits["call"] = pd.Series(of_call, dtype="int32")
-    return lengths, hits, calls
+        row = {"query_id": query_id, "doc_id": found}
+        rows.append(row if run_id is None else row | {"run_id": run_id})
+    return record_table(rows, name)
 
 
 def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
@@ -467,10 +423,11 @@ def read_results_table(
     """
     problems = Problems(_name_of(source), strict)
     found = table_of(source, problems, columns, "results")
+    is_dict = not isinstance(found, Table)
     table = found if isinstance(found, Table) else run_table(found, _name_of(source))
     run_id = run_id or (run_name_of(source) if isinstance(source, Path) else "run")
     _refuse_empty(table)
-    if table.queries is not None:
+    if is_dict:
         roles = {str(name): str(name) for name in table.fields}
     else:
         roles = resolve(table.fields, columns, "results", table.name, table.kind)
@@ -492,10 +449,7 @@ def read_results_table(
         results = _per_hit(table, roles, run_id, problems)
     if ties != "file":
         results = replace(results, hits=rank_hits(results.hits, ties))
-    if table.queries is not None:
-        if table.calls:
-            rows = pd.DataFrame(table.calls)
-            results = replace(results, calls=rows.assign(run_id=rows["run_id"].fillna(run_id)))
+    if is_dict:
         return results
     rank = (
         f"{roles['score']} (descending)" if is_per_hit and "score" in roles else "order of the hits"

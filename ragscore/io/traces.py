@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -26,7 +27,6 @@ from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import (
     QUERY_KEYS,
-    Cells,
     first_at,
     json_text,
     text_in,
@@ -188,6 +188,10 @@ _LANGSMITH = Container(
     status="status error", message="error", dialect=LANGSMITH,
 )  # fmt: skip
 CONTAINERS = (
+    # OTLP's JSON
+    Container({"traceId", "spanId"}, "traceId", "spanId", "parentSpanId",
+              start="startTimeUnixNano", end="endTimeUnixNano", status="status.code",
+              message="status.message", attributes="attributes"),
     # Phoenix's frame, and what its REST API gives; MLflow's older spans are like the latter
     Container({"context.trace_id", "parent_id"}, "context.trace_id", "context.span_id",
               "parent_id", kind="span_kind", attributes="attributes."),
@@ -226,6 +230,9 @@ def _spans_in(record: dict[str, Any], keys: Iterable[str] = ()) -> list[dict[str
     inner = [
         one for part in ("post", "patch", "observations") for one in dicts_in(record.get(part))
     ]
+    scopes = [one for part in dicts_in(record.get("resourceSpans"))
+              for one in dicts_in(part.get("scopeSpans"))]  # fmt: skip
+    inner += [one for scope in scopes for one in dicts_in(scope.get("spans"))]
     inner = inner or ("data" in record and dicts_in(value_at(record, "data.spans"))) or []
     if not inner and record and all(map(dicts_in, record.values())):
         inner = [one for part in record.values() for one in dicts_in(part)]
@@ -284,14 +291,12 @@ def _listed(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Trace:
-    """What is kept of a trace while its spans pass: no span, and of few of them the attributes."""
+    """The spans of a trace, and what is known of them."""
 
     id: str
     dialect: Dialect | None = None  # of spans that no dialect knows: that of the first known one
-    n_spans: int = 0
+    spans: list[Span] = field(default_factory=list)
     parents: dict[str, str | None] = field(default_factory=dict)
-    roots: list[Span] = field(default_factory=list)
-    others: list[Span] = field(default_factory=list)  # one may be the root, while none has come
     searches: list[Span] = field(default_factory=list)
     tools: list[tuple[str | None, str]] = field(default_factory=list)
     counts: dict[str, float] = field(default_factory=dict)
@@ -303,34 +308,23 @@ class Trace:
         if dialect is not None:
             span.dialect, span.kind = dialect, dialect.kind_of(span)
             self.dialect = self.dialect or dialect
-        self.n_spans += 1
-        self.parents[span.id or f"{self.n_spans} "] = span.parent
+        self.spans.append(span)
+        self.parents[span.id or f"{len(self.spans)} "] = span.parent
         if dialect is not None and span.kind == "LLM":
             for name, paths in dialect.tokens.items():
                 count = as_number(span.at(paths))
                 if count is not None and count >= 0:
                     self.counts[name] = self.counts.get(name, 0) + count
-        is_search = _is_search(span, tools)
-        if is_search:
+        if _is_search(span, tools):
             self.searches.append(span)
         elif (used := _tool_used(span)) is not None:
             self.tools.append((span.id, used))
-        if not span.parent:
-            self.roots.append(span)
-            self.others.clear()
-        elif not self.roots:
-            self.others.append(span)
-        elif not is_search:
-            return
-        span.attributes = _needed(span, is_search)
 
     def record(self) -> tuple[str, Record]:
         """Return when it starts, and its record."""
-        orphans = [span for span in self.others if span.parent not in self.parents]
-        root = min(self.roots or orphans or self.others, key=_start)
-        n_orphans = sum(
-            one is not None and one not in self.parents for one in self.parents.values()
-        )
+        roots = [span for span in self.spans if not span.parent]
+        orphans = [span for span in self.spans if span.parent and span.parent not in self.parents]
+        root = min(roots or orphans or self.spans, key=_start)
         dialect = root.dialect or self.dialect or OPENINFERENCE
         session = root.of_trace.get("session") or (
             root.at(dialect.session) if dialect.session else None
@@ -352,9 +346,9 @@ class Trace:
         record.calls = self.calls()
         record.hits = None if record.calls else []  # a trace is one of a run, whatever it lacks
         record.stored = [_score(one) for one in dicts_in(root.of_trace.get("scores"))]
-        record.extra = {"trace_id": self.id, "n_spans": self.n_spans}
-        if len(self.roots) > 1 or n_orphans:
-            record.extra |= {"n_roots": len(self.roots), "n_orphans": n_orphans}
+        record.extra = {"trace_id": self.id, "n_spans": len(self.spans)}
+        if len(roots) > 1 or orphans:
+            record.extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
         return _start(root), record
 
     def calls(self) -> list[Call]:
@@ -447,20 +441,6 @@ def _tool_used(span: Span) -> str | None:
     return name if span.kind == "TOOL" or (span.parent and _SEARCHES.search(name)) else None
 
 
-def _needed(span: Span, is_search: bool) -> dict[str, Any]:
-    """Return the attributes of a span that are looked at later, by their whole paths."""
-    dialect = span.dialect
-    if dialect is None:
-        return span.attributes
-    paths = [dialect.query, dialect.session, dialect.reference]
-    documents = dialect.documents.get(span.kind) if is_search else None
-    paths += [documents, _TOOL] if documents else [dialect.answer, _TOOL]
-    if documents and not span.parent:
-        paths.append(dialect.answer)
-    found = {one.split()[0]: first_at(span.attributes, one) for one in paths if one}
-    return without_missing(found)
-
-
 def _score(values: dict[str, Any]) -> Stored:
     value = as_number(first_at(values, ("value", "feedback.value")))
     source = as_text(first_at(values, ("source.source_type", "source")))
@@ -550,21 +530,18 @@ def elapsed(span: Span) -> float | None:
         return None
     if type(span.start) is int and type(span.end) is int:
         return (span.end - span.start) / 1e6 if span.end >= span.start else None
-    try:
+    with suppress(ValueError, TypeError, OverflowError):
         found = (pd.Timestamp(span.end) - pd.Timestamp(span.start)) / pd.Timedelta("1ms")
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return None if pd.isna(found) or found < 0 else float(found)
+        return None if pd.isna(found) or found < 0 else float(found)
+    return None
 
 
 def _iso(time: Any) -> str | None:
     """Return a time as ISO 8601 in UTC."""
-    try:
-        found = pd.Timestamp(time)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    found = found.tz_localize("UTC") if found.tzinfo is None else found.tz_convert("UTC")
-    return None if pd.isna(found) else str(found.isoformat())
+    with suppress(ValueError, TypeError, OverflowError):
+        found = pd.to_datetime(time, utc=True)
+        return None if pd.isna(found) else str(found.isoformat())
+    return None
 
 
 def text_of(value: Any, names: tuple[str, ...]) -> str | None:
@@ -597,28 +574,19 @@ def _said(messages: Any, is_query: bool) -> str | None:
 
 def spans_of(rows: Iterable[Row], problems: Problems) -> Iterator[Span]:
     """Yield the spans of a file, whatever their container; parts of one span are joined."""
-    waiting: dict[str, tuple[int, dict[str, Any]]] = {}  # LangSmith's posts, till their patch comes
+    parts: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {}  # of LangSmith's runs
     for row in rows:
-        if "resourceSpans" in row.values:
-            yield from _otlp_spans(Cells(row, problems))
-            continue
         about = _about_trace(row.values)
         for values in _spans_in(row.values):
-            line, place = row.line, _container(values)
+            place = _container(values)
             if place is not None and place.dialect is LANGSMITH:
-                key = str(values.get("id"))
-                if key in waiting:
-                    line, before = waiting.pop(key)
-                    told = {name: one for name, one in values.items() if one not in _EMPTY}
-                    values = values | before | told
-                elif values.get("end_time") is None:
-                    waiting[key] = line, values
-                    continue
-            span = span_in(values, line, problems, about)
-            if span is not None:
+                line, before, _ = parts.get(key := str(values.get("id")), (row.line, {}, about))
+                told = {name: one for name, one in values.items() if one not in _EMPTY}
+                parts[key] = line, values | before | told, about
+            elif (span := span_in(values, row.line, problems, about)) is not None:
                 yield span
-    for line, values in waiting.values():
-        if (span := span_in(values, line, problems, {})) is not None:
+    for line, values, about in parts.values():
+        if (span := span_in(values, line, problems, about)) is not None:
             yield span
 
 
@@ -664,15 +632,16 @@ def span_in(
                if name.startswith(prefix) and one is not None}  # fmt: skip
     else:
         held = nested(values.get(prefix)) if prefix else values
-        own = nest(held.items()) if isinstance(held, dict) else {}
+        pairs = ((str(one.get("key")), _value(one.get("value"))) for one in dicts_in(held))
+        own = nest(held.items() if isinstance(held, dict) else pairs)
     failed = (as_text(at(place.status)) or "").rpartition(".")[2] in _FAILED
     failed |= place.dialect is LANGSMITH and bool(at("error"))
     return Span(
         line,
         trace,
         as_text(at(place.parent)) or None,
-        at(place.start),
-        at(place.end),
+        _time(at(place.start)),
+        _time(at(place.end)),
         own,
         as_text(at(place.kind)) or "" if place.kind else "",
         (as_text(at(place.message)) or "status ERROR") if failed else None,
@@ -683,37 +652,9 @@ def span_in(
     )
 
 
-def _otlp_spans(top: Cells) -> Iterator[Span]:
-    """Yield the spans of OTLP's JSON."""
-    resources = map(top.of, top.records("resourceSpans"))
-    scopes = (top.of(one) for resource in resources for one in resource.records("scopeSpans"))
-    for span in (top.of(one) for scope in scopes for one in scope.records("spans")):
-        trace = span.identifier("traceId")
-        if trace is None:
-            top.problems.add("a span without a trace", line=top.line, field="traceId")
-            continue
-        pairs = [
-            (str(pair.get("key")), _value(pair.get("value"))) for pair in span.records("attributes")
-        ]
-        status = span.mapping("status")
-        failed = str(status.get("code")) in _FAILED
-        yield Span(
-            top.line,
-            trace,
-            span.text("parentSpanId") or None,
-            _nanoseconds(span.pop("startTimeUnixNano")),
-            _nanoseconds(span.pop("endTimeUnixNano")),
-            nest(pairs),
-            "",
-            (as_text(status.get("message")) or "status ERROR") if failed else None,
-            span.text("spanId"),
-            span.text("name") or "",
-        )
-
-
-def _nanoseconds(value: Any) -> int | None:
-    """Return a time, which is text for it is too long for a JSON number."""
-    return int(value) if str(value).isdecimal() and 0 < int(value) < 2**63 else None
+def _time(value: Any) -> Any:
+    """Return a time; one in nanoseconds may be text, for it is too long for a JSON number."""
+    return int(value) if str(value).isdecimal() and 0 < int(value) < 2**63 else value
 
 
 def _value(value: Any) -> Any:

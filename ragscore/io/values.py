@@ -252,17 +252,6 @@ def is_span(start: Any, end: Any) -> bool:
     return is_int(start) and is_int(end) and 0 <= start < end < 2**63
 
 
-def metadata(value: Any, name: str, line: int | None, problems: Problems) -> dict[str, Any]:
-    """Return a hit's metadata with NaN as null; empty if it has none."""
-    if not isinstance(value, (dict, type(None))):
-        problems.reject(value, line, name, "a mapping or null")
-        return {}
-    return {
-        key: None if isinstance(item, float) and math.isnan(item) else item
-        for key, item in (value or {}).items()
-    }
-
-
 def metadata_rows(values: dict[str, Any]) -> list[dict[str, str]]:
     """Return metadata as rows of `hit_meta`: a key and its value as JSON."""
     return [{"key": key, "value": as_json(value)} for key, value in values.items()]

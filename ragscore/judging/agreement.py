@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.frames.codes import has_pair
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, name_list, warn
 from ragscore.frames.signatures import takes
@@ -92,9 +93,8 @@ def agreement(
     first, second = (
         grades_of(one) if is_labels else values_of(one, other) for one, other in ((a, b), (b, a))
     )
-    both = first.merge(second, on=_CELL, how="outer", suffixes=("", "_b"))
-    both = both.rename(columns={"value": "a", "value_b": "b"})
-    judged = set(both.loc[both["a"].notna() & both["b"].notna(), "criterion"])
+    both = first.merge(second, on=_CELL, how="outer", suffixes=("_a", "_b"))
+    judged = set(both.dropna(subset=["value_a", "value_b"])["criterion"])
     if not judged:
         raise DataError(
             "nothing that both sides valued",
@@ -108,16 +108,17 @@ def agreement(
     least |= thresholds or {}
     known = [one if isinstance(one, Golden) else getattr(one, "golden", None) for one in (a, b)]
     golden = next((one for one in known if one is not None), None)
-    rows = [
-        _row(name, both[both["criterion"] == name], float(least[name]), golden, cluster)
-        for name in (*CRITERIA, CRITERION)
-        if name in judged
-    ]
-    table = pd.DataFrame(rows, columns=_COLUMNS).astype({"criterion": "str"})
+    table = pd.DataFrame(
+        [
+            _row(name, both[both["criterion"] == name], float(least[name]), golden, cluster)
+            for name in (*CRITERIA, CRITERION)
+            if name in judged
+        ],
+        columns=_COLUMNS,
+    ).astype({"criterion": "str"})
     high = table[table["disagreement"] > WARN_FROM]
     if len(high):
-        rates = zip(high["criterion"], high["disagreement"], strict=True)
-        shown = ", ".join(f"{name} {share:.0%}" for name, share in rates)
+        shown = ", ".join(high["criterion"] + high["disagreement"].map(" {:.0%}".format))
         warn(f"the two sides disagree about more than {WARN_FROM:.0%} of the answers: {shown}")
     return table
 
@@ -130,13 +131,12 @@ def _row(
     cluster: str | None,
 ) -> list[Any]:
     """Return the row of one criterion, in the order of `_COLUMNS`."""
-    pairs = both.dropna(subset=["a", "b"])
+    pairs = both.dropna(subset=["value_a", "value_b"])
     groups = clusters_of(pairs["query_id"], golden, cluster)
-    a, b = pairs["a"], pairs["b"]
+    a, b = pairs["value_a"], pairs["value_b"]
     is_grade = criterion == CRITERION
     width = max(a.max(), b.max()) if is_grade else TABLE[criterion].width
-    is_far = (a - b).abs() > FAR * width + 1e-9
-    is_flip = (a >= least) != (b >= least)
+    is_far, is_flip = (a - b).abs() > FAR * width + 1e-9, (a >= least) != (b >= least)
     disagrees = (is_far | is_flip).to_numpy("float64")
     low, high = mean_interval(disagrees, "binary", groups=groups)
     is_binary = not is_grade and TABLE[criterion].kind == "binary"
@@ -145,13 +145,15 @@ def _row(
     coefficients = [
         cohen_kappa(a >= least, b >= least, groups=groups),
         weighted_kappa(a, b, groups=groups),
-        krippendorff_alpha(pairs[["a", "b"]].to_numpy(), scale, groups=groups),
+        krippendorff_alpha(np.column_stack([a, b]), scale, groups=groups),
     ]
-    rates = [float(one.mean()) for one in (is_far, is_flip, disagrees)]
-    counts = [len(pairs), coefficients[0].n_groups, *(int(both[x].isna().sum()) for x in "ba")]
-    of_rate = [float(low[0]), float(high[0]), float((b - a).mean())]
-    measured = [number for one in coefficients for number in (one.value, one.low, one.high)]
-    return [criterion, *counts, least, *rates, *of_rate, *measured]
+    return [
+        criterion, len(pairs), coefficients[0].n_groups,
+        *(int(both[f"value_{side}"].isna().sum()) for side in "ba"), least,
+        *(float(one.mean()) for one in (is_far, is_flip, disagrees)),
+        float(low[0]), float(high[0]), float((b - a).mean()),
+        *(number for one in coefficients for number in (one.value, one.low, one.high)),
+    ]  # fmt: skip
 
 
 def spot_check(
@@ -197,43 +199,33 @@ def spot_check(
     endpoint = endpoint if isinstance(endpoint, Endpoint) else Endpoint(endpoint)
     if n < 1:
         raise DataError(f"found {n}", field="n", allowed="at least 1")
-    _refuse_same_judge(results, judges, endpoint)
-    values = values_of(results, results)
-    keys = ["run_id", "query_id"]
-    cells = values.loc[values["criterion"].isin(criteria), keys].drop_duplicates()
+    first = judged.judgments[judged.judgments["criterion"].isin(criteria)]
+    cells = first.dropna(subset=["value"])[["run_id", "query_id"]].drop_duplicates()
     if not len(cells):
         raise DataError(
             f"nothing judged by {', '.join(criteria)}",
             field="judges",
             allowed="criteria that the results were judged by",
         )
-    sample = cells.iloc[np.sort(np.random.default_rng(seed).permutation(len(cells))[:n])]
-
-    def sampled(frame: pd.DataFrame) -> pd.DataFrame:
-        of = pd.MultiIndex.from_frame(frame[keys].astype("str"))
-        return frame[of.isin(pd.MultiIndex.from_frame(sample))]
-
-    assert results.judgments is not None
-    first = results.judgments[results.judgments["criterion"].isin(criteria)]
-    part = replace(results, responses=sampled(results.responses), judgments=sampled(first))
-    second = judge(replace(part, judgments=None), golden, judges, endpoint, **options)
-    return agreement(part, second)
-
-
-def _refuse_same_judge(results: Results, judges: list[Judge], endpoint: Endpoint) -> None:
-    if results.judgments is None:
-        return
-    columns = ["criterion", "judge", "prompt_hash", "temperature", "x_seed"]
-    rows = results.judgments.reindex(columns=columns).astype(object)
-    known = set(rows.where(rows.notna(), None).itertuples(index=False, name=None))
-    model, temperature, seed = endpoint.model, endpoint.temperature, endpoint.seed
-    for second in judges:
-        if (second.criterion, model, second.prompt_hash, temperature, seed) in known:
+    asked = first.reindex(columns=["criterion", "judge", "prompt_hash", "temperature", "x_seed"])
+    asked = asked.astype(object).where(asked.notna(), None)
+    earlier = set(asked.itertuples(index=False, name=None))
+    of_model = endpoint.temperature, endpoint.seed
+    for one in judges:
+        if (one.criterion, endpoint.model, one.prompt_hash, *of_model) in earlier:
             raise DataError(
-                f"{model} judged {second.criterion} so already",
+                f"{endpoint.model} judged {one.criterion} so already",
                 field="endpoint",
                 allowed="another model, prompt, temperature or seed",
             )
+    sample = cells.iloc[np.sort(np.random.default_rng(seed).permutation(len(cells))[:n])]
+    answers, verdicts = (
+        frame[has_pair(frame, sample, ("run_id", "query_id"))]
+        for frame in (results.responses, first)
+    )
+    part = replace(results, responses=answers, judgments=None)
+    second = judge(part, golden, judges, endpoint, **options)
+    return agreement(replace(part, judgments=verdicts), second)
 
 
 def values_of(side: Side, other: Side) -> pd.DataFrame:

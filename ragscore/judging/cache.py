@@ -9,16 +9,19 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural, warn
 from ragscore.judging.endpoint import Reply
+from ragscore.judging.judges import ReplyError
 
 DEFAULT_CACHE = "~/.cache/ragscore/judge.sqlite"
 _TABLE = "replies (key text primary key, reply text, prompt integer, completion integer, hash text)"
 _WAIT = 60.0  # seconds for another process to write
+T = TypeVar("T")
 
 
 def digest(content: Any) -> str:
@@ -57,10 +60,8 @@ class Cache:
                 allowed="a file that can be read and written, or cache=None",
             ) from error  # fmt: skip
 
-    def __enter__(self) -> "Cache":
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
+        """Close the file."""
         self._rows.close()
 
     def warn(self) -> None:
@@ -71,25 +72,23 @@ class Cache:
             warn(f"{self.file}: the cache can't be read or written whole ({self._fault})")
 
     def get_or_ask(
-        self,
-        key: str,
-        ask: Callable[[], Reply],
-        is_usable: Callable[[Reply], bool] = lambda reply: True,
-    ) -> tuple[Reply, bool]:
-        """Return the stored reply, else store and return that of `ask`; and True if it was free.
+        self, key: str, ask: Callable[[], Reply], read: Callable[[str], T]
+    ) -> tuple[T, Reply, bool]:
+        """Return what is read from a reply, the reply, and True if it was stored already.
 
-        A stored reply that is not usable is asked for again. Threads that need the same key at the
-        same time call `ask` once.
+        A stored reply that can't be read is asked for again: other rules may have let it in.
+        Threads that need the same key at the same time call `ask` once.
         """
         with self._lock:
             own = self._locks.setdefault(key, threading.Lock())
         with own:
-            if (found := self._get(key)) is not None and is_usable(found):
-                return found, True
+            if (found := self._get(key)) is not None:
+                with suppress(ReplyError, ValueError, RecursionError):
+                    return read(found.content), found, True
             reply = ask()
             row = [key, reply.content, reply.prompt_tokens, reply.completion_tokens]
             self._run("insert or replace into replies values (?, ?, ?, ?, ?)", [*row, digest(row)])
-            return reply, False
+            return read(reply.content), reply, False
 
     def _get(self, key: str) -> Reply | None:
         for *row, checksum in self._run("select * from replies where key = ?", [key]):

@@ -6,7 +6,7 @@ catalogue.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,17 +21,12 @@ ORDERS = ("rank", "reversed")
 _CELL = ["run_id", "query_id"]
 
 
-@dataclass(frozen=True)
-class Passage:
-    """One hit as context: the name of its verdict's item, its rank and its text.
-
-    `is_labelled`: the golden set grades it for this query.
-    """
+class Passage(NamedTuple):
+    """One hit as context: its verdict's item, its text, and True if the golden set labels it."""
 
     item: str
-    rank: int
     text: str
-    is_labelled: bool = False
+    is_labelled: bool
 
 
 @dataclass(frozen=True)
@@ -107,10 +102,9 @@ def cases_of(
             allowed="runs with whole texts, results.chunks, or cut_text='mark'",
         )
     queries = golden.queries
-    questions = dict(zip(queries["query_id"], queries["query"], strict=True))
-    references: dict[Any, str] = {}
-    if "reference_answer" in queries:
-        references = queries.set_index("query_id")["reference_answer"].dropna().to_dict()
+    asked = queries.reindex(columns=["query_id", "query", "reference_answer"]).astype(object)
+    asked = asked.where(asked.notna(), None).set_index("query_id")
+    questions, references = asked["query"].to_dict(), asked["reference_answer"].to_dict()
     facts = golden.checks[golden.checks["kind"] == "key_fact"]
     key_facts = facts.groupby("query_id")["text"].agg(tuple).to_dict() if len(facts) else {}
     contexts: dict[Any, pd.DataFrame] = dict(iter(hits.groupby(_CELL, observed=True)))
@@ -143,9 +137,9 @@ def cases_of(
 
 def _passages(hits: pd.DataFrame) -> tuple[Passage, ...]:
     """Name each passage by its chunk id, or by its rank if ids are missing or repeated."""
-    ranks, ids = hits["rank"].tolist(), hits["chunk_id"]
-    items = ids.tolist() if ids.notna().all() and ids.is_unique else [str(rank) for rank in ranks]
-    return tuple(map(Passage, items, ranks, hits["text"].tolist(), hits["is_labelled"].tolist()))
+    ids = hits["chunk_id"]
+    items = ids if ids.notna().all() and ids.is_unique else hits["rank"].astype("str")
+    return tuple(map(Passage, items, hits["text"], hits["is_labelled"]))
 
 
 def _context_hits(results: Results, k: int | None, golden: Golden) -> pd.DataFrame:
@@ -153,14 +147,10 @@ def _context_hits(results: Results, k: int | None, golden: Golden) -> pd.DataFra
     columns = [*_CELL, "rank", "chunk_id", "text", "text_cut"]
     is_labelled = flag_labelled(results.hits, golden)
     hits = results.hits.reindex(columns=columns).assign(is_labelled=is_labelled)
-    limit = pd.Series(np.nan if k is None else k, index=hits.index, dtype="float64")
-    if k is None and "k" in results.runs:
-        runs = results.runs
-        run_k = dict(zip(runs["run_id"].astype("str"), runs["k"].astype("float64"), strict=True))
-        limit = hits["run_id"].astype("str").map(run_k).astype("float64")
-    hits = hits[(hits["rank"] <= limit.fillna(np.inf)).to_numpy()].sort_values(
-        [*_CELL, "rank"], kind="stable"
-    )
+    runs = results.runs.reindex(columns=["run_id", "k"]).astype({"run_id": "str", "k": "float64"})
+    limits = hits["run_id"].astype("str").map(runs.set_index("run_id")["k"]).fillna(np.inf)
+    hits = hits[hits["rank"] <= (limits if k is None else k)]
+    hits = hits.sort_values([*_CELL, "rank"], kind="stable")
     is_cut = hits["text_cut"].eq(True).fillna(False).to_numpy(dtype=bool)
     whole = _catalogue_texts(results, hits)
     replaced = whole.notna().to_numpy() & (is_cut | hits["text"].isna().to_numpy())
@@ -173,14 +163,11 @@ def _catalogue_texts(results: Results, hits: pd.DataFrame) -> pd.Series:
     if chunks is None or "text" not in chunks:
         return pd.Series(pd.NA, index=hits.index, dtype="str")
     owner = chunks["run_id"].astype("str").fillna("") if "run_id" in chunks else ""
-    known = (
-        chunks.assign(owner=owner)[["owner", "chunk_id", "text"]]
-        .dropna()
-        .drop_duplicates(["owner", "chunk_id"])
-        .set_index(["owner", "chunk_id"])["text"]
-    )
+    keys = ["owner", "chunk_id"]
+    known = chunks.assign(owner=owner)[[*keys, "text"]].dropna().drop_duplicates(keys)
+    texts = known.set_index(keys)["text"]
     own, shared = (
-        known.reindex(pd.MultiIndex.from_arrays([owners, hits["chunk_id"]])).set_axis(hits.index)
+        texts.reindex(pd.MultiIndex.from_arrays([owners, hits["chunk_id"]])).set_axis(hits.index)
         for owners in (hits["run_id"].astype("str"), [""] * len(hits))
     )
     return own.fillna(shared)

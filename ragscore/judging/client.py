@@ -7,8 +7,9 @@ cannot pose as an instruction, whatever it contains.
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,13 +18,14 @@ import numpy as np
 from ragscore.judging.cache import Cache, digest
 from ragscore.judging.cases import Case
 from ragscore.judging.endpoint import (
-    CallFailed,
     CallsStopped,
     CostTracker,
     EndpointClient,
     EndpointUnusable,
+    JudgeFailed,
     Reply,
-    Usage,
+    Vectors,
+    matrix,
     valid_text,
 )
 from ragscore.judging.judges import (
@@ -50,11 +52,6 @@ _NAMES = {
 }
 T = TypeVar("T")
 Payload = dict[str, Any]
-Vectors = np.ndarray[Any, np.dtype[np.float64]]
-
-
-class JudgeFailed(Exception):
-    """No verdict: the call failed, or the reply is unusable even after one repair request."""
 
 
 @dataclass
@@ -68,7 +65,7 @@ class Judgment:
     verdicts
         One row per judged item.
     usage
-        Calls, tokens and costs of this time.
+        Calls, tokens and costs of this time, by their names in the judge log.
     reply_usage
         Tokens and costs of the replies when they were made; cached replies count too.
     """
@@ -79,8 +76,8 @@ class Judgment:
     state: str = ""
     reason: str | None = None
     verdicts: list[Verdict] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    reply_usage: Usage = field(default_factory=Usage)
+    usage: Counter[str] = field(default_factory=Counter)
+    reply_usage: Counter[str] = field(default_factory=Counter)
 
 
 def skip_reason(case: Case, judge: Judge, refused: str) -> str | None:
@@ -108,7 +105,7 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
         verdicts = [_checked(verdict) for verdict in _verdicts(judgment, client)]
         if len({verdict["item"] for verdict in verdicts}) < len(verdicts):
             raise TypeError("two verdicts on one item")
-    except JudgeFailed as error:
+    except (JudgeFailed, ReplyError) as error:
         verdicts = [_failed(str(error))]
     except (CallsStopped, EndpointUnusable):
         raise
@@ -117,17 +114,14 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
         verdicts = [_failed(f"{type(error).__name__} in judging: {error}")]
     # A reply may escape what it echoes, and a judge's own function may quote anything.
     verdicts = [redactor.values(verdict) for verdict in verdicts]
-    states = [verdict.setdefault("state", "scored") for verdict in verdicts]
-    for verdict, one in zip(verdicts, states, strict=True):
-        if one == FAILED:
+    reasons = {}
+    for verdict in reversed(verdicts):  # the first of each state tells
+        if verdict.setdefault("state", "scored") == FAILED:
             verdict["reason"] = redactor.excerpt(verdict.get("reason") or "", _LONGEST_REASON)
-    state, reason = "scored", None
-    for worst in (FAILED, NOT_MEASURABLE):  # the worst state of any verdict
-        if worst in states:
-            state, reason = worst, verdicts[states.index(worst)]["reason"]
-            break
+        reasons[verdict["state"]] = verdict.get("reason")
+    state = next((one for one in (FAILED, NOT_MEASURABLE) if one in reasons), "scored")
     # The state comes last: who stops to look at what there is finds judgments whole.
-    judgment.verdicts, judgment.reason = verdicts, reason
+    judgment.verdicts, judgment.reason = verdicts, None if state == "scored" else reasons[state]
     judgment.state = state
 
 
@@ -255,34 +249,30 @@ class JudgeClient:
         ]  # fmt: skip
         shown = "\n".join(_texts(payload))
 
-        def read(text: str) -> tuple[list[Verdict], bool]:
-            value, is_repaired = read_reply(text, prompt.schema, shown)
-            return parse(value, items or []), is_repaired
+        def read(text: str) -> list[Verdict]:
+            return parse(read_reply(text, prompt.schema, shown), items or [])
 
         key = [FORMAT, name, prompt.hash, settings, judgment.repeat, payload]
         request = partial(self._usable_reply, judgment, prompt, payload, read)
-        verdicts, _ = self._cached(judgment, endpoint.model, key, request, read)
-        return verdicts
+        return self._cached(judgment, endpoint.model, key, request, read)
 
     def embed(self, judgment: Judgment, texts: list[str]) -> Vectors:
         """Return a matrix with one row per text."""
         endpoint = self.connection.endpoint
         if callable(endpoint.embedding):
-            return _matrix(endpoint.embedding(texts), len(texts))
+            return matrix(endpoint.embedding(texts), len(texts))
         model = str(endpoint.embedding)
 
         def request() -> Reply:
             reply = self._paid(judgment, model, partial(self.connection.embed, texts))
             if reply.fault:
                 raise JudgeFailed(reply.fault)
-            _matrix(reply.content, len(texts))
-            return replace(reply, content=json.dumps(reply.content))
-
-        def read(text: str) -> Vectors:
-            return _matrix(json.loads(text), len(texts))
+            return reply
 
         key = [FORMAT, "embedding", endpoint.address, endpoint.embedding, texts]
-        return self._cached(judgment, model, key, request, read)
+        return self._cached(
+            judgment, model, key, request, lambda text: matrix(json.loads(text), len(texts))
+        )
 
     def _cached(
         self,
@@ -293,28 +283,20 @@ class JudgeClient:
         read: Callable[[str], T],
     ) -> T:
         """Return what is read from a reply, which is requested if none is stored that can be."""
-
-        def is_usable(reply: Reply) -> bool:  # other rules may have let it in
-            try:
-                read(reply.content)
-            except (ReplyError, JudgeFailed, ValueError, RecursionError):
-                return False
-            return True
-
-        reply, is_free = self.cache.get_or_ask(digest(key), request, is_usable)
-        judgment.usage.n_cached += is_free
-        judgment.reply_usage.add(self._usage(model, reply))
-        return read(reply.content)
+        value, reply, is_free = self.cache.get_or_ask(digest(key), request, read)
+        judgment.usage["n_cached"] += is_free
+        judgment.reply_usage.update(self.costs.usage(model, reply))
+        return value
 
     def _usable_reply(
         self,
         judgment: Judgment,
         prompt: Prompt,
         payload: Payload,
-        read: Callable[[str], tuple[list[Verdict], bool]],
+        read: Callable[[str], list[Verdict]],
     ) -> Reply:
         """Request a reply; if it is unusable, name the fault and request it once more."""
-        endpoint, usage = self.connection.endpoint, judgment.usage
+        endpoint, replies = self.connection.endpoint, list[Reply]()
         seed = None if endpoint.seed is None else endpoint.seed + judgment.repeat - 1
         text = prompt.text
         if endpoint.structured != "json_schema":
@@ -323,67 +305,39 @@ class JudgeClient:
             {"role": "system", "content": text},
             {"role": "user", "content": json.dumps(payload, ensure_ascii=False, indent=1)},
         ]
-        n_prompt: int | None = 0
-        n_reply: int | None = 0
         for attempt in (1, 2):
             call = partial(self.connection.chat, messages, prompt.name, prompt.schema, seed)
             reply = self._paid(judgment, endpoint.model, call)
-            usage.n_repairs += attempt == 2
-            n_prompt, n_reply = (
-                _sum(n_prompt, reply.prompt_tokens),
-                _sum(n_reply, reply.completion_tokens),
-            )
+            replies.append(reply)
+            judgment.usage["n_repairs"] += attempt == 2
             try:
                 if reply.fault:
                     raise ReplyError(reply.fault)
-                usage.n_repairs += read(reply.content)[1]
-                return Reply(reply.content, n_prompt, n_reply)
+                read(reply.content)
+                tokens = zip(*((one.prompt_tokens, one.completion_tokens) for one in replies),
+                             strict=True)  # fmt: skip
+                return Reply(reply.content, *(None if None in one else sum(one) for one in tokens))
             except ReplyError as error:
                 fault = str(error)
-                repair = (
-                    f"Your reply can't be used: {fault}. Reply again, with one JSON object of the"
-                    " shape asked for and nothing else."
-                )
-                messages = [
-                    *messages,
-                    {"role": "assistant", "content": reply.content[:_QUOTED] or "(nothing)"},
-                    {"role": "user", "content": repair},
-                ]
+            repair = (
+                f"Your reply can't be used: {fault}. Reply again, with one JSON object of the"
+                " shape asked for and nothing else."
+            )
+            messages = [
+                *messages,
+                {"role": "assistant", "content": reply.content[:_QUOTED] or "(nothing)"},
+                {"role": "user", "content": repair},
+            ]
         raise JudgeFailed(fault)
-
-    def _usage(self, model: str, reply: Reply) -> Usage:
-        counts = (reply.prompt_tokens, reply.completion_tokens)
-        tokens = sum(math.nan if count is None else count for count in counts)
-        return Usage(tokens=float(tokens), cost_usd=self.costs.cost(model, *counts))
 
     def _paid(self, judgment: Judgment, model: str, call: Callable[[], Reply]) -> Reply:
         """Make a call and account for it."""
         self.costs.check()
-        try:
-            reply = call()
-        except CallFailed as error:
-            raise JudgeFailed(str(error)) from error
-        usage = self._usage(model, reply)
-        self.costs.add(usage.cost_usd)
-        usage.n_calls, usage.n_retries = 1, reply.n_retries
-        judgment.usage.add(usage)
+        reply = call()
+        usage = self.costs.usage(model, reply)
+        self.costs.add(usage["cost_usd"])
+        judgment.usage.update(usage, n_calls=1, n_retries=reply.n_retries)
         return reply
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
-
-
-def _matrix(vectors: Any, n: int) -> Vectors:
-    """Return vectors as a matrix; numbers written as text are none."""
-    try:
-        matrix = np.asarray(vectors)
-        is_numeric = matrix.dtype.kind in "iuf"
-    except (TypeError, ValueError, OverflowError):
-        is_numeric = False
-    if not is_numeric or matrix.ndim != 2 or len(matrix) != n or not np.isfinite(matrix).all():
-        raise JudgeFailed(f"the embeddings are not {n} vectors of one length, all finite")
-    return matrix.astype("float64")
 
 
 def _texts(value: Any) -> list[str]:

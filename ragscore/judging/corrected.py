@@ -13,7 +13,6 @@ import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import DataError, Golden, check_type, run_names
-from ragscore.frames.errors import nearest
 from ragscore.judging.agreement import clusters_of, people_values, values_of
 from ragscore.judging.run import Judged
 from ragscore.scoring.intervals import Groups, shared_only
@@ -95,16 +94,10 @@ def corrected(
     if isinstance(judged, Comparison):
         golden, scores = judged._evaluated
         runs, table = [judged.baseline, judged.candidate], judged._declared
-        compared = judged.deltas["metric"].tolist()
-        names = [*map(str, labels["criterion"].unique())] if "criterion" in labels else []
-        if unknown := [name for name in names if name not in compared]:
-            raise DataError(
-                f"{unknown[0]!r} isn't compared", field="labels.criterion",
-                allowed=nearest(unknown[0], compared, "compared are"),
-            )  # fmt: skip
-        wide = scores[["run_id", *names]].reset_index()
+        compared = judged.deltas["metric"].unique().tolist()
+        wide = scores[["run_id", *compared]].reset_index()
         of_judge = wide.melt(["run_id", "query_id"], var_name="criterion").dropna()
-        known = {name: table.describe(name).bounds for name in names}
+        known = {name: table.describe(name).bounds for name in compared}
     else:
         golden, results, table, known = judged.golden, judged.results, TABLE, None
         if baseline is not None:

@@ -9,15 +9,20 @@ import json
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+
+import numpy as np
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import check_choice, packages_of
+from ragscore.io.rows import value_at
 from ragscore.io.secrets import Redactor, checked_address, checked_key, redacted_logs, refuse_keys
+from ragscore.judging.judges import ReplyError
 
 KEY_VARIABLES = ("RAGSCORE_JUDGE_API_KEY", "OPENAI_API_KEY")
 STRUCTURED = ("json_schema", "json_object", "none")
@@ -26,15 +31,16 @@ _OWN_FIELDS = ("model", "messages", "temperature", "seed", "response_format", "s
 _KEY_PLACES = f"the key in api_key= or {KEY_VARIABLES[0]}"
 Embed = Callable[[list[str]], Sequence[Sequence[float]]]
 Call = Callable[[list[dict[str, str]], dict[str, Any], float | None, int | None], str]
+Vectors = np.ndarray[Any, np.dtype[np.float64]]
 Price = float | tuple[float, float] | list[float]
 Prices = Mapping[str, Price]
 
 
-class CallFailed(Exception):
-    """A call without a reply, after all retries."""
+class JudgeFailed(Exception):
+    """No verdict: the call failed after all retries, or the reply is unusable."""
 
 
-class EndpointUnusable(Exception):
+class EndpointUnusable(DataError):
     """The endpoint refuses the key, the model or the address from the first call on."""
 
 
@@ -161,51 +167,29 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply's text or vectors, the tokens that it reports, and why it can't be used, or ""."""
+    """A reply's text, the tokens that it reports, and why it can't be used, or ""."""
 
-    content: Any
+    content: str
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     n_retries: int = 0
     fault: str = ""
 
 
+@dataclass
 class EndpointClient:
-    """Calls to an endpoint, which threads can share.
+    """Calls to an endpoint, which threads can share; see `connected`.
 
-    `chat` and `embed` raise `CallFailed` if no reply came after all retries, and `EndpointUnusable`
-    if the endpoint refuses the key, the model or the address and has answered no call so far. Once
-    it has answered, such a refusal is the failure of one call, as by a filter of contents.
-
-    Attributes
-    ----------
-    redactor
-        Hides the key; what comes of a call went through it. While the client is entered, so does
-        all that is logged.
+    `chat` and `embed` raise `JudgeFailed` if no reply came after all retries, and
+    `EndpointUnusable` if the endpoint refuses the key, the model or the address and has answered no
+    call so far. Once it has answered, such a refusal is the failure of one call, as by a filter of
+    contents. The redactor hides the key in what comes of a call.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint, self.redactor = endpoint, Redactor([endpoint.key()])
-        self._logs = redacted_logs(self.redactor)
-        self._has_answered, self._client = False, cast(Any, None)
-        if endpoint.call is None:
-            with packages_of("judge", field="judge"):
-                import openai
-            # A redirect could take texts elsewhere.
-            http = openai.DefaultHttpxClient(follow_redirects=False, timeout=endpoint.timeout)
-            self._client = openai.OpenAI(
-                api_key=endpoint.key(), base_url=endpoint.base_url, timeout=endpoint.timeout,
-                max_retries=endpoint.retries, http_client=http,
-            )  # fmt: skip
-
-    def __enter__(self) -> "EndpointClient":
-        self._logs.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._client is not None:
-            self._client.close()
-        self._logs.__exit__(None, None, None)
+    endpoint: Endpoint
+    redactor: Redactor
+    openai: Any = None
+    has_answered: bool = False
 
     def chat(
         self, messages: list[dict[str, str]], name: str, schema: dict[str, Any], seed: int | None
@@ -215,11 +199,9 @@ class EndpointClient:
         if endpoint.call is not None:
             text = endpoint.call(messages, schema, endpoint.temperature, seed)
             return Reply(self.redactor.text(valid_text(text)))
+        shape = {"name": name, "strict": True, "schema": schema}
         formats: dict[str, Any] = {
-            "json_schema": {
-                "type": "json_schema",
-                "json_schema": {"name": name, "strict": True, "schema": schema},
-            },
+            "json_schema": {"type": "json_schema", "json_schema": shape},
             "json_object": {"type": "json_object"},
         }
         known = {
@@ -228,80 +210,89 @@ class EndpointClient:
             "response_format": formats.get(endpoint.structured),
             "extra_body": endpoint.options or None,
         }
+
         reply, body = self._call(
-            self._client.chat.completions, model=endpoint.model, messages=messages,
+            self.openai.chat.completions, model=endpoint.model, messages=messages,
             **{one: value for one, value in known.items() if value is not None},
         )  # fmt: skip
-        try:
-            choice = body["choices"][0]
-            text = self.redactor.text(valid_text(choice["message"]["content"] or ""))
-        except (LookupError, TypeError, AttributeError):
-            return replace(reply, content="", fault="the endpoint's answer is no completion")
-        is_cut = choice.get("finish_reason") == "length"
-        fault = "the reply was cut off at the limit of tokens" if is_cut else ""
-        return replace(reply, content=text, fault=fault)
+        text = value_at(body, "choices.0.message.content", "")
+        is_cut = value_at(body, "choices.0.finish_reason") == "length"
+        return replace(
+            reply, content=self.redactor.text(valid_text(text if isinstance(text, str) else "")),
+            fault="the reply was cut off at the limit of tokens" if is_cut else "",
+        )  # fmt: skip
 
     def embed(self, texts: list[str]) -> Reply:
-        """Return one vector per text."""
+        """Return one vector per text, as JSON."""
         reply, body = self._call(
-            self._client.embeddings, model=str(self.endpoint.embedding), input=texts,
+            self.openai.embeddings, model=str(self.endpoint.embedding), input=texts,
             encoding_format="float",
         )  # fmt: skip
         try:
-            found = {row["index"]: row["embedding"] for row in body["data"]}
-            vectors = [found[index] for index in range(len(texts))]
+            found = {row["index"]: row["embedding"] for row in value_at(body, "data")}
+            vectors = matrix([found[n] for n in range(len(texts))], len(texts))
         except (LookupError, TypeError):
             fault = f"the endpoint's answer is no {len(texts)} vectors"
-            return replace(reply, content=[], fault=fault)
-        return replace(reply, content=vectors, completion_tokens=0)
+            return replace(reply, completion_tokens=0, fault=fault)
+        return replace(reply, completion_tokens=0, content=json.dumps(vectors.tolist()))
 
     def _call(self, resource: Any, **sent: Any) -> tuple[Reply, Any]:
-        """Return a reply without content, and the body to read it from; {} if that is no object."""
+        """Return a reply without content, and the body to read it from; None if that is no JSON."""
+        failed: Exception | None = None
         try:
-            raw, failed = resource.with_raw_response.create(**sent), None
+            raw = resource.with_raw_response.create(**sent)
         except Exception as error:  # the client, its HTTP library and TLS each have their own
             cause = error.__cause__ or error
             text = f"{type(error).__name__}: {error}" + f" ({cause})" * (cause is not error)
-            reason = self.redactor.excerpt(valid_text(text), _SHOWN)
-            is_refusal = getattr(error, "status_code", None) in (401, 403, 404)
-            unusable = is_refusal and not self._has_answered
-            failed = EndpointUnusable(reason) if unusable else CallFailed(reason)
+            failed = JudgeFailed(self.redactor.excerpt(valid_text(text), _SHOWN))
+            if getattr(error, "status_code", None) in (401, 403, 404) and not self.has_answered:
+                works = "a model, key and base_url that work"
+                failed = EndpointUnusable(str(failed), field="endpoint", allowed=works)
         if failed is not None:  # raised out there, as the error beneath holds the request
             raise failed
-        self._has_answered = True
-        try:
+        self.has_answered, body = True, None
+        with suppress(ValueError, RecursionError):
             body = json.loads(raw.content)
-        except (ValueError, RecursionError):
-            body = None
-        body = body if isinstance(body, dict) else {}
-        usage = body["usage"] if isinstance(body.get("usage"), dict) else {}
         prompt, completion = (
-            count if type(count := usage.get(name)) is int and 0 <= count < 1e12 else None
-            for name in ("prompt_tokens", "completion_tokens")
+            count if type(count := value_at(body, name)) is int and 0 <= count < 1e12 else None
+            for name in ("usage.prompt_tokens", "usage.completion_tokens")
         )
-        return Reply(None, prompt, completion, raw.retries_taken), body
+        return Reply("", prompt, completion, raw.retries_taken), body
+
+
+@contextmanager
+def connected(endpoint: Endpoint) -> Iterator[EndpointClient]:
+    """Open a client of an endpoint; meanwhile its key is hidden in all that is logged."""
+    client = EndpointClient(endpoint, Redactor([endpoint.key()]))
+    with ExitStack() as opened:
+        opened.enter_context(redacted_logs(client.redactor))
+        if endpoint.call is None:
+            with packages_of("judge", field="judge"):
+                import openai
+            # A redirect could take texts elsewhere.
+            http = openai.DefaultHttpxClient(follow_redirects=False, timeout=endpoint.timeout)
+            client.openai = opened.enter_context(openai.OpenAI(
+                api_key=endpoint.key(), base_url=endpoint.base_url, timeout=endpoint.timeout,
+                max_retries=endpoint.retries, http_client=http,
+            ))  # fmt: skip
+        yield client
+
+
+def matrix(vectors: Any, n: int) -> Vectors:
+    """Return vectors as a matrix, or raise a `ReplyError`; numbers written as text are none."""
+    try:
+        found = np.asarray(vectors)
+        is_matrix = found.dtype.kind in "iuf" and found.ndim == 2 and len(found) == n
+    except (TypeError, ValueError, OverflowError):
+        is_matrix = False
+    if not is_matrix or not np.isfinite(found).all():
+        raise ReplyError(f"the embeddings are not {n} vectors of one length, all finite")
+    return found.astype("float64")
 
 
 def valid_text(text: str) -> str:
     """Return a text that every file takes: half a surrogate pair becomes "\ufffd"."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-@dataclass
-class Usage:
-    """Counts of calls, tokens and US dollars; NaN where a call did not report its tokens."""
-
-    n_calls: int = 0
-    n_cached: int = 0
-    n_retries: int = 0
-    n_repairs: int = 0
-    tokens: float = 0.0
-    cost_usd: float = 0.0
-
-    def add(self, other: "Usage") -> None:
-        """Add another usage to this one."""
-        for count in fields(self):
-            setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
 
 class CostTracker:
@@ -327,24 +318,28 @@ class CostTracker:
 
     def __init__(self, prices: Prices | None, max_cost: float | None, models: list[str]) -> None:
         self.prices = {model: _price_pair(model, price) for model, price in (prices or {}).items()}
-        unpriced = [model for model in models if model not in self.prices]
-        if max_cost is not None and not _is_amount(max_cost):
+        self.max_cost, self.spent, self._stopped = max_cost, 0.0, ""
+        self._turn = threading.Lock()
+        if max_cost is None:
+            return
+        if not _is_amount(max_cost):
             raise DataError(f"found {max_cost!r}", field="max_cost", allowed="US dollars, from 0")
-        if max_cost is not None and unpriced:
+        if unpriced := [model for model in models if model not in self.prices]:
             raise DataError(
                 f"no price of {', '.join(unpriced)}",
                 field="max_cost",
                 allowed="prices={model: (prompt, completion)}, in dollars per million tokens",
             )
-        self.max_cost, self.spent, self._stopped = max_cost, 0.0, ""
-        self._turn = threading.Lock()
 
-    def cost(self, model: str, prompt_tokens: int | None, completion_tokens: int | None) -> float:
-        """Return the price of so many tokens; NaN if price or tokens are unknown."""
-        if model not in self.prices or prompt_tokens is None or completion_tokens is None:
-            return math.nan
-        prompt, completion = self.prices[model]
-        return (prompt * prompt_tokens + completion * completion_tokens) / 1e6
+    def usage(self, model: str, reply: Reply) -> dict[str, Any]:
+        """Return tokens and price of a reply; NaN if unknown."""
+        prompt, completion = (
+            math.nan if count is None else float(count)
+            for count in (reply.prompt_tokens, reply.completion_tokens)
+        )
+        prices = self.prices.get(model, (math.nan, math.nan))
+        cost = (prices[0] * prompt + prices[1] * completion) / 1e6
+        return {"tokens": prompt + completion, "cost_usd": cost}
 
     def stop(self, reason: str) -> None:
         """Let no further call start."""

@@ -18,6 +18,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
+from ragscore.io.source import parse_json
 from ragscore.io.tools.nuggets import WORTH
 
 N_QUESTIONS = 3  # questions that answer relevance generates, as RAGAS does
@@ -33,8 +34,8 @@ class ReplyError(Exception):
     """The reply is unusable. The message never quotes the reply."""
 
 
-def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str, Any], bool]:
-    """Return the JSON object in a reply, and True if text around it had to be removed.
+def read_reply(text: str, schema: dict[str, Any], shown: str) -> dict[str, Any]:
+    """Return the JSON object in a reply; text around it is taken off.
 
     An object that occurs in what the model was shown is not accepted: it may be a quote.
 
@@ -53,12 +54,11 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str,
     """
     from jsonschema import Draft202012Validator
 
-    bare = _THOUGHTS.sub("", text, count=1).strip()
+    bare = _THOUGHTS.sub("", text, count=1)
     written = bare[max(bare.find("{"), 0) : bare.rfind("}") + 1]
     try:
-        value = json.loads(written, object_pairs_hook=_unique, parse_constant=_refused)
+        value: dict[str, Any] = parse_json(written)
         in_json = json.dumps(value, ensure_ascii=False)
-        in_json.encode()  # half a character can't be written
         faults = [*Draft202012Validator(schema).iter_errors(value)]
     except (ValueError, RecursionError) as error:
         raise ReplyError(f"the reply is not one JSON object ({type(error).__name__})") from None
@@ -68,17 +68,7 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str,
     if faults:
         rule = f"{faults[0].validator} {json.dumps(faults[0].validator_value)}"
         raise ReplyError(f"the reply doesn't fit its schema at {faults[0].json_path}: {rule}")
-    return value, written != bare
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key appears twice")
-    return dict(pairs)
-
-
-def _refused(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    return value
 
 
 def _object(**fields: dict[str, Any]) -> dict[str, Any]:

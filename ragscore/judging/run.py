@@ -7,7 +7,8 @@ one row per judgment. `Judged.save` writes both beside the runs.
 import math
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ from ragscore.judging.endpoint import (
     CallsStopped,
     CostTracker,
     Endpoint,
-    EndpointClient,
     EndpointUnusable,
     Prices,
+    connected,
 )
 from ragscore.judging.judges import Judge, Verdict, find_judges
 from ragscore.judging.relevance import relevance_grades, with_grades
@@ -290,27 +291,19 @@ def judge(
             allowed="runs that answer queries of the golden set",
         )
     judgments = [
-        Judgment(case, judge, repeat)
+        Judgment(case, judge, repeat, "" if reason is None else "skipped", reason)
         for case in cases
         for judge in judges
+        for reason in [skip_reason(case, judge, refused)]
         for repeat in range(1, repeats + 1)
     ]
-    for judgment in judgments:
-        judgment.reason = skip_reason(judgment.case, judgment.judge, refused)
-        judgment.state = "" if judgment.reason is None else "skipped"
-    models = [endpoint.model]
-    if needs_embedding and isinstance(endpoint.embedding, str):
-        models.append(endpoint.embedding)
+    embedding = endpoint.embedding if needs_embedding else None
+    models = [endpoint.model, *([embedding] if isinstance(embedding, str) else [])]
     costs = CostTracker(prices, max_cost, models)
 
     def judged() -> Judged:
-        # one that the end of the run left open was not asked
-        done = [
-            one
-            if one.state
-            else replace(one, state="not_asked", reason="the run was stopped", verdicts=[])
-            for one in judgments
-        ]
+        stopped = {"state": "not_asked", "reason": "the run was stopped", "verdicts": []}
+        done = [one if one.state else replace(one, **stopped) for one in judgments]
         return Judged(
             _with_judgments(results, done, endpoint, order),
             pd.DataFrame(map(_log_row, done), columns=_LOG_COLUMNS).astype(_LOG_TYPES),
@@ -318,7 +311,7 @@ def judge(
             tuple(judges),
         )
 
-    with Cache(cache) as replies, EndpointClient(endpoint) as connection:
+    with closing(Cache(cache)) as replies, connected(endpoint) as connection:
         client = JudgeClient(connection, replies, costs)
         due = [one for one in judgments if one.state != "skipped"]
         try:
@@ -345,7 +338,7 @@ def _run_all(
         except CallsStopped as error:
             judgment.reason, judgment.state = str(error), "not_asked"
         except EndpointUnusable as error:
-            costs.stop(f"the endpoint can't be used: {error}")
+            costs.stop(f"the endpoint can't be used: {error.found}")
             raise
 
     with (
@@ -358,12 +351,6 @@ def _run_all(
                 future.result()
                 bar.update()
                 bar.set_postfix_str("" if math.isnan(costs.spent) else f"${costs.spent:.4f}")
-        except EndpointUnusable as error:
-            raise DataError(
-                str(error),
-                field="endpoint",
-                allowed="a model, key and base_url that work",
-            ) from None
         finally:
             costs.stop("the run was stopped")
 
@@ -378,13 +365,9 @@ def _with_judgments(
         return replace(results, judgments=new)
     replaced = {(one.case.run_id, one.judge.criterion) for one in judgments if one.verdicts}
     groups = zip(old["run_id"].astype("str"), old["criterion"], strict=True)
-    stays = [group not in replaced for group in groups]
-    parts = [
-        frame.assign(run_id=frame["run_id"].astype("str"))
-        for frame in (old[stays], new)
-        if len(frame)
-    ]
-    return replace(results, judgments=pd.concat(parts, ignore_index=True) if parts else new)
+    parts = [old[[group not in replaced for group in groups]], new]
+    both = [part.astype({"run_id": "str"}) for part in parts if len(part)]
+    return replace(results, judgments=pd.concat(both, ignore_index=True) if both else new)
 
 
 def _rows(judgment: Judgment, endpoint: Endpoint, order: str) -> list[Verdict]:
@@ -408,7 +391,7 @@ def _rows(judgment: Judgment, endpoint: Endpoint, order: str) -> list[Verdict]:
     }
     rows = [common | verdict for verdict in judgment.verdicts]
     if rows:
-        tokens, cost = judgment.reply_usage.tokens, judgment.reply_usage.cost_usd
+        tokens, cost = (judgment.reply_usage[name] for name in ("tokens", "cost_usd"))
         rows[0] |= {
             "tokens": None if math.isnan(tokens) else int(tokens),
             "cost_usd": None if math.isnan(cost) else cost,
@@ -425,5 +408,5 @@ def _log_row(judgment: Judgment) -> dict[str, Any]:
         "repeat": judgment.repeat,
         "state": judgment.state,
         "reason": judgment.reason,
-        **asdict(judgment.usage),
+        **{name: judgment.usage[name] for name in _USAGE},
     }

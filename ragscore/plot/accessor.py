@@ -101,7 +101,6 @@ EVALUATION = Gallery(
         lines.metric_at_k: {"table": lambda ev: ev.summary("all")},
         grids.tradeoff: {"table": lambda ev: ev.summary(), "declared": "_declared"},
         grids.scatter: {"scores": "scores", "declared": "_declared"},
-        lines.scores_by_rank: {"results": "results"},
         dots.refusals: {"table": lambda ev: ev.refusals().table},
         lines.risk_coverage: {"curve": lambda ev: ev.risk_coverage().curve},
     },

@@ -11,10 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import MaxNLocator
 
-from ragscore.analysis.rankings import retriever_scores
-from ragscore.analysis.risk_coverage import NO_KIND
 from ragscore.analysis.trend.trend import COLUMNS, Trend, as_drawn
-from ragscore.frames.data import DataError, Results
+from ragscore.frames.data import DataError
 from ragscore.frames.errors import nearest
 from ragscore.plot.dots import check_means
 from ragscore.plot.style import (
@@ -22,11 +20,9 @@ from ragscore.plot.style import (
     LETTER,
     RunStyle,
     check_columns,
-    chosen_of,
     drawn,
     finish,
     label_of,
-    largest,
     n_text,
     new_axes,
     room_of,
@@ -34,7 +30,6 @@ from ragscore.plot.style import (
     run_styles,
     runs_text,
 )
-from ragscore.scoring.summary import slice_texts
 
 MAX_BANDS = 4  # runs whose bands can be told apart
 MIN_ANSWERS = 10  # below, one answer moves the risk by a tenth and more
@@ -152,44 +147,6 @@ def turns(
 
 
 @drawn
-def scores_by_rank(
-    results: Results,
-    *,
-    score_kind: str | None = None,
-    highlight: Sequence[str] | str | None = None,
-    legend: bool = True,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the retrievers' own scores by rank: the median and the middle half of the queries.
-
-    Kinds of scores (rrf, bm25, cosine, ...) have no common scale, so one kind is drawn.
-
-    Parameters
-    ----------
-    results
-        Their hits have scores.
-    score_kind
-        Which kind; not needed where the hits have one only. Hits that don't state theirs are of the
-        kind "score".
-    highlight
-        Runs in colour; the others are grey.
-
-    Raises
-    ------
-    DataError
-        No hit has a score; hits of several kinds and none is chosen; a kind that no hit has.
-    """
-    rows = retriever_scores(results)
-    known = rows["score_kind"].unique().tolist()
-    kind = chosen_of(score_kind, known, "score_kind", f"{len(known)} kinds have no common scale")
-    rows = rows[rows["score_kind"].eq(kind).to_numpy()]
-    return _lines(
-        rows, ("rank", "p50", "p25", "p75"), f"{kind} score by rank", highlight, legend, ax,
-        xlabel=f"rank (n = {rows['n'].max()} queries)", ylabel="median and middle half",
-    )  # fmt: skip
-
-
-@drawn
 def risk_coverage(
     curve: pd.DataFrame,
     *,
@@ -212,23 +169,19 @@ def risk_coverage(
     Raises
     ------
     DataError
-        Not that frame; nothing is answered at any threshold; several kinds of scores of one run.
+        Not that frame; nothing is answered at any threshold.
     """
     columns = ("coverage", "risk", "risk_low", "risk_high")
     known = "ev.risk_coverage().curve"
-    check_columns(curve, {"run_id", "score_kind", "n", *columns}, "curve", known)
+    check_columns(curve, {"run_id", "n", *columns}, "curve", known)
     rows = curve[curve["risk"].notna().to_numpy()]
     is_stable = (rows["coverage"] * rows["n"]).round(6).ge(MIN_ANSWERS).to_numpy()
     rows = rows[is_stable | ~is_stable.any()]
     if not len(rows):
         raise DataError("nothing is answered at any threshold", field="curve", allowed=known)
-    for run, own in rows.groupby("run_id", observed=True)["score_kind"]:
-        chosen_of(None, own.unique().tolist(), "curve", f"several kinds of scores of {run}")
-    kinds = sorted(set(rows["score_kind"].astype("str")) - {NO_KIND})
     return _lines(
         rows, columns, "Risk over coverage", highlight, legend, ax, xlim=(0, 1.02), ylim=(0, 1),
-        xlabel=f"coverage: share of queries answered, by {' or '.join(kinds)} score"
-        f" (n = {n_text(rows['n'])})",
+        xlabel=f"coverage: share of queries answered (n = {n_text(rows['n'])})",
         ylabel="risk: share of answers that are wrong, with 95 % interval",
     )  # fmt: skip
 
@@ -238,8 +191,6 @@ def trend(
     table: pd.DataFrame | Trend,
     *,
     highlight: Sequence[str] | str | None = None,
-    order: Sequence[str] | None = None,
-    limit: int = 12,
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
@@ -250,59 +201,32 @@ def trend(
     95 % of the runs of an unchanged system; a square marks the run that left it. Runs of which only
     means are known are hollow. Runs without dates stand in their order.
 
-    Slices have a panel each, in a figure of their own; the first panel is returned.
-
     Parameters
     ----------
     table
         `store.trend(metric)`, `ev.trend(metric)`, or its table.
     highlight
         Systems in colour; the others are grey.
-    order, limit
-        Slices that come first; at most so many panels, of the slices with the most queries.
 
     Raises
     ------
     DataError
-        Not a trend, or one without a value; `ax` for several panels.
+        Not a trend, or one without a value.
     """
     frame = table.table if isinstance(table, Trend) else table
     check_columns(frame, COLUMNS, "table", "store.trend(metric), or its table")
-    frame, by = as_drawn(frame), [str(name) for name in frame.columns if name not in COLUMNS]
+    frame = as_drawn(frame)
     times = pd.to_datetime(frame["created_at"], utc=True)
     is_dated = bool(times.notna().all() and times.nunique() > 1)
     days = (times - pd.Timestamp("1970", tz="UTC")) / pd.Timedelta(days=1)  # as matplotlib's dates
     frame = frame.assign(x=days if is_dated else frame["position"].astype("float64"))
     styles, metric = run_styles(frame["system"], highlight), str(frame["metric"].iloc[0])
-    if not by:
-        ax = new_axes(ax, entries=len(styles) + 3)
-        _draw_trend(ax, frame, styles, is_dated)
-        _mark(ax, frame)
-        ax.set_ylabel(metric)
-        title = f"{metric} of {runs_text([*styles]).replace('run', 'system')}"
-        return finish(ax, f"{title} (n = {n_text(frame['n'])} queries)", styles, "y", legend)
-    if ax is not None:
-        raise DataError("one axes for several panels", field="ax", allowed="a trend without slices")
-    texts = slice_texts(frame, by)
-    kept, more = largest(frame.groupby(texts, sort=False)["n"].max(), limit, order)
-    width, size = plt.rcParams["figure.figsize"][0], plt.rcParams["font.size"] / 10
-    n_columns = max(int(width / (2 * size)), 1)
-    n_rows = -(-len(kept) // n_columns)
-    high = (1.9 * n_rows + 0.7 + 0.18 * len(styles)) * size
-    figure = plt.figure(figsize=(width, high), layout="constrained")
-    first: Axes | None = None
-    for place, name in enumerate(kept, 1):
-        panel = figure.add_subplot(n_rows, n_columns, place, sharex=first, sharey=first)
-        own, first = frame[texts.eq(name).to_numpy()], first or panel
-        _draw_trend(panel, own, styles, is_dated)
-        finish(panel, f"{label_of(name)} (n = {n_text(own['n'])})", (), "y", legend=False)
-        panel.tick_params(labelbottom=is_dated and place > len(kept) - n_columns)
-    figure.suptitle(f"{metric} by {' × '.join(by)}{more}", fontsize="medium")
-    if legend:
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        n_beside = int(width / (0.07 * size * (8 + max(map(len, labels)))))
-        figure.legend(handles, labels, loc="outside lower left", ncols=max(n_beside, 1))
-    return figure.axes[0]
+    ax = new_axes(ax, entries=len(styles) + 3)
+    _draw_trend(ax, frame, styles, is_dated)
+    _mark(ax, frame)
+    ax.set_ylabel(metric)
+    title = f"{metric} of {runs_text([*styles]).replace('run', 'system')}"
+    return finish(ax, f"{title} (n = {n_text(frame['n'])} queries)", styles, "y", legend)
 
 
 def _draw_trend(

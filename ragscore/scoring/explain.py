@@ -85,7 +85,9 @@ def states_of(
 def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     """Give the causes of a missing value, flags of all rows each."""
     metric, everywhere = label.metric, np.ones(rows.n, dtype=bool)
-    judged = _judgments_of(rows, metric.name)
+    criterion = "nuggets" if metric.name.startswith("nugget_") else metric.name
+    is_of = (rows.verdicts["criterion"] == criterion) | (metric.name == FAILED)
+    judged = rows.verdicts[is_of]
     is_judged = rows.count(judged["row"].to_numpy()) > 0
     yield rows.query < 0, NOT_APPLICABLE, "no golden query"
     if metric.family == "own" and metric.compute is None:
@@ -127,10 +129,6 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     if metric.family == "citations":
         yield rows.cited.count(rows.cited.rows) == 0, NOT_APPLICABLE, "nothing cited"
         yield everywhere, NOT_APPLICABLE, "citations don't carry what targets are matched by"
-    if metric.name.startswith("judged@"):
-        yield rows.n_hits == 0, NOT_APPLICABLE, "no hit"
-    if metric.name == "scope_miss_proxy":
-        yield everywhere, NOT_APPLICABLE, "the folder mode is off or unknown"
 
 
 def _judged_causes(rows: Rows, judged: pd.DataFrame) -> Iterator[Cause]:
@@ -139,9 +137,3 @@ def _judged_causes(rows: Rows, judged: pd.DataFrame) -> Iterator[Cause]:
     texts = pd.Series(n_failed).astype("str") + " of " + pd.Series(n).astype("str")
     yield n_failed > 0, JUDGE_FAILED, (texts + " judgments failed").to_numpy()
     yield n > 0, NOT_APPLICABLE, "the judge found nothing to measure"
-
-
-def _judgments_of(rows: Rows, name: str) -> pd.DataFrame:
-    """Return the judgments that a metric is made of."""
-    criterion = "nuggets" if name.startswith("nugget_") else name
-    return rows.verdicts[(rows.verdicts["criterion"] == criterion) | (name == FAILED)]

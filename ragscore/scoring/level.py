@@ -193,8 +193,6 @@ def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
     if "chunk_id" not in targets or not is_chunk.any():
         return golden
     frames = [known] if isinstance(known, pd.DataFrame) else [known.chunks, known.hits]
-    if isinstance(known, pd.DataFrame) and "chunk_id" not in known:
-        raise DataError(f"columns {list(known)}", field="known", allowed="a column chunk_id")
     dtypes = dict.fromkeys(["chunk_id", *names], "str") | {"start": "Int64", "end": "Int64"}
     rows = pd.concat(
         one.reindex(columns=[*dtypes]).astype(dtypes) for one in frames if one is not None

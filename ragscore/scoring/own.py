@@ -35,7 +35,6 @@ def metric(
     kind: str = "other",
     better: str | None = None,
     range: Any = None,
-    aspect: str = "",
 ) -> Callable[[Any], Metric]:
     """Declare a metric of your own: a decorator of the function that computes it.
 
@@ -59,8 +58,6 @@ def metric(
         "higher", "lower", or None: neither is better.
     range
         (lowest, highest) value, None for no bound; or None for neither.
-    aspect
-        What it stands for among the primary metrics, such as "retrieval".
 
     Raises
     ------
@@ -80,7 +77,7 @@ def metric(
     bounds = _bounds(range)
     if kind in ("binary", "bounded") and range is None:
         bounds = (0.0, 1.0)
-    told = {"of": of, "kind": kind, "aspect": aspect}
+    told = {"of": of, "kind": kind}
 
     def declared(function: Any) -> Metric:
         if not callable(function):
@@ -111,7 +108,7 @@ def _metric(
     compute = None if function is None else of_hits if of == "hits" else of_frame
     return Metric(
         name, formula, "ranking" if of == "hits" else "own", compute, told["kind"], better, bounds,
-        needs=(TARGETS,) if of == "hits" else (), aspect=told["aspect"],
+        needs=(TARGETS,) if of == "hits" else (),
         reads="" if of in ("hits", "responses") else of,
         source=source or source_hash(function),
     )  # fmt: skip
@@ -164,8 +161,9 @@ def to_plain(own: Iterable[Metric]) -> dict[str, dict[str, Any]]:
         one.name: {
             "better": one.better if one.better in ("higher", "lower") else None,
             "range": [bound if np.isfinite(bound) else None for bound in one.bounds],
-            **({"formula": one.formula, "of": _frame_of(one), "kind": one.kind,
-                "aspect": one.aspect, "source": one.source} if one.source else {}),
+            **({"formula": one.formula,
+                "of": "hits" if one.family == "ranking" else one.reads or "responses",
+                "kind": one.kind, "source": one.source} if one.source else {}),
         }
         for one in own
     }  # fmt: skip
@@ -187,17 +185,13 @@ def from_plain(content: Any) -> list[Metric]:
         if "source" not in told:
             found.append(with_own(str(name), told.get("better"), told.get("range")))
             continue
-        if missing := [key for key in ("formula", "of", "kind", "aspect") if key not in told]:
+        if missing := [key for key in ("formula", "of", "kind") if key not in told]:
             raise DataError(
                 f"no {missing[0]}", field=f"declared.{name}", allowed="what rs.metric was given"
             )
         source = told["source"]
         found.append(_metric(name, told["formula"], better, bounds, told, None, source))
     return found
-
-
-def _frame_of(one: Metric) -> str:
-    return "hits" if one.family == "ranking" else one.reads or "responses"
 
 
 def _direction(better: Any) -> str:

@@ -63,8 +63,8 @@ def primary_of(
     """Return the metrics that decide.
 
     Those given, and by default one for each aspect that has values: retrieval, answers, refusals
-    (both of the pair), and passed if there is more than retrieval; a metric of your
-    own that was declared for an aspect goes before ours. Without any of these, the first metric.
+    (both of the pair), and passed if there is more than retrieval. Without any of these, the first
+    metric.
     Where one of the pair of refusals is given, the other joins it if it was scored.
 
     Raises
@@ -75,7 +75,7 @@ def primary_of(
     columns = metric_columns(scores)
     if given is None:
         known = [name for name in columns if scores[name].notna().any()]
-        return default_primary(known, table) or tuple(columns[:1])
+        return default_primary(known) or tuple(columns[:1])
     names = chosen_columns(scores, names_of(given, "primary"), table, "primary")
     if not names:
         raise DataError("found none", field="primary", allowed="at least one, such as 'mrr@10'")
@@ -84,18 +84,11 @@ def primary_of(
     return tuple(dict.fromkeys(names))
 
 
-def default_primary(names: Iterable[str], table: MetricTable = TABLE) -> tuple[str, ...]:
-    """Return the metrics among these that decide by default; none if no aspect is there.
-
-    Of a metric of your own, its largest cut-off does.
-    """
-    known = list(dict.fromkeys(names))
-    labels = [table.label_of(name) for name in known]
-    labels.sort(key=lambda one: (one.level is None, one.k or 0))
-    own = {one.metric.aspect: one.text for one in labels if one.metric.aspect}
+def default_primary(known: Sequence[str]) -> tuple[str, ...]:
+    """Return the metrics among these that decide by default; none if no aspect is there."""
     found: list[str] = []
-    for aspect, of in {**ASPECTS, **dict.fromkeys(own, ())}.items():
-        held = [own[aspect]] if aspect in own else [name for name in of if name in known]
+    for aspect, of in ASPECTS.items():
+        held = [name for name in of if name in known]
         # of retrieval alone `passed` says the same again, and would halve its level
         if aspect != "passed" or aspects_of(found).keys() != {"retrieval"}:
             found += held if aspect == "refusals" else held[:1]

@@ -7,13 +7,13 @@ own.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden
+from ragscore.frames.data import DataError, Golden, narrowed
 from ragscore.frames.errors import excerpt, nearest
 
 
@@ -58,14 +58,15 @@ class Reading:
 
     def golden(self, golden: Golden) -> tuple[Golden, Golden]:
         """Return the golden set as it is read, and the one that hits are judged by."""
+        golden = golden._coded
         if self.docs_decide:
             docs = golden.targets.loc[golden.targets["level"].eq("doc"), "query_id"]
             answerable = pd.array(is_among(golden.queries["query_id"], docs), dtype="boolean")
-            golden = replace(golden, queries=golden.queries.assign(answerable=answerable))
+            golden = narrowed(golden, queries=golden.queries.assign(answerable=answerable))
         if not self.scores_refusals:
             return golden, golden
         unknown = pd.array([pd.NA] * len(golden.queries), dtype="boolean")
-        return golden, replace(golden, queries=golden.queries.assign(answerable=unknown))
+        return golden, narrowed(golden, queries=golden.queries.assign(answerable=unknown))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import (
-    BLOCK,
     are_equal,
     are_unambiguous,
     contains_each,
@@ -61,11 +60,7 @@ def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, column: str) -> 
     hit_queries = small_lookup(hits["query_id"], queries)
     target_queries = lookup(wanted["query_id"], queries)
     prints, target_prints = fingerprints(hits[column]), fingerprints(wanted_ids)(slice(None))
-    if len(hits) > BLOCK:
-        hit, hit_prints = may_be_pairs(hit_queries, prints, target_queries, target_prints)
-    else:
-        hit = np.flatnonzero(hit_queries >= 0)
-        hit_prints = prints(slice(None))[hit]
+    hit, hit_prints = may_be_pairs(hit_queries, prints, target_queries, target_prints)
     target_keys = pair_keys(target_queries, target_prints, len(queries))
     if are_unambiguous(target_keys, wanted_ids):
         hit_keys = pair_keys(hit_queries[hit], hit_prints, len(queries))
@@ -92,41 +87,24 @@ def by_doc(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
     return pairs_with_equal(hits, targets, "doc_id")
 
 
-def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
-    """Match hits that share enough of a target's span in the same document.
+def by_span(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
+    """Match hits that share at least half of the shorter span with a target of their document.
 
-    Documents are compared by doc_id; a target without one by its path. Spans are half-open, and
-    units never mix. Several hits never add up to one match.
-
-    Parameters
-    ----------
-    share
-        "shorter": the shared part divided by the shorter of the two spans, so that the rule holds
-        when chunks shrink and when they grow. "target": divided by the target's length.
-    min_overlap
-        The least share, 0 < min_overlap ≤ 1.
+    So it holds when chunks shrink and when they grow. Documents are compared by doc_id; a target
+    without one by its path. Spans are half-open, and units never mix. Several hits never add up to
+    one match.
     """
-    check_choice(share, ("shorter", "target"), "share")
-    if not 0 < min_overlap <= 1:
-        raise DataError(
-            f"found {min_overlap!r}", field="min_overlap", allowed="a share above 0, at most 1"
-        )
-
-    def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
-        if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
-            return NONE, NONE
-        is_spanned = targets["start"].notna().to_numpy()
-        has_doc = is_present(targets["doc_id"]) if "doc_id" in targets else is_spanned & False
-        parts = []
-        for column, some in (("doc_id", is_spanned & has_doc), ("path", is_spanned & ~has_doc)):
-            hit, target = pairs_with_equal(hits, targets[some], column)
-            parts.append((hit, np.flatnonzero(some)[target]))
-        hit, target = (np.concatenate(one) for one in zip(*parts, strict=True))
-        is_enough = _coverage(hits.iloc[hit], targets.iloc[target], share) >= min_overlap
-        return hit[is_enough], target[is_enough]
-
-    rule.__qualname__ = f"by_span(share={share!r}, min_overlap={min_overlap})"
-    return rule
+    if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
+        return NONE, NONE
+    is_spanned = targets["start"].notna().to_numpy()
+    has_doc = is_present(targets["doc_id"]) if "doc_id" in targets else is_spanned & False
+    parts = []
+    for column, some in (("doc_id", is_spanned & has_doc), ("path", is_spanned & ~has_doc)):
+        hit, target = pairs_with_equal(hits, targets[some], column)
+        parts.append((hit, np.flatnonzero(some)[target]))
+    hit, target = (np.concatenate(one) for one in zip(*parts, strict=True))
+    is_enough = _overlap(hits.iloc[hit], targets.iloc[target]) >= MIN_OVERLAP
+    return hit[is_enough], target[is_enough]
 
 
 def has_spans(frame: pd.DataFrame, name: str) -> bool:
@@ -137,19 +115,17 @@ def has_spans(frame: pd.DataFrame, name: str) -> bool:
     return has_some
 
 
-def _coverage(hits: pd.DataFrame, targets: pd.DataFrame, share: str) -> Values:
-    """Return the shared part of spans, row by row; NaN without a span or in another unit."""
+def _overlap(hits: pd.DataFrame, targets: pd.DataFrame) -> Values:
+    """Return the shared part of the shorter span, row by row; NaN without one in this unit."""
     (start, end), (wanted_start, wanted_end) = (
         [one[name].to_numpy("float64", na_value=np.nan) for name in ("start", "end")]
         for one in (hits, targets)
     )
-    whole = wanted_end - wanted_start
-    if share == "shorter":
-        whole = np.minimum(end - start, whole)
+    shorter = np.minimum(end - start, wanted_end - wanted_start)
     shared = np.maximum(np.minimum(end, wanted_end) - np.maximum(start, wanted_start), 0)
     unit, wanted_unit = (one["span_unit"].astype("str").to_numpy() for one in (hits, targets))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where((unit == wanted_unit).astype(bool), shared / whole, np.nan)
+        return np.where((unit == wanted_unit).astype(bool), shared / shorter, np.nan)
 
 
 def by_anchor(snippets: bool = True, cut_text: str = "unknown") -> Rule:
@@ -261,22 +237,21 @@ def by_predicate(
         cells = cells.assign(hit=np.arange(len(cells)))
         pairs = _by_metadata(cells, meta, golden, targets)
         pairs = _by_text(pairs, texts(given, "text"), cells, meta, golden, substrings)
-        found = pd.concat([_by_source_key(given, targets), pairs]).astype("int64")
+        keyed = [one[["query_id"]].assign(source_key=texts(one, "source_key").str.lower())
+                 for one in (given, targets)]  # fmt: skip
+        keyed[1]["source_key"] = keyed[1]["source_key"].where(targets["level"].eq("source_key"))
+        hit, target = pairs_with_equal(keyed[0], keyed[1], "source_key")
+        by_key = pd.DataFrame({"hit": hit, "target": target})
+        found = pd.concat([by_key, pairs]).astype("int64")
         if hits == "all":
-            found = found[~found["hit"].isin(_of_mixed_lists(results, cells, found))]
+            k = cells["run_id"].map(k_of_runs(results.runs, None)).astype("float64").fillna(np.inf)
+            is_other = (cells["rank"] <= k) & ~cells["hit"].isin(found["hit"])
+            mixed = cells.loc[is_other, ["run_id", "query_id"]].drop_duplicates()
+            found = found[~found["hit"].isin(cells.merge(mixed)["hit"])]
         return found["hit"].to_numpy(), found["target"].to_numpy()
 
     rule.__qualname__ = f"by_predicate(substrings={substrings!r}, hits={hits!r})"
     return rule
-
-
-def _by_source_key(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-    """Pair hits and targets of one query with equal source keys, whatever the case."""
-    keyed = [one[["query_id"]].assign(source_key=texts(one, "source_key").str.lower())
-             for one in (hits, targets)]  # fmt: skip
-    keyed[1]["source_key"] = keyed[1]["source_key"].where(targets["level"].eq("source_key"))
-    hit, target = pairs_with_equal(keyed[0], keyed[1], "source_key")
-    return pd.DataFrame({"hit": hit, "target": target})
 
 
 def _by_metadata(
@@ -321,14 +296,6 @@ def _by_text(
     return keys[is_met | (~has_text & (pairs["n_asked"] > 0))]
 
 
-def _of_mixed_lists(results: Results, cells: pd.DataFrame, found: pd.DataFrame) -> pd.Series:
-    """Return the hits of lists in which one within the run's k isn't found."""
-    k = cells["run_id"].map(k_of_runs(results.runs, None)).astype("float64").fillna(np.inf)
-    is_other = (cells["rank"] <= k) & ~cells["hit"].isin(found["hit"])
-    mixed = cells.loc[is_other, ["run_id", "query_id"]].drop_duplicates()
-    return cells.merge(mixed)["hit"]
-
-
 def _held(cells: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:
     """Return hit, query_id, key and value (JSON text) of the metadata of these hits."""
     columns = ["run_id", "query_id", "rank", "key", "value"]
@@ -354,7 +321,7 @@ def _plain(value: str) -> str:
 
 
 RULES: dict[str, Rule] = {
-    "chunk": by_chunk, "span": by_span(), "anchor": by_anchor(), "text": by_text, "doc": by_doc,
+    "chunk": by_chunk, "span": by_span, "anchor": by_anchor(), "text": by_text, "doc": by_doc,
 }  # fmt: skip
 
 

@@ -155,7 +155,7 @@ def scored(
     """
     reading = find_reading(profile)
     held = policies_of(policies, fields, reading.policies)
-    golden, of_hits = (one._coded for one in reading.golden(golden))
+    golden, of_hits = reading.golden(golden)
     table = table_of(metrics)
     labels, lists = labels_of(results, golden, metrics, reading, table), held.lists(results)
     is_part = level is not None
@@ -319,7 +319,14 @@ def notes_on_queries(
     if policies.missing == "exclude":
         yield from _missing_notes(scores)
     if is_ranked and len(golden.targets):
-        yield from _judged_notes(golden, reading)
+        targets, queries = golden.targets, golden.queries["query_id"]
+        judged = among(golden, targets["query_id"]) & ~is_among(queries, golden.refusals)
+        relevant = among(golden, targets.loc[targets["grade"] > 0, "query_id"])
+        if (n := int((judged & ~relevant).sum())) and not reading.empty:
+            yield (
+                f"{n} of {judged.sum()} judged queries have no relevant target (grades of 0"
+                " throughout): their ranking metrics are 0, as trec_eval's"
+            )
         yield from _gain_notes(golden, reading, labels, asked)
 
 
@@ -359,18 +366,6 @@ def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
             ' ids, columns={"query_id": ...}, or give the golden set the same texts as `query`'
         )
     return text
-
-
-def _judged_notes(golden: Golden, reading: Reading) -> Iterator[str]:
-    """Say how many queries are judged and have no relevant target."""
-    targets, queries = golden.targets, golden.queries["query_id"]
-    judged = among(golden, targets["query_id"]) & ~is_among(queries, golden.refusals)
-    n = int((judged & ~among(golden, targets.loc[targets["grade"] > 0, "query_id"])).sum())
-    if n and not reading.empty:
-        yield (
-            f"{n} of {judged.sum()} judged queries have no relevant target (grades of 0 throughout"
-            "): their ranking metrics are 0, as trec_eval's"
-        )
 
 
 def _gain_notes(

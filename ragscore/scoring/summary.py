@@ -6,7 +6,6 @@ gated like any metric.
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -220,23 +219,15 @@ def chosen_columns(
     table: MetricTable = TABLE,
     field: str = "metrics",
 ) -> list[str]:
-    """Return the metric columns asked for, each once; all of them by default."""
+    """Return the metric columns asked for, each once, by whatever tool's name; by default all."""
     check_type(scores, pd.DataFrame, "scores")
     known = metric_columns(scores)
     if metrics is None:
         return known
     asked = names_of(metrics, field)
-    chosen = list(dict.fromkeys(column_of(one, known, table) for one in asked))
+    chosen = list(dict.fromkeys(one if one in known else table.parse(one).text for one in asked))
     check_known(chosen, known, field, "column of numbers", "scores has")
     return chosen
-
-
-def column_of(name: str, known: list[str], table: MetricTable = TABLE) -> str:
-    """Return the column of a metric that may be asked for by another tool's name."""
-    with suppress(DataError):
-        label = table.parse(name).text
-        return label if label in known and name not in known else name
-    return name
 
 
 def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:

@@ -1,13 +1,16 @@
 """The targets of a golden set that count at a match level."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import all_differ, has_pair, is_among, is_present, lookup, pair_numbers
-from ragscore.frames.data import Golden, narrowed
+from ragscore.frames.data import DataError, Golden, narrowed
 from ragscore.frames.errors import check_choice
-from ragscore.frames.typing import Codes
+from ragscore.frames.typing import Codes, Values
 
+Gain = Callable[[Codes], Values]  # grades -> what they earn
 LEVELS = ("chunk", "span", "anchor", "text", "doc", "predicate")  # finest first
 # a match level -> the target levels it takes, where those differ
 TARGET_LEVELS = {"predicate": ("predicate", "source_key")}
@@ -62,22 +65,60 @@ def numbered(golden: Golden) -> tuple[Codes, Codes]:
     return golden._once("numbered", make)
 
 
-def best_grades(golden: Golden) -> tuple[Codes, Codes]:
-    """Return query and grade of each target; of alternatives, the best grade."""
+class Expected:
+    """The relevant targets of each golden query at one level, best first, numbered within it.
 
-    def make() -> tuple[Codes, Codes]:
-        query, number = numbered(golden)
+    `n`, `n_judged` and `n_irrelevant` count by query, with a 0 at the end for rows of none.
+    `number` is that of each row of `targets`: alternatives share one.
+    """
+
+    def __init__(self, golden: Golden) -> None:
+        query, self.number = numbered(golden)
         grade = golden.targets["grade"].to_numpy(np.int64)
-        if not all_differ(number):
-            order = np.lexsort((-grade, number))
-            best = order[np.diff(number[order], prepend=-1) != 0]
+        if not all_differ(self.number):  # the best grade of alternatives
+            by_grade = np.lexsort((-grade, self.number))
+            best = by_grade[np.diff(self.number[by_grade], prepend=-1) != 0]
             query, grade = query[best], grade[best]
-        return query, grade
+        n_queries, is_relevant = len(golden.queries), grade > 0
+        counts = [np.bincount(one, minlength=n_queries)
+                  for one in (query, query[grade < 1], query[is_relevant])]  # fmt: skip
+        self.n_judged, self.n_irrelevant, self.n = (np.append(one, 0.0) for one in counts)
+        query, grade = query[is_relevant], grade[is_relevant]
+        order = np.argsort(query * (int(grade.max(initial=0)) + 1) - grade, kind="stable")
+        self.query, self.grade = query[order], grade[order]
+        self.place = place_in_group(self.query)
+        self.stated = stated_gains(golden.targets)
 
-    return golden._once("best grades", make)
+
+def expected_of(golden: Golden) -> Expected:
+    """Return the expected targets of a golden set with the targets of one level, found once."""
+    return golden._once("expected", lambda: Expected(golden))
 
 
 def judges_irrelevant(golden: Golden) -> bool:
     """Return whether any target was judged not to be relevant; of alternatives the best counts."""
     has_zero = (golden.targets["grade"].to_numpy() < 1).any()
-    return bool(has_zero and (best_grades(golden)[1] < 1).any())
+    return bool(has_zero and expected_of(golden).n_irrelevant.any())
+
+
+def stated_gains(targets: pd.DataFrame) -> Gain | None:
+    """Return grades -> gains where targets state what their grades earn; None where none does."""
+    if "gain" not in targets or not targets["gain"].notna().any():
+        return None
+    pairs = targets[["grade", "gain"]].drop_duplicates().sort_values("grade")
+    if pairs["grade"].duplicated().any() or pairs["gain"].isna().any():
+        found = {grade: one["gain"].tolist() for grade, one in pairs.groupby("grade")}
+        raise DataError(
+            f"grades and their gains are {found}",
+            field="golden.targets.gain",
+            allowed="one gain for each grade",
+        )
+    gains = np.zeros(int(pairs["grade"].max()) + 1)
+    gains[pairs["grade"]] = pairs["gain"]
+    return np.maximum.accumulate(gains).__getitem__
+
+
+def place_in_group(codes: Codes) -> Codes:
+    """Return the position of each element among its equal neighbours, from 0."""
+    begins = np.flatnonzero(np.diff(codes, prepend=-1))
+    return np.arange(len(codes)) - np.repeat(begins, np.diff(begins, append=len(codes)))

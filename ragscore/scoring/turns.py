@@ -22,10 +22,8 @@ def with_turns(results: Results, golden: Golden) -> tuple[Results, Golden]:
     the golden set doesn't say the conversation or the turn of a query, the first run that does is
     believed.
     """
-    told = told_turns(results.responses)
-    if told is None:
-        return results, golden
-    if {*PLACE} <= {*golden.queries}:
+    if "conversation" in results.responses and {*PLACE} <= {*golden.queries}:
+        told = results.responses.reindex(columns=list(TOLD)).astype("str")
         found = _query_ids(told, golden.queries)
         if found.ne(told["query_id"]).any():
             cell = ["run_id", "query_id"]
@@ -35,15 +33,8 @@ def with_turns(results: Results, golden: Golden) -> tuple[Results, Golden]:
                 cells = pd.MultiIndex.from_frame(frame[cell].astype("str"))
                 return of_cell.reindex(cells).set_axis(frame.index).fillna(frame["query_id"])
 
-            results, told = renamed(results, "query_id", new_ids), told.assign(query_id=found)
-    return results, with_told_turns(golden, told)
-
-
-def told_turns(responses: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the columns `TOLD` of responses as text; None if none tells its conversation."""
-    if "conversation" not in responses:
-        return None
-    return responses.reindex(columns=list(TOLD)).astype("str")
+            results = renamed(results, "query_id", new_ids)
+    return results, with_told_turns(golden, results.responses)
 
 
 def _query_ids(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
@@ -71,13 +62,14 @@ def renamed(results: Results, column: str, new_ids: Callable[[pd.DataFrame], pd.
     return replace(results, **frames)
 
 
-def with_told_turns(golden: Golden, told: pd.DataFrame | None) -> Golden:
+def with_told_turns(golden: Golden, responses: pd.DataFrame) -> Golden:
     """Return a golden set with the conversations and turns that responses tell, where it has none.
 
-    `told` is from `told_turns`. Conversations of a single query each are left out.
+    Conversations of a single query each are left out.
     """
-    if told is None:
+    if "conversation" not in responses:
         return golden
+    told = responses.reindex(columns=list(TOLD)).astype("str")
     ids, known = golden.queries["query_id"], golden.queries.reindex(columns=PLACE).astype("str")
     told = told[is_among(told["query_id"], ids) & told["conversation"].notna()]
     first = told.drop_duplicates("query_id").set_index("query_id")[PLACE].reindex(ids)

@@ -46,7 +46,7 @@ from ragscore.scoring.rules import Rule, rule_name
 from ragscore.scoring.score import ALL, Asked, scored
 from ragscore.scoring.summary import STATISTICS, metric_columns
 from ragscore.scoring.targets import LEVELS
-from ragscore.scoring.turns import TOLD, told_turns, with_told_turns, with_turns
+from ragscore.scoring.turns import TOLD, with_told_turns, with_turns
 from ragscore.store.place import Disk, place_of
 from ragscore.store.runs import (
     ATTEMPTS,
@@ -753,7 +753,7 @@ class RunStore(RunStoreVerbs):
         if "conversation" in golden.queries:
             return golden
         held = read_frame(self._open()[run_id], "responses", TOLD.__contains__)
-        return golden if held is None else with_told_turns(golden, told_turns(held))
+        return golden if held is None else with_told_turns(golden, held)
 
 
 def _is_without_rows(run: StoredRun, there: set[str]) -> bool:

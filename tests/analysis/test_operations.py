@@ -1,6 +1,6 @@
 """Reports per run.
 
-Refusals, latency, errors and cost, indexing; and a chatbot harness's metrics.json.
+Refusals, errors and cost, indexing; and a chatbot harness's metrics.json.
 """
 
 import json
@@ -12,7 +12,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.harness_files import config_hash, write_metrics_json
-from ragscore.analysis.operations import errors, indexing, latency
+from ragscore.analysis.operations import errors, indexing
 from ragscore.analysis.refusals import refusals
 from ragscore.io.formats.chatbot import BESIDE
 from ragscore.judging.agreement import agreement
@@ -72,41 +72,6 @@ def test_refusals_that_nothing_calls_for_have_no_recall():
     report = detection(answered, golden_of([True, True]))
     assert report[["precision", "recall", "f1"]].isna().all()
     assert report["accuracy"] == 1
-
-
-def test_percentiles_by_position_are_the_sixth_of_ten_and_the_largest():
-    times = [10.0 * n for n in (3, 1, 10, 2, 9, 4, 8, 5, 7, 6)]
-    floor = latency(results_of(responses(10, elapsed_ms=times)), method="floor").iloc[0]
-    assert floor[["n", "p50", "p95", "max", "total"]].tolist() == [10, 60, 100, 100, 550]
-    linear = latency(results_of(responses(10, elapsed_ms=times))).iloc[0]
-    # positions 4.5 and 8.55 of 0..9
-    assert linear[["p50", "p95"]].tolist() == pytest.approx([55, 95.5])
-
-
-def test_latency_is_told_by_phase_and_without_failed_queries():
-    timed = responses(
-        3,
-        elapsed_ms=[1.0, 2, 300],
-        latency_retrieval_ms=[0.5, np.nan, 9],
-        error=[None, None, "timed out"],
-    )
-    report = latency(results_of(timed)).set_index("phase")
-    assert report.index.tolist() == ["total", "retrieval"] and report["n"].tolist() == [2, 1]
-    assert report["total"].tolist() == [3, 0.5] and report["n_failed"].tolist() == [1, 1]
-
-
-def test_an_unknown_method_or_no_time_at_all_is_refused():
-    with refused("nearest", "linear", "floor", field="method"):
-        latency(results_of(responses(1, elapsed_ms=[1.0])), method="nearest")
-    with refused("latency", field="responses"):
-        latency(results_of(responses(1)))
-
-
-@pytest.mark.parametrize(("n", "upper"), [(71, np.nan), (72, 72.0)])
-def test_a_p95_has_an_upper_bound_from_72_times_on(n, upper):
-    report = latency(results_of(responses(n, elapsed_ms=np.arange(1.0, n + 1)))).iloc[0]
-    assert report["p95_high"] == pytest.approx(upper, nan_ok=True)
-    assert report["p50_low"] < report["p50"] < report["p50_high"]
 
 
 def test_rates_are_over_all_ten_cases_though_upstream_counts_good_ones_twice():

@@ -62,14 +62,6 @@ def test_a_question_to_refuse_says_so_and_a_run_without_hits_too(three):
     assert not len(view.hits)
 
 
-def test_texts_are_shown_where_hits_kept_none(three):
-    results, golden = three
-    bare = replace(results, hits=results.hits.drop(columns="text"))
-    texts = pd.DataFrame({"chunk_id": ["c2", "c1"], "text": ["two", "one"]})
-    shown = show_query(bare, golden, "q", texts=texts).hits["text"].fillna("")
-    assert shown.tolist() == ["one", "two", "two", "", "one"]
-
-
 def test_an_unknown_question_is_named(three):
     with refused("x", field="query_id"):
         show_query(*three, "x")
@@ -94,7 +86,7 @@ def four():
     return replace(results, calls=asked), golden
 
 
-def test_calls_stand_below_each_other_with_what_each_found_first_and_repeated(four):
+def test_calls_stand_above_with_what_each_found_first_and_repeated(four):
     view = rs.evaluate(*four).query("q")
     columns = ["call", "query", "n_hits", "n_repeated", "found"]
     assert view.calls[columns].to_numpy().tolist() == [
@@ -102,13 +94,12 @@ def test_calls_stand_below_each_other_with_what_each_found_first_and_repeated(fo
         [4, "reason", 3, 1, "t"],
     ]  # fmt: skip
     hits = view.hits.fillna({"repeats": 0})
-    assert hits[["call", "rank_in_call", "id", "repeats", "target"]].to_numpy().tolist() == [
-        [1, 1, "a", 0, ""], [1, 2, "b", 0, "b"], [2, 1, "x", 0, ""], [2, 2, "a", 1, ""],
-        [4, 1, "t", 0, "t"], [4, 2, "b", 1, "b"], [4, 3, "u", 0, ""],
+    assert hits[["call", "rank", "id", "repeats", "target"]].to_numpy().tolist() == [
+        [1, 1, "a", 0, ""], [1, 2, "b", 0, "b"], [2, 3, "x", 0, ""], [2, 4, "a", 1, ""],
+        [4, 5, "t", 0, "t"], [4, 6, "b", 1, "b"], [4, 7, "u", 0, ""],
     ]  # fmt: skip
-    places = view.targets.set_index("target_id")[["run", "run: call"]]
-    assert places.loc[["t", "b"]].to_numpy().tolist() == [[1, 4], [2, 1]]
-    assert places.loc["w"].isna().all()
+    places = view.targets.set_index("target_id")["run"]
+    assert places[["t", "b"]].tolist() == [5, 2] and pd.isna(places["w"])
     text = repr(view)
     says(text, "call 2", "search", "why so?", "20 ms", "2 hits", 1)
     says(text, "call 3", "timed out")
@@ -120,15 +111,15 @@ def test_a_call_finds_relevant_targets_only(four):
     assert rs.evaluate(results, golden).query("q").calls["found"].tolist() == ["b", "", "", "t"]
 
 
-def test_calls_of_two_runs_stand_side_by_side_call_by_call():
+def test_calls_of_two_runs_are_one_list_a_run():
     runs = {"A": {"q": [["a", "b"], ["c"]]}, "B": {"q": [["b", "a"], ["a"], ["c"]]}}
     view = rs.evaluate(runs, {"q": {"c": 1}}).query("q")
     assert view.calls[["run_id", "call", "found"]].to_numpy().tolist() == [
         ["A", 1, ""], ["A", 2, "c"], ["B", 1, ""], ["B", 2, ""], ["B", 3, "c"],
     ]  # fmt: skip
     of_b = view.hits[view.hits["run_id"] == "B"]
-    # a and b are at 1 and 2 of A's first call; no other call of A has the same
-    assert of_b["rank_before"].fillna(0).tolist() == [2, 1, 0, 0]
+    # A's list is a, b, c; B's b, a, a, c
+    assert of_b["rank_before"].fillna(0).tolist() == [2, 1, 1, 3]
 
 
 def test_earlier_turns_of_a_conversation_stand_above():

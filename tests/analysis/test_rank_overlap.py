@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.data import from_records
-from tests.messages import refused
 
 
 def written_out(one, other, p):
@@ -79,7 +78,6 @@ def test_runs_of_different_chunkers_are_compared_by_document_and_one_document_co
     results = rs.load_results(files)
     found = rank_overlap(results, "a", "b").iloc[0]
     assert (found["rbo"], found["n_baseline"], found["n_common"]) == (pytest.approx(1), 2, 2)
-    assert rank_overlap(results, "a", "b", ids="chunk")["rbo"][0] == 0
 
 
 def test_only_queries_of_both_runs_are_compared(write_run):
@@ -88,12 +86,3 @@ def test_only_queries_of_both_runs_are_compared(write_run):
         write_run("b", [record("q", [hit("c", "d", 1)])]),
     )
     assert rank_overlap(rs.load_results([a, b]), "a", "b")["query_id"].tolist() == ["q"]
-
-
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [({"p": 1.0}, "p"), ({"ids": "span"}, "ids"), ({"candidate": "nobody"}, "run")],
-)
-def test_what_cannot_be_compared_is_named(given, field):
-    with refused(*given.values(), field=field):
-        rank_overlap(runs_of([("xy", "xy")]), **({"baseline": "a", "candidate": "b"} | given))

@@ -201,30 +201,17 @@ def test_a_threshold_refuses_answer_by_answer(load):
     assert curve["coverage"].tolist() == pytest.approx([n / 8 for n in (6, 5, 4, 3, 2, 1)])
     assert curve["over_refusal"].tolist() == pytest.approx([n / 5 for n in (1, 2, 2, 3, 3, 4)])
     assert curve["unsupported"].tolist() == pytest.approx([n / 3 for n in (2, 2, 1, 1, 0, 0)])
-    told = curve[["n", "n_left_out", "score_kind", "better"]].drop_duplicates()
-    assert told.to_numpy().tolist() == [[8, 1, "cosine", "higher"]]
+    told = curve[["n", "n_left_out", "better"]].drop_duplicates()
+    assert told.to_numpy().tolist() == [[8, 1, "higher"]]
 
 
 def test_the_area_is_the_mean_risk_over_all_coverages(load):
     scores, golden, results = load(RUN)
-    row = risk_coverage(scores, golden, results).at_risk(0.5).iloc[0]
+    row = risk_coverage(scores, golden, results).areas.iloc[0]
     assert row["aurc"] == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 4 + 3 / 5 + 4 / 6) / 6)
     # both right answers first
     assert row["aurc_best"] == pytest.approx((0 + 0 + 1 / 3 + 2 / 4 + 3 / 5 + 4 / 6) / 6)
     assert row["risk"] == pytest.approx(4 / 6)
-    at = ["threshold", "coverage", "threshold_risk", "n_answered", "n_unsupported",
-          "n_over_refusals"]  # fmt: skip
-    assert row[at].tolist() == [0.7, 0.5, 0.5, 4, 1, 2]
-
-
-def test_a_risk_that_no_threshold_meets_has_none(load):
-    scores, golden, results = load(RUN)
-    found = risk_coverage(scores, golden, results)
-    # the best is 0 of 1, up to .79
-    by_bound = found.at_risk(0.5, upper=True).iloc[0]
-    assert by_bound[["threshold", "n_answered"]].isna().all() and by_bound["aurc"] > 0
-    with refused(5, field="max_risk"):
-        found.at_risk(5)
 
 
 def test_equal_scores_are_refused_together(load):
@@ -264,11 +251,8 @@ def test_thresholds_of_different_kinds_of_scores_are_never_mixed(load):
         asked("a3", "no", None, 0),
     ]
     scores, golden, results = load(run)
-    curve = risk_coverage(scores, golden, results).curve
-    assert curve[["score_kind", "n", "n_left_out", "risk"]].to_numpy().tolist() == [
-        ["bm25", 1, 2, 1.0],
-        ["cosine", 1, 2, 0.0],
-    ]
+    with warned("A", "kinds"):
+        assert risk_coverage(scores, golden, results).curve.empty
 
 
 def test_a_distance_is_better_the_smaller_it_is(load):
@@ -295,7 +279,7 @@ def test_a_run_without_scores_has_no_curve_and_says_so(load):
     assert set(found.curve["run_id"]) == {"A"}
     with warned("B", "score"):
         none = risk_coverage(scores[scores["run_id"] == "B"], golden, results.select("B"))
-    assert none.curve.empty and none.at_risk(0.1).empty
+    assert none.curve.empty and none.areas.empty
     assert none.curve.columns.equals(found.curve.columns)
 
 

@@ -83,8 +83,7 @@ def test_unknown_keys_and_nulls_of_a_report_are_written_back(report, tmp_path):
 def test_a_report_without_a_summary_gets_one(report, tmp_path):
     entry = {key: ENTRY[key] for key in ("metric", "per_query")}
     results = rs.load_results(report({"metrics": [entry]}))
-    with warned("full.json", "run_id"):
-        file = results.save(tmp_path / "full.json", format="metric_report")
+    file = results.save(tmp_path / "full.json", format="metric_report")
     (written,) = json.loads(file.read_text())["metrics"]
     for key in ("n", "mean", "stddev", "min", "max", "p50", "p95"):
         assert written[key] == pytest.approx(ENTRY[key])

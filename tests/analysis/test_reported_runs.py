@@ -6,6 +6,7 @@ chatbot harness are read where they lie beside the project.
 
 import json
 import re
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -118,18 +119,26 @@ def test_a_folder_whose_metrics_hold_no_number_is_refused(tmp_path):
         rs.load_results(folder)
 
 
+def trend_of(results, metric):
+    """The trend of what runs report, of a store that holds nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = rs.RunStore(folder)
+        store.save(results)
+        return store.trend(metric)
+
+
 def test_a_trend_breaks_where_eval_set_or_judge_differ(folders):
     results = rs.load_results(folders)
-    table = results.trend("hit@5").table
+    table = trend_of(results, "hit@5").table
     assert table["mean"].tolist() == [0.5, 0.6, 0.7] and table["is_reported"].all()
     assert table["segment"].tolist() == [1, 2, 2]  # a judge doesn't touch hit@5
     says(table["break_reason"].tolist()[1], "dataset_version", "aaaa1111 → cccc3333")
-    judged = results.trend("judge_groundedness").table
+    judged = trend_of(results, "judge_groundedness").table
     assert judged["segment"].tolist() == [1, 2, 3]
-    says(judged["break_reason"].tolist()[2], "judge", "small → large")
-    assert results.trend("latency_ms").table["p50"].tolist() == [100, 100, 100]
+    says(judged["break_reason"].tolist()[2], "judge", "small", "large")
+    assert trend_of(results, "latency_ms").table["p50"].tolist() == [100, 100, 100]
     with refused("hit@6", "hit@5", field="metric"):
-        results.trend("hit@6")
+        trend_of(results, "hit@6")
 
 
 def test_an_evaluation_of_reported_runs_alone_shows_them_and_scores_nothing(folders, golden):
@@ -172,14 +181,6 @@ def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
         with refused("run_02/results.jsonl", "aggregates", field="run"):
             ask()
     assert ev.select("run_02").run_ids == [] and ev.select("scored")._reported is None
-
-
-def test_slices_leave_reported_runs_out_and_say_so(folders, golden, write_run):
-    scored = write_run("scored", [FOUND], system="mine")
-    ev = rs.evaluate([scored, folders / "run_02"], golden)
-    with warned("run_02", "slices"):
-        table = ev.trend("hit@5", by="answerable", order=["scored", "run_02"]).table
-    assert set(table["run_id"]) == {"scored"}
 
 
 # -- a clone of a store: run-….json, no Parquet --
@@ -256,7 +257,7 @@ def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):
 
 
 def test_reported_points_are_hollow_in_the_picture(folders):
-    ax = rs.load_results(folders).trend("hit@5").plot()
+    ax = trend_of(rs.load_results(folders), "hit@5").plot()
     hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
     assert hollow[0].get_ydata().tolist() == [0.5, 0.6, 0.7]
     assert hollow[0].get_label() == "reported, without rows"
@@ -291,15 +292,15 @@ def test_the_published_runs_break_where_their_configs_say():
     results = rs.load_results(PUBLISHED)
     changes = ["db0a866e → ac49cfd3", "ac49cfd3 → 2e3265d7", "2e3265d7 → 5a105241"]
     for metric in ("hit@5", "judge_groundedness"):
-        table = results.trend(metric).table
+        table = trend_of(results, metric).table
         assert table["segment"].tolist() == [1, 2, 3, 4, 4, 4]
         reasons = table["break_reason"].dropna().tolist()
         for reason, change in zip(reasons, changes, strict=True):
             says(reason, "eval set", "dataset_version", change)
         assert ("judge" in reasons[2]) == (metric == "judge_groundedness")
-    judged = results.trend("judge_groundedness").table["mean"]
+    judged = trend_of(results, "judge_groundedness").table["mean"]
     assert judged.fillna(-1).tolist() == [-1, -1, -1, 2.8, 2.8, 3.0]
-    assert results.trend("hit@5").table["mean"].tolist()[3:] == [0.1, 0.1, 0.7]
-    assert results.trend("latency_ms").table["p50"].round(1).tolist() == [
+    assert trend_of(results, "hit@5").table["mean"].tolist()[3:] == [0.1, 0.1, 0.7]
+    assert trend_of(results, "latency_ms").table["p50"].round(1).tolist() == [
         4757.7, 7722.9, 6652.6, 1623.1, 2128.9, 2455.4,
     ]  # fmt: skip

@@ -99,7 +99,6 @@ def questions(ev: rs.Evaluation, folder: Path) -> dict[str, Callable[[], Any]]:
         "select hard queries": lambda: ev.select(queries="difficulty == 'hard'").summary(),
         "coverage": ev.coverage,
         "golden_health": lambda: ev.golden_health("hit@5"),
-        "retriever_scores": ev.retriever_scores,
         "provenance": ev.provenance,
         "to_profile": lambda: ev.to_profile("trec"),
         "explore": lambda: ev.explore()._repr_html_(),

@@ -129,7 +129,7 @@ def test_a_stopped_run_says_how_to_go_on(here, capsys):
         (["my_rag:answer"], "system: found 'my_rag:answer'"),
         (["my_rag:ask", "--set", "x"], "--set: found 'x'"),
         (["my_rag:ask", "--mode", "x"], "settings: ask does not accept mode"),
-        (["none.yaml"], "none.yaml: system: "),
+        (["none.yaml"], "none.yaml: can't be read"),
     ],
 )
 def test_what_cant_be_asked_is_status_2_and_one_line(here, capsys, arguments, message):

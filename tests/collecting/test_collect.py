@@ -263,7 +263,7 @@ TAKEN = ["folders", "k", "product", "tool", "vaults"]
         ({"temperature": 0.5}, "settings", ["system", "temperature", *TAKEN]),
         ({"settings": {"folder_mode": "on"}}, "settings", ["system", "folder_mode", *TAKEN]),
         ({"retrieval_only": True}, "settings", ["system", "with_answer", *TAKEN]),
-        ({}, "golden", [1, "filters", "system", *TAKEN, "leave_out=['filters']"]),
+        ({}, "golden", ["filters", "system", *TAKEN, "leave_out=['filters']"]),
         ({"leave_out": ["filter"]}, "leave_out", ["filter", *CARRIED]),
         ({"settings": {"k": 3}}, "settings", ["k"]),
         ({"k": 0}, "k", [0, 1]),

@@ -13,6 +13,7 @@ import pytest
 
 import ragscore as rs
 from faults.size import times
+from ragscore.analysis.rankings import rank_overlap
 
 pytestmark = pytest.mark.slow
 
@@ -167,8 +168,7 @@ QUESTIONS = {
     "config": lambda ev: rs.extras.config_effects(ev, ["mrr"]),
     "score diff": lambda ev: pd.DataFrame(rs.extras.score_diff(ev, "a", "b")["rows"]),
     "one query": lambda ev: ev.query("q001"),
-    "overlap": lambda ev: ev.results.rank_overlap("a", "b"),
-    "latency": lambda ev: ev.results.latency(),
+    "overlap": lambda ev: rank_overlap(ev.results, "a", "b"),
     "errors": lambda ev: ev.results.errors(),
     "reported": lambda ev: ev.results.reported_summary(),
     "another harness's": lambda ev: ev.to_profile("kebab"),

@@ -343,12 +343,10 @@ def figures(ev, runs, metric: str):
     yield lambda: plot.ranks(cmp)
     yield lambda: plot.metric_at_k(ev.summary())
     yield lambda: plot.tradeoff(ev.summary(), metric)
-    yield lambda: ev.plot.scores_by_rank()
     yield lambda: plot.refusals(ev.refusals().table)
     yield lambda: plot.failures(ev.failures(), *runs)
     yield lambda: plot.risk_coverage(ev.risk_coverage().curve)
     yield lambda: plot.trend(ev.trend(metric))
-    yield lambda: plot.trend(ev.trend("hit@5", by="category"))
 
 
 def letters(figure) -> str:

@@ -1,7 +1,5 @@
 """Frames of a golden set or of results that are changed after a first evaluation."""
 
-import dataclasses
-
 import pandas as pd
 import pytest
 
@@ -25,13 +23,12 @@ def lower(column):
     return column.str.lower()
 
 
-def test_changed_ids_of_targets_count_and_name_the_targets():
+def test_changed_ids_of_targets_count_in_the_next_evaluation_alone():
     golden, results = given()
     first = rs.evaluate(results, golden, "hit@5")
     before = golden.golden_hash
     golden.targets["doc_id"] = lower(golden.targets["doc_id"])
     assert hits(golden, results) == [1, 0]
-    assert golden.targets["target_id"].tolist() == ["d1", "d2"]
     assert golden.golden_hash != before
     # the first evaluation has frames of its own
     assert first.golden.golden_hash == before and first.summary("mrr")["mean"].tolist() == [0.5]
@@ -47,10 +44,8 @@ def test_a_new_frame_of_a_golden_set_counts(frame):
     else:
         new = golden.queries.assign(answerable=pd.array([True, False], "boolean"))
         expected = [0, None]
-    changed = dataclasses.replace(golden, **{frame: new})
-    assert [None if one != one else one for one in hits(changed, results)] == expected
-    with refused(frame, "dataclasses.replace", field=frame):
-        setattr(golden, frame, new)
+    setattr(golden, frame, new)
+    assert [None if one != one else one for one in hits(golden, results)] == expected
 
 
 def test_changed_queries_count():
@@ -73,14 +68,6 @@ def test_rows_that_are_written_in_place_count():
     assert golden.select(["q0"]).targets["target_id"].tolist() == ["D1"]
 
 
-def test_labels_that_were_derived_follow_the_targets():
-    queries = pd.DataFrame({"query_id": ["q0", "q1"]})
-    targets = pd.DataFrame({"query_id": ["q0"], "level": "doc", "target_id": "a", "grade": [1]})
-    golden = rs.Golden(queries, targets)
-    golden.targets["grade"] = 0
-    assert golden.golden_hash and golden.queries["answerable"].isna().all()
-
-
 @pytest.mark.parametrize("how", ["column", "frame"])
 @pytest.mark.parametrize("name", ["hits", "responses"])
 def test_changed_results_count(name, how):
@@ -91,9 +78,7 @@ def test_changed_results_count(name, how):
     if how == "column":
         frame[column] = new
     else:
-        with refused(name, "dataclasses.replace", field=name):
-            setattr(results, name, frame)
-        results = dataclasses.replace(results, **{name: frame.assign(**{column: new})})
+        setattr(results, name, frame.assign(**{column: new}))
     scores = rs.evaluate(results, golden, ["hit@5", "failed"]).scores
     assert scores["hit@5"].tolist() == ([0, 0] if name == "hits" else [0, 1])
     assert scores["failed"].tolist() == ([0, 0] if name == "hits" else [1, 1])

@@ -17,7 +17,6 @@ from ragscore.frames.codes import (
     fingerprints,
     has_pair,
     is_among,
-    is_present,
     lookup,
     pair_keys,
     pair_numbers,
@@ -30,15 +29,6 @@ texts = st.lists(
 )
 dtypes = st.sampled_from(["str", "object", "category"])
 names = st.text(alphabet="ab\u00e4/", max_size=20)
-
-
-def encoded(texts, cut):
-    """The texts as arrow reads them from Parquet, in two chunks with dictionaries of their own."""
-    parts = [
-        pa.array(part, type=pa.large_string()).dictionary_encode()
-        for part in (texts[:cut], texts[cut:])
-    ]
-    return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array(parts)))
 
 
 @pytest.fixture
@@ -101,24 +91,6 @@ def test_equal_pairs_are_those_of_a_merge_and_none_is_no_code(left, right):
         (i, j) for i, one in enumerate(left) for j, other in enumerate(right) if one == other >= 0
     ]
     assert list(zip(a.tolist(), b.tolist(), strict=True)) == expected
-    a, b = equal_pairs(
-        np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), only_first=True
-    )
-    assert list(zip(a.tolist(), b.tolist(), strict=True)) == [
-        (i, right.index(one)) for i, one in enumerate(left) if one >= 0 and one in right
-    ]
-
-
-@given(
-    st.lists(st.one_of(st.none(), names), max_size=30),
-    st.lists(names, unique=True),
-    st.integers(0, 30),
-)
-def test_texts_as_parquet_keeps_them_are_looked_up_like_plain_ones(column, values, cut):
-    plain, values = pd.Series(column, dtype="str"), pd.Index(values, dtype="str")
-    both = encoded(column, min(cut, len(column)))
-    assert lookup(both, values).tolist() == lookup(plain, values).tolist()
-    assert is_present(both).tolist() == is_present(plain).tolist() == plain.notna().tolist()
 
 
 @given(
@@ -134,7 +106,7 @@ def test_the_texts_of_some_rows_are_those_of_the_column(column, rows, dtype, cut
     rows = np.array(
         [row for row in (sorted(rows) if in_order else rows) if row < len(column)], np.int64
     )
-    for one in (held, held.astype(dtype), encoded(column, min(cut, len(column)))):
+    for one in (held, held.astype(dtype)):
         assert texts_at(one, rows).to_pylist() == [column[row] for row in rows]
         assert are_equal(one, rows, held, rows[::-1]).tolist() == [
             column[a] is not None and column[a] == column[b]
@@ -212,18 +184,6 @@ def test_pairs_found_fast_are_those_found_one_by_one(hits, targets, dtype, in_or
         list(
             zip(
                 *(found.tolist() for found in match.pairs_with_equal(here, wanted, "doc_id")),
-                strict=True,
-            )
-        )
-        == plain
-    )
-    as_stored = pd.DataFrame(
-        {name: encoded(column.tolist(), len(rows) // 2) for name, column in frames[0].items()}
-    )
-    assert (
-        list(
-            zip(
-                *(found.tolist() for found in match.pairs_with_equal(as_stored, wanted, "doc_id")),
                 strict=True,
             )
         )

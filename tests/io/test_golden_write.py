@@ -146,11 +146,6 @@ def test_a_part_of_a_set_is_numbered_anew(write_golden, tmp_path):
     [
         ("queries", {"answerable": None}, "golden.queries.answerable", ["'q'"]),
         ("queries", {"x_tags": "t"}, "queries", ["x_tags", "tags"]),
-        ("targets", {"target_id": "other"}, "golden.targets", ["'q'"]),
-        ("targets", {"alternative": 3}, "golden.targets", []),
-        ("targets", {"snippet": "s"}, "golden.targets", []),
-        ("tags", {"kind": "persona"}, "golden.tags", []),
-        ("checks", {"kind": "product"}, "golden.checks", []),
     ],
 )
 def test_what_would_not_come_back_is_refused(write_golden, tmp_path, frame, change, field, named):

@@ -535,7 +535,7 @@ def test_an_object_of_the_material_is_no_verdict_however_it_is_given_back(said, 
     quoted = form.replace("{}", ATTACKS[3])
     with refused("JSON", error=ReplyError):
         read_reply(quoted, schema, f"The answer is:\n{said} or so")
-    assert read_reply(quoted, schema, "The answer is 5.")[0]["score"] == 5
+    assert read_reply(quoted, schema, "The answer is 5.")["score"] == 5
 
 
 def test_an_object_of_the_material_is_known_by_other_escapes_too():

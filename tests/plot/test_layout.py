@@ -9,7 +9,7 @@ import pytest
 from matplotlib.legend import Legend
 from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
-from worlds import OF_TWO_RUNS, PANELS, PICTURES, world
+from worlds import OF_TWO_RUNS, PICTURES, world
 
 import ragscore as rs
 
@@ -92,7 +92,7 @@ def meet(a, b):
     return True
 
 
-ALL = PICTURES | PANELS
+ALL = PICTURES
 
 
 @pytest.mark.parametrize("name", ALL)

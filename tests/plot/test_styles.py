@@ -159,7 +159,7 @@ def test_every_picture_fills_parameters_that_its_function_has():
     drawn = {draw: given for one in galleries for draw, given in one.pictures.items()}
     for draw, given in drawn.items():
         assert set(given) <= set(inspect.signature(draw).parameters)
-    names = {draw.__name__ for draw in drawn} - {"calls", "turns", "scores_by_rank"}
+    names = {draw.__name__ for draw in drawn} - {"calls", "turns"}
     assert names | {"theme"} == set(rs.plot.__all__) and len(rs.plot.__all__) == 15
 
 

@@ -7,13 +7,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import hit, record
-from worlds import PANELS, PICTURES, world
+from worlds import PICTURES, world
 
 import ragscore as rs
 from ragscore.analysis import leaderboard
 from ragscore.analysis.comparison import deltas
-from ragscore.analysis.rankings import retriever_scores
 from ragscore.scoring.summary import summarize
 from tests.messages import refused
 
@@ -183,36 +181,18 @@ def test_a_metric_is_drawn_at_each_of_its_cut_offs(ev):
         ev.plot.metric_at_k("recal")
 
 
-def test_calls_turns_and_scores_by_rank_are_lines_of_their_frames():
-    talks, ev = world(2).talks, world(2).ev
+def test_calls_and_turns_are_lines_of_their_frames():
+    talks = world(2).talks
     after = rs.extras.calls(talks).after.query("run_id == 'run_00000001'")
     drawn = lines_of(rs.extras.calls(talks).plot())["run_00000001"]
     assert drawn == [pytest.approx(row) for row in after[["call", "recall"]].to_numpy().tolist()]
     found = rs.extras.conversations(talks, "hit@1")
     turns = found.turns.query("run_id == 'run_00000000'")[["turn", "mean"]].to_numpy().tolist()
     assert lines_of(found.plot())["run_00000000"] == [pytest.approx(row) for row in turns]
-    ranks = retriever_scores(ev.results).query("run_id == 'run_00000000'")[["rank", "p50"]]
-    drawn = lines_of(ev.plot.scores_by_rank())["run_00000000"]
-    assert drawn == [pytest.approx(row) for row in ranks.to_numpy().tolist()]
-
-
-def test_scores_of_several_kinds_are_drawn_one_kind_at_a_time(write_run):
-    def asked(kind, score):
-        one = hit("c1", "d", 1, score_kind=kind, retrieval={"fusion_score": score})
-        return [record("q1", [one])]
-
-    files = [write_run("fused", asked("rrf", 3.0)), write_run("lexical", asked("bm25", 30.0))]
-    ev = rs.evaluate(rs.load_results(files), {"q1": ["d"]})
-    with refused(2, "rrf", "bm25", field="score_kind"):
-        ev.plot.scores_by_rank()
-    ax = ev.plot.scores_by_rank(score_kind="bm25")
-    assert (
-        lines_of(ax) == {"lexical": [[1, 30]]} and ax.get_title() == "bm25 score by rank, lexical"
-    )
 
 
 CURVE = pd.DataFrame({
-    "run_id": "a", "score_kind": "bm25", "coverage": [1.0, 0.5, 0.25, 0.0],
+    "run_id": "a", "coverage": [1.0, 0.5, 0.25, 0.0],
     "risk": [0.4, 0.2, 0.0, np.nan], "risk_low": [0.3, 0.1, 0, np.nan],
     "risk_high": [0.5, 0.4, 0.5, np.nan], "n": 20,
 })  # fmt: skip
@@ -224,8 +204,6 @@ def test_risk_is_drawn_where_ten_answers_are_left():
     assert lines_of(few) == {"a": [[0.25, 0], [0.5, 0.2], [1, 0.4]]}, "else none would be left"
     with refused("threshold", field="curve"):
         rs.plot.risk_coverage(CURVE.assign(risk=np.nan))
-    with refused("kinds", "a", field="curve"):
-        rs.plot.risk_coverage(CURVE.assign(score_kind=["bm25", "rrf", "rrf", "rrf"]))
 
 
 def test_refusals_are_shares_with_their_intervals(ev):
@@ -254,18 +232,14 @@ def test_a_trend_draws_the_means_of_its_runs_by_date():
     drawn = [place for line in ax.lines if line.get_marker() in ("o", "s")
              for place in line.get_xydata().tolist()]  # fmt: skip
     assert sorted(drawn) == [pytest.approx(list(row)) for row in rows]
-    panels = world(2).trend("category").plot().figure.axes
-    assert [" ".join(ax.get_title().split()) for ax in panels] == [
-        f"category {n} (n = 8)" for n in range(5)
-    ]
 
 
 CLAIM = re.compile(r"better|worse|lead|best|fewer|best|told|risk from|higher|lower|significan")
 
 
-@pytest.mark.parametrize("name", PICTURES | PANELS)
+@pytest.mark.parametrize("name", PICTURES)
 def test_a_title_says_what_is_drawn_and_claims_nothing(name):
-    ax = (PICTURES | PANELS)[name](world(2))
+    ax = PICTURES[name](world(2))
     assert not CLAIM.search(ax.get_title().lower())
 
 

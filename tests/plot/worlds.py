@@ -11,7 +11,8 @@ import pandas as pd
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.analysis.trend.trend import trend
+from ragscore.analysis.trend.history import read_history
+from ragscore.analysis.trend.trend import trend_of
 
 NAMES = {
     "short": lambda n: f"run_{n:08}",  # 12 letters
@@ -72,7 +73,7 @@ class World:
     def cmp(self):
         return self.ev.compare(self.names[0], self.names[-1])
 
-    def trend(self, by=None):
+    def trend(self):
         """Return three runs a system, with other settings at the second, labels at the third."""
         hits = self.ev.scores.query("state == 'scored'").reset_index()
         rows = [
@@ -86,7 +87,7 @@ class World:
         ]  # fmt: skip
         days = hits["run_id"].cat.codes.to_numpy() * pd.Timedelta("1D")
         rows = [one.assign(created_at=one["created_at"] + days) for one in rows]
-        return trend(pd.concat(rows), "hit@5", by, golden=self.golden if by else None)
+        return trend_of(read_history(pd.concat(rows), "hit@5"))
 
     @cached_property
     def talks(self):
@@ -120,7 +121,6 @@ PICTURES = {
     "heatmap of many": lambda w, **to: w.ev.plot.heatmap("hit@5", ["category", "difficulty"], **to),
     "metric_at_k": lambda w, **to: w.ev.plot.metric_at_k("hit", **to),
     "tradeoff": lambda w, **to: w.ev.plot.tradeoff("mrr@10", **to),
-    "scores_by_rank": lambda w, **to: w.ev.plot.scores_by_rank(**to),
     "refusals": lambda w, **to: w.ev.plot.refusals(**to),
     "risk_coverage": lambda w, **to: w.ev.plot.risk_coverage(**to),
     "trend": lambda w, **to: w.trend().plot(**to),
@@ -133,5 +133,4 @@ PICTURES = {
     "scatter": lambda w, **to: w.cmp.plot.scatter("mrr@10", **to),
     "failures": lambda w, **to: w.ev.failures().plot(w.names[0], w.names[-1], **to),
 }
-PANELS = {"trend by slices": lambda w: w.trend("category").plot()}
 OF_TWO_RUNS = {"forest", "slice_deltas", "ranks", "outcomes", "scatter", "failures"}

@@ -223,7 +223,7 @@ def demo() -> Iterator[pd.DataFrame]:
     two = ev.select(["dense", "hybrid_rerank"])
     yield from compared("demo, two runs", two, "dense", "hybrid_rerank")
     yield from of_all_runs("demo, zeros", rs.evaluate(results, golden, "all", missing="zero"))
-    yield from table("demo: retrievers", results.latency(), "n p50 p95 mean", run="run_id")
+    yield from table("demo: retrievers", ev.summary("latency_ms"), "n p50 p95 mean", run="run_id")
     yield from written(results.select("hybrid"), golden)
 
 
@@ -284,11 +284,11 @@ def history() -> Iterator[pd.DataFrame]:
     described = "system repeat suite created_at golden_hash chunker_version k n_queries n_failed"
     yield from table("history: runs", store.runs(), described, run="run_id")
     labels = ["hit@5", "mrr@10", "ndcg@10", "passed", "latency_ms"]
-    yield from wide("history: stored scores", store.scores(labels, allow_different=True))
+    yield from wide("history: stored scores", store.scores(metrics=labels, allow_different=True))
     yield from wide("history: scores", store.scores(golden, labels[:4]))
     for label in ("mrr@10", "hit@5", "passed", "latency_ms"):
-        for name, given in (("trend", {"golden": golden}), ("trend as stored", {})):
-            found = store.trend(label, **given).table
+        found = store.trend(label).table
+        for name in ("trend", "trend as stored"):
             yield from table(f"history: {name}", found.assign(metric=label), TREND, run="run_id",
                              metric="metric")  # fmt: skip
 

@@ -91,7 +91,7 @@ def test_the_golden_component_is_what_is_asked_and_expected(one, write_golden):
 
 def test_the_rule_component_is_rule_and_level(one):
     assert changed(components(*one), components(*one, match="doc")) == {"rule"}
-    assert changed(components(*one), components(*one, rule=rs.match.by_span())) == {"rule"}
+    assert changed(components(*one), components(*one, rule=rs.match.by_span)) == {"rule"}
 
 
 @pytest.mark.parametrize(

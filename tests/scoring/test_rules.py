@@ -87,18 +87,15 @@ SPAN = {"doc_id": "d", "span_unit": "line"}
 
 
 @pytest.mark.parametrize(
-    ("found", "expected", "share", "is_met"),
+    ("found", "expected", "is_met"),
     [
-        ((1, 11), (1, 11), "shorter", True), ((5, 15), (1, 11), "shorter", True),
-        ((7, 17), (1, 11), "shorter", False),
+        ((1, 11), (1, 11), True), ((5, 15), (1, 11), True), ((7, 17), (1, 11), False),
         # a quarter of the target: a smaller chunk of it
-        ((26, 51), (1, 101), "shorter", True), ((26, 51), (1, 101), "target", False),
-        ((1, 101), (26, 51), "shorter", True), ((1, 101), (26, 51), "target", True),
-        ((11, 21), (1, 11), "shorter", False),
+        ((26, 51), (1, 101), True), ((1, 101), (26, 51), True), ((11, 21), (1, 11), False),
     ],
 )  # fmt: skip
-def test_spans_match_by_their_share(found, expected, share, is_met):
-    matches = rs.match.by_span(share)(
+def test_spans_match_by_their_share(found, expected, is_met):
+    matches = rs.match.by_span(
         hits_of({**SPAN, "start": found[0], "end": found[1]}),
         targets_of({**SPAN, "start": expected[0], "end": expected[1]}),
     )
@@ -117,14 +114,7 @@ def test_spans_match_by_their_share(found, expected, share, is_met):
 def test_spans_match_in_one_unit_and_document(hit, target, is_met):
     span = {**SPAN, "start": 1, "end": 9}
     target = targets_of(span | {"target_id": "t"} | target)
-    assert len(rs.match.by_span()(hits_of(span | hit), target)[0]) == is_met
-
-
-def test_a_span_rule_needs_a_share_it_can_use():
-    with refused("longer", "shorter", "target", field="share"):
-        rs.match.by_span("longer")
-    with refused(0, 1, field="min_overlap"):
-        rs.match.by_span(min_overlap=0)
+    assert len(rs.match.by_span(hits_of(span | hit), target)[0]) == is_met
 
 
 def chunk(name, start, end, version):

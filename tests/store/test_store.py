@@ -356,7 +356,7 @@ def two_levels(write_golden, write_run):
 @pytest.mark.parametrize(
     ("rule", "match"),
     [
-        (rs.match.by_span("target", 0.9), "span"),
+        (rs.match.by_doc, "span"),
         (rs.match.by_doc, "chunk"),
     ],
 )

@@ -110,7 +110,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
         One row per query that either run has: `outcome`, first ranks `rank_baseline`,
         `rank_candidate` (NA: no hit), `n_gained` and `n_lost` targets with their names in `gained`,
         `lost`, a `note`, and `rbo`, the rank-biased overlap of both rankings
-        (`results.rank_overlap`, 0 to 1; NaN where a side has no hits). `state_baseline` and
+        (0 to 1; NaN where a side has no hits). `state_baseline` and
         `state_candidate`: how it ended (scored, failed, missing).
     targets
         One row per target that either run found: its ranks and `change` (gained, lost, moved,

@@ -1,20 +1,17 @@
-"""Noise of an unchanged system, from its repeats, and the control limits it gives a trend.
+"""Noise of an unchanged system, from its repeats, and the band it gives a trend.
 
-In: scores of runs that differ in their `repeat` alone. Out: the spread of their means, and the
-columns of the trend's frame that show the noise band.
+In: means of runs that differ in their `repeat` alone. Out: the spread of their means, and where one
+more run lands.
 """
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.trend.history import History, read_history
-from ragscore.frames.data import DataError, Results, run_names
-from ragscore.frames.typing import Values
+from ragscore.frames.data import DataError, run_names
 from ragscore.stats.moments import t_quantile
 from ragscore.store.store import RunStore
 
@@ -23,10 +20,9 @@ CONSECUTIVE = 2  # runs outside, one after the other, that are out of control
 
 
 def noise_floor(
-    source: RunStore | pd.DataFrame,
+    source: RunStore,
     metric: str,
     *,
-    results: Results | None = None,
     repeats: list[str] | None = None,
     confidence: float = 0.95,
 ) -> pd.DataFrame:
@@ -36,25 +32,31 @@ def noise_floor(
 
     Parameters
     ----------
-    source, results, repeats
+    metric, repeats
         As for `store.trend`.
 
     Returns
     -------
-    `system`, `runs` (their ids), `n_repeats`; `n`, the queries with a value in each of them, and
-    `n_left_out`, those with a value in some; `mean`; `sd`, the standard deviation of the repeats'
-    means (`df` = n_repeats − 1); `low`, `high`, the limits within which one more run lands with
-    probability `confidence`: mean ± t·sd·√(1 + 1/n_repeats); `flip_rate`, the share of queries
-    on which two repeats differ. Few repeats estimate their spread badly: t is 12.7 with two, 4.3
-    with three, 2.8 with five.
+    `system`, `runs` (their ids), `n_repeats`; `mean` of their means; `sd`, the standard deviation
+    of these; `low`, `high`, the limits within which one more run lands with probability
+    `confidence`: mean ± t·sd·√(1 + 1/n_repeats). Few repeats estimate their spread badly: t is 12.7
+    with two, 4.3 with three, 2.8 with five.
 
     Raises
     ------
     DataError
-        No two runs are repeats of one system; no query has a value in all of them.
+        No two runs are repeats of one system.
     """
-    history = read_history(source, metric, results=results, repeats=repeats)
-    rows = [_noise_row(history, run_ids, confidence) for run_ids in repeat_groups(history)]
+    history = read_history(source, metric, repeats=repeats)
+    rows = []
+    for run_ids in repeat_groups(history):
+        means = history.means.loc[run_ids, "mean"]
+        half = noise_half_width(history.means["mean"], [run_ids], len(run_ids), confidence)
+        rows.append({
+            "system": history.runs["system"].get(run_ids[0]), "runs": ", ".join(run_ids),
+            "n_repeats": len(run_ids), "mean": means.mean(), "sd": means.std(),
+            "low": means.mean() - half, "high": means.mean() + half,
+        })  # fmt: skip
     if not rows:
         raise DataError(
             "no two runs are repeats of one system",
@@ -73,59 +75,20 @@ def repeat_groups(history: History) -> list[list[str]]:
 
 
 def noise_half_width(
-    history: History, groups: list[list[str]], n_centre: int, confidence: float = 0.95
+    means: pd.Series, groups: list[list[str]], n_centre: int, confidence: float = 0.95
 ) -> float:
     """Return half the width of the noise band around the mean of `n_centre` runs.
 
     t·sd·√(1 + 1/n_centre), sd pooled over groups of repeats: one more run lands within the band
     with probability `confidence`. NaN without repeats.
     """
-    tables = [_complete_values(history, group)[0].to_numpy() for group in groups]
-    means = [table.mean(axis=0) for table in tables if len(table)]
-    df = sum(len(found) - 1 for found in means)
+    known = [own for own in (means[group].dropna() for group in groups) if len(own) > 1]
+    df = sum(len(own) - 1 for own in known)
     if not df:
         return float("nan")
-    sd = np.sqrt(sum((len(found) - 1) * found.var(ddof=1) for found in means) / df)
+    sd = np.sqrt(sum((len(own) - 1) * own.var() for own in known) / df)
     t = t_quantile(np.array([df], dtype=np.float64), confidence)[0]
     return float(t * sd * np.sqrt(1 + 1 / n_centre))
-
-
-def _complete_values(history: History, run_ids: list[str]) -> tuple[pd.DataFrame, int]:
-    """Return values, queries × repeats, of complete queries, and the number of incomplete ones.
-
-    A complete query has a value in every repeat, an incomplete one in some.
-    """
-    table = query_matrix(history.scores_of(run_ids), history.metric, run_ids).sort_index()
-    complete = table.dropna()
-    return complete, int(table.notna().any(axis=1).sum()) - len(complete)
-
-
-def _noise_row(history: History, run_ids: list[str], confidence: float) -> dict[str, object]:
-    """One row of `noise_floor`."""
-    table, n_left_out = _complete_values(history, run_ids)
-    if not len(table):
-        raise DataError(
-            f"no query has a value of {history.metric} in all of {', '.join(run_ids)}",
-            field="metric",
-            allowed="a metric that applies",
-        )
-    means = table.to_numpy().mean(axis=0)
-    mean, n_repeats = means.mean(), len(means)
-    half = noise_half_width(history, [run_ids], n_repeats, confidence)
-    are_unlike = [table[one].ne(table[other]) for one, other in combinations(table, 2)]
-    return {
-        "system": history.runs["system"].get(run_ids[0]),
-        "runs": ", ".join(run_ids),
-        "n_repeats": n_repeats,
-        "n": len(table),
-        "n_left_out": n_left_out,
-        "mean": mean,
-        "sd": float(means.std(ddof=1)),
-        "df": n_repeats - 1,
-        "low": mean - half,
-        "high": mean + half,
-        "flip_rate": float(np.mean(are_unlike)),
-    }
 
 
 @dataclass(frozen=True)
@@ -167,35 +130,6 @@ def find_reference(history: History, baseline: str | None) -> Reference:
         system = systems[group[0]]
         texts.append(f"{len(group)} repeats" + (f" of {system}" if pd.notna(system) else ""))
     return Reference(tuple(run_ids), baseline is not None, own or groups, ", ".join(texts))
-
-
-def band_columns(
-    rows: pd.DataFrame, reference: Reference, centre: Values, half: float, is_unit: bool
-) -> pd.DataFrame:
-    """Return the columns of the noise band for one slice's rows, which are in order.
-
-    band_low, band_high, band_from, in_band, first_out_of_control; NaN and NA without a band.
-    """
-    low, high = centre - half, centre + half
-    mean = rows["mean"].to_numpy("float64")
-    side = np.where(mean > high + SLACK, 1, np.where(mean < low - SLACK, -1, 0))
-    has_band = ~np.isnan(low)
-    is_known = has_band & ~np.isnan(mean)
-    # the reference defines the band: only later runs can leave it
-    last = rows.loc[rows["run_id"].isin(reference.run_ids), "position"].max()
-    is_later = (rows["position"] > last).to_numpy()
-    source = pd.Series(reference.description, index=rows.index, dtype="str")
-    in_band = pd.Series(side == 0, index=rows.index, dtype="boolean")
-    return pd.DataFrame(
-        {
-            "band_low": np.maximum(low, 0) if is_unit else low,
-            "band_high": np.minimum(high, 1) if is_unit else high,
-            "band_from": source.where(has_band),
-            "in_band": in_band.where(is_known),
-            "first_out_of_control": first_outside(side, is_known & is_later),
-        },
-        index=rows.index,
-    )
 
 
 def first_outside(

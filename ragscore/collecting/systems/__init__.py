@@ -20,7 +20,7 @@ from ragscore.collecting.systems.command import command_system
 from ragscore.collecting.systems.function import function_system, two_step_system
 from ragscore.collecting.systems.http import http_system, with_path
 from ragscore.collecting.systems.mapping import Mapping, chatbot, read_mapping
-from ragscore.frames.errors import DataError
+from ragscore.frames.data import DataError, check_type
 from ragscore.io.file_content import read_text
 from ragscore.io.yaml_text import yaml_value
 
@@ -46,12 +46,9 @@ ASK = "/api/v1/ask"
 
 def _system_of_file(given: Any, name: str | None) -> System:
     file = Path(given)
-    if not file.exists():
-        raise DataError("no such file", file=file, field="system", allowed=ALLOWED)
     values = yaml_value(read_text(file), file)
-    if not isinstance(values, dict):
-        raise DataError("not a mapping", file=file, allowed="url, request, response, ...")
     try:
+        check_type(values, dict, "system", "a mapping: url, request, response, ...")
         return http_system(read_mapping(values), name or file.stem)
     except DataError as error:
         raise DataError(error.found, file=file, field=error.field, allowed=error.allowed) from None
@@ -106,7 +103,5 @@ def as_system(given: Given, name: str | None = None) -> System:
     for _, fits, make in KINDS:
         if fits(given):
             return make(given, name)
-    # An address that is none may hold a key.
-    is_shown = isinstance(given, (str, os.PathLike)) and not {*str(given)} & {*":@?"}
-    found = repr(str(given)) if is_shown else type(given).__name__
-    raise DataError(f"found {found}", field="system", allowed=ALLOWED)
+    # The value isn't shown: an address that is none may hold a key.
+    raise DataError(f"found a {type(given).__name__}", field="system", allowed=ALLOWED)

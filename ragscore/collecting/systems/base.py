@@ -1,10 +1,13 @@
 """The interface of a system under test, and the one time limit of every kind."""
 
-import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
+
+from ragscore.frames.errors import DataError
+from ragscore.io.source import describe
 
 SETTINGS = ("mode", "k", "temperature", "seed", "with_answer")
 """Settings of a whole run, set by the caller."""
@@ -80,21 +83,25 @@ def in_time(call: Callable[[], Any], seconds: float | None) -> Any:
     """
     if seconds is None:
         return call()
-    done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+    future: Future[Any] = Future()
 
     def work() -> None:
         try:
-            done.put((call(), None))
+            future.set_result(call())
         except BaseException as error:
-            done.put((None, error))
+            future.set_exception(error)
 
     thread = threading.Thread(target=work, name="ragscore-call", daemon=True)
     thread.start()
-    try:
-        found, error = done.get(timeout=seconds)
-    except queue.Empty:
-        raise timed_out(seconds) from None
-    thread.join()
-    if error is not None:
-        raise error
-    return found
+    thread.join(seconds)
+    if not future.done():
+        raise timed_out(seconds)
+    return future.result()
+
+
+def check_whole(value: Any, field: str, lowest: int = 1) -> None:
+    """Refuse what is no whole number from `lowest`, as JSON has it."""
+    if type(value) is not int or value < lowest:
+        raise DataError(
+            f"found {describe(value)}", field=field, allowed=f"a whole number from {lowest}"
+        )

@@ -9,7 +9,6 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
@@ -17,23 +16,24 @@ from ragscore.collecting.systems.base import AskError, Request, System, in_time,
 from ragscore.frames.errors import DataError
 
 QUERY_NAMES = ("query", "question")
-CANCEL_SECONDS = 5.0  # time for cancelled calls to end
 
 
-def function_system(function: Callable[..., Any], name: str | None = None) -> System:
+def function_system(
+    function: Callable[..., Any], name: str | None = None, loop: "EventLoop | None" = None
+) -> System:
     """Return a system that calls a function.
 
     The query goes to the parameter `query` or `question`, else to the first one. Settings go by
     name.
     """
     call, takes, needs = _signature(function)
-    loop = EventLoop()
+    own = loop or EventLoop()
 
     def ask(request: Request, seconds: float | None) -> Any:
-        return _result(lambda: call(request), loop, seconds)
+        return _result(lambda: call(request), own, seconds)
 
     config = {"kind": "function", "function": _qualified_name(function)}
-    return System(name or _name(function), ask, config, takes, needs, close=loop.close)
+    return System(name or _name(function), ask, config, takes, needs, close=own.close)
 
 
 def two_step_system(
@@ -43,83 +43,67 @@ def two_step_system(
 
     Each step is timed. If the answer fails, its error keeps the hits.
     """
-    call_search, search_takes, search_needs = _signature(search)
-    call_answer, answer_takes, answer_needs = _signature(answer, n_given=2)
     loop = EventLoop()
+    first, second = (function_system(function, None, loop) for function in (search, answer))
 
     def ask(request: Request, seconds: float | None) -> Any:
         started = perf_counter()
-        hits = _result(lambda: call_search(request), loop, seconds)
+        hits = first.ask(request, seconds)
         latency = {"retrieval_ms": 1000 * (perf_counter() - started)}
-        found = hits if isinstance(hits, dict) else {"hits": hits}
-        found = {**found, "latency": latency}
+        found = (hits if isinstance(hits, dict) else {"hits": hits}) | {"latency": latency}
         if request.get("with_answer") is False:
             return found
         started = perf_counter()
         try:
-            reply = _result(lambda: call_answer(request, found.get("hits")), loop, seconds)
+            reply = second.ask(request | {"hits": found.get("hits")}, seconds)
         except AskError as error:
-            raise AskError(str(error), again=error.again, wait=error.wait, reply=found) from error
+            error.reply = found
+            raise
         latency["generation_ms"] = 1000 * (perf_counter() - started)
         return found | (reply if isinstance(reply, dict) else {"answer": reply})
 
     takes = None
-    if search_takes is not None and answer_takes is not None:
-        takes = search_takes | answer_takes | {"with_answer"}
-    config = {
-        "kind": "search and answer",
-        "search": _qualified_name(search),
-        "answer": _qualified_name(answer),
-    }
+    if first.takes is not None and second.takes is not None:
+        takes = first.takes | (second.takes - {"hits"}) | {"with_answer"}
+    steps = {"search": first.config["function"], "answer": second.config["function"]}
     return System(
-        name or f"{_name(search)}+{_name(answer)}",
+        name or f"{first.name}+{second.name}",
         ask,
-        config,
+        {"kind": "search and answer", **steps},
         takes,
-        search_needs | answer_needs,
+        first.needs | (second.needs - {"hits"}),
         close=loop.close,
     )
 
 
 def _signature(
-    function: Callable[..., Any], n_given: int = 1
-) -> tuple[Callable[..., Any], frozenset[str] | None, frozenset[str]]:
+    function: Callable[..., Any],
+) -> tuple[Callable[[Request], Any], frozenset[str] | None, frozenset[str]]:
     """Return a call with a request, the names that the function accepts, and those it requires."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some builtins have no signature
-        return lambda request, *given: function(request["query"], *given), frozenset(), frozenset()
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    query = next((p for p in parameters if p.name in QUERY_NAMES and n_given == 1), None)
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    if query is None and len(positional) < n_given and not takes_more:
+        return lambda request: function(request["query"]), frozenset(), frozenset()
+    named = [p for p in parameters if p.name in QUERY_NAMES]
+    query = next(iter([*named, *(p for p in parameters if p.kind <= p.VAR_POSITIONAL)]), None)
+    if query is None:
         raise DataError(
-            f"{_name(function)} takes {len(positional)} arguments",
-            field="system",
-            allowed=f"a function of the query{', and of its hits' * (n_given > 1)}",
+            f"{_name(function)} takes no query", field="system", allowed="a function of the query"
         )
-    given_names = {p.name for p in ([query] if query is not None else positional[:n_given])}
-    named = [
-        p
-        for p in parameters
-        if p.name not in given_names and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-    ]
-    takes = frozenset(p.name for p in named)
-    needs = frozenset(p.name for p in named if p.default is p.empty)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    by_name = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    is_by_name = by_name.pop(query.name, None) is not None
+    needs = frozenset(name for name, p in by_name.items() if p.default is p.empty)
 
-    def call(request: Request, *given: Any) -> Any:
-        more = {
-            name: value
-            for name, value in request.items()
-            if name != "query" and (takes_any or name in takes)
-        }
-        more = dict.fromkeys(needs) | more  # None for fields that this query does not have
-        if query is not None and query.kind is not query.POSITIONAL_ONLY:
-            return function(**{query.name: request["query"]}, **more)
-        return function(request["query"], *given, **more)
+    def call(request: Request) -> Any:
+        given = {one: request[one] for one in request if one in by_name or takes_any}
+        given = dict.fromkeys(needs) | given  # None for fields that this query does not have
+        text = given.pop("query", request["query"])
+        if is_by_name:
+            return function(**given, **{query.name: text})
+        return function(text, **given)
 
-    return call, None if takes_any else takes, needs
+    return call, None if takes_any else frozenset(by_name), needs
 
 
 def _result(call: Callable[[], Any], loop: "EventLoop", seconds: float | None) -> Any:
@@ -152,7 +136,7 @@ class EventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+                self._thread = threading.Thread(target=_run, args=[self._loop], daemon=True)
                 self._thread.start()
         future = asyncio.run_coroutine_threadsafe(awaited(), self._loop)
         try:
@@ -164,22 +148,16 @@ class EventLoop:
             raise timed_out(seconds) from None
 
     def close(self) -> None:
-        """Cancel what runs, and stop."""
-        if self._loop is None:
-            return
-        with suppress(TimeoutError):  # a call may resist
-            asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(CANCEL_SECONDS)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CANCEL_SECONDS)
-        if not self._loop.is_running():
-            self._loop.close()
+        """Stop the loop, and what still runs in it."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
 
 
-async def _cancel_others() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    loop.close()
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -6,6 +6,7 @@ followed, since headers may hold keys. Errors say if another attempt may help.
 
 import json
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -94,25 +95,23 @@ def _reply(
 ) -> dict[str, Any]:
     """Return the reply in a response, or raise with what of it can be used."""
     shown = redactor.excerpt(content.decode("utf-8", "replace"), SHOWN)
+    values, fault = None, ""
     try:
-        values, fault = parse_json(content.decode()), ""
+        values = parse_json(content.decode())
     except UnicodeDecodeError as error:
-        place = f"byte {content[error.start]:#x} at {error.start}"
-        values, fault = None, f"not UTF-8 ({place}): {shown!r}"
+        fault = f"not UTF-8 (byte {content[error.start]:#x} at {error.start}): {shown!r}"
     except (ValueError, RecursionError) as error:
-        values, fault = None, f"not valid JSON ({error}): {shown!r}"
-    if response.is_success:
-        if fault:
-            raise AskError(fault, again=True)
+        fault = f"not valid JSON ({error}): {shown!r}"
+    if response.is_success and not fault:
         return reply_of(mapping, values, request.get("with_answer") is not False)
+    if response.is_success:
+        raise AskError(fault, again=True)
     if response.has_redirect_location:
         there = redactor.excerpt(response.headers["location"], SHOWN)
         shown = f"a redirect to {there}, which is not followed"
-    try:
+    kept: dict[str, Any] | None = None
+    with suppress(AskError):  # the hits in an error's body
         found = reply_of(mapping, values, with_answer=False)
-    except AskError:
-        kept = None
-    else:  # the hits in an error's body
         kept = {name: found[name] for name in found if name not in ("answer", "error")}
     raise AskError(
         f"HTTP {response.status_code}: {shown}",
@@ -133,20 +132,18 @@ def _parameters(body: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _filled(values: dict[str, str], part: str) -> dict[str, str]:
     """Return values with environment variables filled in."""
+    filled = {}
     for name, value in values.items():
-        for braced, bare in VARIABLE.findall(value):
-            if (variable := braced or bare) not in os.environ:
-                raise DataError(
-                    f"the environment variable {variable} is not set",
-                    field=f"{part}.{name}",
-                    allowed="its value in the environment",
-                )
-    return {
-        name: checked_key(
-            VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], value), f"{part}.{name}"
-        )
-        for name, value in values.items()
-    }
+        try:
+            whole = VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], value)
+        except KeyError as error:
+            raise DataError(
+                f"the environment variable {error.args[0]} is not set",
+                field=f"{part}.{name}",
+                allowed="its value in the environment",
+            ) from None
+        filled[name] = checked_key(whole, f"{part}.{name}")
+    return filled
 
 
 def with_path(url: str, path: str) -> str:

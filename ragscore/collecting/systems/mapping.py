@@ -5,11 +5,11 @@ A path names a field of nested objects, with dots between names; a number is a p
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ragscore.collecting.systems.base import CARRIED, SETTINGS, AskError, Request
+from ragscore.collecting.systems.base import CARRIED, SETTINGS, AskError, Request, check_whole
 from ragscore.frames.errors import DataError, nearest
 from ragscore.frames.schema import columns
 from ragscore.io.rows import value_at
@@ -35,7 +35,6 @@ TABLES = {
     "config": None,
     "extra": None,
 }
-RESPONSE_FIELDS = ("hits", "citations", *ANSWER_FIELDS, *TABLES)
 # Any other header may hold a key.
 OPEN_HEADERS = frozenset(("accept", "accept-language", "content-type", "user-agent"))
 _MISSING = object()
@@ -85,18 +84,24 @@ class Mapping:
     def __post_init__(self) -> None:
         checked_address(self.url, "url", KEY_PLACES)
         refuse_keys(self.fixed, "fixed", KEY_PLACES)
-        may_hold_key = {
-            "headers": [name for name in self.headers if name.lower() not in OPEN_HEADERS],
-            "params": filter(is_secret_parameter, self.params),
-        }
-        for part, names in may_hold_key.items():
-            for name in names:
-                if not VARIABLE.fullmatch(SCHEME.sub("", getattr(self, part)[name])):
-                    raise DataError(
-                        "found a value that is written out",
-                        field=f"{part}.{name}",
-                        allowed='"$NAME" of an environment variable, or "Bearer $NAME"',
-                    )
+        closed = [("headers", name) for name in self.headers if name.lower() not in OPEN_HEADERS]
+        closed += [("params", name) for name in self.params if is_secret_parameter(name)]
+        for part, name in closed:
+            if not VARIABLE.fullmatch(SCHEME.sub("", getattr(self, part)[name])):
+                raise DataError(
+                    "found a value that is written out",
+                    field=f"{part}.{name}",
+                    allowed='"$NAME" of an environment variable, or "Bearer $NAME"',
+                )
+
+
+# The parts of a mapping that hold names of fields, and their allowed names; "" is the whole.
+PARTS: dict[str, Collection[str] | None] = {
+    "": [one.name for one in fields(Mapping)],
+    **dict.fromkeys(("headers", "params", "request")),
+    "response": ("hits", "citations", *ANSWER_FIELDS, *TABLES),
+    **{f"response.{name}": known for name, known in TABLES.items()},
+}
 
 
 def chatbot(url: str) -> Mapping:
@@ -140,51 +145,28 @@ def read_mapping(values: dict[str, Any]) -> Mapping:
     DataError
         An unknown or missing field, a value of the wrong kind, or a key that is written out.
     """
-    _check(values, [one.name for one in fields(Mapping)], "")
+    for place, known in PARTS.items():
+        given = value_at(values, place, {}) if place else values
+        if not isinstance(given, dict):
+            raise DataError(f"found {describe(given)}", field=place, allowed="a mapping")
+        for name, path in given.items():
+            field = f"{place}.{name}" if place else name
+            if known is not None and name not in known:
+                raise DataError("the field is unknown", field=field, allowed=nearest(name, known))
+            if place and field not in PARTS and not (isinstance(path, str) and path):
+                raise DataError(
+                    f"found {describe(path)}", field=field, allowed="text, such as debug.hits"
+                )
     if not isinstance(values.get("url"), str):
         raise DataError(f"found {describe(values.get('url'))}", field="url", allowed="text")
-    inner = {name: values.get(name, {}) for name in ("headers", "params", "fixed")}
-    request, response = values.get("request", {"query": "query"}), values.get("response", {})
-    tables = {f"response.{name}": response.get(name, {}) for name in TABLES if name in response}
-    for name, given in (inner | {"request": request, "response": response} | tables).items():
-        if not isinstance(given, dict):
-            raise DataError(f"found {describe(given)}", field=name, allowed="a mapping")
-    limit = values.get("max_bytes", 1)
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise DataError(
-            f"found {describe(limit)}",
-            field="max_bytes",
-            allowed="a whole number from 1, or null for any size",
-        )
-    for part, needed in ((request, ("query",)), (response, ("answer", "hits"))):
-        if not set(needed) & set(part):
-            raise DataError(
-                "the field is missing",
-                field=" or ".join(f"{'request' if part is request else 'response'}.{one}"
-                                  for one in needed),
-                allowed="its path",
-            )  # fmt: skip
-    _check(request, None, "request.")
-    _check(response, RESPONSE_FIELDS, "response.")
-    for place, given in tables.items():
-        _check(given, TABLES[place.removeprefix("response.")], f"{place}.")
-    texts = {name: {key: str(one) for key, one in inner[name].items()} for name in inner
-             if name != "fixed"}  # fmt: skip
-    return Mapping(**(values | texts | {"method": str(values.get("method", "POST")).upper()}))
-
-
-def _check(values: dict[str, Any], known: Iterable[str] | None, place: str) -> None:
-    """Refuse unknown names, and paths that are no text."""
-    for name, path in values.items():
-        if known is not None and name not in known:
-            raise DataError(
-                "the field is unknown", field=f"{place}{name}", allowed=nearest(name, known)
-            )
-        if place and not (isinstance(path, str) and path) and name not in TABLES:
-            raise DataError(
-                f"found {describe(path)}", field=f"{place}{name}",
-                allowed="a path such as debug.hits, as text",
-            )  # fmt: skip
+    if values.get("max_bytes") is not None:
+        check_whole(values["max_bytes"], "max_bytes")
+    mapping = Mapping(**(values | {"method": str(values.get("method", "POST")).upper()}))
+    for part, needed in (("request", ("query",)), ("response", ("answer", "hits"))):
+        if not set(needed) & set(getattr(mapping, part)):
+            names = " or ".join(f"{part}.{name}" for name in needed)
+            raise DataError("the field is missing", field=names, allowed="its path")
+    return mapping
 
 
 def body_of(mapping: Mapping, request: Request) -> dict[str, Any]:
@@ -201,15 +183,16 @@ def body_of(mapping: Mapping, request: Request) -> dict[str, Any]:
         *parents, leaf = path.split(".")
         place = body
         for parent in parents:
-            inner = place.get(parent, {})
+            inner = place.get(parent)
             place[parent] = place = dict(inner) if isinstance(inner, dict) else {}
         place[leaf] = value
     return body
 
 
-def _at(values: Any, paths: dict[str, str]) -> dict[str, Any]:
-    """Return the value at each path of a reply, or `_MISSING`."""
-    return {name: value_at(values, path, _MISSING) for name, path in paths.items()}
+def _read(values: Any, paths: dict[str, str]) -> dict[str, Any]:
+    """Return what a reply holds at each path, without nulls."""
+    found = {name: value_at(values, path) for name, path in paths.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def reply_of(mapping: Mapping, values: Any, with_answer: bool = True) -> dict[str, Any]:
@@ -222,28 +205,23 @@ def reply_of(mapping: Mapping, values: Any, with_answer: bool = True) -> dict[st
         path means no hits or no answer and is not an error.
     """
     response = mapping.response
-    found = _at(values, {name: path for name, path in response.items() if name not in TABLES})
+    found = _read(values, {name: path for name, path in response.items() if name not in TABLES})
     for name in ("scope", "latency", "config", "extra"):
-        inner = _present(_at(values, response.get(name, {})))
-        found |= inner if name == "extra" else {name: inner} if inner else {}
-    found = _present(found) | {
-        name: None for name in ("hits", "answer") if found.get(name, _MISSING) is None
-    }
+        if inner := _read(values, response.get(name, {})):
+            found |= inner if name == "extra" else {name: inner}
     for name, item in (("hits", "hit"), ("citations", "citation")):
         if isinstance(found.get(name), list):
             found[name] = [_renamed(part, response.get(item, {})) for part in found[name]]
-    for name in ("hits", "answer") if with_answer else ("hits",):
-        if name in response and name not in found:
+    for name in ("hits", "answer"):
+        if name not in response or name in found:
+            continue
+        if value_at(values, response[name], _MISSING) is None:
+            found[name] = None
+        elif with_answer or name == "hits":
             raise AskError(
                 f"the reply has no {response[name]}", reply=found if "hits" in found else None
             )
     return found
-
-
-def _present(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value for name, value in values.items() if value is not _MISSING and value is not None
-    }
 
 
 def _renamed(item: Any, names: dict[str, str]) -> Any:
@@ -252,4 +230,4 @@ def _renamed(item: Any, names: dict[str, str]) -> Any:
         return item
     taken = {path.split(".")[0] for path in names.values()}
     rest = {name: value for name, value in item.items() if name not in taken}
-    return rest | _present(_at(item, names))
+    return rest | _read(item, names)

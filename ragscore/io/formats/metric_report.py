@@ -148,7 +148,7 @@ def _leftover(entry: dict[str, Any]) -> dict[str, Any]:
     return own | ({"ci": of_interval} if of_interval or not interval else {})
 
 
-@keeping("runs.suite", "runs.system", "runs.x_", "reported", "responses.query_id")
+@keeping("runs.suite", "runs.system", "runs.x_", "responses.query_id", "reported")
 def write_report(results: Results, path: str | Path) -> Path:
     """Write the reported values of one run as a metric report (JSON).
 

@@ -27,7 +27,6 @@ from ragscore.io.values import READ, extra_fields, row_dicts, whole
 
 OUTCOMES = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
 """Fields of a summary record, and their types in JSON."""
-SUMMARY = ("n_hits", "rank_first_match", "passed")
 KINDS = ("positive", "must_not_contain", "expected_empty")
 RESPONSE: Fields = {
     "query": ("query", "text"),

@@ -8,87 +8,51 @@ sentence becomes a row of `citations`. The sentences themselves are JSON text in
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames.data import DataError, Results, from_records
+from ragscore.frames.data import DataError, Results
 from ragscore.io.formats.by_document import ID_COLUMNS, ranked_documents
-from ragscore.io.formats.fields import frames_of
 from ragscore.io.left_out import keeping
 from ragscore.io.output import by_response, write_lines
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
-from ragscore.io.values import extra_fields, flatten, is_int, row_dicts
+from ragscore.io.records import Record
+from ragscore.io.source import Problems, Row, as_text, json_rows
+from ragscore.io.tools.cases import imported
+from ragscore.io.tools.cells import Cells
+from ragscore.io.values import extra_fields, is_int, row_dicts
 
 IDS = {"run_id": "run_id", "topic_id": "query_id"}
 FIELDS = frozenset((*IDS, "topic", "references", "answer"))
 SENTENCES = "x_answer_sentences.json"
-# Fields of these names would take the column `SENTENCES`.
-RESERVED = frozenset(("answer_sentences", "answer_sentences.json"))
 
 
 def read_trec_rag(path: Path, strict: bool) -> Results:
     """Read the runs of one file, in the order in which they first appear."""
     problems = Problems(path, strict)
-    records: dict[str, list[dict[str, Any]]] = {"responses": [], "hits": [], "citations": []}
-    lines: dict[tuple[str, str], int] = {}
-    for row in json_rows(path, problems):
-        _read_row(row, records, lines, problems)
-    n_queries = Counter(run_id for run_id, _ in lines)
-    if not n_queries:
+    cases = [_case(row, problems) for row in json_rows(path, problems)]
+    if not cases:
         problems.add(
             "no answer in the file",
             allowed="one JSON object per line, with run_id, topic_id, references and answer",
         )
-    runs = [{"run_id": run_id, "n_queries": n} for run_id, n in n_queries.items()]
-    return Results(runs=from_records(runs, "runs"), **frames_of(records), problems=problems.frame())
+    described = {"run_id": path.name, "runs_are_named": True, "called": IDS}
+    results = imported(cases, described, problems).results
+    return Results() if results is None else results
 
 
-def _read_row(
-    row: Row,
-    records: dict[str, list[dict[str, Any]]],
-    lines: dict[tuple[str, str], int],
-    problems: Problems,
-) -> None:
-    values = dict(row.values)
-    topic, references, answer = (
-        values.pop(name, default)
-        for name, default in (("topic", None), ("references", []), ("answer", None))
-    )
-    ids: dict[str, str] = {}
-    for name, column in IDS.items():
-        found = as_id(values.pop(name, None))
-        if found is None:
-            problems.reject(row.values.get(name), row.line, name, "text")
-            return
-        ids[column] = found
-    cell = (ids["run_id"], ids["query_id"])
-    names = [as_id(one) for one in (references if isinstance(references, list) else [None])]
-    if taken := sorted(values.keys() & RESERVED):
-        problems.add(
-            f"found {', '.join(taken)}",
-            line=row.line,
-            field=taken[0],
-            allowed="another name: ragscore keeps the sentences under this one",
-        )
-    elif cell in lines:
-        problems.repeat(f"'{cell[1]}'", lines[cell], row.line, "topic_id", "one answer per topic")
-    elif None in names:
-        problems.reject(references, row.line, "references", "a list of passage ids")
-    elif not isinstance(answer, list) or not all(
-        isinstance(sentence, dict) and as_text(sentence.get("text")) is not None
-        for sentence in answer
-    ):
-        problems.reject(answer, row.line, "answer", "a list of objects with text and citations")
-    else:
-        lines[cell] = row.line
-        text = " ".join(str(as_text(sentence["text"])).strip() for sentence in answer)
-        response = {"query": as_text(topic), "answer": text or None, "error": None}
-        records["responses"].append(ids | response | flatten(values) | _sentences(answer))
-        records["hits"] += [
-            ids | {"rank": rank, "doc_id": name} for rank, name in enumerate(names, 1)
-        ]
-        records["citations"] += [ids | one for one in _citations(answer, names, row, problems)]
+def _case(row: Row, problems: Problems) -> Record:
+    cells = Cells(row, problems)
+    case = Record(row.line, cells.identifier("topic_id"), cells.identifier("run_id"))
+    names, sentences = cells.ids("references") or [], cells.records("answer")
+    texts = [str(as_text(one.get("text")) or "").strip() for one in sentences]
+    case.response = {"query": cells.text("topic"), "answer": " ".join(texts) or None}
+    case.response |= _sentences(sentences)
+    case.hits = [{"doc_id": one} for one in names]
+    case.citations = _citations(sentences, names, row, problems)
+    if "answer_sentences" in cells.values:
+        cells.reject(cells.pop("answer_sentences"), "answer_sentences", "another name")
+    case.extra = cells.values
+    return case
 
 
 def _sentences(answer: list[dict[str, Any]]) -> dict[str, str]:

@@ -83,13 +83,8 @@ def _rows(source: Source, problems: Problems) -> tuple[list[Row], Any]:
             field="results.results",
             allowed="a list of rows (promptfoo eval -o results.json)",
         )
-    found = []
-    for number, one in enumerate(place, 1):
-        if isinstance(one, dict):
-            found.append(Row(one, number))
-        else:
-            problems.reject(one, number, "results.results", "a list of objects")
-    return found, top.get("config")
+    listed = Cells(Row({"results": place}, 1), problems).records("results")
+    return [Row(one, number) for number, one in enumerate(listed, 1)], top.get("config")
 
 
 def _provider(cells: Cells) -> str:

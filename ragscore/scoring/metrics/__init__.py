@@ -1,6 +1,6 @@
 """Metrics: one declaration each beside its formula, one module a family."""
 
-from typing import overload
+from dataclasses import replace
 
 import pandas as pd
 
@@ -23,23 +23,8 @@ CRITERIA = tuple(one for one in judged.CRITERIA if one in TABLE)  # what judges 
 SHOWN = ("name", "formula", "nan_when", "kind", "better", "range", "also", "default", "version")
 
 
-class Card(str):
-    """A text that a notebook shows without quotes."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-@overload
-def metrics() -> pd.DataFrame: ...
-
-
-@overload
-def metrics(label: str) -> Card: ...
-
-
-def metrics(label: str | None = None) -> pd.DataFrame | Card:
-    """Return the table of metrics, or with a label one metric in full, as text.
+def metrics(label: str | None = None) -> pd.DataFrame | Metric:
+    """Return the table of metrics, or with a label one metric, which prints in full.
 
     Parameters
     ----------
@@ -61,11 +46,10 @@ def metrics(label: str | None = None) -> pd.DataFrame | Card:
             [{name: getattr(one, name) for name in SHOWN} for one in TABLE.values()]
         )
     parsed = TABLE.parse(label)
-    return Card(parsed.metric.card(parsed.text))
+    return replace(parsed.metric, name=parsed.text)
 
 
 __all__ = [
-    "Card",
     "metrics",
     "DEFAULT_KS",
     "CRITERIA",

@@ -69,19 +69,15 @@ class Metric:
     reads: str = ""
     where: str = "asked"
     parameter: Parameter | None = None
-    aspect: str = ""  # of your own: what it stands for among primary metrics
     source: str = ""
 
     def __repr__(self) -> str:
-        return visible(self.card(self.name))
-
-    def card(self, name: str) -> str:
-        """Return what there is to know of it as text, under this name."""
         rows = [
             ("formula", self.formula), ("range", f"{self.range}, {self.better} is better"),
             ("kind", self.kind), ("NaN when", self.nan_when), ("also", self.also),
         ]  # fmt: skip
-        return "\n".join([name, *(f"  {key:<10}{text}" for key, text in rows if text)])
+        told = [f"  {key:<10}{text}" for key, text in rows if text]
+        return visible("\n".join([self.name, *told]))
 
     @property
     def base(self) -> str:

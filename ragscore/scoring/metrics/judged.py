@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.frames.data import empty
 from ragscore.frames.kinds import IMPORTANCE
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.declaration import Family
@@ -32,10 +33,7 @@ points: dict[str, Any] = {"kind": "other", "bounds": (0.0, 5.0)}
 
 def verdicts(rows: Any) -> pd.DataFrame:
     """Return the judgments: row, criterion, item, value, failed, judge, repeat."""
-    judged = rows.results.judgments
-    if judged is None:
-        judged = pd.DataFrame(columns=["run_id", "query_id", "criterion", "item", "value"])
-        judged = judged.astype({"value": "float64"})
+    judged = empty("judgments") if rows.results.judgments is None else rows.results.judgments
     wide = judged.reindex(
         columns=["criterion", "item", "item_text", "value", "judge", "repeat", "verdict", "state"]
     )
@@ -55,9 +53,9 @@ def measured(rows: Any, name: str) -> Values:
 
     A pass over the parts of an answer in which a judgment failed has no value.
     """
-    judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
-    if not len(judged):
+    if rows.results.judgments is None:
         return np.full(rows.n, np.nan)
+    judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
     if PARTS.get(name) == "claims" and not np.isnan(rows.reading.no_claims):
         is_silent = judged["verdict"].eq(NO_CLAIMS)
         judged = judged.assign(value=judged["value"].mask(is_silent, rows.reading.no_claims))
@@ -127,11 +125,12 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     return asked.merge(means.astype({"nugget": "int64"}), on=keys, how="left")
 
 
-def nugget_share(nuggets: pd.DataFrame, n: int, weight: str, support: str) -> Values:
-    """Return Σ weight · support / Σ weights above 0 of n rows; NaN where a nugget has no verdict.
+def nugget_share(rows: Any, weight: str, support: str) -> Values:
+    """Return Σ weight · support / Σ weights above 0; NaN where a nugget has no verdict.
 
-    `nuggets` is from `judged_nuggets`; `support` is its column value or strict.
+    `support` is a column of `judged_nuggets`, value or strict.
     """
+    nuggets, n = judged_nuggets(rows), rows.n
     weights = {
         "all": pd.Series(1.0, nuggets.index),
         "vital": nuggets["importance"].eq("vital").fillna(False).astype(float),
@@ -144,10 +143,6 @@ def nugget_share(nuggets: pd.DataFrame, n: int, weight: str, support: str) -> Va
     lacks = np.bincount(row, weights.isna(), n) > 0
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(lacks | (possible <= 0), np.nan, np.clip(total / possible, 0.0, 1.0))
-
-
-def _nuggets(rows: Any, weight: str, support: str) -> Values:
-    return nugget_share(judged_nuggets(rows), rows.n, weight, support)
 
 
 CRITERIA: list[str] = []
@@ -172,7 +167,7 @@ for _name, _what, _need in (
     ("rubric", "Σ weight · support / Σ of the weights above 0, from 0 to 1", RUBRIC),
 ):
     for _end, _text in (("", _what), ("_strict", f"{_what}; support in part counts 0")):
-        _compute = partial(_nuggets, weight=_name, support="strict" if _end else "value")
+        _compute = partial(nugget_share, weight=_name, support="strict" if _end else "value")
         metric(f"nugget_{_name}{_end}", _text + _SOURCE, needs=(_need,))(_compute)
 criterion(
     "faithfulness",

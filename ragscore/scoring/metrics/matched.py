@@ -1,6 +1,5 @@
 """From matches to the arrays that every ranking metric is computed from."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -9,48 +8,15 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, Golden
+from ragscore.frames.data import Golden
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.metrics.declaration import Label
-from ragscore.scoring.targets import best_grades, numbered
+from ragscore.scoring.targets import Expected, Gain, expected_of
 
 if TYPE_CHECKING:
     from ragscore.scoring.rows import Rows
 
 WHOLE_LIST = 2**31 - 1  # a k beyond all ranks
-Gain = Callable[[Codes], Values]
-
-
-@dataclass(frozen=True)
-class Expected:
-    """The relevant targets of each golden query, best first, numbered within it.
-
-    `n`, `n_judged` and `n_irrelevant` count by query, with a 0 at the end for rows of none.
-    `number` is that of each row of `targets`: alternatives share one.
-    """
-
-    query: Codes
-    place: Codes
-    grade: Codes
-    n: Values
-    n_judged: Values
-    n_irrelevant: Values
-    stated: Gain | None
-    number: Codes
-
-    @classmethod
-    def of(cls, golden: Golden) -> "Expected":
-        """Return them for a golden set with the targets of one level."""
-        query, grade = best_grades(golden)
-        n_queries = len(golden.queries)
-        judged = np.append(np.bincount(query, minlength=n_queries), 0.0)
-        irrelevant = np.append(np.bincount(query[grade < 1], minlength=n_queries), 0.0)
-        query, grade = query[grade > 0], grade[grade > 0]
-        order = np.argsort(query * (int(grade.max(initial=0)) + 1) - grade, kind="stable")
-        query, grade = query[order], grade[order]
-        n = np.append(np.bincount(query, minlength=n_queries), 0.0)
-        place, stated = place_in_group(query), stated_gains(golden.targets)
-        return cls(query, place, grade, n, judged, irrelevant, stated, numbered(golden)[1])
 
 
 @dataclass(frozen=True)
@@ -139,7 +105,7 @@ def matched_hits(rows: "Rows", golden: Golden, hit: Codes, target: Codes) -> Mat
 
     `golden` has the targets of one level.
     """
-    expected = golden._once("expected", lambda: Expected.of(golden))
+    expected = expected_of(golden)
     row, rank = rows.row_of_hit[hit], rows.hits["rank"].to_numpy()[hit]
     number = expected.number[target]
     step, order = np.diff(row), np.flatnonzero(row >= 0)
@@ -194,29 +160,6 @@ def _group_rank(hits: MatchedHits) -> Values:
     ranks = members.groupby(["row", "group"])["rank"].max().groupby("row").min()
     complete[ranks.index] = ranks.to_numpy()
     return complete
-
-
-def stated_gains(targets: pd.DataFrame) -> Gain | None:
-    """Return grades -> gains where targets state what their grades earn; None where none does."""
-    if "gain" not in targets or not targets["gain"].notna().any():
-        return None
-    pairs = targets[["grade", "gain"]].drop_duplicates().sort_values("grade")
-    if pairs["grade"].duplicated().any() or pairs["gain"].isna().any():
-        found = {grade: one["gain"].tolist() for grade, one in pairs.groupby("grade")}
-        raise DataError(
-            f"grades and their gains are {found}",
-            field="golden.targets.gain",
-            allowed="one gain for each grade",
-        )
-    gains = np.zeros(int(pairs["grade"].max()) + 1)
-    gains[pairs["grade"]] = pairs["gain"]
-    return np.maximum.accumulate(gains).__getitem__
-
-
-def place_in_group(codes: Codes) -> Codes:
-    """Return the position of each element among its equal neighbours, from 0."""
-    begins = np.flatnonzero(np.diff(codes, prepend=-1))
-    return np.arange(len(codes)) - np.repeat(begins, np.diff(begins, append=len(codes)))
 
 
 def so_far(row: Codes, counts: Any) -> Codes:

@@ -61,16 +61,19 @@ def with_check(golden: Golden, *kinds: str) -> Flags:
     return among(golden, golden.checks.loc[golden.checks["kind"].isin(kinds), "query_id"])
 
 
-def with_target(golden: Golden, level: str, grade: int = 0) -> Flags:
-    """Flag golden queries with a target of this grade or more at a level."""
-    targets = targets_at(golden, level).targets
-    return among(golden, targets.loc[targets["grade"] >= grade, "query_id"])
+def with_target(golden: Golden, level: str) -> Flags:
+    """Flag golden queries with a target of any grade at a level."""
+    at_level = targets_at(golden, level)
+    return at_level._once("with target", lambda: among(golden, at_level.targets["query_id"]))
 
 
 def texts_only(golden: Golden) -> Flags:
     """Flag queries that expect texts in the answer, and neither hits nor a refusal."""
-    targeted = among(golden, golden.targets.loc[golden.targets["grade"] > 0, "query_id"])
-    others = targeted | with_check(golden, *RANKLESS) | among(golden, golden.refusals)
+    others = (
+        RELEVANT.of_queries(golden, "")
+        | with_check(golden, *RANKLESS)
+        | among(golden, golden.refusals)
+    )
     return with_check(golden, *CHECKED_TEXTS) & ~others
 
 

@@ -68,10 +68,12 @@ def found(rows: Any) -> Values:
         rows.of_query(with_check(rows.golden, kind))
         for kind in ("expected_empty", "forbidden_source_key")
     )
+    first = rows.by_level(lambda hits: np.where(hits.n_judged > 0, hits.first_rank, np.nan))
+    is_near = np.isfinite(first) & (first <= rows.run_k[rows.run])
     result = np.select(
         [expects_none, forbids, ~np.isnan(refused)],
         [rows.n_hits == 0, ~has_forbidden_source(rows), refused],
-        hit_at_run_k(rows),
+        np.where(np.isnan(first), np.nan, is_near),
     )
     return np.where(is_lost(rows) & (~np.isnan(result) | has_targets(rows)), 0.0, result)
 
@@ -93,13 +95,6 @@ def passed(rows: Any) -> Values:
     wrong |= (rows.values("judge_correctness") < BAD_BELOW) & ~rows.should_refuse
     applies = by_text | ~np.isnan(rows.values("found")) | has_targets(rows)
     return np.where((is_lost(rows) | wrong) & applies, 0.0, value)
-
-
-def hit_at_run_k(rows: Any) -> Values:
-    """Return 1 if a relevant hit lies within the run's k, NaN without a target."""
-    first = rows.by_level(lambda hits: np.where(hits.n_judged > 0, hits.first_rank, np.nan))
-    is_near = np.isfinite(first) & (first <= rows.run_k[rows.run])
-    return np.where(np.isnan(first), np.nan, is_near)
 
 
 def is_lost(rows: Any) -> Flags:
@@ -150,7 +145,8 @@ def empty_response(rows: Any) -> Values:
 
 @operation("timeout", "1 if the query ended in an error that says that time ran out", **always)
 def timeout(rows: Any) -> Values:
-    return rows.column("error").fillna("").astype(object).str.contains(TIMED_OUT).to_numpy(bool)
+    errors = rows.column("error").dropna().astype("object")
+    return np.isin(np.arange(rows.n), errors.index[errors.str.contains(TIMED_OUT).astype(bool)])
 
 
 @operation(

@@ -5,8 +5,9 @@ import numpy as np
 from ragscore.frames.data import DataError
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.declaration import Family, Label
-from ragscore.scoring.metrics.matched import WHOLE_LIST, Gain, MatchedHits, place_in_group, so_far
+from ragscore.scoring.metrics.matched import WHOLE_LIST, MatchedHits, so_far
 from ragscore.scoring.metrics.needs import IRRELEVANT, TARGETS
+from ragscore.scoring.targets import Gain, place_in_group
 
 metric = Family("ranking", needs=(TARGETS,))
 whole = Family("ranking", needs=(TARGETS,), default=False)

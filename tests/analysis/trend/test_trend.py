@@ -11,10 +11,10 @@ from matplotlib.dates import date2num
 from scipy.stats import t as student
 
 import ragscore as rs
-from ragscore.analysis.trend.history import provenance_of, split_segments
-from ragscore.analysis.trend.noise import first_outside, noise_floor
-from ragscore.analysis.trend.trend import trend
-from ragscore.scoring.summary import summarize
+from ragscore.analysis.trend.history import read_history
+from ragscore.analysis.trend.noise import first_outside, noise_floor, noise_half_width
+from ragscore.analysis.trend.provenance import provenance_of, split_segments
+from ragscore.analysis.trend.trend import trend_of
 from tests.messages import refused, says, warned
 
 matplotlib.use("Agg")
@@ -46,8 +46,8 @@ def golden():
     return rs.load_golden(DEMO / "golden.yaml")
 
 
-def trend_table(*args, **options):
-    return trend(*args, **options).table
+def trend_table(source, metric, baseline=None, **options):
+    return trend_of(read_history(source, metric, **options), baseline).table
 
 
 @pytest.fixture(scope="module")
@@ -201,13 +201,12 @@ def noisy(means):
 
 def test_the_band_is_where_one_more_run_lands():
     scores = noisy([0.50, 0.52, 0.54])
-    floor = noise_floor(scores, "mrr", repeats=["r0", "r1", "r2"]).iloc[0]
+    names = ["r0", "r1", "r2"]
     half = student.ppf(0.975, 2) * 0.02 * np.sqrt(1 + 1 / 3)
-    assert floor[["n_repeats", "n", "df", "flip_rate"]].tolist() == [3, 4, 2, 1]
-    assert floor[["sd", "low", "high"]].tolist() == pytest.approx([0.02, 0.52 - half, 0.52 + half])
-    # of the pairs of 0.5, 0.5 and 0.6 two in three differ
-    floor = noise_floor(noisy([0.5, 0.5, 0.6]), "mrr", repeats=["r0", "r1", "r2"])
-    assert floor["flip_rate"].tolist() == pytest.approx([2 / 3])
+    means = pd.Series([0.50, 0.52, 0.54], index=names)
+    assert noise_half_width(means, [names], 3) == pytest.approx(half)
+    band = trend_table(scores, "mrr", repeats=names)[["band_low", "band_high"]].iloc[0]
+    assert band.tolist() == pytest.approx([0.52 - half, 0.52 + half])
 
 
 def test_one_baseline_run_makes_a_wider_band_than_the_mean_of_repeats():
@@ -255,40 +254,19 @@ def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
 
 def test_a_band_holds_where_runs_are_measured_as_the_baseline_was(store, golden, table):
     means = table.set_index("run_id")["mean"]
-    found = trend_table(store, "mrr@10", golden=golden, baseline="13-rerank-30")
+    found = trend_table(store, "mrr@10", baseline="13-rerank-30")
     middle = ((found["band_low"] + found["band_high"]) / 2).set_axis(found["run_id"])
     assert middle["01-bm25-plain"] == pytest.approx(means["13-rerank-30"])
     others = ["06-bm25-passages-400", "18-rerank-unstemmed"]  # other passages, other labels
     assert middle[others].isna().all()
-    early = trend_table(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
+    early = trend_table(store, "mrr@10", baseline="05-bm25-k1.5")
     assert early.loc[early["first_out_of_control"], "run_id"].tolist() == ["07-dense"]
-
-
-@pytest.mark.parametrize("by", ["difficulty", ["difficulty", "category"]])
-def test_slices_are_trends_of_their_own(store, golden, by):
-    names = ["13-rerank-30", "14-rerank-30-relabelled"]
-    table = trend_table(store, "mrr@10", golden=golden, by=by, order=names)
-    keys = ["run_id", *([by] if isinstance(by, str) else by)]
-    scores = store._stored_scores(names, ["mrr@10"]).assign(created_at=pd.NaT)
-    means = summarize(scores, golden, by=by, metrics=["mrr@10"]).set_index(keys)["mean"]
-    found = table.set_index(keys)["mean"].to_dict()
-    assert found == pytest.approx(means.to_dict(), nan_ok=True)
-
-
-def test_slices_have_panels_in_their_own_order(store, golden):
-    table = trend_table(store, "mrr@10", golden=golden, by="difficulty")
-    axes = rs.plot.trend(table).figure.axes
-    titles = [" ".join(ax.get_title().split()) for ax in axes]
-    assert titles == ["easy (n = 41)", "medium (n = 60)", "hard (n = 49)"]
-    with refused("panels", field="ax"):
-        rs.plot.trend(table, ax=axes[0])
 
 
 @pytest.mark.parametrize(
     ("how", "field", "named"),
     [
         ({"metric": "mine"}, "metric", ["mine", "store.evaluate"]),
-        ({"metric": "mrr@10", "by": "difficulty"}, "golden", ["by"]),
         ({"metric": "mrr@10", "order": "x_nothing"}, "order", ["x_nothing"]),
         ({"metric": "mrr@10", "baseline": "nobody"}, "run", ["nobody"]),
         ({"metric": "mrr@10", "repeats": ["07-dense"]}, "repeats", ["07-dense"]),
@@ -300,9 +278,9 @@ def test_what_makes_no_trend_is_refused(store, how, field, named):
         trend_table(store, **how)
 
 
-def test_runs_without_noise_say_so():
+def test_runs_without_noise_say_so(changing):
     with refused(field="repeat"):
-        noise_floor(noisy([0.5, 0.6]), "mrr")
+        noise_floor(changing[0], "hit@1", repeats=None)
     assert trend_table(noisy([0.5, 0.6]), "mrr")["band_low"].isna().all()
 
 
@@ -363,7 +341,7 @@ def test_the_band_is_drawn_where_it_decides(store):
 
 
 def test_the_picture_marks_baseline_and_departure(store, golden):
-    found = trend_table(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
+    found = trend_table(store, "mrr@10", baseline="05-bm25-k1.5")
     ax = rs.plot.trend(found)
     at = days(found["created_at"])
     rings = {line.get_label(): list(line.get_xdata()) for line in ax.get_lines()}
