@@ -34,8 +34,7 @@ names = st.text(alphabet="ab\u00e4/", max_size=20)
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Whatever a few rows would not be worth is done with them, too."""
-    for module in (codes, match):
-        monkeypatch.setattr(module, "BLOCK", 3)
+    monkeypatch.setattr(codes, "BLOCK", 3)
     monkeypatch.setattr(codes, "PIECE", 4)
 
 

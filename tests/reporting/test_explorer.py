@@ -324,7 +324,7 @@ def test_a_page_of_its_own_is_written(cmp, tmp_path):
 
 
 def test_a_run_looks_alike_in_plots_and_explorers(demo):
-    ev = replace(demo, baseline="dense")
+    ev = rs.evaluate(demo.results, demo.golden, baseline="dense")
     drawn = {str(one.get_label()): one.lines[0].get_color() for one in ev.plot("hit@5").containers}
     content = unpacked(ev.select(["hybrid", "dense"]).explore())
     colours = {run["id"]: run["colour"] for run in content["runs"]}

@@ -241,11 +241,9 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
 
 
 def test_another_judge_breaks_the_line_of_what_it_judged(pair):
-    results, golden = both(pair, judge="m2")
-    scores = rs.score(results, golden, ["faithfulness", "hit@1"])
+    ev = rs.evaluate(*both(pair, judge="m2"), ["faithfulness", "hit@1"])
     judged, found = (
-        trend(scores, metric, results=results, order=["a", "b"]).table
-        for metric in ("faithfulness", "hit@1")
+        ev.trend(metric, order=["a", "b"]).table for metric in ("faithfulness", "hit@1")
     )
     assert judged["segment"].tolist() == [1, 2] and found["segment"].tolist() == [1, 1]
     says(judged["break_reason"][1], "faithfulness", "m:p1:0", "m2:p1:0")

@@ -238,7 +238,7 @@ def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(store, golden
     assert store.scores(golden, "hit@7").groupby("run_id")["hit@7"].mean().tolist() == means
     found = store.evaluate(golden, "hit@7").trend("hit@7").table
     assert found["mean"].tolist() == means and found["segment"].tolist() == [1, 1]
-    with refused(A, "hit@7", "store.evaluate(golden, ['hit@7'])", field="metric"):
+    with refused("hit@7", "store.evaluate(golden, ['hit@7'])", field="metric"):
         store.trend("hit@7")
     with refused(A, "hit@7", field="metrics"):
         store.scores(metrics="hit@7")
