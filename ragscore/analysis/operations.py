@@ -306,7 +306,8 @@ def hops_summary(results: Results) -> pd.DataFrame:
         )
     hops = results.hops.reindex(columns=["run_id", "query_id", "llm_call_ms", "forced_stop"])
     hops = hops.astype({"forced_stop": "boolean"}).astype({"forced_stop": "Float64"})
-    hops = hops.assign(ms=hops["llm_call_ms"].astype("Float64").replace(0, pd.NA))
+    ms = hops["llm_call_ms"].astype("Float64").astype("float64")
+    hops = hops.assign(ms=ms.mask(ms == 0))
     steps = hops.groupby(["run_id", "query_id"], observed=True, sort=False)
     queries = pd.DataFrame(
         {
@@ -320,7 +321,7 @@ def hops_summary(results: Results) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "n_queries": n_queries,
-            "share": n_queries / n_responses.reindex(n_queries.index).replace(0, np.nan),
+            "share": n_queries.div(n_responses.reindex(n_queries.index)),
             "hops_mean": grouped["n_hops"].mean(),
             "hops_max": grouped["n_hops"].max().astype("Int64"),
             "n_forced": grouped["forced"].sum().astype("int64"),

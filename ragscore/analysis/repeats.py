@@ -117,14 +117,18 @@ def repeats(
     for system, of_system in systems.groupby(systems, sort=False):
         ids = of_system.index.tolist()
         own = rows[rows["run_id"].isin(ids)]
-        wide = own.pivot(index="query_id", columns="run_id", values=[metric, "state"])
-        wide = wide.reindex(index=own["query_id"].unique())
-        values = wide[metric].astype("float64").reindex(columns=ids)
-        state = wide["state"].reindex(columns=ids).fillna("missing")
-        _refuse_any(state.eq("missing"), "answer to", "the same queries in every repeat")
-        is_finite = np.isfinite(values)
+        queries = own["query_id"].unique()
+        values, state = (
+            own.pivot(index="query_id", columns="run_id", values=name).reindex(
+                index=queries, columns=ids
+            )
+            for name in (metric, "state")
+        )
+        values, state = values.astype("float64"), state.fillna("missing")
+        _refuse_any(state == "missing", "answer to", "the same queries in every repeat")
+        is_finite = values.abs().lt(np.inf)
         applies = is_finite.any(axis=1)
-        lacking = (~is_finite & state.ne("failed")).mul(applies, axis=0)
+        lacking = (~is_finite & (state != "failed")).mul(applies, axis=0)
         _refuse_any(lacking, "value of another repeat's query", "a finite value in every repeat")
         passed = values.le(limit) if is_lower_better else values.ge(limit)
         parts.append(_per_query(str(system), values[is_finite], passed, applies, k))
@@ -188,8 +192,9 @@ def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     averaged = rows.drop_duplicates(["run_id", "query_id"]).reset_index(drop=True)
     averaged[names] = cells[names].mean().to_numpy()
     n_repeats = run_ids.groupby(new_ids.to_numpy()).nunique()
-    gaps = averaged["run_id"].astype("str").map(n_repeats).to_numpy() > cells["asked"].sum()
-    gaps = averaged.loc[gaps.to_numpy() & averaged["run_id"].isin(set(new_ids) - set(run_ids))]
+    n_asked = cells["asked"].sum().to_numpy()
+    is_short = averaged["run_id"].astype("str").map(n_repeats).to_numpy() > n_asked
+    gaps = averaged[is_short & averaged["run_id"].isin(set(new_ids) - set(run_ids))]
     if len(gaps):
         counts = gaps["run_id"].astype("str").value_counts()
         text = ", ".join(f"{n} of {system}" for system, n in counts.items())

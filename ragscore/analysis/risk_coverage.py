@@ -140,7 +140,8 @@ def risk_coverage(
         is_wrong=rows["answerable"] & rows["verdict"].eq(0),
     )
     parts = []
-    for run_id, own in rows.groupby("run_id", sort=False):
+    for name, own in rows.groupby("run_id", sort=False):
+        run_id = str(name)
         decided = own[own["to_refuse"] | own["answerable"]]
         counted = decided[decided["is_known"] & decided["score"].notna()]
         if run_id in mixed:
@@ -177,7 +178,7 @@ def _top_scores(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, set
     sign = asked["run_id"].map(sign).fillna(1.0).astype("float64")
     at = top.index.get_indexer(pd.MultiIndex.from_frame(asked))
     score = np.append(top["score"].to_numpy(), np.nan)[at] * sign
-    found = asked[["run_id"]].assign(sign=sign, score=score.mask(at < 0, -np.inf))
+    found = asked[["run_id"]].assign(sign=sign, score=np.where(at < 0, -np.inf, score))
     return found, set(kinds.index[kinds > 1])
 
 

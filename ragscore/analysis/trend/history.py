@@ -120,7 +120,9 @@ def read_history(
     for key, run in stated.to_dict("index").items():
         run_id = str(key)
         if is_foreign[run_id]:
-            provenance[run_id] = reported_provenance(run, metric)
+            provenance[run_id] = reported_provenance(
+                {str(name): one for name, one in run.items()}, metric
+            )
             continue
         provenance[run_id] = ({VALUES: COMPUTED} if is_foreign.any() else {}) | provenance_of(
             scorings.get(run_id, {}), metric, chunker=run["chunker_version"],
