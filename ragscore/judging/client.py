@@ -314,9 +314,10 @@ class JudgeClient:
                 if reply.fault:
                     raise ReplyError(reply.fault)
                 read(reply.content)
-                tokens = zip(*((one.prompt_tokens, one.completion_tokens) for one in replies),
-                             strict=True)  # fmt: skip
-                return Reply(reply.content, *(None if None in one else sum(one) for one in tokens))
+                sent = [one.prompt_tokens for one in replies]
+                got = [one.completion_tokens for one in replies]
+                n_sent, n_got = (None if None in one else sum(one) for one in (sent, got))  # type: ignore[arg-type]
+                return Reply(reply.content, n_sent, n_got)
             except ReplyError as error:
                 fault = str(error)
             repair = (

@@ -302,7 +302,9 @@ def judge(
     costs = CostTracker(prices, max_cost, models)
 
     def judged() -> Judged:
-        stopped = {"state": "not_asked", "reason": "the run was stopped", "verdicts": []}
+        stopped: dict[str, Any] = {
+            "state": "not_asked", "reason": "the run was stopped", "verdicts": [],
+        }  # fmt: skip
         done = [one if one.state else replace(one, **stopped) for one in judgments]
         return Judged(
             _with_judgments(results, done, endpoint, order),

@@ -30,14 +30,14 @@ def read_trec_rag(path: Path, strict: bool) -> Results:
     """Read the runs of one file, in the order in which they first appear."""
     problems = Problems(path, strict)
     cases = [_case(row, problems) for row in json_rows(path, problems)]
-    if not cases:
-        problems.add(
-            "no answer in the file",
-            allowed="one JSON object per line, with run_id, topic_id, references and answer",
-        )
     described = {"run_id": path.name, "runs_are_named": True, "called": IDS}
     results = imported(cases, described, problems).results
-    return Results() if results is None else results
+    if results is None:
+        raise DataError(
+            "no answer in the file", file=path,
+            allowed="one JSON object per line, with run_id, topic_id, references and answer",
+        )  # fmt: skip
+    return results
 
 
 def _case(row: Row, problems: Problems) -> Record:
@@ -65,7 +65,7 @@ def _sentences(answer: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _citations(
-    answer: list[dict[str, Any]], names: list[str | None], row: Row, problems: Problems
+    answer: list[dict[str, Any]], names: list[str], row: Row, problems: Problems
 ) -> list[dict[str, Any]]:
     """Return each citation of each sentence.
 

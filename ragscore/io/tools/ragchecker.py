@@ -72,7 +72,8 @@ def _verdicts(values: dict[str, Any]) -> list[dict[str, Any]]:
     """
     judgments: list[dict[str, Any]] = []
     for criterion, (claims, verdicts) in CLAIMS.items():
-        texts, rows = values.get(claims), values.get(verdicts)
+        texts: Any = values.get(claims)
+        rows: Any = values.get(verdicts)
         is_whole = isinstance(texts, list) and isinstance(rows, list) and len(texts) == len(rows)
         if not is_whole or not all(isinstance(row, list) and {*row} <= {*VERDICTS} for row in rows):
             continue
