@@ -16,31 +16,31 @@ PACKAGE = ROOT / "ragscore"
 # A folder a layer: what it may import of the others, and the statements that it has reached.
 # A number is only lowered: what grows beyond it fails.
 FOLDERS = {
-    "frames": ("", 1896),
+    "frames": ("", 1639),
     "stats": ("frames", 754),
-    "io": ("frames", 9802),
-    "scoring": ("frames stats io", 5870),
-    "store": ("frames io scoring", 2566),
-    "analysis": ("frames stats io scoring store", 4605),
-    "golden": ("frames stats io scoring analysis", 2048),
-    "plot": ("frames stats scoring analysis", 669),
-    "reporting": ("frames stats io scoring store analysis golden plot", 894),
-    "judging": ("frames stats io scoring store analysis", 1770),
-    "collecting": ("frames io analysis", 1316),
+    "io": ("frames", 8830),
+    "scoring": ("frames stats io", 3228),
+    "store": ("frames io scoring", 1244),
+    "analysis": ("frames stats io scoring store", 4181),
+    "golden": ("frames stats io scoring analysis", 2045),
+    "plot": ("frames stats scoring analysis", 633),
+    "reporting": ("frames stats io scoring store analysis golden plot", 891),
+    "judging": ("frames stats io scoring store analysis", 1200),
+    "collecting": ("frames io analysis", 1007),
     "demo": ("frames io store collecting evaluation", 563),
-    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 606),
+    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 557),
     "cli": (
         "frames io scoring store analysis golden judging collecting demo evaluation __init__",
-        817,
+        816,
     ),
     "__init__": ("", 4),
 }
 # The same of what isn't the package's code.
 REACHED = {
-    "modules": 287,
-    "public names": 333,
-    "statements of tests": 26153,
-    "words written by hand in notebooks": 37281,
+    "modules": 254,
+    "public names": 241,
+    "statements of tests": 24300,
+    "words written by hand in notebooks": 36761,
     "lines of README": 226,
 }
 ON_USE_ONLY = (

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from ragscore.collecting.systems.base import AskError, Request, System, in_time
+from ragscore.collecting.systems.base import AskError, Request, System, in_time, timed_out
 from ragscore.collecting.systems.mapping import KEY_PLACES, VARIABLE, Mapping, body_of, reply_of
 from ragscore.frames.errors import DataError, packages_of
 from ragscore.io.http_replies import retry_after
@@ -81,6 +81,8 @@ def _exchange(
                 content += part
                 if limit is not None and len(content) > limit:
                     raise AskError(f"the reply has more than {limit:,} bytes")
+    except httpx.TimeoutException as error:  # whichever of two clocks is first
+        raise timed_out(sent["timeout"]) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise AskError(f"{type(error).__name__}: {error}", again=True) from error
     return response, bytes(content)
