@@ -39,7 +39,7 @@ FOLDERS = {
 REACHED = {
     "modules": 254,
     "public names": 241,
-    "statements of tests": 24300,
+    "statements of tests": 24303,
     "words written by hand in notebooks": 36761,
     "lines of README": 226,
 }
@@ -223,7 +223,7 @@ print([name for name in rs.__all__ if isinstance(getattr(rs, name), types.Module
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         ).stdout.strip()
-        == "['collecting', 'extras', 'frames', 'golden', 'io', 'judging', 'match', 'plot', 'stats']"
+        == "['extras', 'golden', 'io', 'judging', 'match', 'plot', 'stats']"
     )
 
 

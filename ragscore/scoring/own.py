@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_choice, excerpt
 from ragscore.frames.typing import Values
-from ragscore.scoring.metrics import TABLE, Label, Metric, own_column
+from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable, own_column
 from ragscore.scoring.metrics.declaration import ANY, Bounds, spelling
 from ragscore.scoring.metrics.matched import MatchedHits
 from ragscore.scoring.metrics.needs import TARGETS
@@ -225,3 +225,8 @@ def _check_name(name: Any) -> None:
         raise DataError(
             f"{base} is a metric of ours, or of another tool", field="name", allowed="another name"
         )
+
+
+# Reports write and read a table by these; the table itself is below this module.
+MetricTable.to_plain = lambda table: to_plain(table.own)  # type: ignore[attr-defined]
+MetricTable.from_plain = lambda content: TABLE.with_metrics(from_plain(content))  # type: ignore[attr-defined]

@@ -69,7 +69,8 @@ def _ours(path: str) -> Callable[[], Any]:
 def _into_store(path: str) -> Callable[[], Any]:
     import ragscore as rs
 
-    return lambda: rs.RunStore(tempfile.mkdtemp(dir=Path(path).parent)).ingest(path)
+    store = rs.RunStore(tempfile.mkdtemp(dir=Path(path).parent))
+    return lambda: store.save(rs.io.load_pieces(path))
 
 
 def _pandas(path: str) -> Callable[[], Any]:

@@ -38,7 +38,9 @@ def frames(clock: Clock, folder: str) -> Measured:
         columns = ["run_id", "query_id", "rank", "doc_id"]
         hits = pd.read_parquet(f"{folder}/hits.parquet", columns=columns)
         golden = read_golden(Path(folder))
-        means = rs.score(as_results(hits, golden), golden, match="doc").mean(numeric_only=True)
+        means = rs.score(as_results(hits, golden), golden, "all", match="doc").mean(
+            numeric_only=True
+        )
     return _measured(means, CHECKED)
 
 
@@ -49,7 +51,7 @@ def store(clock: Clock, folder: str) -> Measured:
     _warm_up()
     with clock.stage("all"):
         golden = read_golden(Path(folder))
-        scores = rs.RunStore(f"{folder}/store").score(golden, match="doc")
+        scores = rs.RunStore(f"{folder}/store").scores(golden, "all", match="doc")
         means = scores.mean(numeric_only=True)
     return _measured(means, CHECKED)
 
@@ -63,7 +65,7 @@ def _warm_up() -> None:
     with tempfile.TemporaryDirectory() as folder:
         kept = rs.RunStore(folder)
         kept.save(as_results(hits, golden))
-        kept.score(golden, match="doc")
+        kept.scores(golden, match="doc")
 
 
 def pytrec_eval(clock: Clock, folder: str) -> Measured:

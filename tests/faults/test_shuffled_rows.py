@@ -111,7 +111,7 @@ def frames_in(value, name=""):
         yield name, value
     elif dataclasses.is_dataclass(value):
         for item in dataclasses.fields(value):
-            if item.name not in ("golden", "results", "scores", "aligned"):
+            if item.name.strip("_") not in ("golden", "results", "scores", "aligned", "rows"):
                 yield from frames_in(getattr(value, item.name), f"{name}.{item.name}")
     elif isinstance(value, dict):
         for key, one in value.items():

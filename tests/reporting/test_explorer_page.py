@@ -418,6 +418,6 @@ def test_a_word_with_a_prefix_is_sought_where_it_names(browser, tmp_path):
     assert browser.run(found) == ["four", "doc-q4", "other-3", "other-3"]
     press(browser, "c", "c")
     assert browser.run("document.querySelector('.x-out textarea').value") == (
-        'part = cmp._golden.select(["q4"])'
+        'part = ev.golden.select(["q4"])'
     )
     clean(browser)

@@ -859,7 +859,7 @@ const ragscoreExplorer = (() => {
     const isOnPage = options.link === "hash";
     const address = () => `#x.q=${encodeURIComponent(queries[ui.open]?.id ?? "")}`;
     const asked = () => new URLSearchParams(location.hash.slice(1)).get("x.q");
-    const copyCode = () => copy(`part = ${code}.golden.select([${
+    const copyCode = () => copy(`part = ev.golden.select([${
       ui.list.map((i) => python(queries[i].id)).join(", ")}])`, "Code for these queries");
     function copyLink() {
       if (isOnPage) {

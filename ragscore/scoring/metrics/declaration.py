@@ -239,20 +239,6 @@ class MetricTable(dict[str, Metric]):
         return MetricTable, (list(self.values()),)
 
     # Reports write and read their tables by these two; what `rs.metric` takes is told in `own`.
-    def to_plain(self) -> dict[str, dict[str, Any]]:
-        """Return metrics and columns of your own as JSON holds them."""
-        from ragscore.scoring.own import to_plain
-
-        return to_plain(self.own)
-
-    @classmethod
-    def from_plain(cls, content: Any) -> "MetricTable":
-        """Return our metrics, and those that `to_plain` wrote."""
-        from ragscore.scoring.metrics import TABLE
-        from ragscore.scoring.own import from_plain
-
-        return TABLE.with_metrics(from_plain(content))
-
     @property
     def own(self) -> list[Metric]:
         """Metrics and columns of your own."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,9 +12,6 @@ from ragscore.frames.data import Golden
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.metrics.declaration import Label
 from ragscore.scoring.targets import Expected, Gain, expected_of
-
-if TYPE_CHECKING:
-    from ragscore.scoring.rows import Rows
 
 WHOLE_LIST = 2**31 - 1  # a k beyond all ranks
 
@@ -28,7 +25,7 @@ class MatchedHits:
     a document that is returned as three chunks can't push recall or nDCG over 1.
     """
 
-    rows: "Rows"
+    rows: Any
     golden: Golden  # with the targets of one level
     expected: Expected
     row: Codes
@@ -100,7 +97,7 @@ class MatchedHits:
 _BY_HIT = ("row", "rank", "grade", "gain", "n_found")
 
 
-def matched_hits(rows: "Rows", golden: Golden, hit: Codes, target: Codes) -> MatchedHits:
+def matched_hits(rows: Any, golden: Golden, hit: Codes, target: Codes) -> MatchedHits:
     """Grade matched hits: only the first hit that meets a target gains by it.
 
     `golden` has the targets of one level.
