@@ -20,7 +20,6 @@ from ragscore.frames.config import flat
 from ragscore.frames.data import Golden, Results, runs_without_hits
 from ragscore.scoring.harness import aggregate, round_half_away
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
@@ -34,15 +33,14 @@ def check_reported(
     reported: pd.DataFrame | None = None,
     *,
     profile: str | Reading | None = None,
-    policies: Policies | None = None,
-    **fields: Any,
+    **policies: Any,
 ) -> pd.DataFrame:
     """Compare reported values with recomputed ones; see `rs.extras.check_reported`."""
     rows = known_reports(results, reported).rename(columns={"value": "reported"})
     rows = rows.reset_index(drop=True)
     chosen = find_reading(profile)
     harness = HARNESSES.get(chosen.name)
-    with_rows, without = split_reported(results)
+    with_rows, alone = split_reported(results)
     ks = k_of_runs(results.runs, harness.default_k if harness else 5)
     of_format = rows["label"].notna() if "label" in rows else False
     rows = rows.assign(label=_labels(rows, ks, harness))
@@ -51,7 +49,7 @@ def check_reported(
     labels = asked.dropna().unique().tolist()
     found, stated = np.full(len(rows), np.nan), rows["reported"].to_numpy("float64")
     if labels and len(with_rows.runs):
-        scores = score(with_rows, golden, labels, profile=chosen, policies=policies, **fields)
+        scores = score(with_rows, golden, labels, profile=chosen, **policies)
         keys = rows.assign(label=asked)[["run_id", "query_id", "label", "statistic"]].fillna("")
         known = _recomputed(scores, labels).reindex(pd.MultiIndex.from_frame(keys))
         found = known.to_numpy("float64")
@@ -81,7 +79,6 @@ def check_reported(
         recomputed=pd.Series(found).mask(is_bare | np.isinf(found)),
         difference=pd.Series(difference).mask(is_bare),
     )
-    alone = [] if without is None else without.runs["run_id"].astype("str").tolist()
     notes = _notes(rows).mask(is_bare, "the run has no hits to recompute it from").mask(is_rank)
     notes = notes.mask(rows["run_id"].isin(alone), "the run has no rows to recompute it from")
     columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]

@@ -198,7 +198,7 @@ class Golden(GoldenVerbs):
         return golden_part(golden, kept)
 
     @property
-    def refusals(self) -> pd.Series:
+    def _refusals(self) -> pd.Series:
         """Ids of the queries that should be refused, without unlabelled ones."""
         should_refuse = self.queries["answerable"].eq(False).fillna(False).astype(bool)
         return self.queries.loc[should_refuse, "query_id"]
@@ -264,7 +264,7 @@ class Golden(GoldenVerbs):
     def __repr__(self) -> str:
         answerable = self.queries["answerable"]
         labels = (
-            f"{int(answerable.sum())} answerable, {len(self.refusals)} should be refused,"
+            f"{int(answerable.sum())} answerable, {len(self._refusals)} should be refused,"
             f" {int(answerable.isna().sum())} unlabelled"
         )
         n_targets = self.targets.groupby("level")["target_id"].count()

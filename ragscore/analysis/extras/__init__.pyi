@@ -14,6 +14,7 @@ from .questions import (
     retrievers,
 )
 from .score_diff import score_diff
+from .score_threshold import risk_coverage
 
 __all__ = [
     "behaviour",
@@ -29,5 +30,6 @@ __all__ = [
     "nuggets",
     "paraphrases",
     "retrievers",
+    "risk_coverage",
     "score_diff",
 ]

@@ -4,7 +4,7 @@ In: an evaluation. Out: a frame, or an object whose frames are attributes.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pandas as pd
@@ -21,7 +21,6 @@ from ragscore.analysis.paraphrases import Paraphrases
 from ragscore.analysis.paraphrases import paraphrases as paraphrases_of
 from ragscore.analysis.retrievers import RetrieverReport
 from ragscore.analysis.retrievers import retrievers as retrievers_of
-from ragscore.frames.data import Results
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.readings import Reading, find_reading
 
@@ -71,7 +70,7 @@ def check_reported(
     profile
         The harness that reported them; by default that of the evaluation. Its names are
         understood (what it calls `recall_at_k` may be our hit@5), values of a whole run are
-        recomputed and rounded as by `to_profile`, and it sets the policies.
+        recomputed and rounded as `ev.save` does, and it sets the policies.
 
     Returns
     -------
@@ -95,9 +94,7 @@ def check_reported(
     """
     chosen = find_reading(profile) if profile else ev._profile
     policies = ev._policies if chosen else replace(ev._policies, match=ev._level)
-    parts = [ev.results, *([] if ev._reported is None else [ev._reported])]
-    results = parts[0] if len(parts) == 1 else Results.concat(parts)
-    return check_reported_of(results, ev.golden, reported, profile=chosen, policies=policies)
+    return check_reported_of(ev.results, ev.golden, reported, profile=chosen, **asdict(policies))
 
 
 def config_effects(
@@ -131,7 +128,6 @@ def config_effects(
     --------
     >>> rs.extras.config_effects(ev, "mrr@10")
     """
-    ev._need_rows()
     scores, chosen = ev._scored(list(ev.primary) if metrics is None else metrics)
     return config_effects_of(scores, ev.results.runs, chosen, ignore=ignore, declared=ev._declared)
 
@@ -254,7 +250,7 @@ def retrievers(
 
     Examples
     --------
-    >>> from dataclasses import replace
+    >>> from dataclasses import asdict, replace
     >>> hits = ev.results.hits.assign(source_key=ev.results.hits["doc_id"])
     >>> targets = ev.golden.targets.query("level == 'doc'").assign(level="source_key")
     >>> targets = targets.assign(source_key=targets["doc_id"])
