@@ -6,11 +6,10 @@ what the functions behind them need, so that nothing is passed twice and nothing
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -25,7 +24,7 @@ from ragscore.frames.data import (
     run_names,
     runs_without_hits,
 )
-from ragscore.frames.errors import check_known, name_list, names_of, plural, unsaid, warn
+from ragscore.frames.errors import name_list, names_of, plural, unsaid, warn
 from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor, EvaluationVerbs
@@ -74,7 +73,6 @@ SHOWN_RUNS = 20  # runs in the printed table
 MOST_RUNS = 100  # of more, no pairs are compared to print an evaluation
 MEDIANS = ("latency_ms", "cost_usd")  # beside the metrics that decide
 Range = tuple[float | None, float | None]
-Found = TypeVar("Found")
 
 
 @takes(Policies)
@@ -317,19 +315,15 @@ def evaluate_stored(
     own, declared = store._saved_columns(run_ids, found.table, settings)
     scores = found.scores if own is None else with_saved(found.scores, own)
     golden = store._with_turns(golden, run_ids[0])
-    deciding = primary_of(scores, primary or _saved_primary(settings, scores), declared)
+    saved = settings["primary"].unique().tolist()  # of all runs the same, if they were scored
+    names = saved[0].split(", ") if len(saved) == 1 and saved[0] else []
+    primary = primary or (names if names and {*names} <= {*scores} else None)
+    deciding = primary_of(scores, primary, declared)
     return Evaluation(
         golden, scores, settings.assign(primary=", ".join(deciding)), deciding,
         given, find_reading(profile) if profile else None, rule, partial(_loaded, store, run_ids),
         declared, _among=tuple(store._by_saving()),
     )._against(baseline)  # fmt: skip
-
-
-def _saved_primary(settings: pd.DataFrame, scores: pd.DataFrame) -> list[str] | None:
-    """Return the primary metrics that all runs were saved with, if these were scored."""
-    saved = settings["primary"].unique().tolist()
-    names = saved[0].split(", ") if len(saved) == 1 and saved[0] else []
-    return names if names and set(names) <= set(scores) else None
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -382,23 +376,16 @@ class Evaluation(EvaluationVerbs, Display):
         from ragscore.analysis.comparison.align import align
         from ragscore.analysis.leaderboard import level_of_all
 
-        key = tuple(metrics), baseline, cluster
-        if key not in self._levels:
-            aligned = align(scores, list(metrics), None, self._declared)
-            groups = query_clusters(self.golden, aligned.query_ids, cluster)
-            self._levels[key] = level_of_all(aligned, baseline, groups)
-        return self._levels[key]
-
-    @cached_property
-    def _levels(self) -> dict[tuple[tuple[str, ...], str | None, str | None], float]:
-        return {}
+        aligned = align(scores, list(metrics), None, self._declared)
+        groups = query_clusters(self.golden, aligned.query_ids, cluster)
+        return level_of_all(aligned, baseline, groups)
 
     @property
     def _in_order(self) -> list[str]:
         """All runs in the order that gives each its look."""
         return list(self._among or self.run_ids)
 
-    def _alike(self, found: Found) -> Found:
+    def _alike(self, found: Any) -> Any:
         """Return what draws itself with the looks that its runs have here."""
         object.__setattr__(found, "_in_order", self._in_order)
         return found
@@ -496,8 +483,8 @@ class Evaluation(EvaluationVerbs, Display):
         frame: pd.DataFrame,
         columns: list[str] | str | None = None,
         *,
-        better: Mapping[str, str] | str | None = None,
-        range: Mapping[str, Range] | Range | None = None,
+        better: str | None = None,
+        range: Range | None = None,
         partial: bool = False,
         primary: list[str] | str | None = None,
     ) -> Evaluation:
@@ -511,11 +498,10 @@ class Evaluation(EvaluationVerbs, Display):
         columns
             Which columns to add; by default all numbers but the keys.
         better
-            "higher" or "lower", for all columns or by column. Without it, comparisons have no word
-            for the difference.
+            "higher" or "lower". Without it, comparisons have no word for the difference.
         range
-            (lowest, highest) value, None for no bound; for all columns or by column. Direction and
-            range belong to this evaluation and to what is made of it.
+            (lowest, highest) value, None for no bound. Direction and range belong to this
+            evaluation and to what is made of it.
         partial
             Queries may be absent from the frame. They are NaN either way; without `partial`, a
             warning counts those that were answered.
@@ -526,8 +512,8 @@ class Evaluation(EvaluationVerbs, Display):
         Raises
         ------
         DataError
-            Queries that the scores don't have, or one of them twice; a name that is taken; a
-            direction or range of a column that isn't added; a value outside `range`.
+            Queries that the scores don't have, or one of them twice; a name that is taken; a value
+            outside `range`.
 
         Warns
         -----
@@ -552,15 +538,8 @@ class Evaluation(EvaluationVerbs, Display):
                 if name not in ("run_id", "query_id") and name not in self.scores
             ]
         scores = add_columns(self.scores, table, chosen, partial=partial)
-        declared = self._declared
-        for kind, given in (("better", better), ("range", range)):
-            named = list(given) if isinstance(given, Mapping) else []
-            check_known(named, chosen, kind, "added column", "columns that are added:")
+        declared = self._declared.with_metrics(with_own(name, better, range) for name in chosen)
         for name in chosen:
-            own: list[Any] = [
-                one.get(name) if isinstance(one, Mapping) else one for one in (better, range)
-            ]
-            declared = declared.with_metrics([with_own(name, *own)])
             declared.describe(name).refuse_outside(scores[name], name)
         found = replace(self, scores=scores, _declared=declared)
         return found if primary is None else found._decided_by(primary)
@@ -938,15 +917,14 @@ class Evaluation(EvaluationVerbs, Display):
         from ragscore.analysis.trend.history import read_history
         from ragscore.analysis.trend.trend import trend_of
 
-        metric = self.primary[0] if metric is None else metric
-        check_type(metric, str, "metric", "one metric")
-        scores, names = self._scored(metric)
+        name = self._named(self.primary[0] if metric is None else metric)
+        scores, _ = self._scored(name)
         results = self.results
         if len(self.golden.targets):  # all are scored by it, whatever set a run was saved with
             runs = results.runs.assign(golden_hash=self.golden.golden_hash)
             results = replace(results, runs=runs)
         history = read_history(
-            scores, (names or [metric])[0], golden=self.golden, results=results, order=order,
+            scores, name, golden=self.golden, results=results, order=order,
             repeats=repeats, declared=self._declared,
         )  # fmt: skip
         return trend_of(history, baseline)
@@ -1123,7 +1101,7 @@ class Evaluation(EvaluationVerbs, Display):
             return [title, f"{bare}{ways}"]
         board = self._of_systems._board
         notes = dict.fromkeys([*board.notes(), *self._notes()])
-        return [title, self._of_systems._standings(board), *notes]
+        return [title, board._standings(SHOWN_RUNS), *notes]
 
     @cached_property
     def _of_systems(self) -> Evaluation:
@@ -1166,78 +1144,40 @@ class Evaluation(EvaluationVerbs, Display):
             rows=rows, declared=self._declared,
         ))  # fmt: skip
 
-    def _standings(self, board: Leaderboard) -> Table:
-        """Return one row per run, best first, with the number of its failed queries if any has."""
-        table = board._standings(SHOWN_RUNS)
-        is_failed = self.scores["state"].eq("failed").to_numpy()
-        failed = self.scores.loc[is_failed, "run_id"].astype("str").value_counts()
-        if not len(failed):
-            return table
-        counts = failed.reindex(board._run_ids, fill_value=0).to_numpy()
-        return replace(table, frame=table.frame.assign(failed=counts))
-
     def _notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""
-        notes = [self._matched()] if self.run_ids else []
-        of_golden = pd.Index(self.golden.queries["query_id"])
-        notes += filter(None, [clusters_text(self.golden, of_golden, "group")])
-        for system, own in self._repeats.items():
-            asked = self.scores[
-                self.scores["run_id"].isin(own) & self.scores["state"].ne("missing")
-            ]
-            n = int(asked.index.value_counts().gt(1).sum())
-            notes.append(
-                f"{system}: {len(own)} runs, averaged; {plural(n, 'query')} asked more than once"
-                " (ev.repeats has their spread)."
-            )
-        more = len(self.run_ids) - SHOWN_RUNS
-        if more > 0:
-            notes.append(f"{more} more runs: see .summary().")
+        golden = self.golden
         run, state = (self.scores[name].astype("str") for name in ("run_id", "state"))
-        counts = pd.crosstab(run, state)
-        policies = self._policies
-        texts = {
-            "missing": _MISSING[policies.missing],
-            "failed": "Failed queries, scored on the hits they have",
-            "extra": "Rows without a golden query, in no mean of quality",
+        counts = pd.crosstab(run, state).reindex(columns=list(_STATES), fill_value=0)
+        counts = counts.rename(columns=_STATES | {"missing": _MISSING[self._policies.missing]})
+        told = {
+            text: [f"{one} {n}" for one, n in of[of > 0].items()] for text, of in counts.items()
         }
-        for name, text in texts.items():
-            found = counts[name] if name in counts else pd.Series(dtype="int64")
-            if listed := [f"{run_id} {n}" for run_id, n in found[found > 0].items()]:
-                notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
-        if isinstance(self._source, Results) and set(REFUSALS) & set(self.scores):
-            notes += filter(None, [unstated_text(self._source)])
-        bases = {re.split("[@:]", str(name))[0] for name in self.scores}
-        names = [name for name in _GAINS if name in bases]
-        targets = self.golden.targets
-        if names and "gain" in targets:
-            gains = ", ".join(f"{one:g}" for one in sorted(targets["gain"].unique()))
-            notes.append(f"Labels state gains: {gains}, by which {name_list(names)} goes.")
-        if "judged_by" in targets and (n := int(targets["judged_by"].notna().sum())):
-            judges = name_list(targets["judged_by"].dropna().unique())
-            notes.append(f"Labels by a judge: {n} of {len(targets)} ({judges}).")
-        if bare := self._without_hits():
-            notes.append(
-                f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"
-                " records no hits, ask for other metrics."
-            )
-        answerable = self.golden.queries["answerable"]
-        if (n := int(answerable.isna().sum())) and self._is_matched:
-            notes.append(f"Queries without any label: {n}. They count in no ranking metric.")
-        if n := len(self.golden._refusals):
-            notes.append(f"Queries that should be refused: {n}, judged by their refusal alone.")
-        return notes
+        held = self._source if isinstance(self._source, Results) else None
+        bare = runs_without_hits(held) if held is not None and len(golden.targets) else []
+        n_bare, n_due = int(golden.queries["answerable"].isna().sum()), len(golden._refusals)
+        notes = [
+            self._matched(),
+            clusters_text(golden, pd.Index(golden.queries["query_id"]), "group"),
+            *(self._asked_again(system, own) for system, own in self._repeats.items()),
+            *(f"{text}: {', '.join(of[:SHOWN_RUNS])}." for text, of in told.items() if of),
+            unstated_text(held) if held is not None and {*REFUSALS} & {*self.scores} else "",
+            f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"
+            " records no hits, ask for other metrics." if bare else "",
+            f"Queries without any label: {n_bare}. They count in no ranking metric."
+            if n_bare and self._is_matched else "",
+            f"Queries that should be refused: {n_due}, judged by their refusal alone."
+            if n_due else "",
+        ]  # fmt: skip
+        return [one for one in notes if one]
 
-    def _without_hits(self) -> list[str]:
-        """Return the runs of which no answered query has a hit, as far as the scores tell."""
-        if not len(self.golden.targets):
-            return []
-        if "empty" not in self.scores:
-            # Results of a store are not read to be printed.
-            return runs_without_hits(self._source) if isinstance(self._source, Results) else []
-        rows = self.scores[self.scores["state"].eq("scored").to_numpy()]
-        is_empty = rows["empty"].groupby(rows["run_id"].astype("str"), sort=False).min() == 1
-        return is_empty.index[is_empty].tolist()
+    def _asked_again(self, system: str, runs: list[str]) -> str:
+        asked = self.scores[self.scores["run_id"].isin(runs) & self.scores["state"].ne("missing")]
+        n = int(asked.index.value_counts().gt(1).sum())
+        return (
+            f"{system}: {len(runs)} runs, averaged; {plural(n, 'query')} asked more than once"
+            " (ev.repeats has their spread)."
+        )
 
     @property
     def _is_matched(self) -> bool:
@@ -1270,8 +1210,8 @@ class Evaluation(EvaluationVerbs, Display):
             return self.scores, None
         given = names_of(metrics, "metrics", "labels, such as 'mrr@10'")
         if not given:
-            self._need_metrics()
-            raise DataError("found none", field="metrics", allowed="at least one, such as 'mrr@10'")
+            allowed = "at least one, such as 'mrr@10'; they need labels, or runs that hold scores"
+            raise DataError("found none", field="metrics", allowed=allowed)
         names = [self._named(name) for name in given]
         lacking = [name for name in dict.fromkeys(names) if name not in self.scores]
         if not lacking:
@@ -1284,28 +1224,22 @@ class Evaluation(EvaluationVerbs, Display):
         ).scores.reset_index()  # fmt: skip
         return add_columns(self.scores, more, lacking, partial=True), names
 
-    def _need_metrics(self) -> None:
-        """Refuse a question about metrics where there is none: neither labels nor stored scores."""
-        if not metric_columns(self.scores):
-            raise DataError(
-                "no metric: there are no labels, and the runs hold no scores",
-                field="golden",
-                allowed="rs.evaluate(results, golden); without labels, ev.compare(a, b) shows how"
-                " far two rankings overlap",
-            )
-
     def _named(self, metric: str) -> str:
         """Return the name that a metric has in the scores."""
         check_type(metric, str, "metric", "the name of one metric")
         return metric if metric in self.scores else self._declared.parse(metric).text
 
 
-# What is said of golden queries without a row, and of failed queries, by their policy.
+# State of rows -> what is said of their number; of missing ones by the policy.
+_STATES = {
+    "missing": "",
+    "failed": "Failed queries, scored on the hits they have",
+    "extra": "Rows without a golden query, in no mean of quality",
+}
 _MISSING = {
     "exclude": "Golden queries without a row, left out of the means",
     "zero": "Golden queries without a row, counted as failures",
 }
-_GAINS = ("ndcg", "ndcg_linear")
 
 
 # Functions of the module, so that an evaluation that has them as its source can be pickled.
