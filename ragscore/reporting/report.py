@@ -204,7 +204,7 @@ class _Page:
     def compared(self, cmp: Comparison, max_drop: Mapping[str, float] | None, rule: str) -> None:
         name = f"{cmp.candidate} against {cmp.baseline}"
         title = ": ".join([name, *cmp._words()[:1]])
-        self.put(name, cmp, cmp.deltas, title=title)  # its table draws the differences
+        self.put(name, cmp, cmp.deltas, title=title)
         if max_drop:
             found = gate_of(cmp, max_drop, rule=rule)
             self.put(f"Gate: {name}", found, found.table, title=str(found._parts()[0]))
