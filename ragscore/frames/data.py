@@ -330,13 +330,6 @@ class Results(ResultsVerbs):
                 setattr(self, item.name, frame.assign(run_id=recoded))
         _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
 
-    @property
-    def hops(self) -> pd.DataFrame | None:
-        """The calls as steps of multi-hop answers: `hop` counts from 0."""
-        if self.calls is None:
-            return None
-        return self.calls.assign(call=self.calls["call"] - 1).rename(columns={"call": "hop"})
-
     def select(
         self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None
     ) -> "Results":
