@@ -1210,7 +1210,7 @@ class Evaluation(EvaluationVerbs, Display):
             return self.scores, None
         given = names_of(metrics, "metrics", "labels, such as 'mrr@10'")
         if not given:
-            allowed = "at least one, such as 'mrr@10'; they need labels, or runs that hold scores"
+            allowed = "at least one, such as 'mrr@10'; no labels and no stored scores: no metric"
             raise DataError("found none", field="metrics", allowed=allowed)
         names = [self._named(name) for name in given]
         lacking = [name for name in dict.fromkeys(names) if name not in self.scores]

@@ -338,19 +338,11 @@ class Results(ResultsVerbs):
         With `query_ids`, return only the rows of those queries (or this one); `runs` still tells of
         the whole runs.
         """
-        names = run_names(self.runs, run_ids)
-        twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
-        if twice:
-            raise DataError(
-                f"{name_list(twice)} is named twice", field="run", allowed="each run once"
-            )
+        names = list(dict.fromkeys(run_names(self.runs, run_ids)))
         if query_ids is not None:
             check_type(query_ids, Iterable, "query_ids", "query ids")
             query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
-        results = replace(self)
-        if query_ids is None and names == results.runs["run_id"].astype("str").tolist():
-            return results
-        frames: dict[str, Any] = {}
+        results, frames = replace(self), dict[str, Any]()
         for item in fields(results):
             frame = getattr(results, item.name)
             if frame is not None and "run_id" in frame.columns:

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -203,6 +202,11 @@ KINDS: dict[str, Kind] = {
 IMPORTANCE = {"vital": 1.0, "okay": 0.5}
 
 LARGEST_EXACT_FLOAT = 2**53  # up to here every whole number is a float64, too
+# What pandas says of values -> the dtype of a user's own column with them; others are text.
+_INFERRED = {
+    "boolean": "boolean", "integer": "Int64", "floating": "float64", "empty": "float64",
+    "mixed-integer-float": "float64",
+}  # fmt: skip
 
 
 def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -303,10 +307,8 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
     """
     if not records:
         return empty(kind)
-    names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
-    spec = KINDS[kind]
-    columns: dict[str, pd.Series] = {}
-    for name in names:
+    spec, columns = KINDS[kind], dict[str, pd.Series]()
+    for name in dict.fromkeys(chain.from_iterable(records)):
         values = [record.get(name) for record in records]
         if name in spec.required or any(value is not None for value in values):
             declared = spec.dtypes.get(name)
@@ -322,16 +324,10 @@ def _new_dtype(dtype: str) -> str:
 
 def common_dtype(values: list[Any]) -> str:
     """Return the narrowest dtype that keeps every value of a user's own column as it is."""
-    types = {*map(type, values)} - {NoneType}
-    if types == {bool} or types == {str}:
-        return "boolean" if bool in types else "str"
-    present = [value for value in values if value is not None]
-    if types == {int} and all(-(2**63) <= value < 2**63 for value in present):
-        return "Int64"
-    is_exact = types <= {int, float} and all(
-        isinstance(value, float) or abs(value) <= LARGEST_EXACT_FLOAT for value in present
-    )
-    return "float64" if is_exact else "str"
+    dtype = _INFERRED.get(infer_dtype(values, skipna=True), "str")
+    largest = {"Int64": 2**63 - 1, "float64": LARGEST_EXACT_FLOAT}.get(dtype, np.inf)
+    is_large = any(isinstance(value, int) and abs(value) > largest for value in values)
+    return "str" if is_large else dtype
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
