@@ -227,8 +227,8 @@ class Golden(GoldenVerbs):
         return found
 
     @property
-    def _query_hashes(self) -> pd.Series:
-        """A content hash per query (index query_id): text, labels, targets, checks.
+    def _content(self) -> dict[str, pd.DataFrame]:
+        """What a set is known by: texts, labels, targets, checks.
 
         Locators that `resolve_spans` added don't count.
         """
@@ -239,9 +239,8 @@ class Golden(GoldenVerbs):
         names = ("tags", "checks", "support_groups", "conditions")
         # What results may tell, and no score depends on, is no content.
         queries = self.queries.drop(columns=["position", "conversation", "turn"], errors="ignore")
-        parts = {"queries": queries, "targets": targets}
-        parts |= {name: getattr(self, name) for name in names}
-        return hashes_by_query(self.queries["query_id"], parts)
+        of_names = {name: getattr(self, name) for name in names}
+        return {"queries": queries, "targets": targets, **of_names}
 
     @property
     def golden_hash(self) -> str:
@@ -250,7 +249,7 @@ class Golden(GoldenVerbs):
         Neither the order of queries matters, nor conversations, turns, and spans that
         `resolve_spans` added.
         """
-        digests = self._query_hashes
+        digests = hashes_by_query(self.queries["query_id"], self._content)
         pairs = zip(digests.index.tolist(), digests.tolist(), strict=True)
         lines = sorted(f"{query_id} {digest}" for query_id, digest in pairs)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
@@ -375,12 +374,7 @@ class Results(ResultsVerbs):
             ]
             if not found:
                 continue
-            # Runs differ, and so do their categories: join texts, Results makes one dtype of them.
-            plain = [
-                frame.assign(run_id=frame["run_id"].astype("str")) if "run_id" in frame else frame
-                for frame in found
-            ]
-            frames[item.name] = plain[0] if len(plain) == 1 else pd.concat(plain, ignore_index=True)
+            frames[item.name] = found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
         if "mapping" in frames:
             frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
         return cls(**frames)

@@ -14,6 +14,7 @@ import pytest
 import ragscore as rs
 from faults.size import times
 from ragscore.analysis.rankings import rank_overlap
+from ragscore.frames.golden_versions import query_parts
 from ragscore.scoring.harness import aggregate
 
 pytestmark = pytest.mark.slow
@@ -171,7 +172,7 @@ QUESTIONS = {
     "one query": lambda ev: ev.query("q001"),
     "overlap": lambda ev: rank_overlap(ev.results, "a", "b"),
     "another harness's": lambda ev: aggregate(ev.results, ev.golden, "kebab"),
-    "hash": lambda ev: ev.golden._query_hashes.rename_axis("query_id").reset_index(),
+    "hash": lambda ev: query_parts(ev.golden).reset_index(),
 }  # fmt: skip
 # What is said of pairs or changes of runs goes by the order of the runs, which is the user's.
 ANY_ORDER_OF_RUNS = (
