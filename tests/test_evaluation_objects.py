@@ -14,12 +14,12 @@ import ragscore as rs
 from ragscore.analysis.extras.answer_behaviour import Behaviour
 from ragscore.analysis.extras.chunk_lint import Lint
 from ragscore.analysis.extras.document_versions import Freshness
+from ragscore.analysis.extras.paraphrase_groups import Paraphrases
+from ragscore.analysis.extras.retriever_report import RetrieverReport
 from ragscore.analysis.failure_causes import Failures, failures
-from ragscore.analysis.paraphrases import Paraphrases
 from ragscore.analysis.refusals import Refusals, refusals
 from ragscore.analysis.repeats import Repeats, average_repeats, repeats
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.analysis.retrievers import RetrieverReport
 from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
 from ragscore.golden.health import GoldenHealth
 from tests.messages import refused, says

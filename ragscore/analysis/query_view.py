@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.calls import call_of_hits, repeats, search_rows
-from ragscore.analysis.conversations import turn_numbers
+from ragscore.analysis.extras.call_report import call_of_hits, repeats, search_rows
+from ragscore.analysis.extras.conversation_turns import turn_numbers
 from ragscore.frames.data import (
     DataError,
     Golden,
