@@ -1,5 +1,6 @@
-"""Two runs scored and compared without an evaluation."""
+"""Two runs scored and compared without an evaluation, and what an evaluation was made by."""
 
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +10,10 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import unsaid
 from ragscore.scoring.policies import POLICIES, policies_of
+from ragscore.scoring.provenance import provenance_of, relevant
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.score import score
+from ragscore.scoring.summary import metric_columns
 
 
 def compare_runs(
@@ -25,7 +28,7 @@ def compare_runs(
     if scores is None:
         pair = results.select(list(dict.fromkeys(run_names(results.runs, [baseline, candidate]))))
         with unsaid("golden queries without a row"):
-            scores = score(pair, golden, metrics, rule=rule, profile=profile, policies=policies)
+            scores = score(pair, golden, metrics, rule=rule, profile=profile, **asdict(policies))
         metrics = None if metrics == "all" else metrics
     return compare.compare_runs(
         results, golden, baseline, candidate, scores=scores, metrics=metrics, rule=rule,
@@ -38,7 +41,7 @@ def check_reported(
 ) -> Any:
     """Check reported values against these results, without an evaluation of them."""
     ev = SimpleNamespace(
-        results=results, golden=golden, _reported=None, _profile=None, _level="auto",
+        results=results, golden=golden, _profile=None, _level="auto",
         _policies=policies_of(None, fields, find_reading(profile).policies),
     )  # fmt: skip
     return rs.extras.check_reported(ev, reported, profile=profile)
@@ -52,3 +55,10 @@ def extra(name: str) -> Any:
         return getattr(rs.extras, name)(ev, *args, **how)
 
     return asked
+
+
+def provenance(ev: Any, metrics: Any = None) -> dict[str, dict[str, Any]]:
+    """Return the provenance of each run's scores, as far as these metrics depend on it."""
+    names = metrics or metric_columns(ev.scores)
+    parts = provenance_of(ev._rows, ev._policies, names, ev._declared)
+    return {run: relevant(of_run, names, ev._declared) for run, of_run in parts.items()}

@@ -240,7 +240,7 @@ def test_asking_for_an_evaluation_imports_no_analysis():
     ("method", "function"),
     [
         (rs.Evaluation.slices, slice_means),
-        (rs.Evaluation.golden_health, golden_health),
+        (rs.Golden.health, golden_health),
     ],
 )
 def test_a_method_has_the_defaults_of_its_function(method, function):

@@ -24,6 +24,8 @@ DECISIONS = (*ANSWERED, "over-refusal", "right refusal", "unsupported answer", *
 # Metrics that say that an answer is right, in order of preference, each with its threshold. A
 # judge's 4 of 5 is where LlamaIndex's correctness evaluator passes.
 RIGHT_FROM = {"judge_correctness": 4.0, "key_facts": 1.0, "answer_checks": 1.0}
+# The metrics that tell answers from refusals, and right answers from wrong ones.
+DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
 
 
 def refusal_decisions(
@@ -86,7 +88,7 @@ def metric_applies(rows: pd.DataFrame, golden: Golden, metric: str) -> Flags:
     has_all = np.all([every, *(need.anywhere(golden) for need in described.needs)], axis=0)
     applies = golden.queries.loc[has_all, "query_id"]
     if described.family not in ("success", "refusals", "operations"):
-        applies = applies[~is_among(applies, golden.refusals)]
+        applies = applies[~is_among(applies, golden._refusals)]
     return is_among(rows["query_id"], applies)
 
 

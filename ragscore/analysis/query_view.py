@@ -173,7 +173,7 @@ def show_query(
         _answers(responses, of_query(chosen.citations)),
         of_query(golden.checks)[["kind", "text"]].reset_index(drop=True),
         level,
-        bool((golden.refusals == query_id).any()),
+        bool((golden._refusals == query_id).any()),
         _calls(own, met[(met["grade"] > 0).to_numpy()], names),
         _turns(golden, query_id),
     )

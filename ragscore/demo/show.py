@@ -51,7 +51,7 @@ def show_demo(runs: Path, out: Path, report: Callable[[str], object] = print) ->
     golden = demo_data() / "golden.yaml"
     ev = evaluate(str(runs), golden)
     board = ev.leaderboard(STANDINGS)
-    n, n_refusals = len(ev.golden.queries), len(ev.golden.refusals)
+    n, n_refusals = len(ev.golden.queries), len(ev.golden._refusals)
     report(f"""\
 {len(ev.run_ids)} retrieval systems answered {n} queries about the manuals of Python, numpy,
 pandas and matplotlib. {n_refusals} of these have no answer there: refusing is right.

@@ -12,6 +12,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from ragscore.analysis.extras.score_threshold import risk_coverage
 from ragscore.frames.errors import nearest
 from ragscore.plot import dots, grids, lines
 from ragscore.plot.style import all_runs
@@ -102,7 +103,7 @@ EVALUATION = Gallery(
         grids.tradeoff: {"table": lambda ev: ev.summary(), "declared": "_declared"},
         grids.scatter: {"scores": "scores", "declared": "_declared"},
         dots.refusals: {"table": lambda ev: ev.refusals().table},
-        lines.risk_coverage: {"curve": lambda ev: ev.risk_coverage().curve},
+        lines.risk_coverage: {"curve": lambda ev: risk_coverage(ev).curve},
     },
 )
 COMPARISON = Gallery(
@@ -135,4 +136,6 @@ CONVERSATIONS = Gallery(
     "rs.extras.conversations(ev).plot()", {lines.turns: {"table": "turns", "metric": "metric"}}
 )
 CALLS = Gallery("rs.extras.calls(ev).plot()", {lines.calls: {"after": "after"}})
-RISK_COVERAGE = Gallery("ev.risk_coverage().plot()", {lines.risk_coverage: {"curve": "curve"}})
+RISK_COVERAGE = Gallery(
+    "rs.extras.risk_coverage(ev).plot()", {lines.risk_coverage: {"curve": "curve"}}
+)

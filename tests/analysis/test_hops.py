@@ -101,14 +101,3 @@ def test_steps_without_numbers_are_numbered_in_order(write_run):
 def test_what_is_no_trace_is_named_by_line(write_run, bad):
     with refused("answer.hops", file="per_query.jsonl", line=1):
         rs.load_results(write_run("r", [record("q", [], answer=answer("x", hops=bad))]))
-
-
-def test_hops_of_a_run_in_figures(results):
-    row = results.hops_summary().iloc[0]
-    assert (row["n_queries"], row["share"], row["hops_mean"], row["hops_max"]) == (2, 0.5, 2.5, 3)
-    assert (row["n_forced"], row["forced_rate"], row["query_ms_p50"]) == (1, 0.5, 500)
-
-
-def test_results_without_hops_say_so(pair):
-    with refused(field="results.calls"):
-        pair[0].hops_summary()

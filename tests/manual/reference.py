@@ -62,7 +62,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Load": ["load_golden", "load_results"],
             "Score": ["evaluate", "compare", "score"],
             "Look before": ["validate", "supported_metrics", "metrics"],
-            "Add a metric": ["metric", "Metric"],
+            "Add a metric": ["metric", "scoring.metrics.Metric"],
             "Make new data": ["collect", "judge", "label"],
         },
     ),
@@ -73,8 +73,8 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "data": (
         "Golden sets and results",
-        "What goes in, the choices of a scoring, and the error of unusable input.",
-        {"": ["Golden", "Results", "Policies", "Reading", "DataError"]},
+        "What goes in, and the error of unusable input.",
+        {"": ["Golden", "Results", "Reading", "DataError"]},
     ),
     "comparison": (
         "Comparisons",
@@ -95,7 +95,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "Leaderboard",
                 "golden.coverage.Coverage",
                 "analysis.refusals.Refusals",
-                "analysis.risk_coverage.RiskCoverage",
+                "analysis.extras.score_threshold.RiskCoverage",
                 "analysis.extras.call_report.CallReport",
                 "analysis.extras.conversation_turns.Conversations",
                 "analysis.failure_causes.Failures",

@@ -247,7 +247,7 @@ def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
         if metric.better not in ("higher", "lower"):
             raise DataError(
                 f"nobody said whether {label} is better higher or lower", field="max_drop",
-                allowed=f"ev.with_columns(frame, better={{{label!r}: 'higher'}})",
+                allowed=f"ev.with_columns(frame, {label!r}, better='higher')",
             )  # fmt: skip
         if label != name and metric.kind not in BY_QUANTILES:
             raise DataError(f"found {name}", field="max_drop", allowed="p95 of a time or a cost")

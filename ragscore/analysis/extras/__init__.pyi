@@ -11,6 +11,7 @@ from .paraphrase_groups import paraphrases
 from .recomputed import check_reported
 from .retriever_report import retrievers
 from .score_diff import score_diff
+from .score_threshold import risk_coverage
 from .varying_config import config_effects
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "nuggets",
     "paraphrases",
     "retrievers",
+    "risk_coverage",
     "score_diff",
 ]

@@ -4,7 +4,7 @@ In: `Results` with a frame of reported values, and a golden set. Out: one row pe
 beside the recomputed one.
 """
 
-from dataclasses import replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from ragscore.analysis.reported import (
     split_reported,
 )
 from ragscore.frames.config import flat
-from ragscore.frames.data import Results, runs_without_hits
+from ragscore.frames.data import runs_without_hits
 from ragscore.scoring.harness import aggregate, round_half_away
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
@@ -47,7 +47,7 @@ def check_reported(
     profile
         The harness that reported them; by default that of the evaluation. Its names are
         understood (what it calls `recall_at_k` may be our hit@5), values of a whole run are
-        recomputed and rounded as by `to_profile`, and it sets the policies.
+        recomputed and rounded as `ev.save` does, and it sets the policies.
 
     Returns
     -------
@@ -69,15 +69,14 @@ def check_reported(
     >>> reported = values.melt(["run_id", "query_id"], var_name="metric").dropna()
     >>> rs.extras.check_reported(ev, reported)["difference"].abs().max()
     """
-    parts, golden = [ev.results, *([] if ev._reported is None else [ev._reported])], ev.golden
-    results = parts[0] if len(parts) == 1 else Results.concat(parts)
-    chosen = find_reading(profile or ev._profile)
-    is_theirs = profile is not None or ev._profile is not None
-    policies = ev._policies if is_theirs else replace(ev._policies, match=ev._level)
+    results, golden, chosen = ev.results, ev.golden, find_reading(profile or ev._profile)
+    policies = asdict(ev._policies)
+    if profile is None and ev._profile is None:
+        policies["match"] = ev._level
     rows = known_reports(results, reported).rename(columns={"value": "reported"})
     rows = rows.reset_index(drop=True)
     harness = HARNESSES.get(chosen.name)
-    with_rows, without = split_reported(results)
+    with_rows, alone = split_reported(results)
     ks = k_of_runs(results.runs, harness.default_k if harness else 5)
     of_format = rows["label"].notna() if "label" in rows else False
     rows = rows.assign(label=_labels(rows, ks, harness))
@@ -86,7 +85,7 @@ def check_reported(
     labels = asked.dropna().unique().tolist()
     found, stated = np.full(len(rows), np.nan), rows["reported"].to_numpy("float64")
     if labels and len(with_rows.runs):
-        scores = score(with_rows, golden, labels, profile=chosen, policies=policies)
+        scores = score(with_rows, golden, labels, profile=chosen, **policies)
         keys = rows.assign(label=asked)[["run_id", "query_id", "label", "statistic"]].fillna("")
         known = _recomputed(scores, labels).reindex(pd.MultiIndex.from_frame(keys))
         found = known.to_numpy("float64")
@@ -116,7 +115,6 @@ def check_reported(
         recomputed=pd.Series(found).mask(is_bare | np.isinf(found)),
         difference=pd.Series(difference).mask(is_bare),
     )
-    alone = [] if without is None else without.runs["run_id"].astype("str").tolist()
     notes = _notes(rows).mask(is_bare, "the run has no hits to recompute it from").mask(is_rank)
     notes = notes.mask(rows["run_id"].isin(alone), "the run has no rows to recompute it from")
     columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.reported import label_of, reported_summary
+from ragscore.analysis.reported import label_of
 from ragscore.analysis.trend.provenance import (
     COMPUTED,
     VALUES,
@@ -64,7 +64,6 @@ def read_history(
     *,
     golden: Golden | None = None,
     results: Results | None = None,
-    reported: Results | None = None,
     order: str | list[str] = "created_at",
     repeats: list[str] | None = None,
     declared: MetricTable = TABLE,
@@ -90,7 +89,7 @@ def read_history(
         ]
         declared = TABLE.with_metrics(saved)
     else:
-        runs, means = _of_scores(source, metric, golden, results, reported, declared)
+        runs, means = _of_scores(source, metric, golden, results, declared)
         alone = set(means.loc[means["is_reported"], "run_id"])
         scorings = _levels(source)
         if metric in (*CRITERIA, FAILED) and results is not None and len(results.runs):
@@ -137,25 +136,19 @@ def _of_scores(
     metric: str,
     golden: Golden | None,
     results: Results | None,
-    reported: Results | None,
     declared: MetricTable,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the runs of scores with what results say of them, and means of the metric."""
     own = [name for name in RUN_COLUMNS if name in scores]
     runs = scores.drop_duplicates("run_id")[["run_id", *own]].astype({"run_id": "str"})
-    tables = [pd.DataFrame(columns=["run_id", "metric", *STATISTICS, "is_reported"])]
+    means = pd.DataFrame(columns=["run_id", "metric", *STATISTICS, "is_reported"])
     if metric in metric_columns(scores) and len(scores):
         means = summarize(scores, golden, metrics=[metric], table=declared)
-        tables.append(means.assign(is_reported=False))
+        means = means.reset_index(drop=True).assign(is_reported=False)
     if results is not None:
         recorded = results.runs.astype({"run_id": "str"}).set_index("run_id")
         runs = runs.join(recorded[[name for name in recorded if name not in own]], on="run_id")
-    if reported is not None:
-        about = reported.runs.astype({"run_id": "str"})
-        runs = pd.concat([runs, about[~about["run_id"].isin(runs["run_id"])]])
-        tables.append(reported_summary(reported).assign(is_reported=True))
-    tables = [one for one in tables if len(one)] or tables
-    means = pd.concat(tables, ignore_index=True).astype({"run_id": "str", "is_reported": "bool"})
+    means = means.astype({"run_id": "str", "is_reported": "bool"})
     return runs.reset_index(drop=True), means
 
 

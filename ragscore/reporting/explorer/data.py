@@ -78,7 +78,7 @@ def _queries(
     ids, golden = queries["query_id"], runs.golden.queries
     told = golden.set_index("query_id").reindex(ids)
     shown = pd.DataFrame({"id": ids, "text": queries["query"].fillna(ids)})
-    shown["refuse"] = is_among(ids, runs.golden.refusals)
+    shown["refuse"] = is_among(ids, runs.golden._refusals)
     for name in ("reference_answer", "conversation"):
         if name in told:
             shown[name] = told[name].to_numpy()

@@ -6,6 +6,7 @@ threshold, and the area under that curve.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ import pandas as pd
 
 from ragscore.analysis.decisions import (
     ANSWERED,
+    DECIDED_BY,
     metric_applies,
     refusal_decisions,
     right_answers,
@@ -97,6 +99,51 @@ class RiskCoverage(FramesResult):
 
 
 def risk_coverage(
+    ev: Any, *, right: str | None = None, threshold: float | None = None, refusals: str = "kept"
+) -> RiskCoverage:
+    """Return the risk and the coverage that a threshold on the top hit's score would give.
+
+    Parameters
+    ----------
+    right, threshold
+        The metric that says that an answer is right, as for `ev.refusals`; a ranking metric such as
+        "hit@5" will do.
+    refusals
+        "kept": the threshold comes on top of the run's own refusals. "replaced": it takes their
+        place. What the system would have answered there is unknown, so that only a ranking metric
+        can say whether it would have been right.
+
+    Returns
+    -------
+    `RiskCoverage`: frames `curve` and `areas`; its docstring has the columns. `plot()` draws risk
+    over coverage.
+
+    Raises
+    ------
+    DataError
+        No metric says which answers are right; `refusals="replaced"` with a metric that reads the
+        answer.
+
+    Warns
+    -----
+    UserWarning
+        A run has no curve: its top hits have no score, or scores of several kinds, or no query is
+        known to be answered rightly or wrongly.
+
+    Examples
+    --------
+    >>> curve = rs.extras.risk_coverage(ev, right="hit@5").curve
+    >>> curve[curve["risk"] <= 0.3].drop_duplicates("run_id")[["run_id", "threshold"]]
+    """
+    right = None if right is None else ev._named(right)
+    scores, _ = ev._scored([*DECIDED_BY, *([right] if right else [])])
+    return ev._alike(curves_of(
+        scores, ev.golden, ev.results, right=right, threshold=threshold, refusals=refusals,
+        declared=ev._declared,
+    ))  # fmt: skip
+
+
+def curves_of(
     scores: pd.DataFrame,
     golden: Golden,
     results: Results,
@@ -106,7 +153,7 @@ def risk_coverage(
     refusals: str = "kept",
     declared: MetricTable = TABLE,
 ) -> RiskCoverage:
-    """Return risk and coverage of thresholds; see `Evaluation.risk_coverage`."""
+    """Return risk and coverage of thresholds; see `risk_coverage`."""
     check_inputs(results, golden)
     check_choice(refusals, REFUSALS, "refusals")
     rows = rows_with_queries(scores, golden)
@@ -194,7 +241,7 @@ def _decided(
     answerable = decision.isin([*ANSWERED, "over-refusal"]).to_numpy()
     has_decided = pd.Series(to_refuse | answerable).groupby(rows["run_id"].to_numpy())
     bare = decision.eq("undecided").to_numpy() & ~has_decided.transform("any").to_numpy(dtype=bool)
-    is_due = is_among(rows["query_id"], golden.refusals)
+    is_due = is_among(rows["query_id"], golden._refusals)
     return {
         "to_refuse": to_refuse | (bare & is_due),
         "answerable": answerable | (bare & ~is_due),
