@@ -4,18 +4,20 @@ In: scores of several runs that are repeats (trials) of each other. Out: `Repeat
 system and query, and per system; or scores with the repeats averaged.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import check_known, names_of, warn
+from ragscore.frames.data import DataError, Results, check_type
+from ragscore.frames.errors import check_known, names_of, unsaid, warn
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.stored import averaged
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats.intervals import interval_from_moments
 
@@ -206,6 +208,32 @@ def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     else:
         averaged = averaged.drop(columns="state")
     return averaged if "query_id" in scores else averaged.set_index("query_id")
+
+
+def of_systems(ev: Any) -> Any:
+    """Return an evaluation with the repeats of each system averaged query by query.
+
+    Runs of one `system` that have a `repeat` are averaged, and called by the system from then on;
+    all others stay as they are. Its results are those of each system's first repeat.
+    """
+    names = average_names(ev._runs, pd.Series(ev.run_ids)).set_axis(ev.run_ids)
+    with unsaid("queries that some repeats were not asked"):
+        scores = average_repeats(ev.scores, ev._runs)
+    first = names.drop_duplicates()
+    settings, runs = (
+        frame.iloc[pd.Index(frame["run_id"].astype("str")).get_indexer(first.index)]
+        .assign(run_id=first.to_numpy())
+        .reset_index(drop=True)
+        for frame in (ev.settings, ev._runs.drop(columns="repeat"))
+    )
+    return replace(
+        ev, scores=scores, settings=settings, _source=partial(_of_first, ev, names), _runs=runs,
+        _baseline=names.get(ev._baseline or ""), _among=(), _repeated=ev,
+    )  # fmt: skip
+
+
+def _of_first(ev: Any, names: pd.Series) -> Results:
+    return averaged(ev.results, names)
 
 
 def average_names(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:

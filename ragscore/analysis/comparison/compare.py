@@ -66,6 +66,7 @@ def compare_runs(
     declared: MetricTable = TABLE,
     level: float | None = None,
     among: tuple[int, float] | None = None,
+    averaged: str = "",
 ) -> Comparison:
     """Compare two runs query by query, on the queries both have; see `Evaluation.compare`.
 
@@ -91,6 +92,8 @@ def compare_runs(
     among
         The number of runs, where these two are of several, and the level at which the intervals of
         all their pairs hold together.
+    averaged
+        What is said of repeats that are averaged in the scores.
     policies
         What the scores were made by, else the profile's. With `collapse`, ranks, outcomes and
         targets are those of the shorter lists, too.
@@ -152,6 +155,7 @@ def compare_runs(
         confidence=1 - level,
         _among=wider,
         _n_runs=2 if among is None else among[0],
+        _averaged=averaged,
     )
 
 

@@ -137,6 +137,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
     _n_runs: int = 2
     _declared: MetricTable = TABLE
     _clusters: str = ""
+    _averaged: str = ""  # of which systems the repeats are averaged
     _scores: pd.DataFrame | None = field(default=None, compare=False)
 
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
@@ -296,7 +297,13 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
             for name, value in self._policies.items()
             if name != "match" and value != getattr(Policies(), name)
         )
-        parts = [f"{counts}.", matching, changed and f"Scored with {changed}.", self._clusters]
+        parts = [
+            f"{counts}.",
+            matching,
+            changed and f"Scored with {changed}.",
+            self._clusters,
+            self._averaged,
+        ]
         return " ".join(filter(None, parts))
 
     def _shown(self) -> tuple[pd.DataFrame, str]:
