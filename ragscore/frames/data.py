@@ -317,32 +317,18 @@ class Results(ResultsVerbs):
                 field="runs.run_id",
                 allowed="run ids must be unique",
             )
-        run_ids = pd.CategoricalDtype(names.tolist())
         for item in fields(self):
             frame = getattr(self, item.name)
+            if frame is None or "run_id" not in frame:
+                continue
             # Compare the lists, not the dtypes: unordered category dtypes are equal in any order.
-            if (
-                frame is not None
-                and "run_id" in frame.columns
-                and frame["run_id"].cat.categories.tolist() != run_ids.categories.tolist()
-            ):
-                recoded = frame["run_id"].cat.set_categories(run_ids.categories)
-                if recoded.isna().sum() > frame["run_id"].isna().sum():
-                    unknown = frame["run_id"][recoded.isna() & frame["run_id"].notna()].iloc[0]
-                    raise DataError(
-                        f"run_id {unknown!r} is not in the runs frame",
-                        field=item.name,
-                        allowed=nearest(unknown, names),
-                    )
+            column = frame["run_id"].cat
+            if column.categories.tolist() != names.tolist():
+                known = column.remove_unused_categories().cat.categories
+                check_known(known, names.tolist(), item.name, "run_id", "the runs frame has")
+                recoded = column.set_categories(names.tolist())
                 setattr(self, item.name, frame.assign(run_id=recoded))
         _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
-
-    @property
-    def hops(self) -> pd.DataFrame | None:
-        """The calls as steps of multi-hop answers: `hop` counts from 0."""
-        if self.calls is None:
-            return None
-        return self.calls.assign(call=self.calls["call"] - 1).rename(columns={"call": "hop"})
 
     def select(
         self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None

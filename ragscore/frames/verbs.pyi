@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, overload
 # not at once: mypy reads the layers in their order
 if TYPE_CHECKING:
     from ragscore.analysis.comparison.gate import gate
-    from ragscore.analysis.comparison.invariants import config_diff
     from ragscore.analysis.harness_files import save_means
     from ragscore.analysis.trend.noise import noise_floor
     from ragscore.analysis.trend.trend import trend
@@ -37,7 +36,6 @@ class GoldenVerbs:
 
 class ResultsVerbs:
     save = save_results
-    config_diff = config_diff
     same_run = same_run
     with_refusals_in_words = with_refusals_in_words
     with_judged_refusals = with_judged_refusals

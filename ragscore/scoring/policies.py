@@ -82,7 +82,6 @@ def policies_of(
         raise DataError(
             f"found {unknown[0]!r}", field="policies", allowed=nearest(unknown[0], known)
         )
-    check_type(given, (Policies, type(None)), "policies", "rs.Policies(...), or its fields")
     return replace(given or Policies(**(default or {})), **stated)
 
 
