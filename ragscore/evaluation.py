@@ -1089,20 +1089,16 @@ class Evaluation(EvaluationVerbs, Display):
 
         Without a word where another harness has none, and of so many runs that no pairs are read.
         """
-        from ragscore.analysis.leaderboard import bare_leaderboard, leaderboard
+        from ragscore.analysis.leaderboard import leaderboard
 
         medians = [one for one in MEDIANS if one in self.scores and self.scores[one].notna().any()]
         names = list(dict.fromkeys([*self.primary, *medians]))
         # results of a store are not read to be printed
         rows = self._rows if isinstance(self._source, Results) else None
-        if len(self.run_ids) > MOST_RUNS or self._is_of_harness:
-            means = summarize(
-                self.scores, self.golden, metrics=names, rows=rows, table=self._declared
-            )
-            return bare_leaderboard(means, names, self._declared)
+        has_words = len(self.run_ids) <= MOST_RUNS and not self._is_of_harness
         return self._alike(leaderboard(
-            self.scores, names, baseline=self._baseline, primary=self.primary, golden=self.golden,
-            rows=rows, declared=self._declared,
+            self.scores, names, baseline=self._baseline, primary=self.primary if has_words else (),
+            golden=self.golden, rows=rows, declared=self._declared,
         ))  # fmt: skip
 
     def _notes(self) -> list[str]:
