@@ -39,21 +39,22 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     is_primary = known["is_primary"].to_numpy(dtype=bool)
     others = headline_of(known.loc[~is_primary, "metric"])[:EXPLORED]
     rows = pd.concat([known[is_primary], known[known["metric"].isin(others).to_numpy()]])
+    n_told = int(rows["is_primary"].sum())
+    is_joint = n_told > 1 and confidence > 0.9505
     moved = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
     counts = zip(rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True)
     table = pd.DataFrame(
         {
             "metric": [in_words(name) for name in rows["metric"]],
-            **shown_figures(rows),
+            **shown_figures(rows, is_joint=is_joint),
             "candidate is": rows["verdict"].fillna("").tolist(),
             "p": ["" if p != p else shown_p(p) for p in rows["p"]],
             "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in moved],
             "n / expected": [shown_n(*row) for row in counts],
         }
     )
-    n_told = int(rows["is_primary"].sum())
     notes = []
-    if n_told > 1 and confidence > 0.9505:
+    if is_joint:
         notes.append(
             f"The intervals of the first {n_told} metrics are wider ({100 * confidence:.3g} %), so"
             " that all of them hold in 95 % of cases. All others are 95 % intervals of their own."
@@ -69,9 +70,12 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
 
 
 def shown_figures(
-    rows: pd.DataFrame, decimals: Sequence[int] | None = None
+    rows: pd.DataFrame, decimals: Sequence[int] | None = None, *, is_joint: bool = False
 ) -> dict[str, list[str]]:
-    """Return columns of text: both values, their difference, and its interval ("": none)."""
+    """Return columns of text: both values, their difference, and its interval ("": none).
+
+    With `is_joint`, intervals hold together and not each in 95 % of cases: none is called so.
+    """
     if decimals is None:
         decimals = list(map(decimals_within, rows["low"], rows["high"]))
     texts = {
@@ -82,7 +86,8 @@ def shown_figures(
         for name in FIGURES
     }
     ends = zip(texts.pop("low"), texts.pop("high"), strict=True)
-    return texts | {"95 % interval": ["" if "—" in two else f"[{', '.join(two)}]" for two in ends]}
+    name = "interval" if is_joint else "95 % interval"
+    return texts | {name: ["" if "—" in two else f"[{', '.join(two)}]" for two in ends]}
 
 
 def _nothing(deltas: pd.DataFrame) -> str:
