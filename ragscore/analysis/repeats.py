@@ -147,7 +147,7 @@ def _summary(per_query: pd.DataFrame, measures: list[str]) -> pd.DataFrame:
 
 
 def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores with one row per system or run and query; see `Evaluation.average_repeats`.
+    """Return the scores with one row per system or run and query.
 
     A query is `scored` if it was in any of the repeats.
     """
