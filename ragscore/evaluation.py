@@ -24,7 +24,7 @@ from ragscore.frames.data import (
     run_names,
     runs_without_hits,
 )
-from ragscore.frames.errors import name_list, names_of, plural, unsaid, warn
+from ragscore.frames.errors import name_list, names_of, plural, warn
 from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor, EvaluationVerbs
@@ -42,7 +42,6 @@ from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import Asked, asked_of, scored
 from ragscore.scoring.stored import (
-    averaged,
     deciding_of,
     golden_of,
     scored_and_stored,
@@ -192,6 +191,7 @@ def _evaluated(
     return Evaluation(
         golden, found.scores, found.settings.assign(primary=", ".join(deciding)),
         deciding, found.policies, found.reading if profile else None, rule, results, found.table,
+        _runs=results.runs,
     )  # fmt: skip
 
 
@@ -206,8 +206,7 @@ def compare(
 ) -> Comparison:
     """Compare two runs of two sources: `rs.evaluate` and `Evaluation.compare` in one line.
 
-    Repeats of a side (epochs, trials) are averaged first if there is no golden set: intervals count
-    queries, and not repeats.
+    Repeats of a side (epochs, trials) are averaged first: intervals count queries, and not repeats.
 
     Parameters
     ----------
@@ -222,8 +221,7 @@ def compare(
     Raises
     ------
     DataError
-        A side with several systems, or with repeats where documents are expected; what
-        `rs.evaluate` and `Evaluation.compare` refuse.
+        A side with several systems; what `rs.evaluate` and `Evaluation.compare` refuse.
 
     Examples
     --------
@@ -252,15 +250,7 @@ def evaluate_pair(
     named = sides_named([results for results, _ in sides])
     labelled = [labels for _, beside in sides for _, labels in beside]
     ev = _evaluated(Results.concat(named), golden, labelled, metrics, None, None, primary, policies)
-    if len(ev.run_ids) == 2:
-        return ev
-    if len(ev.golden.targets):
-        raise DataError(
-            f"{len(ev.run_ids)} runs of two systems, and averages of repeats have no ranks",
-            field="baseline, candidate",
-            allowed="one run each; rs.evaluate(...).leaderboard(metric) compares averages",
-        )
-    return ev._averaged()
+    return ev._of_systems
 
 
 def evaluate_stored(
@@ -322,7 +312,7 @@ def evaluate_stored(
     return Evaluation(
         golden, scores, settings.assign(primary=", ".join(deciding)), deciding,
         given, find_reading(profile) if profile else None, rule, partial(_loaded, store, run_ids),
-        declared, _among=tuple(store._by_saving()),
+        declared, _among=tuple(store._by_saving()), _runs=store._about(run_ids),
     )._against(baseline)  # fmt: skip
 
 
@@ -356,6 +346,8 @@ class Evaluation(EvaluationVerbs, Display):
     _declared: MetricTable = TABLE  # our metrics, and those that belong to this evaluation
     _baseline: str | None = None  # the run that the others are compared with
     _among: tuple[str, ...] = ()  # the runs that these were selected from
+    _runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # what each run says of itself
+    _repeated: Evaluation | None = None  # the evaluation whose repeats are averaged in this one
 
     plot = Accessor("ragscore.plot.accessor:EVALUATION")
 
@@ -398,21 +390,13 @@ class Evaluation(EvaluationVerbs, Display):
 
     @cached_property
     def results(self) -> Results:
-        """The results behind the scores; a `DataError` for averages of repeats."""
-        if self._source is None:
-            raise DataError(
-                "averages of repeats have no results of their own",
-                field="results",
-                allowed="the evaluation that was averaged",
-            )
+        """The results behind the scores; of averaged repeats those of the first."""
         check_type(self._source, (Results, Callable), "results")  # type: ignore[arg-type]
         return self._source if isinstance(self._source, Results) else self._source()
 
     @cached_property
-    def _rows(self) -> Rows | None:
-        """What is known of each row of the scores; None for averages of repeats."""
-        if self._source is None:
-            return None
+    def _rows(self) -> Rows:
+        """What is known of each row of the scores."""
         reading = find_reading(self._profile)
         golden, of_hits = reading.golden(self.golden)
         lists = self._policies.lists(self.results)
@@ -465,8 +449,7 @@ class Evaluation(EvaluationVerbs, Display):
         scores = scores.assign(run_id=scores["run_id"].astype("str").astype(order))
         if runs is not None:
             scores = scores.iloc[np.argsort(scores["run_id"].cat.codes, kind="stable")]
-        settings = self.settings.set_index(self.settings["run_id"].astype("str")).loc[names]
-        settings = settings.reset_index(drop=True).assign(n_expected=len(golden.queries))
+        settings = of_runs(self.settings, names).assign(n_expected=len(golden.queries))
         kept = None if queries is None else set(golden.queries["query_id"])
         return replace(
             self,
@@ -475,7 +458,8 @@ class Evaluation(EvaluationVerbs, Display):
             settings=settings,
             _baseline=self._baseline if self._baseline in names else None,
             _among=tuple(self._in_order),
-            _source=None if self._source is None else partial(_selected, self, names, kept),
+            _source=partial(_selected, self, names, kept),
+            _runs=of_runs(self._runs, names),
         )
 
     def with_columns(
@@ -597,8 +581,7 @@ class Evaluation(EvaluationVerbs, Display):
         >>> ev.summary(["hit@5", "mrr@10"], by="difficulty")
         """
         if metrics == "all":
-            others = [] if self._source is None else TABLE.labels()
-            metrics = list(dict.fromkeys([*others, *metric_columns(self.scores)]))
+            metrics = list(dict.fromkeys([*TABLE.labels(), *metric_columns(self.scores)]))
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, rows=self._rows, cluster=cluster,
@@ -802,8 +785,11 @@ class Evaluation(EvaluationVerbs, Display):
         >>> ev.compare("dense", "hybrid")
         """
         scores, chosen = self._scored(metrics)
-        return self._compared(
-            baseline, candidate, scores, chosen, vary=vary, allow_different=allow_different,
+        whole = self if scores is self.scores else replace(self, scores=scores)
+        if not {baseline, candidate} <= {*self.run_ids}:
+            whole = whole._of_systems  # whoever names a system means all its repeats
+        return whole._compared(
+            baseline, candidate, whole.scores, chosen, vary=vary, allow_different=allow_different,
             cluster=cluster, strict_chunker_version=strict_chunker_version,
         )  # fmt: skip
 
@@ -817,7 +803,7 @@ class Evaluation(EvaluationVerbs, Display):
         pair = run_names(self._runs, [baseline, candidate])
         deciding = self.primary if chosen is None else tuple(dict.fromkeys(chosen))
         level, among = None, None
-        if (n := len(self.run_ids)) > 2 and not self._is_of_harness:
+        if (n := len(self.run_ids)) > 2 and not self._is_of_harness and not self._repeats:
             asked = self._baseline if self._baseline in pair else None
             level = self._level_of_all(scores, deciding, asked, how.get("cluster", "group"))
             among = None if of_all else (n, level)
@@ -830,7 +816,7 @@ class Evaluation(EvaluationVerbs, Display):
             rule=self._rule, profile=self._profile,
             policies=replace(self._policies, match=self._level),
             primary=deciding, declared=self._declared, level=level if of_all else None, among=among,
-            **how,
+            averaged=" ".join(self._asked_again()), **how,
         )  # fmt: skip
 
     def leaderboard(
@@ -914,18 +900,17 @@ class Evaluation(EvaluationVerbs, Display):
         --------
         >>> ev.trend("mrr@10", order=["bm25", "dense", "hybrid"])
         """
-        from ragscore.analysis.trend.history import read_history
+        from ragscore.analysis.trend.history import JUDGED, read_history
         from ragscore.analysis.trend.trend import trend_of
 
         name = self._named(self.primary[0] if metric is None else metric)
         scores, _ = self._scored(name)
-        results = self.results
+        runs = self._runs
         if len(self.golden.targets):  # all are scored by it, whatever set a run was saved with
-            runs = results.runs.assign(golden_hash=self.golden.golden_hash)
-            results = replace(results, runs=runs)
+            runs = runs.assign(golden_hash=self.golden.golden_hash)
         history = read_history(
-            scores, name, golden=self.golden, results=results, order=order,
-            repeats=repeats, declared=self._declared,
+            scores, name, golden=self.golden, runs=runs, order=order, repeats=repeats,
+            results=self.results if name in JUDGED else None, declared=self._declared,
         )  # fmt: skip
         return trend_of(history, baseline)
 
@@ -1066,29 +1051,8 @@ class Evaluation(EvaluationVerbs, Display):
 
         name = self._named(metric)
         scores, _ = self._scored(name)
-        chosen = self.results.runs if runs is None else runs
+        chosen = self._runs if runs is None else runs
         return repeats(scores, name, k, threshold, runs=chosen, declared=self._declared)
-
-    def _averaged(self) -> Evaluation:
-        """Return it with the repeats of each system averaged query by query.
-
-        Runs of one `system` that have a `repeat` are averaged, and called by the system from then
-        on; all others stay as they are. What is returned has no `results`, unless the golden set
-        has no targets: then it has those of the first repeat, and compares, too.
-        """
-        from ragscore.analysis.repeats import average_names, average_repeats
-
-        scores = average_repeats(self.scores, self.results.runs)
-        names = average_names(self.results.runs, pd.Series(self.run_ids))
-        settings = self.settings.assign(run_id=names.to_numpy()).drop_duplicates("run_id")
-        source = None
-        if not len(self.golden.targets):  # no rank is compared
-            source = averaged(self.results, names.set_axis(self.run_ids))
-        baseline = dict(zip(self.run_ids, names, strict=True)).get(self._baseline or "")
-        return replace(
-            self, scores=scores, settings=settings.reset_index(drop=True), _source=source,
-            _baseline=baseline,
-        )  # fmt: skip
 
     # What it prints
 
@@ -1106,19 +1070,16 @@ class Evaluation(EvaluationVerbs, Display):
     @cached_property
     def _of_systems(self) -> Evaluation:
         """Return it with the repeats of each system averaged; itself where there are none."""
-        if self._is_of_harness or not self._repeats:
-            return self
-        with unsaid("queries that some repeats were not asked"):
-            return self._averaged()
+        from ragscore.analysis.repeats import of_systems
+
+        return of_systems(self) if self._repeats and not self._is_of_harness else self
 
     @cached_property
     def _repeats(self) -> dict[str, list[str]]:
-        """The runs of each system that are its repeats; results of a store are not read for it."""
+        """The runs of each system that are its repeats."""
         from ragscore.analysis.repeats import average_names
 
-        if not isinstance(self._source, Results):
-            return {}
-        names = average_names(self._source.runs, pd.Series(self.run_ids))
+        names = average_names(self._runs, pd.Series(self.run_ids))
         runs = pd.Series(self.run_ids).groupby(names.to_numpy(), sort=False).agg(list)
         return {str(name): own for name, own in runs.items() if len(own) > 1}
 
@@ -1128,20 +1089,16 @@ class Evaluation(EvaluationVerbs, Display):
 
         Without a word where another harness has none, and of so many runs that no pairs are read.
         """
-        from ragscore.analysis.leaderboard import bare_leaderboard, leaderboard
+        from ragscore.analysis.leaderboard import leaderboard
 
         medians = [one for one in MEDIANS if one in self.scores and self.scores[one].notna().any()]
         names = list(dict.fromkeys([*self.primary, *medians]))
         # results of a store are not read to be printed
         rows = self._rows if isinstance(self._source, Results) else None
-        if len(self.run_ids) > MOST_RUNS or self._is_of_harness:
-            means = summarize(
-                self.scores, self.golden, metrics=names, rows=rows, table=self._declared
-            )
-            return bare_leaderboard(means, names, self._declared)
+        has_words = len(self.run_ids) <= MOST_RUNS and not self._is_of_harness
         return self._alike(leaderboard(
-            self.scores, names, baseline=self._baseline, primary=self.primary, golden=self.golden,
-            rows=rows, declared=self._declared,
+            self.scores, names, baseline=self._baseline, primary=self.primary if has_words else (),
+            golden=self.golden, rows=rows, declared=self._declared,
         ))  # fmt: skip
 
     def _notes(self) -> list[str]:
@@ -1159,7 +1116,7 @@ class Evaluation(EvaluationVerbs, Display):
         notes = [
             self._matched(),
             clusters_text(golden, pd.Index(golden.queries["query_id"]), "group"),
-            *(self._asked_again(system, own) for system, own in self._repeats.items()),
+            *(self._of_systems._asked_again()),
             *(f"{text}: {', '.join(of[:SHOWN_RUNS])}." for text, of in told.items() if of),
             unstated_text(held) if held is not None and {*REFUSALS} & {*self.scores} else "",
             f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"
@@ -1171,13 +1128,18 @@ class Evaluation(EvaluationVerbs, Display):
         ]  # fmt: skip
         return [one for one in notes if one]
 
-    def _asked_again(self, system: str, runs: list[str]) -> str:
-        asked = self.scores[self.scores["run_id"].isin(runs) & self.scores["state"].ne("missing")]
-        n = int(asked.index.value_counts().gt(1).sum())
-        return (
-            f"{system}: {len(runs)} runs, averaged; {plural(n, 'query')} asked more than once"
-            " (ev.repeats has their spread)."
-        )
+    def _asked_again(self) -> list[str]:
+        """Say of each system whose repeats are averaged here how often it was asked."""
+        whole, told = self._repeated, []
+        for system in {} if whole is None else whole._repeats.keys() & {*self.run_ids}:
+            runs = whole._repeats[system]
+            is_own = whole.scores["run_id"].isin(runs) & whole.scores["state"].ne("missing")
+            n = int(whole.scores.index[is_own].value_counts().gt(1).sum())
+            told.append(
+                f"{system}: {len(runs)} runs, averaged; {plural(n, 'query')} asked more than once"
+                " (ev.repeats has their spread). Ranks and texts are those of the first."
+            )
+        return told
 
     @property
     def _is_matched(self) -> bool:
@@ -1197,10 +1159,6 @@ class Evaluation(EvaluationVerbs, Display):
     # Scores of metrics that are asked for later
 
     @property
-    def _runs(self) -> pd.DataFrame:
-        return self.settings if self._source is None else self.results.runs
-
-    @property
     def _level(self) -> str:
         return str(self.settings["level"].iloc[0]) if len(self.settings) else "auto"
 
@@ -1216,6 +1174,13 @@ class Evaluation(EvaluationVerbs, Display):
         lacking = [name for name in dict.fromkeys(names) if name not in self.scores]
         if not lacking:
             return self.scores, names
+        if self._repeated is not None:  # run by run, and then averaged
+            whole = self._repeated
+            scores = replace(whole, scores=whole._scored(lacking)[0])._of_systems.scores
+            is_own = scores["run_id"].isin(self.run_ids) & scores.index.isin(self.scores.index)
+            return add_columns(
+                self.scores, scores[is_own].reset_index(), lacking, partial=True
+            ), names
         own = {one.name: one for one in self._declared.own}
         asked = [own.get(self._declared.parse(name).metric.name, name) for name in lacking]
         more = scored(
@@ -1240,6 +1205,12 @@ _MISSING = {
     "exclude": "Golden queries without a row, left out of the means",
     "zero": "Golden queries without a row, counted as failures",
 }
+
+
+def of_runs(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return the rows of these runs, in this order."""
+    places = pd.Index(frame["run_id"].astype("str")).get_indexer(pd.Index(names))
+    return frame.iloc[places].reset_index(drop=True)
 
 
 # Functions of the module, so that an evaluation that has them as its source can be pickled.

@@ -1,8 +1,10 @@
 """Two runs scored and compared without an evaluation, and what an evaluation was made by."""
 
 from dataclasses import asdict
+from types import SimpleNamespace
 from typing import Any
 
+import ragscore as rs
 from ragscore.analysis.comparison import compare
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import Golden, Results, check_inputs, run_names
@@ -32,6 +34,27 @@ def compare_runs(
         results, golden, baseline, candidate, scores=scores, metrics=metrics, rule=rule,
         profile=profile, policies=policies, **how,
     )  # fmt: skip
+
+
+def check_reported(
+    results: Results, golden: Golden, reported: Any = None, *, profile: Any = None, **fields: Any
+) -> Any:
+    """Check reported values against these results, without an evaluation of them."""
+    ev = SimpleNamespace(
+        results=results, golden=golden, _profile=None, _level="auto",
+        _policies=policies_of(None, fields, find_reading(profile).policies),
+    )  # fmt: skip
+    return rs.extras.check_reported(ev, reported, profile=profile)
+
+
+def extra(name: str) -> Any:
+    """Return a function of `rs.extras` that asks results and a golden set."""
+
+    def asked(results: Results, golden: Golden, *args: Any, **how: Any) -> Any:
+        ev = SimpleNamespace(results=results, golden=golden)
+        return getattr(rs.extras, name)(ev, *args, **how)
+
+    return asked
 
 
 def provenance(ev: Any, metrics: Any = None) -> dict[str, dict[str, Any]]:

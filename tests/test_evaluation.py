@@ -13,7 +13,6 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.analysis.paraphrases import paraphrases
 from ragscore.analysis.slices import slice_means
 from ragscore.golden.health import golden_health
 from ragscore.scoring.summary import summarize
@@ -241,7 +240,6 @@ def test_asking_for_an_evaluation_imports_no_analysis():
     ("method", "function"),
     [
         (rs.Evaluation.slices, slice_means),
-        (rs.extras.paraphrases, paraphrases),
         (rs.Golden.health, golden_health),
     ],
 )

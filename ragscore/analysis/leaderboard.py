@@ -14,7 +14,7 @@ from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import FIGURES, figures, level_together, verdicts
 from ragscore.analysis.comparison.text import few_names, in_words
 from ragscore.analysis.result_forms import JsonResult, TableResult
-from ragscore.frames.data import DataError, Golden, check_type
+from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import excerpt, names_of, nearest, plural
 from ragscore.frames.render import shown_interval, shown_intervals
 from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Table
@@ -23,7 +23,6 @@ from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
     BY_QUANTILES,
     Groups,
-    are_timed,
     clusters_text,
     intervals,
     quantile_intervals,
@@ -141,22 +140,6 @@ class Leaderboard(JsonResult, TableResult):
         signs = own.astype("str").replace(SIGNS).to_dict()
         return [signs.get(run, "") for run in self._run_ids]
 
-    def _against(self) -> pd.DataFrame:
-        """Return candidates × metrics as text: difference, interval, word."""
-        if not self._baseline:
-            return pd.DataFrame()
-        runs = [one for one in self._run_ids if one != self._baseline]
-        columns: dict[str, list[str]] = {"run": runs}
-        for metric in self._metrics:
-            rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
-            rows = rows.set_index("run_candidate").reindex(runs)
-            texts = shown_intervals(rows[["delta", "low", "high"]], signed=True)
-            words = rows["verdict"].astype("object").fillna("")
-            columns[in_words(metric)] = [
-                f"{text} {word}".rstrip() for text, word in zip(texts, words, strict=True)
-            ]
-        return pd.DataFrame(columns)
-
     def notes(self) -> list[str]:
         """Return what a reader must know beside the tables."""
         notes, n_asked = [], int(self.pairs["verdict"].notna().sum())
@@ -172,11 +155,18 @@ class Leaderboard(JsonResult, TableResult):
         return [*notes, *filter(None, [self._clusters])]
 
     def _tables(self) -> list[Table]:
-        against = self._against()
         tables = [replace(self._standings(), heading="Leaderboard")]
-        if len(against):
+        runs = [one for one in self._run_ids if one != self._baseline]
+        columns: dict[str, list[str]] = {"run": runs}
+        for metric in self._metrics if self._baseline and runs else ():
+            rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
+            rows = rows.set_index("run_candidate").reindex(runs)
+            texts = shown_intervals(rows[["delta", "low", "high"]], signed=True)
+            told = zip(texts, rows["verdict"].astype("object").fillna(""), strict=True)
+            columns[in_words(metric)] = [f"{text} {word}".rstrip() for text, word in told]
+        if len(columns) > 1:  # difference, interval and word of each candidate
             heading = f"Against {self._baseline}"
-            tables.append(Table(against, heading, against.columns.tolist(), SHOWN_ROWS, ".pairs"))
+            tables.append(Table(pd.DataFrame(columns), heading, [*columns], SHOWN_ROWS, ".pairs"))
         return tables
 
 
@@ -199,11 +189,10 @@ def leaderboard(
     Parameters
     ----------
     primary
-        The metrics that are asked about; by default all.
-    results
+        The metrics that are asked about; by default all. Of none, no pair is compared.
+    rows
         With them `n_expected` also counts what was refused, not judged or not recorded.
     """
-    check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
     wanted = None if metrics is None else names_of(metrics, "metrics")
     aligned = align(scores, wanted, runs, declared)
     if rows is not None:
@@ -223,10 +212,11 @@ def leaderboard(
     table = _rows_of(aligned, groups)
     # metrics × runs, as the rows are
     expected = expected_in(aligned, scores, rows).sum(axis=0).T.ravel()
-    pairs, level = _pairs_of(aligned.only(asked), base, groups)
+    pairs, level = pd.DataFrame(columns=PAIRS), ALPHA
+    if asked:
+        pairs, level = _pairs_of(aligned.only(asked), base, groups)
     marks = _marks(table, pairs) if base is None else None
-    table = table.assign(n_expected=expected, mark=marks)
-    table = table.reindex(columns=COLUMNS)
+    table = table.assign(n_expected=expected, mark=marks).reindex(columns=COLUMNS)
     table = table.astype({**dict.fromkeys(["rank", "n", "n_expected"], "Int64"), "mark": "str"})
     names = aligned.metrics
     first = table[table["metric"].eq(names[0]).to_numpy()].sort_values("rank", kind="stable")
@@ -235,26 +225,6 @@ def leaderboard(
         aligned.declared, aligned.rows(),
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip
-
-
-def bare_leaderboard(
-    summary: pd.DataFrame, metrics: list[str], declared: MetricTable = TABLE
-) -> Leaderboard:
-    """Return runs by their own means of `ev.summary()`: no pairs, no words, no marks."""
-    is_timed = are_timed(map(declared.describe, summary["metric"]))
-    parts = {"value": ("p50", "mean"), "low": ("p50_low", "low"), "high": ("p50_high", "high")}
-    values = {
-        name: summary[timed].where(is_timed, summary[other])
-        for name, (timed, other) in parts.items()
-    }
-    table = summary[["metric", "run_id", "n", "n_expected"]].assign(**values, n_left_out=0)
-    table = table.astype({"run_id": "str"}).reindex(columns=COLUMNS)
-    first = table[table["metric"].eq(metrics[0]).to_numpy()]
-    is_up = declared.describe(metrics[0]).better == "lower"
-    order = first.sort_values("value", ascending=is_up, kind="stable")["run_id"].tolist()
-    return Leaderboard(
-        metrics, order, None, table, pd.DataFrame(columns=PAIRS), [], 1 - ALPHA, declared
-    )
 
 
 def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Groups | None) -> float:

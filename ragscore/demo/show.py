@@ -75,7 +75,7 @@ Is {PAIR[1]} better than {PAIR[0]}?
 Asked about these two: {cmp.overall}.
 Picked out of all {cmp._n_runs} runs: {cmp._among or cmp.overall}.
 
-{Table(deltas[["metric", "delta", "95 % interval", "candidate is"]]).to_text(WIDTH)}
+{Table(deltas[["metric", "delta", "interval", "candidate is"]]).to_text(WIDTH)}
 
 answer_checks: the answer names what it must.
 answered_unanswerable, false_refusal: it answers what it should refuse, or the

@@ -45,7 +45,7 @@ WIDTH = 100  # characters of a line, in a terminal at most
 CUTS = (40, 20)  # characters of a text in a terminal, at most and at least
 SHOWN_ROWS = 20  # of a table on one screen
 LONG = 90  # characters from which a text is folded to three lines
-INTERVAL = "95 % interval"  # a column of text that belongs to the number before it
+INTERVALS = ("95 % interval", "interval")  # columns of text that belong to the number before
 
 BLANK = ("—", "")
 _NUMBERS = re.compile(r"(?=.*\d)(?:[\W\d_]|\b(?:of|n|exact|p(?=\d\d )))+", re.DOTALL)
@@ -161,7 +161,7 @@ class Table:
                 place += 2
             else:
                 texts = _texts(part.iloc[:, 0])
-            if name == INTERVAL and columns:
+            if name in INTERVALS and columns:
                 before = columns.pop()
                 texts = [f"{a} {b}" for a, b in zip(before.cells, texts, strict=True)]
                 name = f"{before.name} [{name}]"

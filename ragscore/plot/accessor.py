@@ -95,14 +95,14 @@ EVALUATION = Gallery(
     'ev.plot(["hit@5", "mrr@10"])',
     {
         dots.summary: {
-            "table": lambda ev: ev.summary(),
+            "table": lambda ev: ev._of_systems.summary(),
             "primary": "primary",
             "declared": "_declared",
         },
         dots.slices: SCORED,
         grids.heatmap: SCORED,
-        lines.metric_at_k: {"table": lambda ev: ev.summary("all")},
-        grids.tradeoff: {"table": lambda ev: ev.summary(), "declared": "_declared"},
+        lines.metric_at_k: {"table": lambda ev: ev._of_systems.summary("all")},
+        grids.tradeoff: {"table": lambda ev: ev._of_systems.summary(), "declared": "_declared"},
         grids.scatter: {"scores": "scores", "declared": "_declared"},
         dots.refusals: {"table": lambda ev: ev.refusals().table},
         lines.risk_coverage: {"curve": lambda ev: risk_coverage(ev).curve},

@@ -292,12 +292,13 @@ def report_runs(
     # what this evaluation has tested holds, where no metric was added
     ev = (ev if scores is ev.scores else replace(ev, scores=scores))._against(baseline)
     check_type(history, (RunStore, type(None)), "history", "a RunStore")
+    whole, ev = ev, ev._of_systems
     page, several = _Page(), len(ev.run_ids) > 2
     compared = [
         ev._compared(a, b, ev.scores, of_all=several, vary=vary, allow_different=allow_different)
         for a, b in _pairs(ev, bool(gate))
     ]
-    _standings(page, ev)
+    _standings(page, whole)
     explorer = page.attempt(QUERIES, compared[0].explore if compared else partial(_alone, ev))
     if compared:
         page.lost(compared[0])
@@ -311,8 +312,8 @@ def report_runs(
         page.left_out.append(("Gate", "one run, and none to compare it with"))
     for place, by in enumerate(_slicings(ev, slices)):
         _sliced(page, ev, by, is_drawn=not place)
-    _analyses(page, ev, history)
-    runs = _described(ev)
+    _analyses(page, whole, history)
+    runs = _described(whole)
     described, is_same = runs.copy(), runs.iloc[:, 1:].nunique(axis="columns").eq(1)
     described.loc[is_same, runs.columns[2:]] = "same"
     page.put("The runs", Table(described), runs)
@@ -378,8 +379,8 @@ def _standings(page: _Page, ev: Any) -> None:
     if not ev.primary:
         page.put("Standings", ev, pd.DataFrame(), is_open=True)
         return
-    board = ev._board
-    metric = ev.primary[0] if len(ev.run_ids) > 1 else None
+    board = ev._of_systems._board
+    metric = ev.primary[0] if len(board._run_ids) > 1 else None
     page.put("Standings", ev, board.table, title=board._headline(), is_open=True,
              draw=partial(board.plot, metric))  # fmt: skip
 

@@ -239,5 +239,8 @@ def sides_named(sides: list[Results]) -> list[Results]:
                 allowed="another name of a file, or rs.load_results(path, run_id='new')",
             )
         taken |= {*runs, *names}
-        found.append(replace(side, runs=side.runs.assign(system=names.to_numpy())))
+        told = side.runs.assign(system=names.to_numpy())
+        if len(runs) > 1:
+            told["repeat"] = pd.array(range(1, len(runs) + 1), dtype="Int64")
+        found.append(replace(side, runs=told))
     return found

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.check_reported import check_reported
 from ragscore.analysis.extras import score_diff
 from ragscore.analysis.reported import REPORTED_NAMES, label_of, reported_scores
 from ragscore.scoring.readings import HARNESSES, Harness, Reading
 from ragscore.scoring.summary import summarize
+from tests.compared import check_reported
 from tests.messages import refused, says, warned
 
 ENTRY = {

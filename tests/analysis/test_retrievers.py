@@ -12,9 +12,11 @@ from conftest import found, said
 from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
-from ragscore.analysis.retrievers import retrievers
 from ragscore.scoring.harness import aggregate
+from tests.compared import extra
 from tests.messages import refused, says, warned
+
+retrievers = extra("retrievers")
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ threshold, and the area under that curve.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from ragscore.analysis.decisions import (
     metric_applies,
     refusal_decisions,
     right_answers,
-    right_metric,
     rows_with_queries,
 )
 from ragscore.analysis.result_forms import FramesResult
@@ -80,14 +78,9 @@ class RiskCoverage(FramesResult):
 
     plot = Accessor("ragscore.plot.accessor:RISK_COVERAGE")
 
+    areas: pd.DataFrame
     curve: pd.DataFrame
     right_by: str
-
-    @cached_property
-    def areas(self) -> pd.DataFrame:
-        """The area under each curve."""
-        rows = [[run, *_areas(own)] for run, own in self.curve.groupby("run_id", sort=False)]
-        return pd.DataFrame(rows, columns=["run_id", "aurc", "aurc_best", "risk"])
 
     def _heading(self) -> str:
         runs = plural(self.curve["run_id"].nunique(), "run")
@@ -157,26 +150,25 @@ def curves_of(
     check_inputs(results, golden)
     check_choice(refusals, REFUSALS, "refusals")
     rows = rows_with_queries(scores, golden)
-    criterion = right_metric(rows, right, threshold, declared)
-    if criterion is None:
+    verdict, right_by = right_answers(rows, right, threshold, declared)
+    metric = right_by.partition(" ")[0]
+    if not right_by:
         raise DataError(
-            "no metric says which answers are right",
-            field="right",
+            "no metric says which answers are right", field="right",
             allowed="scores with answer_checks, or right='hit@5'",
-        )
-    if refusals == "replaced" and not declared.label_of(criterion[0]).is_ranking:
+        )  # fmt: skip
+    if refusals == "replaced" and not declared.label_of(metric).is_ranking:
         raise DataError(
-            f"{criterion[0]} reads answers, and a refused query has none",
-            field="right",
+            f"{metric} reads answers, and a refused query has none", field="right",
             allowed="a ranking metric, or refusals='kept'",
-        )
-    decisions = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)
+        )  # fmt: skip
+    decisions, _ = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)
     top, mixed = _top_scores(rows, results)
     has_hits = ~np.isneginf(top["score"].to_numpy())
     rows = top.assign(
         **_decided(rows, decisions["decision"], golden, has_hits),
-        applies=metric_applies(rows, golden, criterion[0]),
-        verdict=right_answers(rows, right, threshold, declared),
+        applies=metric_applies(rows, golden, metric),
+        verdict=verdict,
     )
     # Nobody needs to know how right the answer to a query would have been that stays refused.
     is_kept = refusals == "kept"
@@ -205,7 +197,10 @@ def curves_of(
             )
     none = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in CURVE.items()})
     curve = pd.concat(parts, ignore_index=True)[list(CURVE)] if parts else none
-    return RiskCoverage(curve.astype(CURVE), f"{criterion[0]} ≥ {criterion[1]:g}")
+    curve = curve.astype(CURVE)
+    areas = [[run, *_areas(own)] for run, own in curve.groupby("run_id", sort=False)]
+    names = ["run_id", "aurc", "aurc_best", "risk"]
+    return RiskCoverage(pd.DataFrame(areas, columns=names), curve, right_by)
 
 
 def _top_scores(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, set[str]]:
