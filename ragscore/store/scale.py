@@ -177,12 +177,7 @@ def outline(
     and numbers of calls are looked up.
     """
     rows = {kind: [_made_up(run, kind, run.filled(kind)) for run in runs if run.n_rows(kind)]
-            for kind in ("responses", "hits", "hit_meta")}  # fmt: skip
-    # all citations are compared at the levels that any of them carries
-    cited = set().union(*(run.filled("citations") for run in runs))
-    rows["citations"] = [
-        _made_up(run, "citations", cited) for run in runs if run.n_rows("citations")
-    ]
+            for kind in ("responses", "hits", "citations", "hit_meta")}  # fmt: skip
     chunks: list[dict[str, Any]] = []
     has_calls = DEFAULT in asked_of(metrics) and any("call" in run.filled("hits") for run in runs)
     if has_calls or len(_expected_chunks(job)):
