@@ -16,7 +16,7 @@ from ragscore.frames.typing import Codes
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.rows import Rows, expected_targets, found_targets
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
 from ragscore.stats import mean_interval
 
@@ -139,7 +139,7 @@ def calls(
             field="results.calls",
             allowed="traces with several searches, lists of lists of ids, or a column `call`",
         )
-    relevant, found = expected_targets(rows), found_targets(rows)
+    relevant, found = rows.relevant_targets()
     places = hits[[*CELL, "rank", "call", "rank_in_call"]]
     found = found.merge(
         places.astype({"run_id": "str", "query_id": "str"}), on=[*CELL, "rank"], how="left"

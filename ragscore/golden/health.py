@@ -18,7 +18,7 @@ from ragscore.frames.errors import check_known
 from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
-from ragscore.scoring.rows import Rows, found_targets
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import metric_columns
 from ragscore.scoring.targets import targets_at
 from ragscore.stats import minimum_detectable, queries_needed
@@ -154,7 +154,7 @@ def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
 
 def _unreturned_at(level: str, results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     selected = targets_at(golden, level)
-    found = found_targets(Rows(results, golden, Level(level, "", (level,))))
+    _, found = Rows(results, golden, Level(level, "", (level,))).relevant_targets()
     rows = selected.targets[(selected.targets["grade"] > 0).to_numpy()]
     asked = pd.Index(results.responses["query_id"].unique())
     n_asked = np.bincount(lookup(results.responses["query_id"], asked), minlength=len(asked))

@@ -71,13 +71,11 @@ def aggregate_rows(rows: pd.DataFrame, harness: Harness, run_k: int | None) -> d
     """Return the aggregate of these rows of one run."""
     found: dict[str, Any] = {}
     for key, text in harness.keys.items():
-        value: Any = (
-            {str(k): _value(rows, key, harness.at(text, run_k, k), harness) for k in harness.ks}
-            if "{k}" in text
-            else _value(rows, key, harness.at(text, run_k), harness)
-        )
-        if value is not None or key not in harness.omitted:
-            set_nested(found, key, value)
+        cuts = {f"{key}.{k}": k for k in harness.ks} if "{k}" in text else {key: 0}
+        for name, k in cuts.items():
+            value = _value(rows, key, harness.at(text, run_k, k), harness)
+            if value is not None or key not in harness.omitted:
+                set_nested(found, name, value)
     counts = {
         "rows": len(rows),
         "asked": int(rows["state"].ne("extra").sum()),
@@ -122,10 +120,3 @@ def set_nested(found: dict[str, Any], key: str, value: Any) -> None:
     for parent in parents:
         found = found.setdefault(parent, {})
     found[leaf] = value
-
-
-def get_nested(found: Any, key: str) -> Any:
-    """Return the value at a dotted key, None where there is none."""
-    for name in key.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found

@@ -39,12 +39,6 @@ READINGS = {  # words -> the end of the line of pandas that reads ids so
 }
 
 
-def _read(ids: pd.Series, code: str) -> pd.Series:
-    """Return ids as the end of a line of pandas reads them."""
-    found: pd.Series = eval(f"ids{code}", {"ids": ids})
-    return found
-
-
 def joined_by(own: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
     """Return flags of wanted ids that own ones of their row meet: as they are "", by each reading.
 
@@ -55,7 +49,8 @@ def joined_by(own: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
              for one in (own, wanted)]  # fmt: skip
     joined = {}
     for words, code in {"": "", **READINGS}.items():
-        read = [_read(pd.Series(ids, dtype="str"), code) for _, _, ids in sides]
+        # the line that a note shows is the line that is counted by
+        read = [eval(f"ids{code}", {"ids": pd.Series(ids, dtype="str")}) for _, _, ids in sides]
         known = pd.Index(read[1].unique())
         place = [lookup(ids, known)[at] for ids, (_, at, _) in zip(read, sides, strict=True)]
         keys = [np.where(at < 0, -1, row * len(known) + at)

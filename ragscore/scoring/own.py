@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import check_choice, excerpt
+from ragscore.frames.errors import check_choice, check_known, excerpt
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable, own_column
 from ragscore.scoring.metrics.declaration import ANY, Bounds, spelling
@@ -181,16 +181,12 @@ def from_plain(content: Any) -> list[Metric]:
     found = []
     for name, told in content.items():
         check_type(told, Mapping, f"declared.{name}", "{better, range}")
-        better, bounds = _direction(told.get("better")), _bounds(told.get("range"))
-        if "source" not in told:
-            found.append(with_own(str(name), told.get("better"), told.get("range")))
-            continue
-        if missing := [key for key in ("formula", "of", "kind") if key not in told]:
-            raise DataError(
-                f"no {missing[0]}", field=f"declared.{name}", allowed="what rs.metric was given"
-            )
-        source = told["source"]
-        found.append(_metric(name, told["formula"], better, bounds, told, None, source))
+        one = with_own(str(name), told.get("better"), told.get("range"))
+        if "source" in told:
+            check_known(("formula", "of", "kind"), told, f"declared.{name}", "key", "found")
+            formula, source = told["formula"], told["source"]
+            one = _metric(str(name), formula, one.better, one.bounds, told, None, source)
+        found.append(one)
     return found
 
 

@@ -72,27 +72,21 @@ def primary_of(
     DataError
         A name that wasn't scored; no name at all.
     """
-    columns = metric_columns(scores)
+    columns, found = metric_columns(scores), list[str]()
     if given is None:
         known = [name for name in columns if scores[name].notna().any()]
-        return default_primary(known) or tuple(columns[:1])
+        for aspect, of in ASPECTS.items():
+            held = [name for name in of if name in known]
+            # of retrieval alone `passed` says the same again, and would halve its level
+            if aspect != "passed" or aspects_of(found).keys() != {"retrieval"}:
+                found += held if aspect == "refusals" else held[:1]
+        return tuple(found or columns[:1])
     names = chosen_columns(scores, names_of(given, "primary"), table, "primary")
     if not names:
         raise DataError("found none", field="primary", allowed="at least one, such as 'mrr@10'")
     if set(names) & set(REFUSALS):
         names += [name for name in REFUSALS if name in columns]
     return tuple(dict.fromkeys(names))
-
-
-def default_primary(known: Sequence[str]) -> tuple[str, ...]:
-    """Return the metrics among these that decide by default; none if no aspect is there."""
-    found: list[str] = []
-    for aspect, of in ASPECTS.items():
-        held = [name for name in of if name in known]
-        # of retrieval alone `passed` says the same again, and would halve its level
-        if aspect != "passed" or aspects_of(found).keys() != {"retrieval"}:
-            found += held if aspect == "refusals" else held[:1]
-    return tuple(found)
 
 
 def aspects_of(primary: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -102,15 +102,11 @@ def _runs_with(results: Results, field: str) -> set[str]:
     """Return the runs of which a row has a value of a field; rows of no run count for all."""
     name, _, column = field.partition(".")
     frame, column = getattr(results, name), column or "chunk_id"
-    if frame is None or column not in frame:
+    if frame is None or column not in frame or not frame[column].notna().any():
         return set()
     held = frame[frame[column].notna().to_numpy()]
     is_of_runs = "run_id" in held and held["run_id"].notna().all()
-    return (
-        set(held["run_id"].unique() if is_of_runs else results.runs["run_id"])
-        if len(held)
-        else set()
-    )
+    return set(held["run_id"].unique() if is_of_runs else results.runs["run_id"])
 
 
 def relevant(parts: Parts, columns: Iterable[str], table: MetricTable = TABLE) -> Parts:

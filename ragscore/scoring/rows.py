@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, is_among, lookup, pair_codes, small_lookup
+from ragscore.frames.codes import codes_of, is_among, lookup, small_lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.level import Level
@@ -23,7 +23,7 @@ from ragscore.scoring.metrics.matched import MatchedHits, matched_hits
 from ragscore.scoring.metrics.needs import IRRELEVANT, TARGETS, Need, with_target
 from ragscore.scoring.readings import OURS, Reading, k_of_runs
 from ragscore.scoring.rules import Rule, matched_pairs, rule_of
-from ragscore.scoring.targets import LEVELS, targets_at
+from ragscore.scoring.targets import LEVELS, numbered, targets_at
 
 STATES = ("scored", "failed", "missing", "extra")
 LONGEST_ERROR = 60  # characters of an error in a reason
@@ -41,6 +41,13 @@ class Rows:
         Places in the golden queries (-1: none), in the responses (-1: none), and in the runs.
     seen
         The hits that answers may cite: all of them, where ranking metrics see some.
+    rows, asked, failed, finished
+        Flags of all rows, of those with a response, those whose response ended in an error, and
+        those with one that did not.
+    state
+        Places in STATES.
+    matched_at
+        Level -> the matched hits of all rows there, found once.
     """
 
     def __init__(
@@ -69,6 +76,11 @@ class Rows:
         self.response = response_of[cells]
         row_of[cells] = np.arange(self.n)
         self._row_at, self._row_of = row_of, np.where(response_of < 0, -1, row_of)
+        self.rows, self.asked = np.ones(self.n, dtype=bool), self.response >= 0
+        self.failed = self.has("error")
+        self.finished = self.asked & ~self.failed
+        self.state = np.select([~self.asked, self.query < 0, self.failed], [2, 3, 1], 0)
+        self.matched_at = cache(self._matched_at)
         self._known: dict[str, Values] = {}  # values of metrics of responses
 
     def _cells(self, frame: pd.DataFrame) -> Codes:
@@ -156,35 +168,10 @@ class Rows:
         return np.append(flags, False)[self.query]
 
     @cached_property
-    def state(self) -> Codes:
-        """Places in STATES."""
-        return np.select([self.response < 0, self.query < 0, self.failed], [2, 3, 1], 0)
-
-    @cached_property
-    def rows(self) -> Flags:
-        """All of them."""
-        return np.ones(self.n, dtype=bool)
-
-    @cached_property
-    def asked(self) -> Flags:
-        """Rows with a response."""
-        return self.response >= 0
-
-    @cached_property
-    def failed(self) -> Flags:
-        """Responses that ended in an error."""
-        return self.has("error")
-
-    @cached_property
     def error_words(self) -> Any:
         """The first line of each error."""
         texts = self.column("error").astype("str").fillna("").str.slice(0, LONGEST_ERROR)
         return np.where(texts == "", "the query failed", "the query failed: " + texts)
-
-    @cached_property
-    def finished(self) -> Flags:
-        """Rows with a response that ended in no error."""
-        return self.asked & ~self.failed
 
     @cached_property
     def answers(self) -> pd.Series:
@@ -270,11 +257,6 @@ class Rows:
             used[self.of_query(with_target(self.of_hits, level))] = LEVELS.index(level)
         return used
 
-    @cached_property
-    def matched_at(self) -> Callable[[str], MatchedHits]:
-        """Level -> the matched hits of all rows there, found once."""
-        return cache(self._matched_at)
-
     def _matched_at(self, level: str) -> MatchedHits:
         golden = targets_at(self.of_hits, level)
         if self.rule is not None and level in self.level.used:
@@ -341,47 +323,24 @@ class Rows:
         golden = self.of_hits if need == TARGETS else self.golden
         return np.any([need.of_queries(golden, one) for one in levels], axis=0)
 
+    def relevant_targets(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the relevant targets at the level of their query, and those that runs found.
 
-def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> Codes:
-    """Return the position in `responses` of the run and query of each row, -1 for none."""
-    runs, queries = responses["run_id"].cat.categories, pd.Index(responses["query_id"].unique())
-    of, own = (
-        pair_codes(frame, ("run_id", "query_id"), runs, queries) for frame in (responses, rows)
-    )
-    known = np.full(len(runs) * len(queries) + 1, -1)  # the last is of what is unknown
-    known[of] = np.arange(len(of))
-    return known[own]
-
-
-def found_targets(rows: Rows) -> pd.DataFrame:
-    """Return one row per relevant target that a run found, at the level of its query.
-
-    Columns run_id, query_id, target_id, grade, the first `rank`, and `level`.
-    """
-    parts = []
-    for level in rows.level.used:
-        row, rank, target = rows.matched_at(level).met
-        targets = targets_at(rows.of_hits, level).targets
-        grade = targets["grade"].to_numpy()[target]
-        keep = (grade > 0) & (rows.used[row] == LEVELS.index(level))
-        row = row[keep]
-        parts.append(pd.DataFrame({
-            "run_id": rows.runs.astype("str")[rows.run[row]],
-            "query_id": rows.query_ids.astype("str").to_numpy()[row],
-            "target_id": targets["target_id"].astype("str").to_numpy()[target[keep]],
-            "grade": grade[keep], "rank": rank[keep], "level": level,
-        }))  # fmt: skip
-    return pd.concat(parts, ignore_index=True)
-
-
-def expected_targets(rows: Rows) -> pd.DataFrame:
-    """Return query_id, target_id, level and grade of relevant targets at their query's level."""
-    used = rows.used[: len(rows.golden.queries)]
-    parts = []
-    for level in rows.level.used:
-        is_used = rows.golden.queries["query_id"][used == LEVELS.index(level)]
-        targets = targets_at(rows.of_hits, level).targets
-        keep = is_among(targets["query_id"], is_used) & (targets["grade"].to_numpy() > 0)
-        found = targets.loc[keep, ["query_id", "target_id", "grade"]].astype({"query_id": "str"})
-        parts.append(found.assign(level=level))
-    return pd.concat(parts, ignore_index=True).drop_duplicates(["query_id", "target_id"])
+        Columns query_id, target_id, grade, level; of those found also run_id and the first `rank`.
+        """
+        expected, found = [], []
+        for level in self.level.used:
+            golden, (row, rank, target) = (
+                targets_at(self.of_hits, level),
+                self.matched_at(level).met,
+            )
+            ids = golden.targets[["query_id", "target_id", "grade"]].assign(level=level)
+            ids = ids.astype({"query_id": "str", "target_id": "str"})
+            is_used = self.used[numbered(golden)[0]] == LEVELS.index(level)
+            counts = is_used & (ids["grade"] > 0).to_numpy()
+            expected.append(ids[counts])
+            at = counts[target]
+            run_id = self.runs.astype("str")[self.run[row[at]]]
+            found.append(ids.iloc[target[at]].assign(run_id=run_id, rank=rank[at]))
+        every = pd.concat(expected, ignore_index=True).drop_duplicates(["query_id", "target_id"])
+        return every, pd.concat(found, ignore_index=True)

@@ -342,30 +342,26 @@ def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
             pd.Series(of_run.index[of_run == state].unique(), dtype="str")
             for state in ("extra", "missing")
         )
+        sides = (", ".join(map(repr, side.iloc[:3])) for side in (ids, wanted))
+        text = "query ids of {} do not join: it has {}; the golden set has {}"
+        own, expected = (pd.DataFrame({"row": 0, "id": side}) for side in (ids, wanted))
+        n_joined = joined_by(own, expected).sum()
+        if words := str(n_joined.idxmax()):
+            text += f". {n_joined[words]} of {len(wanted)} would join {words}"
+        elif ids.str.fullmatch(MADE_ID).all():
+            text += (
+                ". The run's ids were made from the texts of its queries: name the column that"
+                ' holds ids, columns={{"query_id": ...}}, or give the golden set the same texts as'
+                " `query`"
+            )
         if len(ids):
-            yield _unjoined(run_id, ids, wanted)
+            yield text.format(run_id, *sides)
     listed = ", ".join(f"{run_id}: {n}" for run_id, n in n_missing[n_missing > 0].items())
     yield (
         f"golden queries without a row are left out of the means ({listed}), as never asked: runs"
         " that list hits alone, such as TREC's, don't tell these from queries without any hit;"
         " missing='zero' counts them as failures"
     )
-
-
-def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
-    """Say that no query id of a run is one of the golden set's, and what would join them."""
-    sides = (", ".join(map(repr, side.iloc[:3])) for side in (ids, wanted))
-    text = "query ids of {} do not join: it has {}; the golden set has {}".format(run_id, *sides)
-    own, expected = (pd.DataFrame({"row": 0, "id": side}) for side in (ids, wanted))
-    n_joined = joined_by(own, expected).sum()
-    if words := str(n_joined.idxmax()):
-        return f"{text}. {n_joined[words]} of {len(wanted)} would join {words}"
-    if ids.str.fullmatch(MADE_ID).all():
-        text += (
-            ". The run's ids were made from the texts of its queries: name the column that holds"
-            ' ids, columns={"query_id": ...}, or give the golden set the same texts as `query`'
-        )
-    return text
 
 
 def _gain_notes(

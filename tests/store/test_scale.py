@@ -262,8 +262,8 @@ def test_parts_whose_citations_carry_other_ids_or_none_score_as_the_whole(
     write_golden, write_run, tmp_path, monkeypatch
 ):
     golden = rs.load_golden(write_golden([
-        {"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"], "expected_chunk_ids": [f"c{n}"]}
-        for n in range(4)
+        {"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"],
+         "expected_chunk_ids": [f"c{n}"]} for n in range(4)
     ]))  # fmt: skip
     results = rs.load_results(
         write_run("a", [record(f"q{n}", hits(n), answer=answer("text")) for n in range(4)])

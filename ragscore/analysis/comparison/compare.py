@@ -34,7 +34,7 @@ from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.primary import primary_of
 from ragscore.scoring.provenance import recorded_parts
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
-from ragscore.scoring.rows import Rows, expected_targets, found_targets
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import chosen_columns, metric_columns
 from ragscore.scoring.turns import with_turns
@@ -227,8 +227,9 @@ def compare_ranks(
         ks = k_of_runs(pair.runs, HARNESSES[reading.name].default_k).values()
         k = min(own for own in ks if own) if harness.cuts_at_k else NO_CUT
     rows = Rows(pair, golden, level, of_hits, rule, reading)
-    targets = _target_ranks(rows, k)
-    with_target = expected_targets(rows)["query_id"].drop_duplicates()
+    expected, found = rows.relevant_targets()
+    targets = _target_ranks(found[found["rank"] <= k], pair)
+    with_target = expected["query_id"].drop_duplicates()
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
@@ -252,15 +253,13 @@ def _common_k(pair: Results) -> int:
     return int(ks.min()) if ks.notna().any() else 0
 
 
-def _target_ranks(rows: Rows, k: int) -> pd.DataFrame:
+def _target_ranks(found: pd.DataFrame, results: Results) -> pd.DataFrame:
     """Return one row per query and target that a run found within k."""
-    found = found_targets(rows)
-    found = found[found["rank"] <= k]
     ranks = (
         found.groupby(["query_id", "target_id", "run_id"], observed=True)["rank"]
         .min()
         .unstack("run_id")
-        .reindex(columns=rows.results.runs["run_id"].astype("str").tolist())
+        .reindex(columns=results.runs["run_id"].astype("str").tolist())
         .set_axis(RANKS, axis=1)
         .astype("Int64")
         .reset_index()
