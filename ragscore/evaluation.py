@@ -1411,7 +1411,7 @@ class Evaluation(Display):
         --------
         >>> ev.to_profile("trec")
         """
-        from ragscore.scoring.harness import aggregate
+        from ragscore.analysis.aggregates import aggregate
 
         return aggregate(self.results, self.golden, profile)
 

@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import Golden
+from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import plural, warn
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.metrics import MetricTable
-from ragscore.scoring.turns import conversations_of
 from ragscore.stats import mean_interval
 
 
@@ -65,7 +64,14 @@ def conversations(
     """Measure a metric over conversations; see `rs.extras.conversations`."""
     kind = declared.describe(metric)
     rows = scores.reset_index()[["run_id", "query_id", metric]].rename(columns={metric: "value"})
-    talks = conversations_of(golden, rows["query_id"])
+    queries = golden.queries.reindex(columns=["query_id", "conversation"]).set_index("query_id")
+    if queries["conversation"].isna().all():
+        raise DataError(
+            "no query names its conversation",
+            field="golden.queries.conversation",
+            allowed="a column conversation, or load_golden(turns=pattern) that reads it from ids",
+        )
+    talks = queries["conversation"].reindex(rows["query_id"]).set_axis(rows.index)
     if n := golden.queries["conversation"].isna().sum():
         warn(
             f"{plural(int(n), 'query')} of {len(golden.queries)} in no conversation: left out of"

@@ -22,9 +22,6 @@ from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Table
 from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
-    BY_QUANTILES,
-    Groups,
-    are_timed,
     clusters_text,
     intervals,
     quantile_intervals,
@@ -271,7 +268,7 @@ def bare_leaderboard(
     summary: pd.DataFrame, metrics: list[str], declared: MetricTable = TABLE
 ) -> Leaderboard:
     """Return runs by their own means of `ev.summary()`: no pairs, no words, no marks."""
-    is_timed = are_timed(map(declared.describe, summary["metric"]))
+    is_timed = summary["metric"].map(lambda name: declared.describe(name).is_timed).astype(bool)
     parts = {"value": ("p50", "mean"), "low": ("p50_low", "low"), "high": ("p50_high", "high")}
     values = {
         name: summary[timed].where(is_timed, summary[other])
@@ -289,7 +286,7 @@ def bare_leaderboard(
     )
 
 
-def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Groups | None) -> float:
+def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Codes | None) -> float:
     """Return the level of each interval, at which those of all pairs and metrics hold together."""
     return level_together(*_stacked(aligned, baseline), groups)
 
@@ -318,14 +315,14 @@ def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Codes, Codes]:
     return np.full(len(others), base), others
 
 
-def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
+def _rows_of(aligned: AlignedScores, groups: Codes | None) -> pd.DataFrame:
     """Return the rows of all metrics and runs: what each is, and its rank."""
     parts = [pd.DataFrame(columns=COLUMNS)]
     for name, metric in zip(aligned.metrics, aligned.described(), strict=True):
         every = aligned.of(name)
         shared = ~np.isnan(every).any(axis=1)
         values, of_runs = every[shared], [metric] * every.shape[1]
-        is_timed, value = metric.kind in BY_QUANTILES, np.full(len(of_runs), np.nan)
+        is_timed, value = metric.is_timed, np.full(len(of_runs), np.nan)
         if len(values):
             value = np.asarray((np.median if is_timed else np.mean)(values, axis=0))
         own = None if is_timed or groups is None else shared_only(groups[shared])
@@ -349,7 +346,7 @@ def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
 
 
 def _pairs_of(
-    aligned: AlignedScores, baseline: str | None, groups: Groups | None
+    aligned: AlignedScores, baseline: str | None, groups: Codes | None
 ) -> tuple[pd.DataFrame, float]:
     """Return the pairs of all metrics, and the level at which their intervals hold together."""
     first, second, metrics = _stacked(aligned, baseline)
@@ -387,7 +384,7 @@ def _told(reported: Results | None, runs: list[str] | None, declared: MetricTabl
         return pd.DataFrame({"metric": pd.Series(dtype="str")})
     rows = reported_summary(reported)
     rows = rows if runs is None else rows[rows["run_id"].isin(runs).to_numpy()]
-    timed = are_timed(map(declared.describe, rows["metric"]))
+    timed = rows["metric"].map(lambda name: declared.describe(name).is_timed).astype(bool)
     value = rows["p50"].where(timed, rows["mean"])
     signs = [-1 if declared.describe(one).better == "lower" else 1 for one in rows["metric"]]
     table = rows[["metric", "run_id"]].assign(

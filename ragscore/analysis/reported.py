@@ -12,7 +12,6 @@ import pandas as pd
 from ragscore.frames.data import DataError, Results, categorical
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
-from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.declaration import spelling
 from ragscore.scoring.primary import headline_of
@@ -186,7 +185,7 @@ def shown_reported(reported: Results, first: Iterable[str] = ()) -> pd.DataFrame
     runs = reported.runs["run_id"].astype("str").tolist()
     columns = {"run": runs}
     for name in metrics:
-        is_timed = TABLE.describe(name).kind in BY_QUANTILES
+        is_timed = TABLE.describe(name).is_timed
         values = by_metric["p50" if is_timed else "mean"].loc[name].reindex(runs)
         columns[f"{name} (p50)" if is_timed else name] = values.map(shown_number).tolist()
     return pd.DataFrame(columns)

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.comparison.changes import GOOD_FROM
 from ragscore.frames.codes import has_pair
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, name_list, warn
 from ragscore.frames.signatures import takes
+from ragscore.frames.typing import Codes
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.relevance import CRITERION, IDS, relevance_grades
 from ragscore.judging.run import Judged, judge
-from ragscore.scoring.intervals import Groups, query_clusters, shared_only
+from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.metrics import CRITERIA, TABLE, Metric
 from ragscore.scoring.metrics.judged import measured
-from ragscore.scoring.primary import GOOD_FROM
 from ragscore.scoring.refusals import response_rows
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
@@ -311,7 +312,7 @@ def grades_of(side: Side) -> pd.DataFrame:
 
 def clusters_of(
     query_ids: pd.Series, golden: Golden | None = None, cluster: str | None = "group"
-) -> Groups | None:
+) -> Codes | None:
     """Return a cluster number per row, -1 for rows that stand alone; None if all of them do.
 
     Rows of one query are one cluster, and so are those of queries that share a value of the golden

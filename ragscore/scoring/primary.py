@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError
@@ -32,27 +31,6 @@ HEADLINE = (
     "refusal_correct", "answered_unanswerable", "false_refusal", "empty", "failed", "n_calls",
     "n_documents", "latency_ms",
 )  # fmt: skip
-
-
-BAD_BELOW, GOOD_FROM = 0.6, 0.8  # of a scale: 3 and 4 of 0 to 5 points
-
-
-def limits_of(name: str, table: MetricTable = TABLE) -> tuple[float, float] | None:
-    """Return (bad, good) of a metric; None where nothing says what is good.
-
-    A value worse than the first is bad, one at least as good as the second is good. Known are 0/1
-    metrics, what judges measure, and columns of your own with a direction and a range: bad below .6
-    and good from .8 of the scale, from the other end where lower is better.
-    """
-    metric = table.describe(name)
-    is_lower, (least, most) = metric.better == "lower", metric.bounds
-    if metric.kind == "binary":
-        return (0.0, 0.0) if is_lower else (1.0, 1.0)
-    is_own = metric.family == "own" and metric.better in ("higher", "lower")
-    if not (is_own or metric.family == "judged") or not np.isfinite(metric.width):
-        return None
-    bad, good = (1 - BAD_BELOW, 1 - GOOD_FROM) if is_lower else (BAD_BELOW, GOOD_FROM)
-    return round(least + bad * (most - least), 9), round(least + good * (most - least), 9)
 
 
 def primary_of(

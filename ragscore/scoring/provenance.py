@@ -257,29 +257,3 @@ def judge_fingerprint(results: Results) -> pd.Series:
         texts = {f"{name}:{settings_text([one])}" for name, of in judges.items() for one in of}
         told[run_id] = "|".join(sorted(texts))
     return pd.Series(told, dtype="str", name="judge_fingerprint").rename_axis("run_id")
-
-
-def compare_judges(a: Judges, b: Judges) -> str:
-    """Return whether two judged runs state the same judges: equal, differs, unknown.
-
-    Judges of other criteria differ.
-    """
-    if a.keys() != b.keys() or not agree(a, b):
-        return "differs"
-    return "equal" if _stated(a) == _stated(b) else "unknown"
-
-
-def unstated_judges(
-    parts: Mapping[str, Parts], columns: Iterable[str], table: MetricTable = TABLE
-) -> list[str]:
-    """List what of a judge's settings one of two runs states and the other doesn't."""
-    a, b = (relevant(one, columns, table)["judge_fingerprint"] for one in parts.values())
-    return sorted(
-        f"{name.removeprefix('x_')} of the judge of {criterion}"
-        for criterion, name in _stated(a) ^ _stated(b)
-        if criterion in a and criterion in b
-    )
-
-
-def _stated(judges: Judges) -> set[tuple[str, str]]:
-    return {(criterion, name) for criterion, of in judges.items() for one in of for name in one}

@@ -7,8 +7,8 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.paraphrases import paraphrases
-from ragscore.scoring.harness import aggregate
 from tests.messages import refused, warned
 
 GROUP = [

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.changes import flips, largest_changes
 from ragscore.analysis.comparison.deltas import aspects, level_together, paired_deltas, tails
@@ -26,8 +27,8 @@ from ragscore.analysis.comparison.profile_report import COMPARISONS, HarnessComp
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.scoring.harness import aggregate
-from ragscore.scoring.intervals import Groups, clusters_text, query_clusters
+from ragscore.frames.typing import Codes
+from ragscore.scoring.intervals import clusters_text, query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies, policies_of
@@ -350,7 +351,7 @@ def _deltas(
     cluster: str | None,
     declared: MetricTable,
     level: float | None,
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, Groups | None, float]:
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, Codes | None, float]:
     """Return scores of both runs, `Comparison.deltas`, how each query ended, its group, the level.
 
     Scores are of the queries that both runs were asked. Values of the baseline are lost where the

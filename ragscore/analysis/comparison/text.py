@@ -15,7 +15,6 @@ from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.errors import plural
 from ragscore.frames.render import decimals_within, shown_n, shown_number, shown_p
 from ragscore.frames.typing import Values
-from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.primary import headline_of
@@ -204,4 +203,4 @@ def describe_matching(level: Level, k: int | None) -> str:
 
 def in_words(label: str) -> str:
     """Return the name of a metric in a table that shows medians of times and costs."""
-    return f"{label} (p50)" if TABLE.describe(label).kind in BY_QUANTILES else label
+    return f"{label} (p50)" if TABLE.describe(label).is_timed else label

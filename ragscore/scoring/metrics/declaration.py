@@ -100,6 +100,16 @@ class Metric:
         return f"{text}, {self.unit}" if self.unit else text
 
     @property
+    def is_timed(self) -> bool:
+        """True for times and costs, of which quantiles are shown: a mean follows a few values."""
+        return self.kind in ("time", "cost")
+
+    @property
+    def tested_as(self) -> str:
+        """The kind that intervals and tests go by; a scale with two ends is bounded."""
+        return "bounded" if self.kind == "other" and np.isfinite(self.width) else self.kind
+
+    @property
     def width(self) -> float:
         """The distance of its bounds; infinite without one."""
         return self.bounds[1] - self.bounds[0]
