@@ -14,6 +14,7 @@ import pandas as pd
 from ragscore.frames.codes import codes_of, is_among, is_present, lookup
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, name_list
+from ragscore.frames.typing import Codes
 from ragscore.scoring.targets import numbered, targets_at
 
 if TYPE_CHECKING:
@@ -91,7 +92,9 @@ def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
     n_met = np.bincount(met_row[is_given[met_target]], minlength=rows.n)
     counted = (rows.n_hits > 0) & (rows.query >= 0)
     numbers = np.column_stack([n_met, n_wanted, rows.n_hits])
-    lacks, counts, steps, some = counted & (n_met < n_wanted), {}, {}, [np.zeros(0, np.int64)]
+    lacks, counts, steps, some = counted & (n_met < n_wanted), {}, {}, list[Codes]()
+    if not lacks.any():
+        return
     for run in np.unique(rows.run[lacks]).tolist():
         of_run = rows.run == run
         counts[run] = numbers[of_run & counted].sum(axis=0).tolist()

@@ -88,8 +88,9 @@ def unstated_text(results: Results) -> str:
     if not len(responses):
         return ""
     alike = responses[in_words(responses["answer"])]
-    first = (" ".join(one.split()) for one in alike["answer"].drop_duplicates().head(SHOWN))
-    shown = f" ({'; '.join(map(excerpt, first))})" if len(alike) else ""
+    first = alike.drop_duplicates("answer").head(SHOWN)
+    examples = first["query_id"] + ": " + first["answer"].str.split().str.join(" ").map(excerpt)
+    shown = f" ({'; '.join(examples)})" if len(alike) else ""
     are = "is a refusal" if len(responses) == 1 else "are refusals"
     return (
         f"Nothing states whether {plural(len(responses), 'answer')} {are}: metrics of refusals"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, is_among, lookup, small_lookup
+from ragscore.frames.codes import blocks, codes_of, is_among, lookup, small_lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.level import Level
@@ -76,6 +76,8 @@ class Rows:
         self.response = response_of[cells]
         row_of[cells] = np.arange(self.n)
         self._row_at, self._row_of = row_of, np.where(response_of < 0, -1, row_of)
+        # as a rule each run answers just the golden queries, and cells number the rows
+        self._are_rows = bool((self._row_of[:-1] == np.arange(len(row_of) - 1)).all())
         self.rows, self.asked = np.ones(self.n, dtype=bool), self.response >= 0
         self.failed = self.has("error")
         self.finished = self.asked & ~self.failed
@@ -84,16 +86,20 @@ class Rows:
         self._known: dict[str, Values] = {}  # values of metrics of responses
 
     def _cells(self, frame: pd.DataFrame) -> Codes:
-        """Return a number for the run and query of each row of a frame; -1 for unknown ones."""
+        """Return a number for the run and query of each row of a frame; -1 for unknown ones.
+
+        It may be of fewer bits than 64.
+        """
         query = small_lookup(frame["query_id"], self.queries)
         if len(self.runs) == 1:
-            return query.astype(np.int64, copy=False)
+            return query
         run = lookup(frame["run_id"], self.runs)
         return np.where((run < 0) | (query < 0), -1, run * len(self.queries) + query)
 
     def of(self, frame: pd.DataFrame | None) -> Codes:
         """Return the row that each row of a frame of results belongs to, -1 for none."""
-        return np.zeros(0, np.int64) if frame is None else self._row_of[self._cells(frame)]
+        cells = np.zeros(0, np.int64) if frame is None else self._cells(frame)
+        return cells if self._are_rows else self._row_of[cells]
 
     def places(self, scores: pd.DataFrame) -> Codes:
         """Return the row of each row of a frame of scores, missing ones too."""
@@ -114,21 +120,28 @@ class Rows:
         row, rank = self.of(self.hits), self.hits["rank"].to_numpy()
         if len(rank) and rank.min() < 1:
             raise DataError(f"rank {rank.min()}", field="hits.rank", allowed="ranks count from 1")
-        step = np.diff(row)
-        if not ((step > 0) | ((step == 0) & (np.diff(rank) > 0))).all():
-            place = row * (int(rank.max(initial=0)) + 1) + rank
-            twice = pd.Series(place).duplicated().to_numpy() & (row >= 0)
-            if twice.any():
-                one = self.results.hits[twice].iloc[0]
-                raise DataError(
-                    f"rank {one['rank']} appears twice for query {one['query_id']!r} of run"
-                    f" {one['run_id']!r}", field="hits.rank", allowed="ranks must be 1, 2, 3, ...",
-                )  # fmt: skip
+        for at in blocks(0, len(rank)):  # which stay in the processor's cache
+            here = slice(at.start, at.stop + 1)  # with the first of the next block
+            step = np.diff(row[here])
+            if not ((step > 0) | ((step == 0) & (np.diff(rank[here]) > 0))).all():
+                break
+        else:  # by row, then rank
+            return row
+        place = row.astype(np.int64) * (int(rank.max()) + 1) + rank
+        twice = pd.Series(place).duplicated().to_numpy() & (row >= 0)
+        if twice.any():
+            one = self.results.hits[twice].iloc[0]
+            raise DataError(
+                f"rank {one['rank']} appears twice for query {one['query_id']!r} of run"
+                f" {one['run_id']!r}", field="hits.rank", allowed="ranks must be 1, 2, 3, ...",
+            )  # fmt: skip
         return row
 
     def count(self, row: Codes) -> Codes:
         """Count the elements of each row."""
-        return np.bincount(row + 1, minlength=self.n + 1)[1:]
+        parts = blocks(0, len(row), max(2**15, 4 * self.n))  # widened all at once is slower
+        counts = (np.bincount(row[at].astype(np.int64) + 1, minlength=self.n + 1) for at in parts)
+        return sum(counts, np.zeros(self.n + 1, np.int64))[1:]
 
     @cached_property
     def n_calls(self) -> Codes:

@@ -297,7 +297,7 @@ def notes_on_hits(rows: Rows, labels: Iterable[Label]) -> Iterator[str]:
             f"cut text of {n_cut} hits: an expected text is looked for in what is left of it, and"
             " a snippet that isn't there leaves file and heading to decide"
         )
-    if n := int((rows.row_of_hit < 0).sum()):
+    if n := len(hits) - int(rows.n_hits.sum()):
         yield f"{n} hits belong to no response and don't count: responses lacks their query"
 
 

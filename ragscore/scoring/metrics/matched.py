@@ -103,7 +103,7 @@ def matched_hits(rows: Any, golden: Golden, hit: Codes, target: Codes) -> Matche
     `golden` has the targets of one level.
     """
     expected = expected_of(golden)
-    row, rank = rows.row_of_hit[hit], rows.hits["rank"].to_numpy()[hit]
+    row, rank = rows.row_of_hit[hit].astype(np.int64), rows.hits["rank"].to_numpy()[hit]
     number = expected.number[target]
     step, order = np.diff(row), np.flatnonzero(row >= 0)
     if not ((step > 0) | ((step == 0) & (np.diff(rank) >= 0))).all():
