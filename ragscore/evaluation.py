@@ -35,7 +35,7 @@ from ragscore.scoring.intervals import clusters_text, query_clusters
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.own import with_own
-from ragscore.scoring.policies import Policies, PolicyFields, policies_of
+from ragscore.scoring.policies import Policies, PolicyFields
 from ragscore.scoring.primary import REFUSALS, primary_of
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
@@ -159,7 +159,7 @@ def evaluate(
         rule,
         profile,
         primary,
-        policies_of(policies, fields, find_reading(profile).policies),
+        Policies.of(policies, fields, find_reading(profile).policies),
     )._against(baseline)
 
 
@@ -244,7 +244,7 @@ def compare(
     >>> rs.compare(demo.format("dense"), demo.format("hybrid"), "data/demo/golden.yaml")
     """
     names = {item.name for item in fields(Policies)}
-    given = policies_of(policies, {name: how.pop(name) for name in names & how.keys()})
+    given = Policies.of(policies, {name: how.pop(name) for name in names & how.keys()})
     if primary is None and metrics is not None:
         named = [
             text
@@ -321,7 +321,7 @@ def evaluate_stored(
             baseline=baseline, policies=policies, **fields,
         )  # fmt: skip
     golden = replace(golden) if isinstance(golden, Golden) else load_golden(golden)
-    given = policies_of(policies, fields, find_reading(profile).policies)
+    given = Policies.of(policies, fields, find_reading(profile).policies)
     found = store._scored(
         golden, metrics, store._with_rows(runs), client=client, rule=rule,
         profile=find_reading(profile), policies=given,

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import Golden, Results, check_inputs
-from ragscore.frames.errors import unsaid
+from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.errors import excerpt, unsaid
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.readings import Harness, Reading, find_reading, harness_of, k_of_runs
+from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score
-from ragscore.scoring.summary import KEYS
+
+KEYS = ["run_id", "query_id"]
 
 
 def aggregate(
@@ -28,6 +29,17 @@ def aggregate(
         run_id: aggregate_rows(rows, harness, ks[run_id])
         for run_id, rows in rows_by_run(results, golden, reading, harness).items()
     }
+
+
+def harness_of(profile: str | Reading | None) -> Harness:
+    """Return what the harness of a reading writes; a reading of another name has none."""
+    name = find_reading(profile).name
+    if name not in HARNESSES:
+        raise DataError(
+            f"no harness is called {excerpt(name)}" if name else "no profile given",
+            field="profile", allowed=f"a reading of the name {', '.join(HARNESSES)}",
+        )  # fmt: skip
+    return HARNESSES[name]
 
 
 def rows_by_run(

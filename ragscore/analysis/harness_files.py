@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.aggregates import aggregate_rows, rows_by_run
+from ragscore.analysis.aggregates import aggregate_rows, harness_of, rows_by_run
 from ragscore.analysis.operations import ALL_TYPES, errors, indexing
 from ragscore.frames.data import Golden, Results
 from ragscore.io.output import check_one_run, write_json
-from ragscore.scoring.readings import Harness, Reading, find_reading, harness_of, k_of_runs
+from ragscore.scoring.readings import Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.summary import NO_VALUE, slices
 
 NOT_HASHED = "eval_set_commit_hash"

@@ -29,7 +29,6 @@ from ragscore.scoring.intervals import (
     shared_only,
 )
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
 from ragscore.scoring.rows import Rows
 from ragscore.stats.multiple import ALPHA
@@ -227,7 +226,7 @@ def leaderboard(
     wanted = None if metrics is None else names_of(metrics, "metrics")
     has_rows = bool(scores["run_id"].notna().any()) and with_rows != []
     if wanted is None and not has_rows:
-        wanted = headline_of(told["metric"].unique().tolist())
+        wanted = TABLE.headline(told["metric"].unique().tolist())
     scored = wanted and [one for one in wanted if one in scores or one not in {*told["metric"]}]
     aligned = align(scores, scored if has_rows else [], with_rows, declared)
     if rows is not None:

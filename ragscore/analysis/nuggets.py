@@ -12,7 +12,6 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural
-from ragscore.scoring.metrics.judged import judged_nuggets
 from ragscore.scoring.rows import Rows
 
 
@@ -81,7 +80,7 @@ def nuggets(facts: Rows | None, means: pd.DataFrame | None) -> Nuggets:
             allowed="rs.judge(results, golden, 'nuggets', endpoint), or a file of assignments",
         )
     run = pd.Series(facts.runs.astype("str")[facts.run], dtype="str")
-    rows = judged_nuggets(facts)
+    rows = facts.nuggets
     rows = rows[facts.asked[rows["row"]]].reset_index(drop=True)
     rows = rows.assign(run_id=run[rows["row"]].to_numpy())
     unjudged = rows[rows["value"].isna()].groupby("run_id").size()

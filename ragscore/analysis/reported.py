@@ -14,7 +14,6 @@ from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.declaration import spelling
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.targets import LEVELS
@@ -179,7 +178,7 @@ def shown_reported(reported: Results, first: Iterable[str] = ()) -> pd.DataFrame
     """
     rows = reported_summary(reported)
     known = rows["metric"].unique().tolist()
-    order = [*first, *headline_of(known), *known]
+    order = [*first, *TABLE.headline(known), *known]
     metrics = [name for name in dict.fromkeys(order) if name in known][:SHOWN]
     by_metric = rows.set_index(["metric", "run_id"])
     runs = reported.runs["run_id"].astype("str").tolist()

@@ -24,7 +24,7 @@ from ragscore.judging.run import Judged, judge
 from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.metrics import CRITERIA, TABLE, Metric
 from ragscore.scoring.metrics.judged import measured
-from ragscore.scoring.refusals import response_rows
+from ragscore.scoring.rows import Rows
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
 POINTS_FROM = 3.0  # width from which a scale is one of points
@@ -241,7 +241,7 @@ def values_of(side: Side, other: Side) -> pd.DataFrame:
     results = side.results if isinstance(side, Judged) else side
     check_type(results, Results, "a, b", "judgments, or a frame of people's values")
     assert isinstance(results, Results)
-    rows = response_rows(results)  # one per response, in their order
+    rows = Rows.of_responses(results)  # one per response, in their order
     wide = results.responses[["query_id"]].assign(
         run_id=results.responses["run_id"].astype("str"),
         item="",

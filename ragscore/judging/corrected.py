@@ -18,7 +18,6 @@ from ragscore.judging.agreement import clusters_of, people_values, values_of
 from ragscore.judging.run import Judged
 from ragscore.scoring.intervals import shared_only
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.metrics.declaration import Bounds
 from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
 from ragscore.stats import ppi_difference, ppi_mean
 from ragscore.stats.paired import welch
@@ -146,7 +145,7 @@ def corrected(
 
 
 def _row(
-    judge: npt.NDArray[np.float64], people: npt.NDArray[np.float64], bounds: Bounds,
+    judge: npt.NDArray[np.float64], people: npt.NDArray[np.float64], bounds: tuple[float, float],
     groups: Codes | None, random: bool, is_difference: bool,
 ) -> list[Any]:  # fmt: skip
     """Return the figures of one run, criterion and slice, in the order of COLUMNS."""

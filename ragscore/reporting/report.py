@@ -31,7 +31,7 @@ from ragscore.plot.style import in_order
 from ragscore.reporting.explorer.element import digest, element
 from ragscore.reporting.explorer.explorer import explore_comparison
 from ragscore.reporting.figures import figure
-from ragscore.scoring.primary import headline_of
+from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts
 from ragscore.store.store import RunStore
 
@@ -367,7 +367,7 @@ def _analyses(page: _Page, ev: Any, history: RunStore | None) -> None:
     """Put the trend, refusals, a threshold on the score, and why answers are wrong."""
     known = [*ev.primary]
     if not known and ev._reported is not None:
-        known = headline_of(aggregates(ev._reported)["metric"].unique().tolist())
+        known = TABLE.headline(aggregates(ev._reported)["metric"].unique().tolist())
     if not known:
         reason = "no metric has a value"
     elif history is not None:

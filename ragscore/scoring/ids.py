@@ -105,7 +105,9 @@ def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
     is_asked[chosen] = True  # the last is of hits that belong to no row
     here = np.flatnonzero(is_asked[rows.row_of_hit])
     ids = hits[column].iloc[here] if column in hits else pd.Series(pd.NA, here, dtype="str")
-    own = pd.DataFrame({"row": rows.row_of_hit[here], "id": ids.astype("str").to_numpy()})
+    own = pd.DataFrame(
+        {"row": rows.row_of_hit[here].astype(np.int64), "id": ids.astype("str").to_numpy()}
+    )
     expected = pd.DataFrame({"query": query, "id": golden.targets[column][is_given].astype("str")})
     asks = pd.DataFrame({"row": chosen, "query": rows.query[chosen]})
     wanted = asks.merge(expected, on="query")

@@ -5,7 +5,7 @@ A metric is a function of a pandas frame that returns a number per run and query
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from ragscore.scoring.rules import source_hash
 FRAMES = ("hits", "responses", "citations", "judgments")
 RESERVED = ("run_id", "query_id", "state", "level", "created_at", "system", "default", "all")
 KEYS = ["run_id", "query_id"]
-DECLARED = "declared"  # the field of run.json that holds metrics and columns of your own
 
 
 def metric(
@@ -155,22 +154,8 @@ def with_own(name: str, better: str | None = None, range: Any = None) -> Metric:
     return own_column(name, _direction(better), _bounds(range))
 
 
-def to_plain(own: Iterable[Metric]) -> dict[str, dict[str, Any]]:
-    """Return metrics and columns of your own as JSON holds them."""
-    return {
-        one.name: {
-            "better": one.better if one.better in ("higher", "lower") else None,
-            "range": [bound if np.isfinite(bound) else None for bound in one.bounds],
-            **({"formula": one.formula,
-                "of": "hits" if one.family == "ranking" else one.reads or "responses",
-                "kind": one.kind, "source": one.source} if one.source else {}),
-        }
-        for one in own
-    }  # fmt: skip
-
-
 def from_plain(content: Any) -> list[Metric]:
-    """Return what `to_plain` wrote; metrics have no function.
+    """Return what `MetricTable.to_plain` wrote; metrics have no function.
 
     Raises
     ------
@@ -223,6 +208,5 @@ def _check_name(name: Any) -> None:
         )
 
 
-# Reports write and read a table by these; the table itself is below this module.
-MetricTable.to_plain = lambda table: to_plain(table.own)  # type: ignore[attr-defined]
-MetricTable.from_plain = lambda content: TABLE.with_metrics(from_plain(content))  # type: ignore[attr-defined]
+# The table itself is below this module.
+MetricTable.from_plain = lambda content: TABLE.with_metrics(from_plain(content))

@@ -22,15 +22,6 @@ ASPECTS = {
     "passed": ("passed",),
 }  # fmt: skip
 REFUSALS = ASPECTS["refusals"]
-# Metrics that a table for readers starts with; the rest is in the frames.
-HEADLINE = (
-    "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "set_recall",
-    "set_precision", "passed", "answer_checks", "key_facts", "nugget_all", "nugget_vital",
-    "faithfulness", "context_precision", "context_recall", "answer_relevance", "claim_precision",
-    "claim_recall", "judge_groundedness", "judge_correctness", "citation_coverage",
-    "refusal_correct", "answered_unanswerable", "false_refusal", "empty", "failed", "n_calls",
-    "n_documents", "latency_ms",
-)  # fmt: skip
 
 
 def primary_of(
@@ -81,15 +72,3 @@ def aspects_of(primary: Iterable[str]) -> dict[str, tuple[str, ...]]:
         key = aspect if aspect == "refusals" or counts[aspect] <= 1 else name
         found[key] = (*found.get(key, ()), name)
     return found
-
-
-def headline_of(columns: Iterable[str], table: MetricTable = TABLE) -> list[str]:
-    """Return the metrics that a table shows by default: headline ones, and columns of your own.
-
-    All columns if none is a headline metric.
-    """
-    known = [str(name) for name in columns]
-    headline = [name for name in HEADLINE if name in known]
-    metrics = {name: table.describe(name) for name in known if name not in headline}
-    own = [name for name, one in metrics.items() if one.family == "own" or one.source]
-    return [*headline, *own] if headline else known

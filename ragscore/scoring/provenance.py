@@ -14,8 +14,8 @@ import pandas as pd
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import check_known, names_of, warn
 from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
+from ragscore.frames.kinds import FAILED
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import READS_TEXT, rule_name

@@ -18,7 +18,7 @@ from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.citations import Cited
 from ragscore.scoring.metrics.declaration import Label, Metric
-from ragscore.scoring.metrics.judged import verdicts
+from ragscore.scoring.metrics.judged import judged_nuggets, verdicts
 from ragscore.scoring.metrics.matched import MatchedHits, matched_hits
 from ragscore.scoring.metrics.needs import IRRELEVANT, TARGETS, Need, with_target
 from ragscore.scoring.readings import OURS, Reading, k_of_runs
@@ -84,6 +84,13 @@ class Rows:
         self.state = np.select([~self.asked, self.query < 0, self.failed], [2, 3, 1], 0)
         self.matched_at = cache(self._matched_at)
         self._known: dict[str, Values] = {}  # values of metrics of responses
+
+    @classmethod
+    def of_responses(cls, results: Results) -> "Rows":
+        """Return the rows of the responses alone, in their order."""
+        texts = pd.Series(dtype="str")
+        golden = Golden(pd.DataFrame({"query_id": texts, "query": texts}))
+        return cls(results, golden, Level("doc", "", ("doc",)))
 
     def _cells(self, frame: pd.DataFrame) -> Codes:
         """Return a number for the run and query of each row of a frame; -1 for unknown ones.
@@ -237,6 +244,11 @@ class Rows:
     def verdicts(self) -> pd.DataFrame:
         """The judgments of these rows."""
         return verdicts(self)
+
+    @cached_property
+    def nuggets(self) -> pd.DataFrame:
+        """What judges say of each key fact: see `judged_nuggets`."""
+        return judged_nuggets(self)
 
     @cached_property
     def cited(self) -> Cited:

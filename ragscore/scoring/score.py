@@ -11,15 +11,15 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_inputs
 from ragscore.frames.errors import warn
+from ragscore.frames.kinds import FAILED
 from ragscore.frames.schema import MADE_ID
 from ragscore.frames.signatures import takes
 from ragscore.frames.typing import Values
 from ragscore.scoring.ids import join_notes, joined_by
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable
-from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.metrics.needs import among
-from ragscore.scoring.policies import Policies, PolicyFields, policies_of
+from ragscore.scoring.policies import Policies, PolicyFields
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.rows import STATES, Rows
 from ragscore.scoring.rules import READS_TEXT, Rule, rule_name
@@ -154,7 +154,7 @@ def scored(
     and the `level` of the whole run; notes are then on its hits alone.
     """
     reading = find_reading(profile)
-    held = policies_of(policies, fields, reading.policies)
+    held = Policies.of(policies, fields, reading.policies)
     golden, of_hits = reading.golden(golden)
     table = table_of(metrics)
     labels, lists = labels_of(results, golden, metrics, reading, table), held.lists(results)

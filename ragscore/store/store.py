@@ -37,8 +37,7 @@ from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.verbs import RunStoreVerbs
 from ragscore.io.sidecars import run_description
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.own import DECLARED, from_plain
-from ragscore.scoring.policies import Policies, PolicyFields, policies_of
+from ragscore.scoring.policies import Policies, PolicyFields
 from ragscore.scoring.provenance import check_provenance
 from ragscore.scoring.readings import READINGS, Reading, find_reading
 from ragscore.scoring.rows import STATES
@@ -60,6 +59,7 @@ from ragscore.store.runs import (
 )
 from ragscore.store.scale import StoredScores, score_stored_runs
 from ragscore.store.scoring import (
+    DECLARED,
     PROFILE,
     Request,
     check_choices,
@@ -204,7 +204,7 @@ class RunStore(RunStoreVerbs):
             if mine:
                 own = ev.scores.reset_index()[["run_id", "query_id", *mine]]
                 own = own.astype({"run_id": "str"})
-        choices = _choices(golden, text, profile, policies_of(policies, fields))
+        choices = _choices(golden, text, profile, Policies.of(policies, fields))
         request = None
         if golden is not None:
             request = Request(golden, rule, choices, metrics, primary, own, declared)
@@ -449,7 +449,7 @@ class RunStore(RunStoreVerbs):
         check_type(golden, (Golden, type(None)), "golden", "a Golden; metrics=, runs= by name")
         if golden is not None:
             reading = find_reading(profile)
-            given = policies_of(policies, fields, reading.policies)
+            given = Policies.of(policies, fields, reading.policies)
             return self._scored(
                 golden, metrics, runs, client=client, rule=rule, profile=reading, policies=given
             ).scores
@@ -595,7 +595,12 @@ class RunStore(RunStoreVerbs):
              for name, one in own.items() if one}
             for own in told.values()
         ]  # fmt: skip
-        own_metrics = [one for own in of_metrics for one in from_plain(own) if one.base in every]
+        own_metrics = [
+            one
+            for own in of_metrics
+            for one in MetricTable.from_plain(own).own
+            if one.base in every
+        ]
         return found, declared.with_metrics(own_metrics)
 
     def summary(

@@ -16,7 +16,6 @@ from ragscore.frames.data import DataError, run_names
 from ragscore.frames.typing import Values
 from ragscore.scoring.explain import expected
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import chosen_columns, score_rows
 
@@ -97,7 +96,7 @@ def align(
     """
     names = chosen_columns(scores, metrics)
     if metrics is None:
-        names = headline_of(name for name in names if scores[name].notna().any())
+        names = TABLE.headline(name for name in names if scores[name].notna().any())
     rows = scores if "query_id" in scores else scores.reset_index()
     if missing := [name for name in ("run_id", "query_id") if name not in rows]:
         raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")

@@ -31,7 +31,7 @@ from ragscore.frames.typing import Codes
 from ragscore.scoring.intervals import clusters_text, query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.primary import primary_of
 from ragscore.scoring.provenance import recorded_parts
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
@@ -196,7 +196,7 @@ def compare_ranks(
     check_inputs(results, golden)
     reading = find_reading(profile)
     harness = COMPARISONS.get(reading.name)
-    policies = policies or policies_of(None, {}, reading.policies)
+    policies = policies or Policies.of(None, {}, reading.policies)
     results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:

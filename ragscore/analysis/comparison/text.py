@@ -17,7 +17,6 @@ from ragscore.frames.render import decimals_within, shown_n, shown_number, shown
 from ragscore.frames.typing import Values
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.primary import headline_of
 
 EXPLORED = 8  # metrics that are shown beside those that decide
 FLIPPED = 100  # queries in a cell; `flips` has all
@@ -38,7 +37,7 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     if not len(known):
         return pd.DataFrame({"metric": []}), _nothing(deltas)
     is_primary = known["is_primary"].to_numpy(dtype=bool)
-    others = headline_of(known.loc[~is_primary, "metric"])[:EXPLORED]
+    others = TABLE.headline(known.loc[~is_primary, "metric"])[:EXPLORED]
     rows = pd.concat([known[is_primary], known[known["metric"].isin(others).to_numpy()]])
     moved = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
     counts = zip(rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True)
@@ -120,7 +119,7 @@ def shown_largest_changes(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -
     """One row per headline metric that isn't 0/1, as text: the queries that changed most."""
     known = deltas[(deltas["n"] > 0).to_numpy()]
     primary = known.loc[known["is_primary"].to_numpy(dtype=bool), "metric"]
-    names = [*primary, *headline_of(known["metric"])]
+    names = [*primary, *TABLE.headline(known["metric"])]
     rows = largest_changes[largest_changes["metric"].isin(names).to_numpy()]
     texts = [
         f"{query} {delta:+.3g}"

@@ -37,7 +37,7 @@ from ragscore.reporting.explorer.data import content, outcomes_in
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.order import Runs, changes_of, listed_of, read_first, values_of
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.policies import policies_of
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.summary import Slicing
 
@@ -198,7 +198,7 @@ def explore_comparison(
     runs = Runs(
         cmp._golden, cmp._results, cmp._scores, [cmp.baseline, cmp.candidate], (cmp,),
         cmp._primary, cmp._level,
-        policies_of(None, cmp._policies, find_reading(cmp._profile).policies), cmp._rule,
+        Policies.of(None, cmp._policies, find_reading(cmp._profile).policies), cmp._rule,
         find_reading(cmp._profile).golden(cmp._golden)[1], cmp._declared,
     )  # fmt: skip
     title = f"{cmp.candidate} against {cmp.baseline}"

@@ -7,7 +7,7 @@ beside them columns and metrics of your own.
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,15 @@ from ragscore.scoring.metrics.needs import Need
 from ragscore.scoring.targets import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)
+# Metrics that a table for readers starts with; the rest is in the frames.
+HEADLINE = (
+    "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "set_recall",
+    "set_precision", "passed", "answer_checks", "key_facts", "nugget_all", "nugget_vital",
+    "faithfulness", "context_precision", "context_recall", "answer_relevance", "claim_precision",
+    "claim_recall", "judge_groundedness", "judge_correctness", "citation_coverage",
+    "refusal_correct", "answered_unanswerable", "false_refusal", "empty", "failed", "n_calls",
+    "n_documents", "latency_ms",
+)  # fmt: skip
 Bounds = tuple[float, float]
 ANY: Bounds = (-np.inf, np.inf)
 ROUNDING = 1e-9  # of a scale of 1: values that differ by less are equal, or within a bound
@@ -248,11 +257,37 @@ class MetricTable(dict[str, Metric]):
     def __reduce__(self) -> Any:
         return MetricTable, (list(self.values()),)
 
-    # Reports write and read their tables by these two; what `rs.metric` takes is told in `own`.
+    from_plain: ClassVar[Callable[[Any], "MetricTable"]]
+    """Return ours, and those that `to_plain` wrote; what `rs.metric` takes is told in `own`."""
+
     @property
     def own(self) -> list[Metric]:
         """Metrics and columns of your own."""
         return [one for one in self.values() if one.family == "own" or one.source]
+
+    def to_plain(self) -> dict[str, dict[str, Any]]:
+        """Return metrics and columns of your own as JSON holds them."""
+        return {
+            one.name: {
+                "better": one.better if one.better in ("higher", "lower") else None,
+                "range": [bound if np.isfinite(bound) else None for bound in one.bounds],
+                **({"formula": one.formula,
+                    "of": "hits" if one.family == "ranking" else one.reads or "responses",
+                    "kind": one.kind, "source": one.source} if one.source else {}),
+            }
+            for one in self.own
+        }  # fmt: skip
+
+    def headline(self, columns: Iterable[str]) -> list[str]:
+        """Return the metrics that a table shows by default: headline ones, and those of your own.
+
+        All columns if none is a headline metric.
+        """
+        known = [str(name) for name in columns]
+        headline = [name for name in HEADLINE if name in known]
+        metrics = {name: self.describe(name) for name in known if name not in headline}
+        own = [name for name, one in metrics.items() if one.family == "own" or one.source]
+        return [*headline, *own] if headline else known
 
     def parse(self, text: str) -> Label:
         """Take a label apart.
