@@ -13,6 +13,7 @@ from stored import stored_run
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.scoring.level import choose_level
+from ragscore.scoring.score import scored
 from ragscore.store import scale, tables
 from tests.messages import refused, warned
 
@@ -217,16 +218,20 @@ def test_metrics_and_level_follow_from_the_runs_files(write_run, tmp_path, edit,
     store.save(a)
     store.save(dataclasses.replace(b, **EDITS[edit](b)))
     monkeypatch.setattr(tables, "PART_HITS", 4)  # each run is a group
-    chosen = []
-    monkeypatch.setattr(
-        scale, "choose_level", lambda *given: chosen.append(choose_level(*given)) or chosen[-1]
-    )
+    plans = []
+
+    def outlined(*given, **how):
+        plans.append(scored(*given, **how))
+        return plans[-1]
+
+    monkeypatch.setattr(scale, "scored", outlined)
     for name, of_golden in GOLDENS.items():
         golden, results = rs.load_golden(of_golden), store.load()
         scores = store.scores(golden)
         expected = rs.score(results, golden)
         assert list(scores) == list(expected), name
-        assert chosen.pop() == choose_level(results, golden), name
+        assert plans[0].level == choose_level(results, golden), name
+        plans.clear()
         pd.testing.assert_frame_equal(scores, expected)
 
 
