@@ -319,7 +319,9 @@ class MetricTable(dict[str, Metric]):
         ends = ("@r", "@k") if at is not None else ("",)
         metric = next((self[name + end] for end in ends if name + end in self), None)
         if metric is None or "@" in name:
-            raise self._unknown(text, name)
+            elsewhere = [other for one in self.values() for other in _names_elsewhere(one)]
+            near = nearest(text, [*self.labels(), *self, *elsewhere], "rs.metrics() has")
+            raise DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=near)
         is_cut, level = metric.name.endswith("@k"), parts.get("level")
         if is_cut and (at is None or "." in at or int(at) < 1):
             raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
@@ -337,18 +339,6 @@ class MetricTable(dict[str, Metric]):
         k = int(at or 0) if is_cut else None
         shown += (f"@{k}" if is_cut else "") + (f":{level}" if level else "")
         return Label(shown, metric, k, level, parameter)
-
-    def _unknown(self, text: str, name: str) -> DataError:
-        """Return the error of a label that names no metric."""
-        base = re.sub("@[kr]$", "", name)
-        ways = {
-            f"{base}@r": f"a recall level, as in {base}@0.1",
-            f"{base}@k": f"a cut-off, as in {base}@10", base: f"{base} without a cut-off",
-        }  # fmt: skip
-        elsewhere = [other for one in self.values() for other in _names_elsewhere(one)]
-        near = nearest(text, [*self.labels(), *self, *elsewhere], "rs.metrics() has")
-        allowed = next((way for known, way in ways.items() if known in self), near)
-        return DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=allowed)
 
     def find(self, text: str) -> Label | None:
         """Return the label of this very text; None if no metric is called so."""
