@@ -319,9 +319,15 @@ class MetricTable(dict[str, Metric]):
         ends = ("@r", "@k") if at is not None else ("",)
         metric = next((self[name + end] for end in ends if name + end in self), None)
         if metric is None or "@" in name:
+            base = re.sub("@[kr]$", "", name)
+            ways = {
+                f"{base}@r": f"a recall level, as in {base}@0.1",
+                f"{base}@k": f"a cut-off, as in {base}@10", base: f"{base} without a cut-off",
+            }  # fmt: skip
             elsewhere = [other for one in self.values() for other in _names_elsewhere(one)]
             near = nearest(text, [*self.labels(), *self, *elsewhere], "rs.metrics() has")
-            raise DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=near)
+            allowed = next((way for known, way in ways.items() if known in self), near)
+            raise DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=allowed)
         is_cut, level = metric.name.endswith("@k"), parts.get("level")
         if is_cut and (at is None or "." in at or int(at) < 1):
             raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
