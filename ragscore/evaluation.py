@@ -31,7 +31,7 @@ from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.explain import explain
-from ragscore.scoring.intervals import clusters_text, query_clusters
+from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.own import with_own
@@ -47,7 +47,6 @@ from ragscore.scoring.stored import (
     deciding_of,
     golden_of,
     scored_and_stored,
-    sides_named,
 )
 from ragscore.scoring.summary import (
     Slicing,
@@ -260,6 +259,8 @@ def evaluate_pair(
     baseline: Any, candidate: Any, golden: Any, metrics: Asked, primary: Any, policies: Policies
 ) -> Evaluation:
     """Score two sources as one run each, the baseline first; see `compare`."""
+    from ragscore.analysis.repeats import sides_named
+
     if golden is not None and not isinstance(golden, Golden):
         golden = load_golden(golden)
     sides = [with_labels(source) for source in (baseline, candidate)]
@@ -1382,7 +1383,7 @@ class Evaluation(Display):
         --------
         >>> ev.provenance("mrr@10")
         """
-        from ragscore.scoring.provenance import provenance_frame, provenance_of
+        from ragscore.scoring.provenance import provenance_frame
 
         if metrics is not None:
             metrics = [self._named(name) for name in names_of(metrics, "metrics")]
@@ -1391,8 +1392,7 @@ class Evaluation(Display):
             self.results, self.golden, ["failed"], rule=self._rule, profile=self._profile,
             policies=replace(self._policies, match=self._level),
         )  # fmt: skip
-        parts = provenance_of(found.rows, found.policies, names, self._declared)
-        frame = provenance_frame(parts, names, self._declared)
+        frame = provenance_frame(found.rows, found.policies, names, self._declared)
         return frame.astype({"run_id": self.results.runs["run_id"].dtype})
 
     def to_profile(self, profile: str | Reading) -> dict[str, dict[str, Any]]:
@@ -1522,6 +1522,8 @@ class Evaluation(Display):
 
     def _notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""
+        from ragscore.analysis.comparison.align import clusters_text
+
         notes = [self._matched()] if self.run_ids else []
         if self._reported is not None:
             alone = self._reported.runs["run_id"].astype("str").tolist()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
+from ragscore.analysis.comparison.align import AlignedScores, align, clusters_text, expected_in
 from ragscore.analysis.comparison.deltas import FIGURES, figures, level_together, verdicts
 from ragscore.analysis.comparison.text import few_names, in_words
 from ragscore.analysis.reported import refuse_without_rows, reported_summary
@@ -22,7 +22,6 @@ from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Table
 from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
-    clusters_text,
     intervals,
     quantile_intervals,
     query_clusters,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.scoring.metrics.operations import TIMED_OUT
+from ragscore.scoring.rows import Rows
 
 COVERAGE = "x_indexing_coverage."
 SKIPPED = "chunks_skipped_reasons."
@@ -50,7 +50,7 @@ def errors(results: Results, golden: Golden | None = None) -> pd.DataFrame:
         {
             "n": True,
             "n_failed": failed,
-            "n_timeout": responses["error"].fillna("").astype(object).str.contains(TIMED_OUT),
+            "n_timeout": Rows.of_responses(results).values("timeout"),
             "n_empty_response": answered & (answer.str.strip() == "") & ~refused,
             "answered": answered,
         },

@@ -4,7 +4,7 @@ In: scores of several runs that are repeats (trials) of each other. Out: `Repeat
 system and query, and per system; or scores with the repeats averaged.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import check_known, names_of, warn
+from ragscore.frames.data import DataError, Results, check_type
+from ragscore.frames.errors import check_known, name_list, names_of, plural, warn
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import metric_columns
@@ -267,3 +267,35 @@ def _systems_of(runs: pd.DataFrame, run_ids: npt.NDArray[np.object_]) -> pd.Seri
                 allowed="another number for every repeat of a system",
             )
     return runs["system"].astype("str").set_axis(runs["run_id"].astype("str"))
+
+
+def sides_named(sides: list[Results]) -> list[Results]:
+    """Return the two sides of a comparison, each with runs of one system.
+
+    The system of repeats is called as their runs are, without the number of the repeat.
+
+    Raises
+    ------
+    DataError
+        A side with several systems, or with none; two sides of one name.
+    """
+    found, taken = [], set[str]()
+    for place, side in zip(("baseline", "candidate"), sides, strict=True):
+        runs = side.runs["run_id"].astype("str")
+        names = runs.str.replace(r"-r[0-9]+$", "", regex=True) if len(runs) > 1 else runs
+        if names.nunique() != 1:
+            raise DataError(
+                f"found {plural(len(runs), 'run')} ({name_list(runs)})",
+                field=place,
+                allowed="one run, or repeats of one; rs.evaluate(...).compare(...) takes two of"
+                " many",
+            )
+        if twice := taken & {*runs, *names}:
+            raise DataError(
+                f"both sides are called {name_list(sorted(twice))}",
+                field=place,
+                allowed="another name of a file, or rs.load_results(path, run_id='new')",
+            )
+        taken |= {*runs, *names}
+        found.append(replace(side, runs=side.runs.assign(system=names.to_numpy())))
+    return found

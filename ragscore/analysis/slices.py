@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
+from ragscore.analysis.comparison.align import AlignedScores, align, clusters_text, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.text import in_words, shown_figures
 from ragscore.analysis.result_forms import TableResult
@@ -22,7 +22,6 @@ from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.typing import Codes, Flags
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
-    clusters_text,
     intervals,
     query_clusters,
     shared_only,

@@ -23,7 +23,6 @@ from ragscore.judging.relevance import CRITERION, IDS, relevance_grades
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.metrics import CRITERIA, TABLE, Metric
-from ragscore.scoring.metrics.judged import measured
 from ragscore.scoring.rows import Rows
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
@@ -245,7 +244,7 @@ def values_of(side: Side, other: Side) -> pd.DataFrame:
     wide = results.responses[["query_id"]].assign(
         run_id=results.responses["run_id"].astype("str"),
         item="",
-        **{name: measured(rows, name) for name in CRITERIA},
+        **{name: TABLE[name].compute(rows) for name in CRITERIA},  # type: ignore[misc]
     )
     keys = ["run_id", "query_id", "item"]
     long = wide.melt(keys, list(CRITERIA), var_name="criterion").dropna(subset=["value"])

@@ -47,23 +47,6 @@ def shared_only(codes: Codes | None) -> Codes | None:
     return np.where(is_shared, codes, -1) if is_shared.any() else None
 
 
-def clusters_text(
-    golden: Golden | None, query_ids: pd.Index, cluster: str | None, *, talks: bool = False
-) -> str:
-    """Say how many clusters of queries intervals account for; "" without any.
-
-    With `talks`, clusters count that are conversations, and no others.
-    """
-    shared, is_talk = query_clusters(golden, query_ids, cluster), cluster == "conversation"
-    if cluster == "group" and golden is not None:
-        is_talk = bool(golden.queries.reindex(columns=["conversation"]).notna().any(axis=None))
-    if shared is None or (talks and not is_talk):
-        return ""
-    n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-    what = "conversations" if is_talk else f"groups of queries ({cluster})"
-    return f"Intervals account for {n} {what}: {of} queries depend on each other."
-
-
 def intervals(
     values: Values, metrics: Sequence[Metric], groups: Codes | None = None,
     confidence: float = 0.95,

@@ -130,11 +130,11 @@ def relevant(parts: Parts, columns: Iterable[str], table: MetricTable = TABLE) -
 
 
 def provenance_frame(
-    parts: Mapping[str, Parts], columns: Iterable[str], table: MetricTable = TABLE
+    of: Rows, policies: Policies, columns: Iterable[str], table: MetricTable = TABLE
 ) -> pd.DataFrame:
-    """Return the provenance of several runs as a frame: run_id, component, hash, content."""
+    """Return the provenance of each run of a scoring: run_id, component, hash, content."""
     names, rows = list(columns), []
-    for run_id, of_run in parts.items():
+    for run_id, of_run in provenance_of(of, policies, names, table).items():
         for component, content in relevant(of_run, names, table).items():
             text = json.dumps(content, sort_keys=True, ensure_ascii=False)
             words = content

@@ -17,7 +17,6 @@ from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import provenance_of
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import ALL
 from ragscore.scoring.summary import STATISTICS, metric_columns, summarize, with_saved
 from ragscore.store.runs import Draft
 from ragscore.store.scale import StoredScores
@@ -42,7 +41,7 @@ class Request:
     golden: Golden
     rule: Rule | None
     choices: dict[str, Any]
-    metrics: tuple[str, ...] = (ALL,)
+    metrics: tuple[str, ...] = ("all",)
     primary: tuple[str, ...] = ()
     own: pd.DataFrame | None = None
     declared: MetricTable = TABLE

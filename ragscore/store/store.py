@@ -42,7 +42,7 @@ from ragscore.scoring.provenance import check_provenance
 from ragscore.scoring.readings import READINGS, Reading, find_reading
 from ragscore.scoring.rows import STATES
 from ragscore.scoring.rules import Rule, rule_name
-from ragscore.scoring.score import ALL, Asked, scored
+from ragscore.scoring.score import Asked, scored
 from ragscore.scoring.summary import STATISTICS, metric_columns
 from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.turns import TOLD, with_told_turns, with_turns
@@ -182,7 +182,7 @@ class RunStore(RunStoreVerbs):
         -------
         The run ids written.
         """
-        metrics: tuple[str, ...] = (ALL,)
+        metrics: tuple[str, ...] = ("all",)
         is_scored = isinstance(getattr(results, "golden", None), Golden)
         if not isinstance(results, Iterator):
             allowed = "Results, an Evaluation, or an iterator of Results"

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.aggregates import aggregate
-from ragscore.analysis.comparison.align import align, expected_in
+from ragscore.analysis.comparison.align import align, clusters_text, expected_in
 from ragscore.analysis.comparison.changes import flips, largest_changes
 from ragscore.analysis.comparison.deltas import aspects, level_together, paired_deltas, tails
 from ragscore.analysis.comparison.invariants import (
@@ -28,7 +28,7 @@ from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.typing import Codes
-from ragscore.scoring.intervals import clusters_text, query_clusters
+from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
