@@ -72,7 +72,18 @@ def metric(
     """
     check_choice(of, FRAMES, "of")
     check_choice(kind, ("binary", "bounded", "time", "cost", "other"), "kind")
-    _check_name(name)
+    check_type(name, str, "name", "text, such as 'in_budget@k'")
+    base = name.removesuffix("@k")
+    if not re.fullmatch(r"[A-Za-z_][\w.-]*", base) or base in RESERVED:
+        raise DataError(
+            f"found {excerpt(name)}",
+            field="name",
+            allowed="letters, digits and _, with @k at the end if it takes a cut-off",
+        )
+    if spelling(base) in TABLE.spelled:
+        raise DataError(
+            f"{base} is a metric of ours, or of another tool", field="name", allowed="another name"
+        )
     bounds = _bounds(range)
     if kind in ("binary", "bounded") and range is None:
         bounds = (0.0, 1.0)
@@ -191,21 +202,6 @@ def _bounds(range: Any) -> Bounds:
         allowed = "(lowest, highest), two numbers, the lower one first; None for no bound"
         raise DataError(f"found {excerpt(range)}", field="range", allowed=allowed)
     return bounds
-
-
-def _check_name(name: Any) -> None:
-    check_type(name, str, "name", "text, such as 'in_budget@k'")
-    base = name.removesuffix("@k")
-    if not re.fullmatch(r"[A-Za-z_][\w.-]*", base) or base in RESERVED:
-        raise DataError(
-            f"found {excerpt(name)}",
-            field="name",
-            allowed="letters, digits and _, with @k at the end if it takes a cut-off",
-        )
-    if spelling(base) in TABLE.spelled:
-        raise DataError(
-            f"{base} is a metric of ours, or of another tool", field="name", allowed="another name"
-        )
 
 
 # The table itself is below this module.

@@ -242,8 +242,7 @@ def judged_metrics(judgments: pd.DataFrame | None) -> set[str]:
         return set()
     criteria = set(judgments["criterion"].astype("str"))
     names = criteria & {*CRITERIA} - {"judge_refused"}
-    if "nuggets" in criteria:
-        names |= {one for one in TABLE if one.startswith("nugget_")}
+    names |= {one for one in TABLE if one.startswith("nugget_") and "nuggets" in criteria}
     has_failed = "state" in judgments and judgments["state"].eq(FAILED).any()
     return names | ({FAILED} if has_failed else set())
 

@@ -51,7 +51,9 @@ class MatchedHits:
         """Return the same of hits up to rank k, selected once for all metrics at this k."""
         if k is not None and k not in self.made:
             at = np.flatnonzero(self.rank <= k)
-            arrays = {name: getattr(self, name)[at] for name in _BY_HIT}
+            arrays = {
+                name: getattr(self, name)[at] for name in "row rank grade gain n_found".split()
+            }
             self.made[k] = replace(self, **arrays, k=k)
         return self if k is None else self.made[k]
 
@@ -92,9 +94,6 @@ class MatchedHits:
             weights = gain(of.grade[best]) / np.log2(of.place[best] + 2.0)
             self.made[gain, k] = np.bincount(of.query[best], weights, len(of.n))[self.rows.query]
         return self.made[gain, k]
-
-
-_BY_HIT = ("row", "rank", "grade", "gain", "n_found")
 
 
 def matched_hits(rows: Any, golden: Golden, hit: Codes, target: Codes) -> MatchedHits:
