@@ -32,7 +32,7 @@ from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.explain import explain
 from ragscore.scoring.intervals import query_clusters
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.own import with_own
 from ragscore.scoring.policies import Policies, PolicyFields
@@ -445,7 +445,7 @@ class Evaluation(Display):
         reading = find_reading(self._profile)
         golden, of_hits = reading.golden(self.golden)
         lists = self._policies.lists(self.results)
-        level = choose_level(lists, of_hits, self._level)
+        level = Level.of(lists, of_hits, self._level)
         return Rows(lists, golden, level, of_hits, self._rule, reading)
 
     @property

@@ -15,7 +15,7 @@ from ragscore.frames.errors import plural
 from ragscore.frames.typing import Codes
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import query_clusters
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
 from ragscore.stats import mean_interval
@@ -130,7 +130,7 @@ def calls(
     hits = results.hits.assign(call=call_of_hits(results.hits), rank_in_call=of_rank(results.hits))
     if k is not None:
         hits = hits[hits["rank_in_call"] <= k]
-    level = choose_level(results, golden, match)
+    level = Level.of(results, golden, match)
     rows = Rows(replace(results, hits=hits[results.hits.columns]), golden, level, rule=rule)
     counts = np.maximum(rows.n_calls[rows.of(results.responses)], 1)
     if not (counts > 1).any():

@@ -24,7 +24,7 @@ from ragscore.frames.data import (
 )
 from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.tables import Display, Table
-from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, targets_at
 
@@ -145,7 +145,7 @@ def show_query(
                 "the golden set and these runs have",
             ),
         )
-    level = _level_name(query_id, choose_level(chosen, golden, match), golden)
+    level = _level_name(query_id, Level.of(chosen, golden, match), golden)
     hits = of_query(chosen.hits).sort_values(["run_id", "rank"], ignore_index=True)
     targets = of_query(targets_at(golden, level).targets).reset_index(drop=True)
     hit, target = matched_pairs(rule or rule_of(level, chosen, golden), hits, targets)

@@ -16,7 +16,7 @@ from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_cod
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import check_known
 from ragscore.scoring.intervals import query_clusters, shared_only
-from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import metric_columns
@@ -143,7 +143,7 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
 
 def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     """Return targets that no run returned, and the number of targets of all asked queries."""
-    level = choose_level(results, golden)
+    level = Level.of(results, golden)
     names = level.joinable if level.name == "per_query" else (level.name,)
     parts = [_unreturned_at(name, results, golden) for name in names]
     table = pd.concat([part for part, _ in parts] or [_NO_TARGETS])

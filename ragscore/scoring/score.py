@@ -16,7 +16,7 @@ from ragscore.frames.schema import MADE_ID
 from ragscore.frames.signatures import takes
 from ragscore.frames.typing import Values
 from ragscore.scoring.ids import join_notes, joined_by
-from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable
 from ragscore.scoring.metrics.needs import among
 from ragscore.scoring.policies import Policies, PolicyFields
@@ -180,7 +180,7 @@ def scored(
     labels = tuple(labels_of(results, golden, metrics, reading, table))
     lists = results if is_outline else held.lists(results)
     is_part = level is not None
-    level = level or choose_level(lists, of_hits, held.match)
+    level = level or Level.of(lists, of_hits, held.match)
     rows = Rows(lists, golden, level, of_hits, rule, reading)
     rows.seen = results.hits
     found = Scored(pd.DataFrame(), rows, labels, table, level, reading, held, metrics)

@@ -9,7 +9,7 @@ import pytest
 
 from ragscore.frames.data import Golden, Results
 from ragscore.scoring.explain import explain
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.match import by_predicate, judged_only
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.own import from_plain, metric
@@ -356,7 +356,7 @@ def test_default_and_all():
 
 def test_a_part_of_one_query_is_scored_at_the_level_given():
     golden, results = golden_of({"q": {"a": 1}}), results_of({"q": ["a"]})
-    assert scored(results, golden, ["mrr"], level=choose_level(results, golden)).scores[
+    assert scored(results, golden, ["mrr"], level=Level.of(results, golden)).scores[
         "mrr"
     ].tolist() == [1]
 

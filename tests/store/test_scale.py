@@ -12,7 +12,7 @@ from stored import stored_run
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.score import scored
 from ragscore.store import scale, tables
 from tests.messages import refused, warned
@@ -230,7 +230,7 @@ def test_metrics_and_level_follow_from_the_runs_files(write_run, tmp_path, edit,
         scores = store.scores(golden)
         expected = rs.score(results, golden)
         assert list(scores) == list(expected), name
-        assert plans[0].level == choose_level(results, golden), name
+        assert plans[0].level == Level.of(results, golden), name
         plans.clear()
         pd.testing.assert_frame_equal(scores, expected)
 

@@ -29,7 +29,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.typing import Codes
 from ragscore.scoring.intervals import query_clusters
-from ragscore.scoring.level import Level, choose_level, chunker_versions
+from ragscore.scoring.level import Level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.primary import primary_of
@@ -216,7 +216,7 @@ def compare_ranks(
             allowed="runs of one chunker, or no strict_chunker_version",
         )
     if harness is None:
-        level, k = choose_level(pair, of_hits, policies.match), _common_k(pair)
+        level, k = Level.of(pair, of_hits, policies.match), _common_k(pair)
     else:
         levels = harness.levels if versions_agree else harness.fallback_levels
         level = Level(

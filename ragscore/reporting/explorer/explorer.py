@@ -36,7 +36,7 @@ from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.data import content, outcomes_in
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.order import Runs, changes_of, listed_of, read_first, values_of
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.summary import Slicing
@@ -236,7 +236,7 @@ def explore_runs(
     if compared:
         level, k = compared[0]._level, max(one._k for one in compared)
     else:
-        level, k = choose_level(ev.results.select(names), golden, ev._level), None
+        level, k = Level.of(ev.results.select(names), golden, ev._level), None
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
         golden, ev.results, scores, names, compared, ev.primary, level,
