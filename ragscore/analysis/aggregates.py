@@ -18,7 +18,7 @@ KEYS = ["run_id", "query_id"]
 def aggregate(
     results: Results, golden: Golden, profile: str | Reading, harness: Harness | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Aggregate each run as a harness writes it: run_id -> a dict; see `Evaluation.to_profile`.
+    """Aggregate each run as a harness writes it: run_id -> a dict, as `ev.save` writes.
 
     `harness` is that of the profile by default.
     """

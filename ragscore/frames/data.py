@@ -22,7 +22,7 @@ from ragscore.frames.codes import (
 )
 from ragscore.frames.content_hashes import hashes_by_query
 from ragscore.frames.errors import DataError as DataError
-from ragscore.frames.errors import excerpt, name_list, names_of, nearest, plural
+from ragscore.frames.errors import check_known, excerpt, name_list, names_of, nearest, plural
 from ragscore.frames.escaping import visible
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
@@ -185,20 +185,14 @@ class Golden(GoldenVerbs):
             kept = frame[np.asarray(queries)]
         else:
             ids = names_of(queries, "queries", "query ids, a mask, or a pandas query")
-            lacking = [one for one in ids if one not in set(known)]
-            if lacking:
-                raise DataError(
-                    f"{', '.join(map(str, lacking[:3]))} ({len(lacking)} of {len(ids)})",
-                    field="queries",
-                    allowed="ids of golden.queries",
-                )
+            check_known(ids, known, "queries", "query", "ids of golden.queries:")
             kept = frame[known.isin(ids).to_numpy()]
         if not len(kept):
             raise DataError("no query left", field="queries", allowed="at least one query")
         return golden_part(golden, kept)
 
     @property
-    def refusals(self) -> pd.Series:
+    def _refusals(self) -> pd.Series:
         """Ids of the queries that should be refused, without unlabelled ones."""
         should_refuse = self.queries["answerable"].eq(False).fillna(False).astype(bool)
         return self.queries.loc[should_refuse, "query_id"]
@@ -264,7 +258,7 @@ class Golden(GoldenVerbs):
     def __repr__(self) -> str:
         answerable = self.queries["answerable"]
         labels = (
-            f"{int(answerable.sum())} answerable, {len(self.refusals)} should be refused,"
+            f"{int(answerable.sum())} answerable, {len(self._refusals)} should be refused,"
             f" {int(answerable.isna().sum())} unlabelled"
         )
         n_targets = self.targets.groupby("level")["target_id"].count()
@@ -323,32 +317,18 @@ class Results(ResultsVerbs):
                 field="runs.run_id",
                 allowed="run ids must be unique",
             )
-        run_ids = pd.CategoricalDtype(names.tolist())
         for item in fields(self):
             frame = getattr(self, item.name)
+            if frame is None or "run_id" not in frame:
+                continue
             # Compare the lists, not the dtypes: unordered category dtypes are equal in any order.
-            if (
-                frame is not None
-                and "run_id" in frame.columns
-                and frame["run_id"].cat.categories.tolist() != run_ids.categories.tolist()
-            ):
-                recoded = frame["run_id"].cat.set_categories(run_ids.categories)
-                if recoded.isna().sum() > frame["run_id"].isna().sum():
-                    unknown = frame["run_id"][recoded.isna() & frame["run_id"].notna()].iloc[0]
-                    raise DataError(
-                        f"run_id {unknown!r} is not in the runs frame",
-                        field=item.name,
-                        allowed=nearest(unknown, names),
-                    )
+            column = frame["run_id"].cat
+            if column.categories.tolist() != names.tolist():
+                known = column.remove_unused_categories().cat.categories
+                check_known(known, names.tolist(), item.name, "run_id", "the runs frame has")
+                recoded = column.set_categories(names.tolist())
                 setattr(self, item.name, frame.assign(run_id=recoded))
         _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
-
-    @property
-    def hops(self) -> pd.DataFrame | None:
-        """The calls as steps of multi-hop answers: `hop` counts from 0."""
-        if self.calls is None:
-            return None
-        return self.calls.assign(call=self.calls["call"] - 1).rename(columns={"call": "hop"})
 
     def select(
         self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None
@@ -470,17 +450,10 @@ def golden_part(golden: Golden, queries: pd.DataFrame) -> Golden:
 def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
     """Refuse an argument of another type, such as a file's name where a frame belongs."""
     if not isinstance(value, kind):
-        made_by = {
-            "Results": "Results, as rs.load_results gives them",
-            "Golden": "a Golden, as rs.load_golden gives it",
-        }
         name = kind.__name__ if isinstance(kind, type) else ""
-        is_frame = isinstance(value, pd.DataFrame)
-        raise DataError(
-            f"found {'DataFrame' if is_frame else type(value).__name__}",
-            field=field,
-            allowed=allowed or made_by.get(name, f"a {name}"),
-        )
+        made_by = f", as rs.load_{name.lower()} gives it" * (name in ("Results", "Golden"))
+        allowed = allowed or f"a {name}{made_by}"
+        raise DataError(f"found {type(value).__name__}", field=field, allowed=allowed)
 
 
 def check_inputs(results: object, golden: object) -> None:
@@ -509,22 +482,13 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
     DataError
         A name that no run has, or a system that several have; the candidates are listed.
     """
-    given = [names] if isinstance(names, str) else names
-    if not isinstance(given, (list, tuple, pd.Index, pd.Series, np.ndarray)):
-        raise DataError(
-            f"found {excerpt(given)}", field="run", allowed="the names of runs, as text"
-        )
     ids = runs["run_id"].astype("str")
     systems = (
         runs["system"] if "system" in runs else pd.Series(pd.NA, index=runs.index, dtype="str")
     )
     run_ids, known = list[str](), set(ids)
-    for name in given:
-        candidates = (
-            ([name] if name in known else ids[systems == name].tolist())
-            if isinstance(name, str)
-            else []
-        )
+    for name in names_of(names, "run", "the names of runs, as text"):
+        candidates = [name] if name in known else ids[systems == name].tolist()
         if len(candidates) > 1:
             raise DataError(
                 f"{name!r} is the system of {len(candidates)} runs",

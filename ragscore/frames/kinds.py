@@ -233,7 +233,7 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         and frame.columns.equals(known.columns)
         and frame.dtypes.tolist() == known.dtypes.tolist()
     )
-    return _conformed_empty(kind).copy(deep=False) if is_known else _conformed(frame, kind)
+    return known.copy(deep=False) if is_known else _conformed(frame, kind)
 
 
 def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -272,18 +272,16 @@ def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     for name, choices in spec.choices.items():
         is_other = ~is_among(columns[name], choices)
         refuse_rows(columns[name], is_other, kind, f"one of {', '.join(choices)}")
-    for name, column in columns.items():
-        if spec.dtypes[name] == "float64" and name not in spec.infinite:
-            is_infinite = np.isinf(column.to_numpy())
-            refuse_rows(column, is_infinite, kind, "finite numbers; NaN where unknown")
-    for name in extra:
-        if str(name).startswith("latency_") and is_float_dtype(given[name].dtype):
-            is_infinite = np.isinf(given[name].to_numpy("float64", na_value=np.nan))
-            refuse_rows(given[name], is_infinite, kind, "finite numbers; NaN where unknown")
-        elif given[name].dtype == object:
-            is_large = given[name].map(_is_beyond_64_bits).to_numpy(dtype=bool)
-            refuse_rows(given[name], is_large, kind, "whole numbers of 64 bits, or text")
     columns |= {name: given[name] for name in extra}
+    finite = {name for name, dtype in spec.dtypes.items() if dtype == "float64"} - {*spec.infinite}
+    for name, column in columns.items():
+        is_finite = name in finite or str(name).startswith("latency_")
+        if is_finite and is_float_dtype(column.dtype):
+            is_infinite = np.isinf(column.to_numpy("float64", na_value=np.nan))
+            refuse_rows(column, is_infinite, kind, "finite numbers; NaN where unknown")
+        elif column.dtype == object:
+            is_large = column.map(_is_beyond_64_bits).to_numpy(dtype=bool)
+            refuse_rows(column, is_large, kind, "whole numbers of 64 bits, or text")
     return pd.DataFrame(columns, index=frame.index, copy=False)
 
 
@@ -299,12 +297,8 @@ def empty(kind: str) -> pd.DataFrame:
 @cache
 def _new_empty(kind: str) -> pd.DataFrame:
     required = KINDS[kind].required.items()
-    return pd.DataFrame({name: pd.Series([], dtype=_new_dtype(dtype)) for name, dtype in required})
-
-
-@cache
-def _conformed_empty(kind: str) -> pd.DataFrame:
-    return _conformed(_new_empty(kind), kind)
+    columns = {name: pd.Series([], dtype=_new_dtype(dtype)) for name, dtype in required}
+    return _conformed(pd.DataFrame(columns), kind)
 
 
 def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
@@ -374,8 +368,10 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     if str(column.dtype) == dtype:
         return column
     try:
-        if dtype in ("str", "category"):
-            return _as_text(column, dtype, kind)
+        if dtype == "category":
+            return cast(column, "str", kind).astype("category")
+        if dtype == "str":
+            return _as_text(column, kind)
         if dtype in ("int32", "int64", "Int64"):
             return _as_whole_numbers(column, dtype, kind)
         if dtype == "boolean" and column.dtype == object:
@@ -408,13 +404,12 @@ def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) 
         )
 
 
-def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
-    """Return texts or categories. Ids are text or whole numbers; other texts may be any number."""
+def _as_text(column: pd.Series, kind: str) -> pd.Series:
+    """Return texts. Ids are text or whole numbers; other texts may be any number."""
     if isinstance(column.dtype, pd.CategoricalDtype):  # a text per category, not per row
-        each = _as_text(pd.Series(column.cat.categories, name=column.name), "str", kind)
+        each = _as_text(pd.Series(column.cat.categories, name=column.name), kind)
         texts = each.array.take(column.cat.codes.to_numpy(), allow_fill=True)
-        text = pd.Series(texts, column.index, name=column.name)
-        return text.astype("category") if dtype == "category" else text
+        return pd.Series(texts, column.index, name=column.name)
     is_id = str(column.name).endswith("_id")
     known = ("string", "integer", "empty") if is_id else ("string", "integer", "empty", "floating")
     if infer_dtype(column, skipna=True) not in known:
@@ -424,8 +419,7 @@ def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
         )
         allowed = "text or whole numbers" if is_id else "text"
         refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, allowed)
-    text = column.astype("str")
-    return text.astype("category") if dtype == "category" else text
+    return column.astype("str")
 
 
 def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
@@ -446,15 +440,12 @@ def _as_whole_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     if column.dtype.kind in "bmM":  # flags, times, durations
         refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
     numbers = column if column.dtype.kind in "iuf" else _as_numbers(column)
-    unfit = column.notna() & numbers.isna()
-    if dtype != "Int64":
-        unfit |= column.isna()
-    refuse_rows(column, unfit.to_numpy(dtype=bool), kind, allowed)
-    is_bad = (numbers < low) | (numbers > high)
+    fits = (numbers >= low) & (numbers <= high)
     if not is_integer_dtype(numbers.dtype):
         # 2**63 - 1 is no float: the next one up must not pass for it.
-        is_bad |= (numbers % 1 != 0) & numbers.notna() | (numbers >= 2.0**63)
-    refuse_rows(column, is_bad.fillna(False).to_numpy(dtype=bool), kind, allowed)
+        fits &= (numbers % 1 == 0) & (numbers < 2.0**63)
+    is_bad = ~fits.fillna(False).to_numpy(dtype=bool)
+    refuse_rows(column, is_bad & (column.notna() | (dtype != "Int64")).to_numpy(), kind, allowed)
     return numbers.astype(dtype)  # type: ignore[call-overload]
 
 

@@ -96,7 +96,7 @@ def coverage(results: Results, golden: Golden) -> Coverage:
         "n_failed": of_run["error"].count(),
         "n_empty": counts.get("empty", 0),
         "n_unlabelled": int(golden.queries["answerable"].isna().sum()),
-        "n_should_refuse": len(golden.refusals),
+        "n_should_refuse": len(golden._refusals),
         "n_rank_order": counts.get("rank order", 0),
         "n_ties": counts.get("ties", 0),
         "k": (

@@ -5,6 +5,7 @@ summary: queries that don't discriminate, targets never returned, and the number
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +74,45 @@ class GoldenHealth(FramesResult):
         return self.summary
 
 
+def health(
+    golden: Golden, ev: Any, metric: str = "passed", *, differences: tuple[float, ...] = DIFFERENCES
+) -> GoldenHealth:
+    """Measure how well the golden set tells runs apart, and find its gaps.
+
+    The more different runs there are, the more it tells; a single run can't show which queries
+    discriminate.
+
+    Parameters
+    ----------
+    ev
+        What `rs.evaluate` returned of runs and this golden set.
+    metric
+        A metric from 0 to 1, higher being better.
+    differences
+        Differences of the metric's mean that should be detectable.
+
+    Returns
+    -------
+    `GoldenHealth`: frames `summary`, `queries`, `targets` and `needed`; its docstring has their
+    columns.
+
+    Raises
+    ------
+    DataError
+        An unknown metric, or one that doesn't range from 0 (bad) to 1 (good); a difference that
+        isn't above 0.
+
+    Examples
+    --------
+    >>> ev.golden.health(ev, "hit@5").queries.query("discriminates == 'all fail'")
+    """
+    name = ev._named(metric)
+    scores, _ = ev._scored(name)
+    return golden_health(
+        scores, golden, ev.results, name, differences=differences, declared=ev._declared
+    )
+
+
 def golden_health(
     scores: pd.DataFrame,
     golden: Golden,
@@ -82,7 +122,7 @@ def golden_health(
     differences: tuple[float, ...] = DIFFERENCES,
     declared: MetricTable = TABLE,
 ) -> GoldenHealth:
-    """Measure how well a golden set tells runs apart; see `Evaluation.golden_health`.
+    """Measure how well a golden set tells runs apart; see `Golden.health`.
 
     Without results, `targets` is empty.
     """

@@ -1,6 +1,5 @@
 from .detect import Format, Mark
 from .formats.frames_for_tools import to_ir_measures, to_ranx
-from .per_query import load_pieces
 from .records import Record
 from .registry import register
 from .sidecars import load_documents
@@ -11,7 +10,6 @@ __all__ = [
     "Mark",
     "Record",
     "load_documents",
-    "load_pieces",
     "register",
     "to_ir_measures",
     "to_ragas",

@@ -4,7 +4,6 @@ It is a superset of kebab's record; older records without later fields load. Fie
 takes are kept in `x_*` columns.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -93,45 +92,8 @@ def frames_of(rows: Iterable[Row], run_id: str, problems: Problems) -> dict[str,
 
 
 def _frames_of_file(path: Path, run_id: str, problems: Problems) -> dict[str, pd.DataFrame]:
+    """Read a file block by block."""
     reader = Reader(columns_of, problems)
-    for _ in _blocks_read(path, reader, problems):
-        pass
-    return _frames(reader, run_id)
-
-
-def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterator[Results]:
-    """Yield a run file of any size as `Results` of some megabytes each, for `store.save`.
-
-    The file is read twice, since the end of a run may tell whether answers at its beginning are
-    refusals. Only one piece is in memory; each has the row of the whole run.
-    """
-    file = Path(path)
-    _check_name(file)
-    problems = Problems(file, strict)
-    run = _run(file, problems)
-    counts = {"n_queries": 0, "n_failed": 0}
-    whole = Reader(columns_of, problems)
-    for _ in _blocks_read(file, whole, problems):
-        for part in whole.parts:
-            error = part["responses"].get("error")
-            counts["n_queries"] += len(part["responses"]["query_id"])
-            counts["n_failed"] += 0 if error is None else len(error) - error.null_count
-        whole.parts.clear()
-    problems.typos.warn()
-    runs = from_records([run | counts], "runs")
-    beside: dict[str, Any] = {
-        "judgments": _judgments(file, run, problems),
-        "problems": problems.frame(run["run_id"]),
-    }
-    reader = Reader(columns_of, Problems(file, strict=False), whole.notes)
-    for _ in _blocks_read(file, reader, reader.problems):
-        yield Results(runs=runs, **_frames(reader, run["run_id"]), **beside)
-        beside = {}
-        reader.parts.clear()
-
-
-def _blocks_read(path: Path, reader: Reader, problems: Problems) -> Iterator[None]:
-    """Read a file block by block, and yield after each."""
     seen, parser = _Seen(problems), LineParser(TYPES)
     for begin, block in line_blocks(path):
         parsed = parser.parse(begin, block)
@@ -139,7 +101,7 @@ def _blocks_read(path: Path, reader: Reader, problems: Problems) -> Iterator[Non
             parser.is_off |= parsed is not None
             rows = json_rows(path, problems, lines_of(block, path, begin), begin)
             reader.read(seen.records(parser.learning(rows)))
-        yield
+    return _frames(reader, run_id)
 
 
 def _is_added(records: Level, reader: Reader, seen: "_Seen") -> bool:

@@ -302,7 +302,9 @@ def forest(
         for name, down, n in zip(rows.index, lower, rows["n"], strict=True)
     ]
     more = "; ↓: lower is better" if any(lower) else ""
-    told = f"difference with paired 95 % interval (queries in brackets{more})"
+    n_primary = int(known["is_primary"].sum()) if "is_primary" in known else 0
+    joint = "; of what decides, together" if n_primary > 1 else ""
+    told = f"difference with paired interval (95 %{joint}; queries in brackets{more})"
     return _differences(rows, labels, legend, ax, f"{candidate} − {baseline}", xlabel=told)
 
 

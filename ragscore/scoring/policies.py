@@ -60,11 +60,8 @@ class Policies:
             check_choice(getattr(self, name), allowed, name)
 
     @classmethod
-    def of(
-        cls, given: "Policies | None", stated: Mapping[str, Any],
-        default: Mapping[str, Any] | None = None,
-    ) -> "Policies":  # fmt: skip
-        """Return policies as given, single fields over them; where neither says, a reading's own.
+    def of(cls, stated: Mapping[str, Any], default: Mapping[str, Any] | None = None) -> "Policies":
+        """Return policies as stated; what isn't said, as a reading has it.
 
         Raises
         ------
@@ -72,8 +69,7 @@ class Policies:
             An unknown policy, or a value that it can't have.
         """
         check_known(stated, cls.ALLOWED, "policies", "policy")
-        check_type(given, (cls, type(None)), "policies", "rs.Policies(...), or its fields")
-        return replace(given or cls(**(default or {})), **stated)
+        return cls(**{**(default or {}), **stated})
 
     def lists(self, results: Results) -> Results:
         """Return results with the lists of hits that are scored."""

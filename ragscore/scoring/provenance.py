@@ -4,7 +4,6 @@ A change of labels, settings or judges is then not taken for one of the system. 
 state is compared: what one doesn't state contradicts nothing.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +12,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import check_known, names_of, warn
-from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
+from ragscore.frames.golden_versions import golden_digest, query_parts
 from ragscore.frames.kinds import FAILED
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
@@ -127,21 +126,6 @@ def relevant(parts: Parts, columns: Iterable[str], table: MetricTable = TABLE) -
         content = found[component].items()
         found[component] = {key: one for key, one in content if key in keys and one is not None}
     return found
-
-
-def provenance_frame(
-    of: Rows, policies: Policies, columns: Iterable[str], table: MetricTable = TABLE
-) -> pd.DataFrame:
-    """Return the provenance of each run of a scoring: run_id, component, hash, content."""
-    names, rows = list(columns), []
-    for run_id, of_run in provenance_of(of, policies, names, table).items():
-        for component, content in relevant(of_run, names, table).items():
-            text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-            words = content
-            if isinstance(content, dict):
-                words = ", ".join(f"{key} {_shown(one)}" for key, one in content.items()) or None
-            rows.append([run_id, component, short_hash(text) if content else None, words])
-    return pd.DataFrame(rows, columns=["run_id", "component", "hash", "content"], dtype="str")
 
 
 def check_ignored(ignore: bool | str | list[str]) -> tuple[str, ...]:

@@ -211,7 +211,7 @@ class Rows:
     @cached_property
     def should_refuse(self) -> Flags:
         """Rows of queries that should be refused."""
-        return self.of_query(is_among(self.golden.queries["query_id"], self.golden.refusals))
+        return self.of_query(is_among(self.golden.queries["query_id"], self.golden._refusals))
 
     @cached_property
     def due(self) -> Flags:
@@ -306,7 +306,7 @@ class Rows:
         """Flag rows of golden queries without any relevant target, at whatever level."""
         golden, queries = self.of_hits, self.golden.queries["query_id"]
         relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
-        return self.of_query(~is_among(queries, relevant) & ~is_among(queries, golden.refusals))
+        return self.of_query(~is_among(queries, relevant) & ~is_among(queries, golden._refusals))
 
     def score(self, label: Label) -> Values:
         """Return the values of a metric; NaN where it doesn't apply."""

@@ -89,7 +89,7 @@ class Scored:
             yield from _missing_notes(scores)
         if is_ranked and len(golden.targets):
             targets, queries = golden.targets, golden.queries["query_id"]
-            judged = among(golden, targets["query_id"]) & ~is_among(queries, golden.refusals)
+            judged = among(golden, targets["query_id"]) & ~is_among(queries, golden._refusals)
             relevant = among(golden, targets.loc[targets["grade"] > 0, "query_id"])
             if (n := int((judged & ~relevant).sum())) and not self.reading.empty:
                 yield (
@@ -107,24 +107,23 @@ def score(
     *,
     rule: Rule | None = None,
     profile: str | Reading | None = None,
-    policies: Policies | None = None,
-    **fields: Unpack[PolicyFields],
+    **policies: Unpack[PolicyFields],
 ) -> pd.DataFrame:
     """Score runs against a golden set.
 
     Parameters
     ----------
     metrics
-        Labels, or one (see `rs.metrics()`); `rs.Metric` objects, for metrics of your own. By
+        Labels, or one (see `rs.metrics()`); what `rs.metric` returns, for metrics of your own. By
         default about 15, by what the data supports; "all": every default metric at k = 1, 3, 5, 10,
         and all that judges measured.
     rule
         A rule of your own, (hits, targets) -> pairs, instead of the level's.
     profile
         Conventions of another harness ("kebab"), or a `Reading` of your own.
-    policies, fields
-        `rs.Policies`, and single fields of it: `match="doc"`, `missing="zero"`. What is given goes
-        before a profile's.
+    policies
+        `match` "auto", a level, or "per_query"; `missing` "exclude" or "zero"; `collapse` "none" or
+        "doc"; `ties` "file", "trec" or "trec64". What is given goes before a profile's.
 
     Returns
     -------
@@ -147,9 +146,7 @@ def score(
     """
     check_inputs(results, golden)
     results, golden = with_turns(results, golden)
-    found = scored(
-        results, golden, metrics, rule=rule, profile=profile, policies=policies, **fields
-    )
+    found = scored(results, golden, metrics, rule=rule, profile=profile, **policies)
     for note in found.notes:
         warn(note)
     return found.scores
@@ -174,7 +171,7 @@ def scored(
     what runs hold, only level, labels and settings are found.
     """
     reading = find_reading(profile)
-    held = Policies.of(policies, fields, reading.policies)
+    held = policies or Policies.of(fields, reading.policies)
     golden, of_hits = reading.golden(golden)
     table = table_of(metrics)
     labels = tuple(labels_of(results, golden, metrics, reading, table))
@@ -231,7 +228,7 @@ def labels_of(
             raise DataError(
                 f"{label.text} has stored values alone; the function that makes others is not here",
                 field="metrics",
-                allowed=f"metrics=[the rs.Metric {label.metric.name}]",
+                allowed=f"metrics=[{label.metric.name}], the metric itself",
             )
     return list({label.text: label for label in labels}.values())
 
@@ -254,7 +251,7 @@ def default_labels(results: Results, golden: Golden, reading: Reading) -> list[s
         return HARNESSES[reading.name].labels(ks)
     checks, queries = set(golden.checks["kind"]), golden.queries
     responses, has_answers = results.responses, _has(results.responses, "answer")
-    ranked, refuses = len(golden.targets) > 0, len(golden.refusals) > 0
+    ranked, refuses = len(golden.targets) > 0, len(golden._refusals) > 0
     has_calls = "call" in results.hits and bool((results.hits["call"].dropna() > 1).any())
     has_reference = _has(queries, "reference_answer") or "accepted_answer" in checks
     tells_refusals = has_answers or _has(responses, "refused")

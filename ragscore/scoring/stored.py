@@ -19,7 +19,6 @@ from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable, own_colu
 from ragscore.scoring.own import with_own
 from ragscore.scoring.score import DEFAULT, Asked, Scored, scored, table_of
 from ragscore.scoring.summary import add_columns, metric_columns
-from ragscore.scoring.turns import renamed
 
 _CELL = ["run_id", "query_id"]
 MOST_DECIDING = 5  # stored metrics that decide by default
@@ -199,13 +198,3 @@ def _labelled(asked: pd.DataFrame, parts: list[Golden]) -> Golden:
     }
     about = frames.pop("queries").drop(columns=["query", "position"], errors="ignore")
     return Golden(asked.merge(about, on="query_id", how="left"), **frames)
-
-
-def averaged(results: Results, names: pd.Series) -> Results:
-    """Return results with one run per name: the first of the repeats that have it.
-
-    `names` has a name for each run id (its index).
-    """
-    first = names.drop_duplicates()
-    kept = results.select(first.index.tolist())
-    return renamed(kept, "run_id", lambda frame: frame["run_id"].astype("str").map(first))

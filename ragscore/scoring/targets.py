@@ -37,7 +37,7 @@ def _targets_at(golden: Golden, level: str) -> Golden:
         keep = is_among(targets["level"], TARGET_LEVELS.get(level, (level,)))
     if not keep.any():
         return narrowed(golden, targets=targets.iloc[:0], support_groups=groups.iloc[:0])
-    keep = keep & ~is_among(targets["query_id"], golden.refusals)
+    keep = keep & ~is_among(targets["query_id"], golden._refusals)
     if level == "predicate":  # source keys decide alone where there are some
         keyed = targets.loc[targets["level"] == "source_key", "query_id"]
         outvoted = (targets["level"] == "predicate").to_numpy() & is_among(

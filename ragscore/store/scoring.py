@@ -51,7 +51,7 @@ class Request:
         """The keywords of `rs.score`."""
         reading = find_reading(self.choices.get(PROFILE))
         given = {name: value for name, value in self.choices.items() if name != PROFILE}
-        policies = Policies.of(None, given, reading.policies)
+        policies = Policies.of(given, reading.policies)
         return {"rule": self.rule, "profile": reading, "policies": policies}
 
 
@@ -131,7 +131,7 @@ def is_made_otherwise(scoring: Mapping[str, Any], made_by: Mapping[str, Any]) ->
 def check_choices(wanted: dict[str, Any]) -> None:
     """Refuse an unknown policy, value of one, or profile."""
     find_reading(wanted.get(PROFILE))
-    Policies.of(None, {name: value for name, value in wanted.items() if name != PROFILE})
+    Policies.of({name: value for name, value in wanted.items() if name != PROFILE})
     if not isinstance(wanted.get(PROFILE), (str, type(None))):
         raise DataError(
             "a profile that has no name here",

@@ -8,8 +8,10 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate
-from ragscore.analysis.paraphrases import paraphrases
+from tests.compared import extra
 from tests.messages import refused, warned
+
+paraphrases = extra("paraphrases")
 
 GROUP = [
     {

@@ -18,21 +18,14 @@ from ragscore.analysis.trend.trend import trend
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import COMPONENTS
-from tests.compared import compare_runs
+from tests.compared import compare_runs, provenance
 from tests.messages import refused, says, warned
 
 METRICS = ["hit@1", "citation_coverage", "faithfulness"]
 
 
 def components(results, golden, metrics=METRICS, **more):
-    return (
-        rs.evaluate(results, golden, metrics, **more)
-        .provenance()
-        .set_index(["run_id", "component"])["hash"]
-        .loc["a"]
-        .fillna("")
-        .to_dict()
-    )
+    return provenance(rs.evaluate(results, golden, metrics, **more))["a"]
 
 
 def changed(before, after):
@@ -206,7 +199,7 @@ def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(ru
     store.save(rs.load_results(write_run("a", CITED[:2])), golden=golden, match="doc", **policies)
     stored = described(store, "a")["scoring"]
     assert stored["policies"] == policies | {"match": "doc"}
-    of_scoring = {field.name for field in fields(rs.Policies)}
+    of_scoring = {field.name for field in fields(Policies)}
     assert set(stored["policies"]) == of_scoring
     for _ in range(2):
         # the third was never asked: missing="zero"

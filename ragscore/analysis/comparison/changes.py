@@ -3,6 +3,8 @@
 In: a frame of scores, and what is declared of its metrics. Out: one row per metric and query.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -98,9 +100,11 @@ def flips(
     return rows[has_flipped.to_numpy()].drop(columns="delta").reset_index(drop=True)
 
 
-def largest_changes(scores: pd.DataFrame, a: str, b: str, declared: MetricTable) -> pd.DataFrame:
+def largest_changes(
+    scores: pd.DataFrame, a: str, b: str, declared: MetricTable, metrics: Sequence[str]
+) -> pd.DataFrame:
     """The three queries that lost most and the three that gained most in each metric but 0/1."""
-    names = [one for one in metric_columns(scores) if declared.describe(one).kind != "binary"]
+    names = [one for one in metrics if declared.describe(one).kind != "binary"]
     rows = value_changes(scores, a, b, names, declared)
     is_large = rows.groupby(["metric", "kind"]).cumcount().lt(LARGEST)
     return rows[is_large.to_numpy()].reset_index(drop=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.analysis.aggregates import round_half_away, set_nested
@@ -18,6 +19,7 @@ from ragscore.frames.render import shown_number
 from ragscore.scoring.readings import HARNESSES, Harness, Reading
 
 Row = list[str]
+RANKS = ["rank_baseline", "rank_candidate"]
 ROW = {
     "query_id": "query_id", "outcome": "kind", "rank_baseline": "a_hit_rank",
     "rank_candidate": "b_hit_rank", "note": "note",
@@ -75,6 +77,22 @@ COMPARISONS = {
         },
     ),
 }  # fmt: skip
+
+
+def harness_outcomes(per_query: pd.DataFrame, harness: HarnessComparison) -> pd.DataFrame:
+    """Name outcomes and note ranks as a profile's harness does, sorted by query id as there."""
+    rows = per_query
+    if harness.one_side_missing == "no_hit":
+        hit_a, hit_b = (rows[name].notna() for name in RANKS)
+        is_one_sided = rows["outcome"].isin(["only_baseline", "only_candidate"])
+        as_hits = np.select([hit_b & ~hit_a, hit_a & ~hit_b], ["win", "regression"], "both_miss")
+        rows = rows.assign(outcome=np.where(is_one_sided, as_hits, rows["outcome"]))
+    rows = rows.assign(outcome=rows["outcome"].replace(harness.outcomes))
+    first, second = (rows[name].astype("str") for name in RANKS)
+    is_moved = rows["outcome"].isin(["win", "loss"]) & rows[RANKS].notna().all(axis=1)
+    note = ("rank " + first + "→" + second).where(is_moved, "")
+    note = note.mask(rows["outcome"].eq("regression"), "hit→miss")
+    return rows.assign(note=note).sort_values("query_id", ignore_index=True)
 
 
 def harness_report(cmp: Any, profile: Reading) -> dict[str, Any]:

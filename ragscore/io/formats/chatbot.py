@@ -444,7 +444,7 @@ def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = 
     }
     run = next(row_dicts(results.runs))
     config = _config_of_rows(run, results.responses)
-    to_refuse = {*golden.refusals} if golden is not None else set()
+    to_refuse = {*golden._refusals} if golden is not None else set()
     cases = [
         _case(
             response | config | _hallucinated(response, golden, to_refuse),

@@ -362,7 +362,7 @@ def chosen_folders(scope: str) -> list[str] | None:
 def scope_miss(rows: Any) -> Values:
     golden = rows.golden
     tags = golden.tags[
-        golden.tags["kind"].eq("folder") & ~golden.tags["query_id"].isin(golden.refusals)
+        golden.tags["kind"].eq("folder") & ~golden.tags["query_id"].isin(golden._refusals)
     ]
     gold = (
         tags.groupby("query_id")["value"]
