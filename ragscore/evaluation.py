@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.comparison.align import clusters_text
+from ragscore.analysis.repeats import sides_named
 from ragscore.analysis.reported import with_rows
 from ragscore.frames.data import (
     DataError,
@@ -30,11 +32,11 @@ from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor, EvaluationVerbs
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.explain import explain
-from ragscore.scoring.intervals import clusters_text, query_clusters
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.intervals import query_clusters
+from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.own import with_own
-from ragscore.scoring.policies import POLICIES, Policies, PolicyFields, policies_of
+from ragscore.scoring.policies import Policies, PolicyFields
 from ragscore.scoring.primary import REFUSALS, primary_of
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
@@ -45,7 +47,6 @@ from ragscore.scoring.stored import (
     deciding_of,
     golden_of,
     scored_and_stored,
-    sides_named,
 )
 from ragscore.scoring.summary import (
     Slicing,
@@ -150,7 +151,7 @@ def evaluate(
         rule,
         profile,
         primary,
-        policies_of(None, policies, find_reading(profile).policies),
+        Policies.of(policies, find_reading(profile).policies),
     )._against(baseline)
 
 
@@ -228,7 +229,7 @@ def compare(
     >>> demo = "data/demo/runs/{}/per_query.jsonl"
     >>> rs.compare(demo.format("dense"), demo.format("hybrid"), "data/demo/golden.yaml")
     """
-    given = Policies(**{name: how.pop(name) for name in POLICIES.keys() & how.keys()})
+    given = Policies(**{name: how.pop(name) for name in Policies.ALLOWED.keys() & how.keys()})
     if primary is None and metrics is not None:
         named = [
             text
@@ -295,7 +296,7 @@ def evaluate_stored(
             baseline=baseline, **policies,
         )  # fmt: skip
     golden = replace(golden) if isinstance(golden, Golden) else load_golden(golden)
-    given = policies_of(None, policies, find_reading(profile).policies)
+    given = Policies.of(policies, find_reading(profile).policies)
     found = store._scored(
         golden, metrics, store._with_rows(runs), client=client, rule=rule,
         profile=find_reading(profile), policies=given,
@@ -400,7 +401,7 @@ class Evaluation(EvaluationVerbs, Display):
         reading = find_reading(self._profile)
         golden, of_hits = reading.golden(self.golden)
         lists = self._policies.lists(self.results)
-        level = choose_level(lists, of_hits, self._level)
+        level = Level.of(lists, of_hits, self._level)
         return Rows(lists, golden, level, of_hits, self._rule, reading)
 
     @property

@@ -9,7 +9,7 @@ from ragscore.analysis.comparison import compare
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import unsaid
-from ragscore.scoring.policies import POLICIES, policies_of
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import provenance_of, relevant
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.score import score
@@ -23,8 +23,8 @@ def compare_runs(
 ) -> Comparison:  # fmt: skip
     """Compare two runs, their scores made by the policies among `how` if none are given."""
     check_inputs(results, golden)
-    fields = {name: how.pop(name) for name in POLICIES if name in how}
-    policies = policies_of(policies, fields, find_reading(profile).policies)
+    fields = {name: how.pop(name) for name in Policies.ALLOWED if name in how}
+    policies = Policies.of(fields, asdict(policies) if policies else find_reading(profile).policies)
     if scores is None:
         pair = results.select(list(dict.fromkeys(run_names(results.runs, [baseline, candidate]))))
         with unsaid("golden queries without a row"):
@@ -42,7 +42,7 @@ def check_reported(
     """Check reported values against these results, without an evaluation of them."""
     ev = SimpleNamespace(
         results=results, golden=golden, _profile=None, _level="auto",
-        _policies=policies_of(None, fields, find_reading(profile).policies),
+        _policies=Policies.of(fields, find_reading(profile).policies),
     )  # fmt: skip
     return rs.extras.check_reported(ev, reported, profile=profile)
 

@@ -11,9 +11,9 @@ import pytest
 from conftest import RUN_A, THREE_QUERIES, golden_of, hit, hits_of, record, targets_of
 
 import ragscore as rs
+from ragscore.analysis.aggregates import aggregate
 from ragscore.frames.data import conform
 from ragscore.golden.coverage import coverage
-from ragscore.scoring.harness import aggregate
 from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.rules import matched_pairs
 from ragscore.scoring.summary import summarize

@@ -14,7 +14,7 @@ from conftest import EXAMPLES
 from trec_collections import ROBUST, as_dicts, needs
 
 import ragscore as rs
-from ragscore.scoring.harness import aggregate
+from ragscore.analysis.aggregates import aggregate
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.readings import HARNESSES
 from tests.messages import warned

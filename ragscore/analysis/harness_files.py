@@ -11,16 +11,15 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.analysis.aggregates import aggregate, aggregate_rows, harness_of, rows_by_run
 from ragscore.analysis.operations import indexed_types
 from ragscore.frames.data import DataError, Golden, Results, empty
 from ragscore.io.output import check_one_run, write_json
-from ragscore.scoring.harness import aggregate, aggregate_rows, rows_by_run
 from ragscore.scoring.readings import (
     HARNESSES,
     Harness,
     Reading,
     find_reading,
-    harness_of,
     k_of_runs,
 )
 from ragscore.scoring.summary import NO_VALUE, slices

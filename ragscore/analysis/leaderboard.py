@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
+from ragscore.analysis.comparison.align import AlignedScores, align, clusters_text, expected_in
 from ragscore.analysis.comparison.deltas import FIGURES, figures, level_together, verdicts
 from ragscore.analysis.comparison.text import few_names, in_words
 from ragscore.analysis.result_forms import JsonResult, TableResult
@@ -21,9 +21,6 @@ from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Table
 from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
-    BY_QUANTILES,
-    Groups,
-    clusters_text,
     intervals,
     quantile_intervals,
     query_clusters,
@@ -227,7 +224,7 @@ def leaderboard(
     )  # fmt: skip
 
 
-def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Groups | None) -> float:
+def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Codes | None) -> float:
     """Return the level of each interval, at which those of all pairs and metrics hold together."""
     return level_together(*_stacked(aligned, baseline), groups)
 
@@ -256,14 +253,14 @@ def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Codes, Codes]:
     return np.full(len(others), base), others
 
 
-def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
+def _rows_of(aligned: AlignedScores, groups: Codes | None) -> pd.DataFrame:
     """Return the rows of all metrics and runs: what each is, and its rank."""
     parts = [pd.DataFrame(columns=COLUMNS)]
     for name, metric in zip(aligned.metrics, aligned.described(), strict=True):
         every = aligned.of(name)
         shared = ~np.isnan(every).any(axis=1)
         values, of_runs = every[shared], [metric] * every.shape[1]
-        is_timed, value = metric.kind in BY_QUANTILES, np.full(len(of_runs), np.nan)
+        is_timed, value = metric.is_timed, np.full(len(of_runs), np.nan)
         if len(values):
             value = np.asarray((np.median if is_timed else np.mean)(values, axis=0))
         own = None if is_timed or groups is None else shared_only(groups[shared])
@@ -287,7 +284,7 @@ def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
 
 
 def _pairs_of(
-    aligned: AlignedScores, baseline: str | None, groups: Groups | None
+    aligned: AlignedScores, baseline: str | None, groups: Codes | None
 ) -> tuple[pd.DataFrame, float]:
     """Return the pairs of all metrics, and the level at which their intervals hold together."""
     first, second, metrics = _stacked(aligned, baseline)

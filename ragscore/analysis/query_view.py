@@ -24,7 +24,7 @@ from ragscore.frames.data import (
 )
 from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.tables import Display, Table
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, targets_at
 
@@ -134,7 +134,7 @@ def show_query(
         ids = pd.concat([golden.queries["query_id"], chosen.responses["query_id"]]).unique()
         allowed = nearest(query_id, ids, "the golden set and these runs have")
         raise DataError(f"no query {excerpt(query_id)}", field="query_id", allowed=allowed)
-    chosen_level = choose_level(chosen, golden, match)
+    chosen_level = Level.of(chosen, golden, match)
     # the finest level of the query's targets where queries have levels of their own
     finest = (
         name

@@ -14,11 +14,11 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Results, check_type
-from ragscore.frames.errors import check_known, names_of, unsaid, warn
+from ragscore.frames.errors import check_known, name_list, names_of, plural, unsaid, warn
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.stored import averaged
 from ragscore.scoring.summary import metric_columns
+from ragscore.scoring.turns import renamed
 from ragscore.stats.intervals import interval_from_moments
 
 
@@ -205,7 +205,10 @@ def of_systems(ev: Any) -> Any:
 
 
 def _of_first(ev: Any, names: pd.Series) -> Results:
-    return averaged(ev.results, names)
+    """Return results with one run per name: the first of the repeats that have it."""
+    first = names.drop_duplicates()
+    kept = ev.results.select(first.index.tolist())
+    return renamed(kept, "run_id", lambda frame: frame["run_id"].astype("str").map(first))
 
 
 def average_names(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
@@ -267,3 +270,38 @@ def _systems_of(runs: pd.DataFrame, run_ids: npt.NDArray[np.object_]) -> pd.Seri
                 allowed="another number for every repeat of a system",
             )
     return runs["system"].astype("str").set_axis(runs["run_id"].astype("str"))
+
+
+def sides_named(sides: list[Results]) -> list[Results]:
+    """Return the two sides of a comparison, each with runs of one system.
+
+    The system of repeats is called as their runs are, without the number of the repeat.
+
+    Raises
+    ------
+    DataError
+        A side with several systems, or with none; two sides of one name.
+    """
+    found, taken = [], set[str]()
+    for place, side in zip(("baseline", "candidate"), sides, strict=True):
+        runs = side.runs["run_id"].astype("str")
+        names = runs.str.replace(r"-r[0-9]+$", "", regex=True) if len(runs) > 1 else runs
+        if names.nunique() != 1:
+            raise DataError(
+                f"found {plural(len(runs), 'run')} ({name_list(runs)})",
+                field=place,
+                allowed="one run, or repeats of one; rs.evaluate(...).compare(...) takes two of"
+                " many",
+            )
+        if twice := taken & {*runs, *names}:
+            raise DataError(
+                f"both sides are called {name_list(sorted(twice))}",
+                field=place,
+                allowed="another name of a file, or rs.load_results(path, run_id='new')",
+            )
+        taken |= {*runs, *names}
+        told = side.runs.assign(system=names.to_numpy())
+        if len(runs) > 1:
+            told["repeat"] = pd.array(range(1, len(runs) + 1), dtype="Int64")
+        found.append(replace(side, runs=told))
+    return found

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from ragscore.analysis.aggregates import aggregate
 from ragscore.cli.options import (
     GOLDEN_ARGUMENT,
     JSON,
@@ -23,7 +24,6 @@ from ragscore.cli.options import (
 )
 from ragscore.frames.data import records_of
 from ragscore.frames.render import shown_number
-from ragscore.scoring.harness import aggregate
 from ragscore.scoring.metrics import TABLE, MetricTable
 
 

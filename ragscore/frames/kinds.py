@@ -198,6 +198,11 @@ KINDS: dict[str, Kind] = {
     "mapping": Kind(("role", "column"), {"role": "str", "column": "str"}),
 }  # fmt: skip
 
+UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the query doesn't have
+
+# What a judgment says instead of a value (`state`), and its verdict on a text that claims nothing.
+FAILED, NOT_MEASURABLE, NO_CLAIMS = "judge_failed", "not_measurable", "no_claims"
+
 # How much a key fact matters -> its weight where nuggets are weighted by it.
 IMPORTANCE = {"vital": 1.0, "okay": 0.5}
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import Golden
+from ragscore.frames.kinds import UNKNOWN_TARGET
 from ragscore.golden.field_names import similar_fields
 from ragscore.golden.scope import (
     foreign_vaults,
@@ -17,7 +18,6 @@ from ragscore.golden.scope import (
     outside_vaults,
 )
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
-from ragscore.scoring.targets import UNKNOWN_TARGET
 
 RECENCY_RULES = ("cite_newer", "acknowledge_both", "cite_both")
 ONE_OF_RULES = f"one of {', '.join(RECENCY_RULES)}"

@@ -17,9 +17,9 @@ from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_cod
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import check_known
 from ragscore.scoring.intervals import query_clusters, shared_only
-from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
-from ragscore.scoring.rows import Rows, found_targets
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import metric_columns
 from ragscore.scoring.targets import targets_at
 from ragscore.stats import minimum_detectable, queries_needed
@@ -183,7 +183,7 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
 
 def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     """Return targets that no run returned, and the number of targets of all asked queries."""
-    level = choose_level(results, golden)
+    level = Level.of(results, golden)
     names = level.joinable if level.name == "per_query" else (level.name,)
     parts = [_unreturned_at(name, results, golden) for name in names]
     table = pd.concat([part for part, _ in parts] or [_NO_TARGETS])
@@ -194,7 +194,7 @@ def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
 
 def _unreturned_at(level: str, results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     selected = targets_at(golden, level)
-    found = found_targets(Rows(results, golden, Level(level, "", (level,))))
+    _, found = Rows(results, golden, Level(level, "", (level,))).relevant_targets()
     rows = selected.targets[(selected.targets["grade"] > 0).to_numpy()]
     asked = pd.Index(results.responses["query_id"].unique())
     n_asked = np.bincount(lookup(results.responses["query_id"], asked), minlength=len(asked))

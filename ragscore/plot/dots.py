@@ -30,7 +30,6 @@ from ragscore.plot.style import (
     runs_text,
 )
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.summary import (
     Slicing,
     slice_names,
@@ -295,7 +294,7 @@ def forest(
     known = deltas[deltas["n"].gt(0).to_numpy()].set_index("metric", drop=False)
     unit = [name for name in known.index if declared.describe(name).is_unit]
     primary = [name for name in unit if known.get("is_primary", known["n"].lt(0))[name]]
-    first = dict.fromkeys([*primary, *headline_of(unit)])
+    first = dict.fromkeys([*primary, *TABLE.headline(unit)])
     rows = known.loc[_of_one_scale([*known.index], metrics, [*first], declared)]
     lower = [declared.describe(name).better == "lower" for name in rows.index]
     labels = [

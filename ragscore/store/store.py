@@ -37,13 +37,12 @@ from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.verbs import RunStoreVerbs
 from ragscore.io.sidecars import run_description
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.own import DECLARED, from_plain
-from ragscore.scoring.policies import Policies, PolicyFields, policies_of
+from ragscore.scoring.policies import Policies, PolicyFields
 from ragscore.scoring.provenance import check_provenance
 from ragscore.scoring.readings import READINGS, Reading, find_reading
 from ragscore.scoring.rows import STATES
 from ragscore.scoring.rules import Rule, rule_name
-from ragscore.scoring.score import ALL, Asked, scored
+from ragscore.scoring.score import Asked, scored
 from ragscore.scoring.summary import STATISTICS, metric_columns
 from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.turns import TOLD, with_told_turns, with_turns
@@ -60,6 +59,7 @@ from ragscore.store.runs import (
 )
 from ragscore.store.scale import StoredScores, score_stored_runs
 from ragscore.store.scoring import (
+    DECLARED,
     PROFILE,
     Request,
     check_choices,
@@ -181,12 +181,12 @@ class RunStore(RunStoreVerbs):
         -------
         The run ids written.
         """
-        metrics: tuple[str, ...] = (ALL,)
+        metrics: tuple[str, ...] = ("all",)
         is_scored = isinstance(getattr(results, "golden", None), Golden)
         if not isinstance(results, Iterator):
             allowed = "Results, an Evaluation, or an iterator of Results"
             check_type(results.results if is_scored else results, Results, "results", allowed)
-        primary, own, declared, used = (), None, TABLE, policies_of(None, policies)
+        primary, own, declared, used = (), None, TABLE, Policies.of(policies)
         if is_scored:
             ev, results = results, results.results
             golden, rule, used, primary = ev.golden, ev._rule, ev._policies, ev.primary
@@ -447,7 +447,7 @@ class RunStore(RunStoreVerbs):
         check_type(golden, (Golden, type(None)), "golden", "a Golden; metrics=, runs= by name")
         if golden is not None:
             reading = find_reading(profile)
-            given = policies_of(None, policies, reading.policies)
+            given = Policies.of(policies, reading.policies)
             return self._scored(
                 golden, metrics, runs, client=client, rule=rule, profile=reading, policies=given
             ).scores
@@ -592,7 +592,12 @@ class RunStore(RunStoreVerbs):
              for name, one in own.items() if one}
             for own in told.values()
         ]  # fmt: skip
-        own_metrics = [one for own in of_metrics for one in from_plain(own) if one.base in every]
+        own_metrics = [
+            one
+            for own in of_metrics
+            for one in MetricTable.from_plain(own).own
+            if one.base in every
+        ]
         return found, declared.with_metrics(own_metrics)
 
     def summary(

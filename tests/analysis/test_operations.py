@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.aggregates import aggregate as aggregate_of
 from ragscore.analysis.harness_files import config_hash, write_metrics_json
 from ragscore.analysis.operations import indexed_types
 from ragscore.analysis.refusals import refusals
 from ragscore.io.formats.chatbot import BESIDE
 from ragscore.judging.agreement import agreement
-from ragscore.scoring.harness import aggregate as aggregate_of
 from ragscore.scoring.readings import READINGS
 from tests.messages import refused, warned
 

@@ -7,7 +7,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.scoring.harness import aggregate
+from ragscore.analysis.aggregates import aggregate
 from tests.compared import extra
 from tests.messages import refused, warned
 

@@ -12,7 +12,7 @@ from conftest import found, said
 from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
-from ragscore.scoring.harness import aggregate
+from ragscore.analysis.aggregates import aggregate
 from tests.compared import extra
 from tests.messages import refused, says, warned
 

@@ -13,9 +13,9 @@ import pytest
 
 import ragscore as rs
 from faults.size import times
+from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.golden_versions import query_parts
-from ragscore.scoring.harness import aggregate
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 import ragscore as rs
+from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.harness_files import write_metrics_json
-from ragscore.scoring.harness import aggregate
 from tests.same_numbers import worlds
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import align, expected_in
+from ragscore.analysis.aggregates import aggregate
+from ragscore.analysis.comparison.align import align, clusters_text, expected_in
 from ragscore.analysis.comparison.changes import flips, largest_changes
 from ragscore.analysis.comparison.deltas import aspects, level_together, paired_deltas, tails
 from ragscore.analysis.comparison.invariants import (
@@ -26,15 +27,15 @@ from ragscore.analysis.comparison.profile_report import COMPARISONS, harness_out
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.scoring.harness import aggregate
-from ragscore.scoring.intervals import Groups, clusters_text, query_clusters
-from ragscore.scoring.level import Level, choose_level, chunker_versions
+from ragscore.frames.typing import Codes
+from ragscore.scoring.intervals import query_clusters
+from ragscore.scoring.level import Level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.primary import primary_of
 from ragscore.scoring.provenance import recorded_parts
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
-from ragscore.scoring.rows import Rows, expected_targets, found_targets
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import chosen_columns, metric_columns
 from ragscore.scoring.turns import with_turns
@@ -169,7 +170,7 @@ def compare_ranks(
     check_inputs(results, golden)
     reading = find_reading(profile)
     harness = COMPARISONS.get(reading.name)
-    policies = policies or policies_of(None, {}, reading.policies)
+    policies = policies or Policies.of({}, reading.policies)
     results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
@@ -189,7 +190,7 @@ def compare_ranks(
             allowed="runs of one chunker, or no strict_chunker_version",
         )
     if harness is None:
-        level, k = choose_level(pair, of_hits, policies.match), _common_k(pair)
+        level, k = Level.of(pair, of_hits, policies.match), _common_k(pair)
     else:
         levels = harness.levels if versions_agree else harness.fallback_levels
         level = Level(
@@ -201,8 +202,9 @@ def compare_ranks(
         ks = k_of_runs(pair.runs, HARNESSES[reading.name].default_k).values()
         k = min(own for own in ks if own) if harness.cuts_at_k else NO_CUT
     rows = Rows(pair, golden, level, of_hits, rule, reading)
-    targets = _target_ranks(rows, k)
-    with_target = expected_targets(rows)["query_id"].drop_duplicates()
+    expected, found = rows.relevant_targets()
+    targets = _target_ranks(found[found["rank"] <= k], pair)
+    with_target = expected["query_id"].drop_duplicates()
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
@@ -226,15 +228,13 @@ def _common_k(pair: Results) -> int:
     return int(ks.min()) if ks.notna().any() else 0
 
 
-def _target_ranks(rows: Rows, k: int) -> pd.DataFrame:
+def _target_ranks(found: pd.DataFrame, results: Results) -> pd.DataFrame:
     """Return one row per query and target that a run found within k."""
-    found = found_targets(rows)
-    found = found[found["rank"] <= k]
     ranks = (
         found.groupby(["query_id", "target_id", "run_id"], observed=True)["rank"]
         .min()
         .unstack("run_id")
-        .reindex(columns=rows.results.runs["run_id"].astype("str").tolist())
+        .reindex(columns=results.runs["run_id"].astype("str").tolist())
         .set_axis(RANKS, axis=1)
         .astype("Int64")
         .reset_index()
@@ -309,7 +309,7 @@ def _deltas(
     cluster: str | None,
     declared: MetricTable,
     level: float | None,
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, Groups | None, float]:
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, Codes | None, float]:
     """Return scores of both runs, `Comparison.deltas`, how each query ended, its group, the level.
 
     Scores are of the queries that both runs were asked. Values of the baseline are lost where the

@@ -22,7 +22,6 @@ from ragscore.frames.errors import check_choice, excerpt
 from ragscore.frames.escaping import visible
 from ragscore.frames.render import decimals_beside, decimals_within, dump
 from ragscore.frames.tables import SIGNS, Display, Table
-from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics.declaration import ROUNDING
 from ragscore.stats.verdicts import UNSURE
 
@@ -252,7 +251,7 @@ def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
                 f"nobody said whether {label} is better higher or lower", field="max_drop",
                 allowed=f"ev.with_columns(frame, {label!r}, better='higher')",
             )  # fmt: skip
-        if label != name and metric.kind not in BY_QUANTILES:
+        if label != name and not metric.is_timed:
             raise DataError(f"found {name}", field="max_drop", allowed="p95 of a time or a cost")
         is_number = isinstance(allowed, (int, float)) and not isinstance(allowed, bool)
         if not (is_number and 0 <= allowed < math.inf):

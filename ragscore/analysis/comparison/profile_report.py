@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.aggregates import round_half_away, set_nested
 from ragscore.frames.config import flat
 from ragscore.frames.data import records_of
 from ragscore.frames.escaping import markdown_cell, markdown_code
 from ragscore.frames.render import shown_number
-from ragscore.scoring.harness import get_nested, round_half_away, set_nested
 from ragscore.scoring.readings import HARNESSES, Harness, Reading
 
 Row = list[str]
@@ -99,13 +99,9 @@ def harness_report(cmp: Any, profile: Reading) -> dict[str, Any]:
     """Return the compare report of a profile's harness: aggregates, differences, every query."""
     a, b = cmp._aggregates[cmp.baseline], cmp._aggregates[cmp.candidate]
     harness = HARNESSES[profile.name]
-    deltas: dict[str, Any] = {}
-    for key in harness.keys:
-        of_a, of_b = get_nested(a, key), get_nested(b, key)
-        if isinstance(of_a, dict):
-            set_nested(deltas, key, {k: _difference(of_a[k], of_b[k], harness) for k in of_a})
-        elif key not in harness.omitted or of_a is not None or of_b is not None:
-            set_nested(deltas, key, _difference(of_a, of_b, harness))
+    deltas, of_a, of_b = dict[str, Any](), flat(a), flat(b)
+    for key in [one for one in of_a | of_b if one not in harness.totals]:
+        set_nested(deltas, key, _difference(of_a.get(key), of_b.get(key), harness))
     deltas["chunker_version_match"] = cmp._level.chunker_version_match
     rows = cmp.per_query[[*ROW]].rename(columns=ROW)
     told = rows["note"].where(rows["note"] != "")

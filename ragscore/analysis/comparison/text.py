@@ -14,10 +14,8 @@ from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.errors import plural
 from ragscore.frames.render import decimals_within, shown_n, shown_number, shown_p
 from ragscore.frames.typing import Values
-from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.primary import headline_of
 
 EXPLORED = 8  # metrics that are shown beside those that decide
 RANKS = ("rank_baseline", "rank_candidate")
@@ -37,7 +35,7 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     if not len(known):
         return pd.DataFrame({"metric": []}), _nothing(deltas)
     is_primary = known["is_primary"].to_numpy(dtype=bool)
-    others = headline_of(known.loc[~is_primary, "metric"])[:EXPLORED]
+    others = TABLE.headline(known.loc[~is_primary, "metric"])[:EXPLORED]
     rows = pd.concat([known[is_primary], known[known["metric"].isin(others).to_numpy()]])
     n_told = int(rows["is_primary"].sum())
     is_joint = n_told > 1 and confidence > 0.9505
@@ -176,4 +174,4 @@ def describe_matching(level: Level, k: int | None) -> str:
 
 def in_words(label: str) -> str:
     """Return the name of a metric in a table that shows medians of times and costs."""
-    return f"{label} (p50)" if TABLE.describe(label).kind in BY_QUANTILES else label
+    return f"{label} (p50)" if TABLE.describe(label).is_timed else label

@@ -15,8 +15,8 @@ from ragscore.frames.errors import plural
 from ragscore.frames.typing import Codes
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import query_clusters
-from ragscore.scoring.level import choose_level
-from ragscore.scoring.rows import Rows, expected_targets, found_targets
+from ragscore.scoring.level import Level
+from ragscore.scoring.rows import Rows
 from ragscore.stats import mean_interval
 
 CELL = ["run_id", "query_id"]
@@ -104,14 +104,15 @@ def calls(ev: Any, k: int | None = None) -> CallReport:
             "no query has several calls", field="results.calls",
             allowed="traces with several searches, lists of lists of ids, or a column `call`",
         )  # fmt: skip
-    rows = Rows(own, ev.golden, choose_level(results, ev.golden, ev._level), rule=ev._rule)
+    rows = Rows(own, ev.golden, Level.of(results, ev.golden, ev._level), rule=ev._rule)
     places = hits[[*CELL, "rank", "call", "rank_in_call"]].astype(dict.fromkeys(CELL, "str"))
-    found = found_targets(rows).merge(places, on=[*CELL, "rank"], how="left")
+    expected, found = rows.relevant_targets()
+    found = found.merge(places, on=[*CELL, "rank"], how="left")
     found = found[[*CELL, "target_id", "call", "rank_in_call"]]
     cells = results.responses[CELL].astype({"run_id": "str"})
-    targets = cells.merge(
-        expected_targets(rows)[["query_id", "target_id"]].drop_duplicates(), on="query_id"
-    ).merge(found, on=[*CELL, "target_id"], how="left")
+    targets = cells.merge(expected[["query_id", "target_id"]], on="query_id").merge(
+        found, on=[*CELL, "target_id"], how="left"
+    )
     targets = targets.rename(columns={"rank_in_call": "rank"})
     targets = targets.astype({"call": "Int64", "rank": "Int64"})
     per_query = _per_query(results, searches, targets)

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
+from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural, warn
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import query_clusters
-from ragscore.scoring.turns import conversations_of
 from ragscore.stats import mean_interval
 
 
@@ -88,7 +88,14 @@ def conversations(ev: Any, metric: str | None = None, *, bad: float = 0.0) -> Co
     scores, (metric, *_) = ev._scored(metric or ev.primary[0])
     golden, kind = ev.golden, ev._declared.describe(metric)
     rows = scores.reset_index()[["run_id", "query_id", metric]].rename(columns={metric: "value"})
-    talks = conversations_of(golden, rows["query_id"])
+    queries = golden.queries.reindex(columns=["query_id", "conversation"]).set_index("query_id")
+    if queries["conversation"].isna().all():
+        raise DataError(
+            "no query names its conversation",
+            field="golden.queries.conversation",
+            allowed="a column conversation, or load_golden(turns=pattern) that reads it from ids",
+        )
+    talks = queries["conversation"].reindex(rows["query_id"]).set_axis(rows.index)
     if n := golden.queries["conversation"].isna().sum():
         warn(
             f"{plural(int(n), 'query')} of {len(golden.queries)} in no conversation: left out of"

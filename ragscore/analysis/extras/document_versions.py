@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
+from ragscore.frames.codes import response_of
 from ragscore.frames.data import DataError, Results, conform, empty
 from ragscore.frames.errors import name_list, warn
-from ragscore.scoring.rows import response_of
 
 PREFIX = "freshness"
 VERSIONS = {"version_key": "str", "effective_timestamp": "Int64", "superseded_by": "str"}

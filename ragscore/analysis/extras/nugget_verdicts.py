@@ -12,7 +12,6 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.metrics.judged import judged_nuggets
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -73,7 +72,7 @@ def nuggets(ev: Any) -> Nuggets:
             allowed="rs.judge(results, golden, 'nuggets', endpoint), or a file of assignments",
         )  # fmt: skip
     run = pd.Series(facts.runs.astype("str")[facts.run], dtype="str")
-    rows = judged_nuggets(facts)
+    rows = facts.nuggets
     rows = rows[facts.asked[rows["row"]]].reset_index(drop=True)
     rows = rows.assign(run_id=run[rows["row"]].to_numpy())
     unjudged = rows[rows["value"].isna()].groupby("run_id").size()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.aggregates import aggregate, round_half_away
 from ragscore.analysis.reported import (
     FIRST_RANK,
     REPORTED_NAMES,
@@ -19,7 +20,6 @@ from ragscore.analysis.reported import (
 )
 from ragscore.frames.config import flat
 from ragscore.frames.data import runs_without_hits
-from ragscore.scoring.harness import aggregate, round_half_away
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score

@@ -22,10 +22,8 @@ from ragscore.analysis.trend.provenance import (
 from ragscore.frames.config import dumped, parsed
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
-from ragscore.frames.kinds import KINDS, cast
+from ragscore.frames.kinds import FAILED, KINDS, cast
 from ragscore.scoring.metrics import CRITERIA, TABLE, MetricTable
-from ragscore.scoring.metrics.judged import FAILED
-from ragscore.scoring.own import from_plain
 from ragscore.scoring.provenance import judges_by_criterion
 from ragscore.scoring.summary import STATISTICS, metric_columns, summarize
 from ragscore.store.store import RunStore
@@ -90,7 +88,7 @@ def read_history(
         saved = [
             one
             for scoring in scorings.values()
-            for one in from_plain(scoring.get("declared", {}))
+            for one in MetricTable.from_plain(scoring.get("declared", {})).own
             if one.base == metric.partition("@")[0]
         ]
         declared = TABLE.with_metrics(saved)

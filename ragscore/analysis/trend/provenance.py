@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.config import flat, parsed
+from ragscore.frames.kinds import FAILED
 from ragscore.scoring.metrics import CRITERIA, TABLE
-from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.provenance import relevant, settings_text
 
 SEEDS = ("seed", "random_state", "repeat")  # config keys in which repeats of one system differ

@@ -23,7 +23,6 @@ from ragscore.frames.errors import name_list, plural
 from ragscore.frames.render import shown_intervals, shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.store.store import RunStore
 
@@ -74,7 +73,7 @@ class Trend(TableResult):
     def _shown(self) -> pd.DataFrame:
         """Return the table as text: runs, means, segments, and which run left the noise band."""
         table = self.table
-        name, lower, upper = LED_BY[TABLE.describe(self.metric).kind in BY_QUANTILES]
+        name, lower, upper = LED_BY[TABLE.describe(self.metric).is_timed]
         outside = table["in_band"].eq(False).fillna(False)
         known = table["in_band"].notna()
         no_band = np.logical_and(~known, known.any())
@@ -208,7 +207,7 @@ def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
     in which they say something: that a run left them, or where the newest run lies.
     """
     table = table.assign(system=table["system"].fillna("run").astype("str"))
-    if TABLE.describe(str(table["metric"].iloc[0])).kind in BY_QUANTILES:
+    if TABLE.describe(str(table["metric"].iloc[0])).is_timed:
         table = table.assign(
             **{name: table[source] for name, source in zip(*LED_BY, strict=True)},
             band_low=np.nan, band_high=np.nan, in_band=None, first_out_of_control=False,

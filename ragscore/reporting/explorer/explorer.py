@@ -35,8 +35,8 @@ from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.data import content, outcomes_in
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.order import Runs, changes_of, listed_of, read_first, values_of
-from ragscore.scoring.level import choose_level
-from ragscore.scoring.policies import policies_of
+from ragscore.scoring.level import Level
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.summary import Slicing
 
@@ -197,7 +197,7 @@ def explore_comparison(
     runs = Runs(
         cmp._golden, cmp._results, cmp._scores, [cmp.baseline, cmp.candidate], (cmp,),
         cmp._primary, cmp._level,
-        policies_of(None, cmp._policies, find_reading(cmp._profile).policies), cmp._rule,
+        Policies.of(cmp._policies, find_reading(cmp._profile).policies), cmp._rule,
         find_reading(cmp._profile).golden(cmp._golden)[1], cmp._declared,
     )  # fmt: skip
     title = f"{cmp.candidate} against {cmp.baseline}"
@@ -253,7 +253,7 @@ def explore_runs(
     if compared:
         level, k = compared[0]._level, max(one._k for one in compared)
     else:
-        level, k = choose_level(ev.results.select(names), golden, ev._level), None
+        level, k = Level.of(ev.results.select(names), golden, ev._level), None
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
         golden, ev.results, scores, names, compared, ev.primary, level,
