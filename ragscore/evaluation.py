@@ -399,7 +399,7 @@ class Evaluation(EvaluationVerbs, Display):
     def _rows(self) -> Rows:
         """What is known of each row of the scores."""
         reading = find_reading(self._profile)
-        golden, of_hits = reading.golden(self.golden)
+        golden, of_hits = reading._golden(self.golden)
         lists = self._policies.lists(self.results)
         level = Level.of(lists, of_hits, self._level)
         return Rows(lists, golden, level, of_hits, self._rule, reading)
