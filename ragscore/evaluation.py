@@ -6,7 +6,7 @@ what the functions behind them need, so that nothing is passed twice and nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -343,7 +343,7 @@ class Evaluation(EvaluationVerbs, Display):
     _policies: Policies = field(default_factory=Policies)
     _profile: Reading | None = None
     _rule: Rule | None = None
-    _source: Results | Callable[[], Results] | None = None
+    _source: Any = None  # the results, or a function that returns them
     _declared: MetricTable = TABLE  # our metrics, and those that belong to this evaluation
     _baseline: str | None = None  # the run that the others are compared with
     _among: tuple[str, ...] = ()  # the runs that these were selected from
@@ -392,8 +392,8 @@ class Evaluation(EvaluationVerbs, Display):
     @cached_property
     def results(self) -> Results:
         """The results behind the scores; of averaged repeats those of the first."""
-        check_type(self._source, (Results, Callable), "results")  # type: ignore[arg-type]
-        return self._source if isinstance(self._source, Results) else self._source()
+        held: Results = self._source if isinstance(self._source, Results) else self._source()
+        return held
 
     @cached_property
     def _rows(self) -> Rows:
@@ -1131,16 +1131,20 @@ class Evaluation(EvaluationVerbs, Display):
 
     def _asked_again(self) -> list[str]:
         """Say of each system whose repeats are averaged here how often it was asked."""
-        whole, told = self._repeated, []
-        for system in {} if whole is None else whole._repeats.keys() & {*self.run_ids}:
-            runs = whole._repeats[system]
-            is_own = whole.scores["run_id"].isin(runs) & whole.scores["state"].ne("missing")
-            n = int(whole.scores.index[is_own].value_counts().gt(1).sum())
-            told.append(
-                f"{system}: {len(runs)} runs, averaged; {plural(n, 'query')} asked more than once"
-                " (ev.repeats has their spread). Ranks and texts are those of the first."
-            )
-        return told
+        whole = self._repeated
+        if whole is None:
+            return []
+        asked = whole.scores[whole.scores["state"].ne("missing").to_numpy()]
+        runs = {system: own for system, own in whole._repeats.items() if system in self.run_ids}
+        n = {
+            system: int(asked.index[asked["run_id"].isin(own)].value_counts().gt(1).sum())
+            for system, own in runs.items()
+        }
+        return [
+            f"{system}: {len(own)} runs, averaged; {plural(n[system], 'query')} asked more than"
+            " once (ev.repeats has their spread). Ranks and texts are those of the first."
+            for system, own in runs.items()
+        ]
 
     @property
     def _is_matched(self) -> bool:
