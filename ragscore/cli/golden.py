@@ -88,7 +88,7 @@ n, q       next query (an empty line is n); quit (everything is saved already)""
 @command(
     "label GOLDEN RUN...",
     "Label by hand which hits answer which query; every change is written at once.",
-    "label golden.yaml runs/dense runs/hybrid --skip-labelled",
+    "label golden.yaml runs/dense runs/hybrid",
     option(
         "golden",
         "golden file (YAML or JSON lines), of which only changed labels are written anew; a copy of"

@@ -3,8 +3,10 @@
 import argparse
 import importlib
 import json
+import runpy
 import shlex
 import sys
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -35,10 +37,7 @@ from ragscore.io.load import load_golden
 from ragscore.scoring.primary import headline_of
 from ragscore.scoring.summary import metric_columns
 
-# The systems of ragscore.demo, whose packages are imported only when one is asked.
-DEMO = ("bm25", "dense", "hybrid", "hybrid_rerank")
 ALL_FAILED, STOPPED = 3, 130
-CACHE = Path("ragscore-demo", "cache")  # shared with `ragscore demo --build`
 
 
 @command(
@@ -47,8 +46,7 @@ CACHE = Path("ragscore-demo", "cache")  # shared with `ragscore demo --build`
     "run my_rag:answer --golden golden.yaml -k 10 --metric mrr@10",
     option(
         "system",
-        f"{', '.join(DEMO)}; a chatbot's address; a YAML mapping of an endpoint; or"
-        " module:function",
+        "a chatbot's address; a YAML mapping of an endpoint; or module:function",
         nargs="?",
     ),
     option(
@@ -133,10 +131,6 @@ def run_command(args: argparse.Namespace) -> int:
             field="system",
             allowed="one of them",
         )
-    if args.golden is None and args.system in DEMO:
-        from ragscore.demo.show import demo_data
-
-        args.golden = demo_data() / "golden.yaml"
     golden = load_golden(args.golden, **reading(args, "golden_"))
     out = Path(args.out) if args.out else Path("runs", _folder(args))
     if not args.fresh:
@@ -176,11 +170,6 @@ def _system(args: argparse.Namespace) -> Given:
     """Return the system to ask, in a form that `collect` takes."""
     if args.command is not None:
         return shlex.split(args.command)
-    if args.system in DEMO:
-        with packages_of("demo", field="system"):
-            from ragscore.demo.ask import demo_system
-
-            return demo_system(args.system, CACHE)
     return (
         args.system if _is_address(args.system) or _is_file(args.system) else _imported(args.system)
     )
@@ -201,7 +190,7 @@ def _imported(place: str) -> Any:
         raise DataError(
             f"found {place!r}",
             field="system",
-            allowed=f"{', '.join(DEMO)}, module:function, or {ALLOWED}",
+            allowed=f"module:function, or {ALLOWED}",
         )
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -239,13 +228,11 @@ def _setting(value: str) -> Any:
 )
 def demo_command(args: argparse.Namespace) -> None:
     """Show the demo, or build it."""
-    out = Path(args.out)
+    from ragscore.demo.show import demo_data, show_demo
+
+    out, report = Path(args.out), partial(say, flush=True)
+    if not args.build:
+        show_demo(demo_data() / "runs" / "*", out, report)
+        return
     with packages_of("demo", field="demo"):
-        if args.build:
-            from ragscore.demo.ask import run_demo
-
-            run_demo(out, lambda text: say(text, flush=True))
-        else:
-            from ragscore.demo.show import demo_data, show_demo
-
-            show_demo(demo_data() / "runs" / "*", out, lambda text: say(text, flush=True))
+        runpy.run_path(str(demo_data() / "build.py"))["run_demo"](out, report)
