@@ -104,11 +104,6 @@ PAIR = "{a} {b} --golden {golden}"
         (f"compare {PAIR} {KEBAB} --match auto", ["--profile:", "--match"]),
         (f"compare {PAIR} --missing hit", ["missing:", "'hit'", "exclude, zero"]),
         ("score {golden} a --store {folder} --format trec", ["--format:", "a"]),
-        ("score {a} {golden}", ["per_query.jsonl:", "ragscore score [GOLDEN] RUN..."]),
-        (
-            "compare {golden} {b} --golden {golden}",
-            ["golden.yaml:", "ragscore compare BASELINE CANDIDATE --golden GOLDEN"],
-        ),
     ],
 )
 def test_bad_input_is_one_line_on_standard_error_and_exit_2(

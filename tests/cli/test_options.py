@@ -296,9 +296,9 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         ("label golden.yaml runs/dense --level span", ["span", "anchor"]),
         ("judge golden.yaml runs/dense --model m --refused no", ["refused:", "'no'", "skip"]),
         ("run my_rag:answer --golden golden.yaml --leave-out langs", ["leave_out:", "langs"]),
-        ("score gold.csv hits.csv", ["--golden-columns query_id=???,doc_id=???"]),
-        ("score golden.yaml hits.csv", ["--columns query_id=???,doc_id=docno"]),
-        ("check hits.csv", ['"dense"', "--columns query_id=???,doc_id=docno"]),
+        ("score gold.csv hits.csv", ['"query_id": "???"', '"doc_id": "???"']),
+        ("score golden.yaml hits.csv", ['"query_id": "???"', '"doc_id": "docno"']),
+        ("check hits.csv", ['"dense"', '"query_id": "???"']),
         ("validate golden.yaml --catalogue nothing.parquet", ["nothing.parquet"]),
     ],
 )
