@@ -26,6 +26,7 @@ from ragscore.cli.options import (
     switch,
 )
 from ragscore.frames.data import DataError, records_of
+from ragscore.frames.errors import plural
 from ragscore.golden.sheet import LEVELS, add_labels, filled, golden_to_label, label_sheet
 from ragscore.golden.validate import validate
 from ragscore.io.parquet_file import read_parquet
@@ -59,13 +60,9 @@ def validate_command(args: argparse.Namespace) -> int:
         for problem in records_of(found):
             say(_line(problem))
         if len(found):
-            n_queries = found["query_id"].nunique()
-            counted = [
-                f"{n} {severity}{'s' if n > 1 else ''}"
-                for severity, n in found["severity"].value_counts().sort_index().items()
-            ]
-            where = f" in {n_queries} quer{'y' if n_queries == 1 else 'ies'}" if n_queries else ""
-            say(f"{' and '.join(counted)}{where}", file=sys.stderr)
+            many = [plural(n, str(name)) for name, n in found["severity"].value_counts().items()]
+            say(f"{' and '.join(sorted(many))} in {plural(found['query_id'].nunique(), 'query')}",
+                file=sys.stderr)  # fmt: skip
     return int(len(found) > 0)
 
 

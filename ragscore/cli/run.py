@@ -1,8 +1,8 @@
 """`ragscore run` and `ragscore demo`: ask systems every golden query, then show the scores."""
 
 import argparse
-import importlib
 import json
+import pkgutil
 import runpy
 import shlex
 import sys
@@ -157,53 +157,29 @@ def run_command(args: argparse.Namespace) -> int:
 
 def _folder(args: argparse.Namespace) -> str:
     """Return the default name of the run's folder."""
-    if args.name:
-        return str(args.name)
-    if args.command is not None:
-        return Path(*shlex.split(args.command)[:1]).name or "command"
-    if _is_address(args.system):
-        return str(urlsplit(args.system).netloc.rpartition("@")[2].replace(":", "-"))
-    return Path(args.system).stem if _is_file(args.system) else args.system.rpartition(":")[2]
+    given = args.system if args.command is None else shlex.split(args.command)[0]
+    if "://" in given:
+        return str(urlsplit(given).netloc.rpartition("@")[2].replace(":", "-"))
+    return str(args.name or Path(given.rpartition(":")[2]).stem)
 
 
 def _system(args: argparse.Namespace) -> Given:
     """Return the system to ask, in a form that `collect` takes."""
     if args.command is not None:
         return shlex.split(args.command)
-    return (
-        args.system if _is_address(args.system) or _is_file(args.system) else _imported(args.system)
-    )
-
-
-def _is_address(text: str) -> bool:
-    return text.startswith(("http://", "https://"))
-
-
-def _is_file(text: str) -> bool:
-    return Path(text).suffix in (".yaml", ".yml", ".json")
-
-
-def _imported(place: str) -> Any:
-    """Import the function that `module:function` names, also from the current folder."""
-    module, _, name = place.partition(":")
-    if not name:
-        raise DataError(
-            f"found {place!r}",
-            field="system",
-            allowed=f"module:function, or {ALLOWED}",
-        )
-    sys.path.insert(0, str(Path.cwd()))
+    is_file = Path(args.system).suffix in (".yaml", ".yml", ".json")
+    if is_file or args.system.startswith(("http://", "https://")):
+        return args.system
+    sys.path.insert(0, str(Path.cwd()))  # a module of the current folder is found, too
     try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ModuleNotFoundError, AttributeError) as error:
+        return pkgutil.resolve_name(args.system if ":" in args.system else "")
+    except (ImportError, AttributeError, ValueError) as error:
         raise DataError(
-            f"found {place!r} ({error})", field="system", allowed="module:function, found from here"
-        ) from error
+            f"found {args.system!r} ({error})", field="system",
+            allowed=f"module:function, found from here, or {ALLOWED}",
+        ) from error  # fmt: skip
     finally:
         sys.path.pop(0)
-    return found
 
 
 def _setting(value: str) -> Any:
