@@ -34,6 +34,8 @@ CHECK_FIELDS = {
     "expected_substrings": "expected_substring",
     "must_not_contain_source_keys": "forbidden_source_key",
 }  # fmt: skip
+CHECK_FLAGS = ("expected_empty", "recency_rule", "product")
+"""Kinds of checks of which a query has one."""
 FIELD_ORDER = (
     "id", "query", "answerable", *(name for name, _ in ID_FIELDS.values()), "chunker_version",
     "gold_supports", "required_support_groups", "expected_metadata", "expected_substrings",

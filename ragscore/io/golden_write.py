@@ -11,10 +11,11 @@ import pandas as pd
 import yaml
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import plural, warn
+from ragscore.frames.errors import name_list, plural, warn
 from ragscore.frames.kinds import LABELS
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
+    CHECK_FLAGS,
     FIELD_ORDER,
     FRAMES,
     KNOWN_FIELDS,
@@ -44,6 +45,7 @@ _ON_ONE_LINE = (*(name for name, _ in ID_FIELDS.values()), "required_support_gro
 _TAG = "tag:yaml.org,2002:"
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 Rows = list[dict[str, Any]]
+KINDS_KEPT = {"tags": TAG_FIELDS.values(), "checks": (*CHECK_FIELDS.values(), *CHECK_FLAGS)}
 
 
 @keeping("queries", "targets", "tags", "conditions", "support_groups", "checks")
@@ -340,7 +342,8 @@ def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:
     Raises
     ------
     DataError
-        An unlabelled query whose expectations imply a label.
+        Rows that the file would not give back, such as tags of a kind that no field holds; an
+        unlabelled query whose expectations imply a label.
     """
     read = golden_of(
         [Row(row, number) for number, row in enumerate(rows, 1)],
@@ -348,6 +351,16 @@ def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:
         "unlabelled",
         None,
     )
+    for name in FRAMES:
+        n, n_read = len(getattr(golden, name)), len(getattr(read, name))
+        if n_read != n:
+            raise DataError(
+                f"{n - n_read} of {n} rows would not come back",
+                field=f"golden.{name}",
+                allowed=f"each row once, of kind {name_list(KINDS_KEPT[name])}"
+                if name in KINDS_KEPT
+                else "each row once, as a golden file has it",
+            )
     implied, stated = _answerable(read), _answerable(golden)
     if lost := [query_id for query_id, label in stated.items() if implied[query_id] and not label]:
         raise DataError(

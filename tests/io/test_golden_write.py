@@ -168,6 +168,33 @@ def test_what_would_not_come_back_is_refused(write_golden, tmp_path, frame, chan
     assert not (tmp_path / "out.yaml").exists()
 
 
+ONE = {"id": "q", "query": "?", "expected_doc_ids": ["d"], "tags": ["t"], "must_contain": ["m"]}
+
+
+@pytest.mark.parametrize(
+    ("frame", "row"),
+    [
+        ("tags", {"kind": "team", "value": "search"}),
+        ("tags", {"kind": "tag", "value": "t"}),
+        ("checks", {"kind": "style", "text": "short"}),
+        ("checks", {"kind": "product", "text": "P1"}),
+        ("targets", {"level": "doc", "target_id": "again", "doc_id": "d", "alternative": 0,
+                     "grade": 1}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["out.yaml", "out.jsonl"])
+def test_a_row_that_no_field_holds_is_refused_and_not_left_out(
+    write_golden, tmp_path, frame, row, name
+):
+    golden = rs.load_golden(write_golden([ONE]))
+    more = pd.DataFrame([{"query_id": "q"} | row])
+    rows = pd.concat([getattr(golden, frame), more], ignore_index=True)
+    edited = replace(golden, **{frame: rows.astype(getattr(golden, frame).dtypes)})
+    with refused(f"1 of {len(rows)}", field=f"golden.{frame}"):
+        edited.save(tmp_path / name, format="golden")
+    assert not (tmp_path / name).exists()
+
+
 def test_another_suffix_is_refused(write_golden, tmp_path):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
     with refused("golden.csv", ".yaml", ".yml", ".jsonl", field="path"):
