@@ -164,7 +164,7 @@ GOLDEN_FORMATS = [
                 test=lambda one: has_labels(one.keys) or not names_ids(one.keys, "golden"),
             )(seen),
         ),
-        _IO + "golden_file:read_golden",
+        _IO + "golden_read:read_golden",
         _IO + "golden_write:write_golden",
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),

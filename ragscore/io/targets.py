@@ -5,21 +5,29 @@ back by the same tables of fields.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
-
 from ragscore.io.citations import HEADING_SEPARATOR
-from ragscore.io.source import Problems, Row, as_id, as_text, describe
-from ragscore.io.values import ID_ALLOWED, FieldReader, is_int, is_span, text
+from ragscore.io.source import Problems, Row, as_id, as_text
+from ragscore.io.values import (
+    ID_ALLOWED,
+    SPAN_ALLOWED,
+    FieldReader,
+    as_time,
+    is_int,
+    is_span,
+    text,
+)
 
 ID_FIELDS = {
     "doc": ("expected_doc_ids", "doc_id"),
     "chunk": ("expected_chunk_ids", "chunk_id"),
     "source_key": ("expected_source_keys", "source_key"),
+    "text": ("expected_texts", "snippet"),
 }
-"""Match level -> the field with its ids, and their column."""
+"""Match level -> the field with its ids or texts, and their column."""
 PREDICATE_FIELDS = {"expected_metadata": "metadata", "expected_substrings": "substrings"}
 SUPPORT_COLUMNS = ("path", "heading", "start", "end", "span_unit", "doc_id", "date")
 SUPPORT_FIELDS = frozenset(
@@ -35,97 +43,102 @@ IDS_ALLOWED = (
     " mapping id: grade"
 )
 GRADE_ALLOWED = f"a whole number from 0 to {2**31 - 1}, or fractions as gains"
-HEADING_ALLOWED = "text or a list of texts"
+GROUPS_ALLOWED = f"a list of lists of ids ({ID_ALLOWED}) or indices"
+
+
+class Fields:
+    """The fields of one query's row; a value that a field can't hold is a problem on its line."""
+
+    def __init__(self, row: Row, query_id: str, problems: Problems) -> None:
+        self.row, self.query_id, self.problems = row, query_id, problems
+
+    def get(self, name: str, allowed: str, kind: type, *kinds: type) -> Any:
+        """Return a value of one of the kinds; an empty one of the first if there is none."""
+        value = self.row.values.get(name)
+        if value is not None and not isinstance(value, (kind, *kinds)):
+            self.reject(value, name, allowed)
+            return kind()
+        return kind() if value is None else value
+
+    def reject(self, value: Any, name: str, allowed: str) -> None:
+        """Record that a field holds a value that it can't have."""
+        self.problems.reject(value, self.row.line_of(name.partition(".")[0]), name, allowed)
+
+    def read(self, read: Any, name: str, allowed: str) -> Any:
+        """Return the value of a field, as one of the readers of values.py returns it."""
+        line = self.row.line_of(name)
+        return read(self.row.values.get(name), name, line, self.problems, allowed)
+
+    def text(self, name: str) -> str | None:
+        """Return text as written."""
+        found: str | None = self.read(text, name, "text (quote a yes/no)")
+        return found
+
+    def texts(self, name: str, value: Any) -> list[str]:
+        """Return the texts of a list that is, or is within, a field."""
+        listed = value if isinstance(value, list) else []
+        found = [one for item in listed if (one := as_text(item)) is not None]
+        if value is not None and (value is not listed or len(found) < len(listed)):
+            self.reject(value, name, "a list of texts (quote a yes/no)")
+        return found
+
+    def reader(self, values: Any, name: str) -> FieldReader:
+        """Return a reader of the fields of one object within a field; what isn't one has none."""
+        own = values if isinstance(values, dict) else {}
+        return FieldReader(own, f"{name}.", self.row.line_of(name), self.problems)
 
 
 def targets_of(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, Any]]:
     """Yield one row per alternative of each target of a query."""
-    line = row.line_of("chunker_version")
-    chunker = text(row.values.get("chunker_version"), "chunker_version", line, problems)
+    fields = Fields(row, query_id, problems)
+    chunker = fields.text("chunker_version")
     for level, (name, column) in ID_FIELDS.items():
-        own = {} if level != "chunk" or chunker is None else {"chunker_version": chunker}
-        n_named: dict[str, int] = {}
-        grades: dict[tuple[str, ...], float] = {}
-        for ids, grade, judged_by in _graded_ids(row, name, problems):
-            if tuple(ids) in grades:  # the same target again
-                if grades[tuple(ids)] != grade:
-                    problems.add(
-                        f"{', '.join(ids)} has the grades {grades[tuple(ids)]} and {grade}",
-                        line=row.line_of(name),
-                        field=name,
-                        allowed="one grade per target",
-                    )
-                continue
-            grades[tuple(ids)] = grade
-            name_of = _numbered(ids[0], n_named)
-            for alternative, target_id in enumerate(ids):
-                yield {
-                    "query_id": query_id,
-                    "level": level,
-                    "target_id": name_of,
-                    "alternative": alternative,
-                    "grade": grade,
-                    column: target_id,
-                    **own,
-                    **({} if judged_by is None else {"judged_by": judged_by}),
-                }
-    yield from _anchors(row, query_id, problems)
+        about = {"query_id": query_id, "level": level}
+        about |= {"chunker_version": chunker} if level == "chunk" and chunker is not None else {}
+        yield from _expected(fields, name, column, about)
+    yield from _anchors(fields)
     predicates = [target_id for name, target_id in PREDICATE_FIELDS.items() if row.values.get(name)]
     if predicates:  # one target: where both are expected, one hit must have both
-        yield {
-            "query_id": query_id,
-            "level": "predicate",
-            "target_id": predicates[0],
-            "alternative": 0,
-            "grade": 1,
-        }
+        about = {"query_id": query_id, "level": "predicate", "target_id": predicates[0]}
+        yield about | {"alternative": 0, "grade": 1}
 
 
-def _numbered(name: str, counts: dict[str, int]) -> str:
-    """Return a target's name, numbered from its second use: `a`, `a(2)`, ..."""
-    counts[name] = counts.get(name, 0) + 1
-    return name if counts[name] == 1 else f"{name}({counts[name]})"
-
-
-def _graded_ids(
-    row: Row, name: str, problems: Problems
-) -> Iterator[tuple[list[str], float, str | None]]:
-    """Yield each expected thing: alternative ids, grade (a float if it is a gain), and judge."""
-    value = row.values.get(name)
-    if value is None:
-        return
-    line = row.line_of(name)
+def _expected(
+    fields: Fields, name: str, column: str, about: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield one row per alternative of each expected thing; a float as grade is a gain."""
+    value = fields.get(name, IDS_ALLOWED, list, dict)
     if isinstance(value, dict):
-        items: list[Any] = [{"any": [key], "grade": grade} for key, grade in value.items()]
-    elif isinstance(value, list):
-        items = value
-    else:
-        problems.reject(value, line, name, IDS_ALLOWED)
-        return
-    for item in items:
-        grade: Any = 1
-        alternatives, judged_by = item, None
-        if isinstance(item, dict):
-            if set(item) - {"any", "grade", "judged_by"} or "any" not in item:
-                problems.reject(item, line, name, IDS_ALLOWED)
-                continue
-            alternatives, grade = item["any"], item.get("grade", 1)
-            judged_by = text(item.get("judged_by"), f"{name}.judged_by", line, problems)
-        if not _is_grade(grade):
-            problems.add(
-                f"grade is {describe(grade)}", line=line, field=name, allowed=GRADE_ALLOWED
-            )
-            continue
-        listed = alternatives if isinstance(alternatives, list) else [alternatives]
-        ids = [as_id(alternative) for alternative in listed]
-        if not ids or None in ids:
-            problems.reject(alternatives, line, name, IDS_ALLOWED)
-            continue
-        yield (
-            list(dict.fromkeys(target_id for target_id in ids if target_id is not None)),
-            grade,
-            judged_by,
-        )
+        value = [{"any": [key], "grade": grade} for key, grade in value.items()]
+    names = Counter[str]()
+    grades: dict[tuple[str, ...], float] = {}
+    for item in value:
+        given = item if isinstance(item, dict) else {"any": item}
+        listed, grade = given.get("any"), given.get("grade", 1)
+        listed = listed if isinstance(listed, list) else [listed]
+        ids = tuple(dict.fromkeys(one for one in map(as_id, listed) if one is not None))
+        if {*given} - {"any", "grade", "judged_by"} or not ids or None in map(as_id, listed):
+            fields.reject(item, name, IDS_ALLOWED)
+        elif not _is_grade(grade):
+            fields.reject({"grade": grade}, name, GRADE_ALLOWED)
+        elif ids in grades:  # the same target again
+            if grades[ids] != grade:
+                found = f"{', '.join(ids)} has the grades {grades[ids]} and {grade}"
+                line = fields.row.line_of(name)
+                fields.problems.add(found, line=line, field=name, allowed="one grade per target")
+        else:
+            grades[ids] = grade
+            judge = fields.reader(given, name).text("judged_by")
+            target = about | {"target_id": _numbered(ids[0], names), "grade": grade}
+            target |= {} if judge is None else {"judged_by": judge}
+            for alternative, one in enumerate(ids):
+                yield target | {"alternative": alternative, column: one}
+
+
+def _numbered(name: str, counts: Counter[str]) -> str:
+    """Return a target's name, numbered from its second use: `a`, `a(2)`, ..."""
+    counts[name] += 1
+    return name if counts[name] == 1 else f"{name}({counts[name]})"
 
 
 def _is_grade(value: Any) -> bool:
@@ -146,108 +159,51 @@ def with_levels(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _anchors(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, Any]]:
+def _anchors(fields: Fields) -> Iterator[dict[str, Any]]:
     """Yield one row per snippet of each support; any one snippet is enough."""
-    supports = row.values.get("gold_supports")
-    if supports is None:
-        return
-    line = row.line_of("gold_supports")
-    if not isinstance(supports, list):
-        problems.reject(supports, line, "gold_supports", "a list of mappings with path")
-        return
-    n_named: dict[str, int] = {}
-    for support in supports:
-        anchor = _anchor(support, line, problems)
-        if anchor is None:
+    names = Counter[str]()
+    for support in fields.get("gold_supports", "a list of mappings with path", list):
+        reader = fields.reader(support, "gold_supports")
+        if (anchor := _anchor(fields, support, reader)) is None:
             continue
-        name = f"{anchor['path']}#{anchor['heading'] or ''}"
-        if "start" in anchor:
-            name += f":{anchor['start']}-{anchor['end']}"
-        target = {
-            "query_id": query_id,
-            "level": "anchor",
-            "target_id": _numbered(name, n_named),
-            **anchor,
-        }
-        extra = {name: value for name, value in support.items() if name not in SUPPORT_FIELDS}
-        for alternative, snippet in enumerate(_snippets(support, line, problems) or [None]):
-            alternative_row = target | {"alternative": alternative}
-            if snippet is not None:
-                alternative_row["snippet"] = snippet
-            if alternative == 0:
-                alternative_row[SUPPORT_EXTRAS] = extra
-            yield alternative_row
+        name = f"{anchor['path']}#{anchor.get('heading', '')}"
+        name += f":{anchor['start']}-{anchor['end']}" if "start" in anchor else ""
+        about = {"query_id": fields.query_id, "level": "anchor"}
+        about |= {"target_id": _numbered(name, names)} | anchor
+        snippets = fields.texts("gold_supports.snippets", reader.pop("snippets"))
+        about[SUPPORT_EXTRAS] = reader.values
+        for alternative, snippet in enumerate(snippets or [None]):
+            own = {} if snippet is None else {"snippet": snippet}
+            yield about | {"alternative": alternative} | own
+            about.pop(SUPPORT_EXTRAS, None)
 
 
-def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | None:
-    """Return path, heading, span and grade of a support; None, and a problem, if it is none."""
-    is_mapping = isinstance(support, dict)
-    path = as_id(support.get("path", support.get("rel_path"))) if is_mapping else None
-    if path is None:
-        problems.reject(support, line, "gold_supports", "a mapping with path")
-        return None
-    problems.typos.check(support, SUPPORT_FIELDS, line)
-    heading = support.get("heading", support.get("heading_path"))
-    anchor: dict[str, Any] = {"path": path, "heading": _heading(heading, line, problems)}
-    anchor["grade"] = grade = 1 if support.get("grade") is None else support["grade"]
-    if not _is_grade(grade):
-        problems.add(
-            f"grade is {describe(grade)}", line=line, field="gold_supports", allowed=GRADE_ALLOWED
-        )
-        return None
-    fields = FieldReader(support, "gold_supports.", line, problems)
-    if (date := _date(fields)) is not None:
-        anchor["date"] = date
-    start, end = fields.pop("start"), fields.pop("end")
-    if start is not None or end is not None:
-        if not is_span(start, end):
-            problems.add(
-                f"start {describe(start)}, end {describe(end)}",
-                line=line,
-                field="gold_supports",
-                allowed="whole numbers, 0 ≤ start < end < 2^63 (half-open)",
-            )
+def _anchor(fields: Fields, support: Any, reader: FieldReader) -> dict[str, Any] | None:
+    """Return what a support says, or None and a problem if it is none."""
+    fields.problems.typos.check(reader.values, SUPPORT_FIELDS, reader.line)
+    path, grade = as_id(reader.pop("path", "rel_path")), reader.pop("grade")
+    start, end, unit = reader.pop("start"), reader.pop("end"), reader.text("span_unit")
+    has_span = start is not None or end is not None
+    for is_right, found, allowed in (
+        (path is not None, support, "a mapping with path"),
+        (grade is None or _is_grade(grade), {"grade": grade}, GRADE_ALLOWED),
+        (not has_span or is_span(start, end), {"start": start, "end": end}, SPAN_ALLOWED),
+    ):
+        if not is_right:
+            fields.reject(found, "gold_supports", allowed)
             return None
-        unit = text(fields.pop("span_unit"), "span_unit", line, problems) or "line"
-        anchor |= {"start": int(start), "end": int(end), "span_unit": unit}
-    if (doc_id := fields.identifier("doc_id")) is not None:
-        anchor["doc_id"] = doc_id
-    return anchor
-
-
-def _date(fields: FieldReader) -> str | None:
-    """Take a date or time as written; text that isn't one is a problem."""
-    written = fields.pop("date")
-    found = text(written, "gold_supports.date", fields.line, fields.problems)
-    if found is None:
-        return None
-    try:
-        time = pd.to_datetime(found, utc=True, format="ISO8601")
-    except ValueError:
-        fields.reject(written, "date", "an ISO 8601 date or time, such as 2026-01-31")
-        return None
-    return None if pd.isna(time) else found
-
-
-def _heading(written: Any, line: int, problems: Problems) -> str | None:
-    name = "gold_supports.heading"
-    if not isinstance(written, list):
-        return text(written, name, line, problems, HEADING_ALLOWED)
-    parts = [text(part, name, line, problems, HEADING_ALLOWED) for part in written]
-    return HEADING_SEPARATOR.join(part for part in parts if part is not None)
-
-
-def _snippets(support: dict[str, Any], line: int, problems: Problems) -> list[str | None]:
-    snippets = support.get("snippets")
-    if snippets is None:
-        return []
-    texts: list[str | None] = [None]
-    if isinstance(snippets, list):
-        texts = [as_text(snippet) for snippet in snippets]
-    if None not in texts:
-        return texts
-    problems.reject(snippets, line, "snippets", "a list of texts")
-    return []
+    heading, date = reader.pop("heading", "heading_path"), reader.text("date")
+    if date is not None and as_time(date) is None:
+        reader.reject(date, "date", "an ISO 8601 date or time, such as 2026-01-31")
+        date = None
+    parts = heading if isinstance(heading, list) else [heading] if heading is not None else None
+    anchor = {"path": path, "grade": 1 if grade is None else grade, "date": date}
+    anchor["doc_id"] = reader.identifier("doc_id")
+    if parts is not None:
+        anchor["heading"] = HEADING_SEPARATOR.join(fields.texts("gold_supports.heading", parts))
+    if has_span:
+        anchor |= {"start": start, "end": end, "span_unit": unit or "line"}
+    return {name: value for name, value in anchor.items() if value is not None}
 
 
 def target_names(targets: list[dict[str, Any]]) -> dict[str, str]:
@@ -269,35 +225,24 @@ def pop_support_extras(targets: list[dict[str, Any]]) -> dict[str, str]:
     return {SUPPORT_EXTRAS: json.dumps(extras, ensure_ascii=False)} if any(extras) else {}
 
 
-def support_groups(
-    row: Row, query_id: str, targets: list[dict[str, Any]], problems: Problems
-) -> Iterator[dict[str, Any]]:
+def support_groups(fields: Fields, targets: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield one row per member of each group of targets.
 
     A member is a target's name, or the position of an anchor. An unknown one stays, under a name
     that no hit can meet, so that its group fails.
     """
-    name, groups = "required_support_groups", row.values.get("required_support_groups")
-    if groups is None:
-        return
-    line = row.line_of(name)
-    if not (isinstance(groups, list) and all(isinstance(group, list) for group in groups)):
-        problems.reject(groups, line, name, "a list of lists of ids or indices")
-        return
-    anchors = anchor_ids(targets)
-    by_name = target_names(targets)
-    for number, group in enumerate(groups):
-        for member in group:
-            member_name = as_id(member)
-            if member_name is None:
-                allowed = f"a list of lists of ids ({ID_ALLOWED}) or indices"
-                problems.reject(member, line, name, allowed)
+    name = "required_support_groups"
+    anchors, by_name = anchor_ids(targets), target_names(targets)
+    for number, group in enumerate(fields.get(name, GROUPS_ALLOWED, list)):
+        for member in group if isinstance(group, list) else [{}]:
+            if (called := as_id(member)) is None:
+                fields.reject(group, name, GROUPS_ALLOWED)
                 continue
-            target_id = by_name.get(member_name, f"unknown:{member_name}")
+            target_id = by_name.get(called, f"unknown:{called}")
             if is_int(member) and anchors:
                 is_position = 0 <= member < len(anchors)
                 target_id = anchors[member] if is_position else f"unknown:{member}"
-            yield {"query_id": query_id, "group": number, "target_id": target_id}
+            yield {"query_id": fields.query_id, "group": number, "target_id": target_id}
 
 
 def anchor_ids(targets: list[dict[str, Any]]) -> list[str]:

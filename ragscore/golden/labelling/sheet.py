@@ -20,7 +20,7 @@ from ragscore.golden.labelling.pool import (
     snippet_of,
     with_labels,
 )
-from ragscore.io.golden_read import Tables, read_row
+from ragscore.io.golden_read import read_row
 from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.targets import targets_of
 from ragscore.scoring.rules import by_anchor, matched_pairs
@@ -221,7 +221,7 @@ class Sheet:
         self.pool = pd.concat([others, copied], ignore_index=True)
 
     def _read(self, query_id: str, row: Row) -> None:
-        values, tables = dict(row.values), Tables()
+        values = dict(row.values)
         if self.wording is CHATBOT:
             values |= {
                 "query": values.get("question"),
@@ -229,9 +229,9 @@ class Sheet:
             }
         values["query"] = as_text(values.get("query")) or "?"
         row = Row(values, row.line, row.lines)
-        read_row(row, query_id, tables, self.problems, "unlabelled")
-        self._targets[query_id] = tables.targets
-        if tables.queries[0]["answerable"] is False:
+        parts = read_row(row, query_id, self.problems) or {}
+        self._targets[query_id] = parts["targets"]
+        if parts["queries"][0]["answerable"] is False:
             self._states[query_id] = "should refuse"
         else:
             self._states[query_id] = "labelled" if self.n_positive(query_id) else "unlabelled"

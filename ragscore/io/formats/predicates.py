@@ -15,10 +15,11 @@ from ragscore.frames.errors import warn
 from ragscore.io.detect import Sample
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
+    FRAMES,
     KNOWN_FIELDS,
     TAG_FIELDS,
     TEXT_FIELDS,
-    Tables,
+    Records,
     read_row,
 )
 from ragscore.io.left_out import keeping
@@ -92,20 +93,19 @@ def read_predicates(
     No row expects documents or chunks, so `absent_docs` and `catalogue` change nothing. A row
     without expectations gets a target that no hit can meet: it fails, as in its harness.
     """
-    problems, tables, n_by_text = Problems(path, strict), Tables(), dict[str, int]()
+    problems, n_by_text = Problems(path, strict), dict[str, int]()
+    records: Records = {name: [] for name in FRAMES}
     for row in json_rows(path, problems):
-        _read_row(row, tables, n_by_text, problems)
+        for name, rows in _read_row(row, n_by_text, problems).items():
+            records[name] += rows
     problems.typos.warn()
     warn_of_repeats(path, n_by_text)
-    tables.queries = unify_types(tables.queries)
-    kinds = ("queries", "targets", "tags", "checks", "support_groups", "conditions")
-    return Golden(
-        **{kind: from_records(getattr(tables, kind), kind) for kind in kinds},
-        problems=problems.frame(),
-    )
+    records["queries"] = unify_types(records["queries"])
+    frames = {name: from_records(rows, name) for name, rows in records.items()}
+    return Golden(**frames, problems=problems.frame())
 
 
-def _read_row(row: Row, tables: Tables, n_by_text: dict[str, int], problems: Problems) -> None:
+def _read_row(row: Row, n_by_text: dict[str, int], problems: Problems) -> Records:
     values, line = row.values, row.line
     query, filters = as_text(values.get("query")), values.get("filters")
     if query is None or not query_key(query):
@@ -113,26 +113,23 @@ def _read_row(row: Row, tables: Tables, n_by_text: dict[str, int], problems: Pro
             f"found {describe(values['query'])}" if "query" in values else "the field is missing"
         )
         problems.add(found, line=line, field="query", allowed="text that isn't empty")
-        return
+        return {}
     if not isinstance(filters, (dict, type(None))):
         problems.reject(filters, line, "filters", "a mapping or null")
     query_id = numbered(query_key(query), n_by_text)
     problems.typos.check(values, KNOWN_FIELDS | OWN_FIELDS, line)
     known = {name: value for name, value in values.items() if name in KNOWN_FIELDS}
-    n_targets, n_checks = len(tables.targets), len(tables.checks)
-    read_row(Row(known | {"filters": filters}, line), query_id, tables, problems, "unlabelled")
-    tables.queries[-1].pop("x_filters", None)
+    parts = read_row(Row(known | {"filters": filters}, line), query_id, problems) or {}
+    (record,) = parts["queries"]
+    record.pop("x_filters", None)
     for name, value in values.items():
         if name not in KNOWN_FIELDS:
-            tables.queries[-1] |= _own_column(name, value)
-    kinds = {check["kind"] for check in tables.checks[n_checks:]}
-    is_judged = len(tables.targets) > n_targets or kinds & {
-        "expected_empty",
-        "forbidden_source_key",
-    }
-    if not is_judged:
+            record |= _own_column(name, value)
+    kinds = {check["kind"] for check in parts["checks"]}
+    if not (parts["targets"] or kinds & {"expected_empty", "forbidden_source_key"}):
         target = {"query_id": query_id, "level": "predicate", "target_id": "nothing"}
-        tables.targets.append(target | {"alternative": 0, "grade": 1})
+        parts["targets"] = [target | {"alternative": 0, "grade": 1}]
+    return parts
 
 
 def _own_column(name: str, value: Any) -> dict[str, Any]:
