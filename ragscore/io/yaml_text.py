@@ -69,6 +69,19 @@ def yaml_events(text: str, file: Path | str) -> Iterator[yaml.Event]:
 TOO_DEEP = f"nested too deeply: lists and mappings up to {DEEPEST} deep are read"
 
 
+def yaml_documents(text: str, file: Path | str) -> list[yaml.Node]:
+    """Return the nodes of the documents of a YAML text.
+
+    Raises
+    ------
+    DataError
+        As `yaml_events`.
+    """
+    yaml_events(text, file)
+    with _yaml_faults(text, file):
+        return list(yaml.compose_all(text, Loader=LOADER))
+
+
 def yaml_value(text: str, file: Path | str) -> Any:
     """Return the plain value of a YAML text with one document.
 
@@ -87,12 +100,7 @@ def yaml_rows(text: str, path: Path, problems: Problems) -> Iterator[Row]:
 
     Numbers and dates keep their spelling. A row in which something can't be read is a problem.
     """
-    yaml_events(text, path)
-    loader = _Spelled(text)
-    with _yaml_faults(text, path):
-        roots = []
-        while loader.check_node():
-            roots.append(loader.get_node())
+    roots, loader = yaml_documents(text, path), _Spelled("")
     for root in roots[1:] or [one for one in roots if not isinstance(one, yaml.SequenceNode)]:
         raise DataError(
             f"{len(roots)} documents (divided by ---)" if roots[1:] else f"found a {root.id}",
@@ -101,7 +109,7 @@ def yaml_rows(text: str, path: Path, problems: Problems) -> Iterator[Row]:
             allowed="one list of queries",
         )
     for node in roots[0].value if roots else ():
-        line, place = node.start_mark.line + 1, None
+        line = node.start_mark.line + 1
         if not isinstance(node, yaml.MappingNode):
             problems.add(f"found a {node.id}", line=line, allowed="a mapping with id and query")
             continue

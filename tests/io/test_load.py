@@ -299,14 +299,14 @@ def test_own_fields_that_resemble_nothing_are_silent(write_golden):
 def test_a_file_of_another_format_is_called_by_its_name(write_golden, write_run):
     with refused(file="golden.jsonl", line=1):
         rs.load_golden(write_golden(THREE_QUERIES, "golden.jsonl"))
-    with refused("id,query", file="golden.jsonl", line=2):
+    with refused("JSON", file="golden.jsonl", line=2):
         rs.load_golden(write_golden("\nid,query\na,b\n", "golden.jsonl"))
     file = write_run("a", [])
     file.write_text(json.dumps(RUN_A))
     with refused(file="per_query.jsonl", line=1):
         rs.load_results(file)
     file.write_text("query_id;rank\nq1;1\n" * 3)
-    assert len(rs.load_results(file, strict=False).problems) == 1
+    assert len(rs.load_results(file, strict=False).problems) == 6
 
 
 @pytest.mark.parametrize("given", [None, [3], {"a": 1.5}])
