@@ -5,7 +5,6 @@ In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Resu
 """
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -39,7 +38,7 @@ from ragscore.io.registry import (
 )
 from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import Problems, naming, without_collector
-from ragscore.io.tables import frame_of, key_of, record_table
+from ragscore.io.tables import frame_of, record_table
 from ragscore.io.tools.importer import labels_beside
 from ragscore.io.values import ID_ALLOWED
 
@@ -71,8 +70,6 @@ def load_golden(
     catalogue: pd.DataFrame | None = None,
     topics: str | os.PathLike[str] | None = None,
     split: str | None = None,
-    turns: str | None = None,
-    gains: Mapping[Any, float] | None = None,
     max_bytes: int | None = MAX_BYTES,
 ) -> Golden:
     """Load a golden set: queries, what answers them, and which of them should be refused.
@@ -109,12 +106,6 @@ def load_golden(
         JSON lines). Without it a query's text is its id.
     split
         For a BEIR folder: the qrels file to read; not needed if there is only one.
-    turns
-        A pattern that reads the conversation and the turn out of a query's id, with groups of these
-        names: "(?P<conversation>[0-9]+)_(?P<turn>[0-9]+)" for 106_1. By default they are columns.
-    gains
-        What each grade of the file earns in nDCG: `{"E": 1, "S": 0.1, "C": 0.01, "I": 0}`. Grades
-        become levels from 0 in the order of their gains. By default fractions are gains.
     max_bytes
         What a compressed file may unpack to if that is over 100 times its size (Parquet: 1,000
         times), and the longest line. None lifts these limits, and those of ids (65,536 characters)
@@ -140,7 +131,7 @@ def load_golden(
         grade ("not judged") are left out.
     """
     check_choice(absent_docs, ("unlabelled", "refuse"), "absent_docs")
-    columns, gains = _named(columns), _checked_gains(gains)
+    columns = _named(columns)
     if isinstance(source, Golden):
         return source
     _check_side(source, Results, "a golden set")
@@ -149,8 +140,7 @@ def load_golden(
         parts = [
             load_golden(
                 one, format, columns, strict=strict, absent_docs=absent_docs,
-                catalogue=catalogue, topics=topics, split=split, turns=turns, gains=gains,
-                max_bytes=max_bytes,
+                catalogue=catalogue, topics=topics, split=split, max_bytes=max_bytes,
             )
             for one in paths
         ]  # fmt: skip
@@ -175,88 +165,18 @@ def load_golden(
         _check_exists([file])
         with size_limit(max_bytes), naming(file), without_collector():
             found = _choose(file, "golden", format, columns)
-            given = found.options_of(options, file) | _gains_of(found, gains)
+            given = found.options_of(options, file)
             golden = function_at(found.read)(file, strict, absent_docs, catalogue, **given)
             _check_values(golden)
     else:
         name, value = _content(chosen, "golden")
         found = _choose(value, "golden", format, columns)
-        given = found.options_of(options, Path(name)) | _gains_of(found, gains)
+        given = found.options_of(options, Path(name))
         value = value if found is GOLDEN_TABLE else _pandas(value)
         with without_collector():
             golden = function_at(found.read)(value, strict, absent_docs, catalogue, **given)
-    if gains is not None:
-        golden = _with_gains(golden, gains, name)
     _warn_of_expectations(golden, name, found is GOLDEN_TABLE)
-    return golden if turns is None else _with_turns(golden, turns, name)
-
-
-def _checked_gains(gains: Any) -> dict[str, float] | None:
-    """Return `gains=` by grades as text.
-
-    Raises
-    ------
-    DataError
-        Anything but grades with numbers from 0, one of which is more.
-    """
-    if gains is None:
-        return None
-    check_type(gains, Mapping, "gains", GAINS_ALLOWED)
-    found = {key_of(grade): gain for grade, gain in gains.items()}
-    is_gain = [
-        isinstance(one, (int, float)) and not isinstance(one, bool) and 0 <= one < 2**31
-        for one in found.values()
-    ]
-    if len(found) < len(gains) or not all(is_gain) or not any(found.values()):
-        raise DataError(f"found {excerpt(gains)}", field="gains", allowed=GAINS_ALLOWED)
-    return {grade: float(gain) for grade, gain in found.items()}
-
-
-def _gains_of(found: Format, gains: dict[str, float] | None) -> dict[str, Any]:
-    """Return the option of a reader that knows how grades are written; others are told after."""
-    return {"gains": gains} if gains is not None and "gains" in found.options else {}
-
-
-def _with_gains(golden: Golden, gains: dict[str, float], name: str | Path) -> Golden:
-    """Return a golden set whose grades are levels of these gains, whether all occur or not."""
-    if "gain" in golden.targets:
-        gain = golden.targets["gain"]
-    else:
-        written = golden.targets["grade"].map(key_of)
-        if unknown := sorted({*written} - gains.keys()):
-            raise DataError(
-                f"grade {unknown[0]}", file=name, field="grade",
-                allowed=f"one of {name_list(gains)}, as gains= has them",
-            )  # fmt: skip
-        gain = written.map(gains)
-    level = {gain: number for number, gain in enumerate(sorted({0.0, *gains.values()}))}
-    targets = golden.targets.assign(grade=gain.map(level).astype("int32"), gain=gain)
-    return replace(golden, targets=targets.astype({"gain": "float64"}))
-
-
-def _with_turns(golden: Golden, pattern: str, name: str | Path) -> Golden:
-    """Return the golden set with the conversation and the turn that ids name."""
-    check_type(pattern, str, "turns", "a pattern")
-    groups = ("conversation", "turn")
-    try:
-        known = re.compile(pattern).groupindex.keys()
-    except re.error as error:
-        raise DataError(f"no pattern ({error})", field="turns", allowed=TURNS_ALLOWED) from error
-    if set(known) != set(groups):
-        raise DataError(
-            f"a pattern with groups {name_list(known) or 'none'}", field="turns",
-            allowed=TURNS_ALLOWED,
-        )  # fmt: skip
-    found = golden.queries["query_id"].str.extract(f"^(?:{pattern})$")
-    if (without := found["conversation"].isna()).all():
-        raise DataError(
-            f"none of the {len(found)} ids fits, such as"
-            f" {golden.queries['query_id'].iloc[0]!r}",
-            file=name, field="turns", allowed=TURNS_ALLOWED,
-        )  # fmt: skip
-    if without.any():
-        warn(f"{name}: {plural(int(without.sum()), 'query')} of {len(found)} in no conversation")
-    return replace(golden, queries=golden.queries.assign(**{one: found[one] for one in groups}))
+    return golden
 
 
 def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> None:
@@ -293,8 +213,6 @@ def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> N
         )
 
 
-GAINS_ALLOWED = '{"E": 1, "S": 0.1, "C": 0.01, "I": 0}: a gain from 0 for each grade'
-TURNS_ALLOWED = 'a pattern such as "(?P<conversation>[0-9]+)_(?P<turn>[0-9]+)"'
 CALLS_ALLOWED = '{"tool": "*search*"}'
 
 

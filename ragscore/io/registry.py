@@ -235,7 +235,7 @@ GOLDEN_TABLE = Format(
     lambda seen: may_be(seen.keys, "golden"),
     _IO + "tables:read_golden_table",
     about=_ABOUT_TABLES,
-    options=("columns", "gains"),
+    options=("columns",),
 )
 FORMATS = {"results": RESULT_FORMATS, "golden": GOLDEN_FORMATS}
 TABLES = {"results": RESULT_TABLE, "golden": GOLDEN_TABLE}
