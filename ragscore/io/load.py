@@ -6,18 +6,14 @@ In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Resu
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-from pandas.api.types import is_float_dtype
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
@@ -25,26 +21,25 @@ from ragscore.frames.errors import check_choice, excerpt, name_list, plural, war
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
-from ragscore.io.file_content import LONGEST_ID, MAX_BYTES, has_limits, size_limit
+from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.ir_datasets import read_ir_dataset
 from ragscore.io.registry import (
     FORMATS,
     GOLDEN_TABLE,
-    RESULT_TABLE,
     TABLES,
     TOOLS,
     formats_of,
 )
 from ragscore.io.search_hits import records_of_hits
-from ragscore.io.source import Problems, naming, without_collector
+from ragscore.io.source import naming, without_collector
 from ragscore.io.tables import frame_of, record_table
 from ragscore.io.tools.importer import labels_beside
-from ragscore.io.values import ID_ALLOWED
 
 IR_DATASETS = "ir_datasets:"
+IR_DATASET = Format("ir_datasets", lambda seen: 0, "ragscore.io.ir_datasets:read_ir_dataset")
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
+AFTER = ("run_id", "ties")
 RUN_FILES = ("per_query.jsonl", "results.jsonl")
 Paths = str | os.PathLike[str] | list[str] | list[Path]
 
@@ -146,37 +141,51 @@ def load_golden(
         ]  # fmt: skip
         return joined(parts, paths)
     options = {"columns": columns, "topics": topics, "split": split}
-    name: str | Path
-    found: Format | None = None
-    if isinstance(chosen, str) and chosen.startswith(IR_DATASETS):
-        given = options | {"format": format}
-        if stated := [option for option, value in given.items() if value is not None]:
-            raise DataError(
-                f"{stated[0]}= means nothing for {chosen}",
-                field=stated[0],
-                allowed=f"no {stated[0]}",
-            )
-        name = chosen
-        golden = read_ir_dataset(
-            chosen.removeprefix(IR_DATASETS), Problems(chosen, strict), absent_docs, catalogue
-        )
-    elif isinstance(chosen, (str, os.PathLike)):
-        name = file = Path(chosen)
-        _check_exists([file])
-        with size_limit(max_bytes), naming(file), without_collector():
-            found = _choose(file, "golden", format, columns)
-            given = found.options_of(options, file)
-            golden = function_at(found.read)(file, strict, absent_docs, catalogue, **given)
-            _check_values(golden)
-    else:
-        name, value = _content(chosen, "golden")
-        found = _choose(value, "golden", format, columns)
-        given = found.options_of(options, Path(name))
-        value = value if found is GOLDEN_TABLE else _pandas(value)
-        with without_collector():
-            golden = function_at(found.read)(value, strict, absent_docs, catalogue, **given)
+    is_path = isinstance(chosen, (str, os.PathLike))
+    if is_path and not str(chosen).startswith(IR_DATASETS):
+        chosen = Path(chosen)
+        _check_exists([chosen])
+    golden, found, name = _loaded(
+        chosen, "golden", format, columns, max_bytes, (strict, absent_docs, catalogue), options
+    )
     _warn_of_expectations(golden, name, found is GOLDEN_TABLE)
     return golden
+
+
+def _loaded(
+    source: Any,
+    side: str,
+    format: str | None,
+    columns: Columns | None,
+    max_bytes: int | None,
+    how: tuple[Any, ...],
+    options: dict[str, Any],
+) -> tuple[Any, Format, str | Path]:
+    """Return what one source holds, its format, and its name for messages."""
+    if isinstance(source, Path):
+        with size_limit(max_bytes), naming(source), without_collector():
+            found = _choose(source, side, format, columns)
+            loaded = _read(found, source, how, options, source)
+            _check_values(loaded)
+            return loaded, found, source
+    if isinstance(source, str):  # names a data set
+        if format is not None:
+            options = options | {"format": format}
+        name, value, found = source, source, IR_DATASET
+    else:
+        name, value = _content(source, side)
+        found = _choose(value, side, format, columns)
+        value = value if found in TABLES.values() else _pandas(value)
+    with without_collector():
+        return _read(found, value, how, options, Path(name)), found, name
+
+
+def _read(
+    found: Format, source: Any, how: tuple[Any, ...], options: dict[str, Any], name: Path
+) -> Any:
+    """Return what the reader of a format returns; what it doesn't know of AFTER is done later."""
+    own = {one: options[one] for one in options if one in found.options or one not in AFTER}
+    return function_at(found.read)(source, *how, **found.options_of(own, name))
 
 
 def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> None:
@@ -295,34 +304,29 @@ def load_results(
     if isinstance(source, Results):
         return source
     parts: list[Results] = []
-    renames: list[Callable[[Results], Results] | None] = []
+    files: dict[int, tuple[Path, Format]] = {}
+    options = {"columns": columns, "calls_from": calls_from, "run_id": run_id, "ties": ties}
     for one in _sources(source):
-        rename = None
         _check_side(one, Golden, "results")
         if isinstance(one, Results):
             parts.append(one)
-        elif isinstance(one, Path):
-            with size_limit(max_bytes), naming(one), without_collector():
-                found = _choose(one, "results", format, columns)
-                parts.append(_read_run(one, found, columns, run_id, strict, ties, calls_from))
-                _check_values(parts[-1])
-            rename = found.rename_runs if run_id is None else None
-        else:
-            with without_collector():
-                _, value = _content(one, "results")
-                found = _choose(value, "results", format, columns)
-                value = value if found is RESULT_TABLE else _pandas(value)
-                parts.append(_read_run(value, found, columns, run_id, strict, ties, calls_from))
-        renames.append(partial(rename, one) if rename else None)
+            continue
+        part, found, name = _loaded(one, "results", format, columns, max_bytes, (strict,), options)
+        if isinstance(one, Path) and run_id is None:
+            files[len(parts)] = one, found
+        if "ties" not in found.options and ties != "file":
+            part = ranked_again(part, rank_hits(part.hits, ties))
+        if run_id is not None and "run_id" not in found.options:
+            part = _renamed(part, run_id, name)
+        parts.append(part)
     if run_id is not None and len(parts) > 1:
         raise DataError(
             f"{run_id!r} for {len(parts)} sources", field="run_id", allowed="one source"
         )
     if twice := _repeated_names(parts):
-        parts = [
-            rename(part) if rename and twice & _names(part) else part
-            for part, rename in zip(parts, renames, strict=True)
-        ]
+        for number, (file, found) in files.items():
+            if found.rename_runs and twice & _names(parts[number]):
+                parts[number] = found.rename_runs(file, parts[number])
     if twice := _repeated_names(parts):
         raise DataError(
             f"{', '.join(sorted(twice))} named by more than one file",
@@ -516,34 +520,11 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
     return choose_format(source, formats_of(side), format, what, table)
 
 
-def _read_run(
-    source: Any,
-    found: Format,
-    columns: Columns | None,
-    run_id: str | None,
-    strict: bool,
-    ties: str,
-    calls_from: Mapping[str, str] | None,
-) -> Results:
-    given = {
-        "columns": columns,
-        "calls_from": calls_from,
-        "run_id": run_id if "run_id" in found.options else None,
-        "ties": ties if "ties" in found.options else None,
-    }
-    place = source if isinstance(source, Path) else Path("frame")
-    results: Results = function_at(found.read)(source, strict, **found.options_of(given, place))
-    if "ties" not in found.options and ties != "file":
-        results = ranked_again(results, rank_hits(results.hits, ties))
-    if run_id is None or "run_id" in found.options:
-        return results
+def _renamed(results: Results, run_id: str, name: str | Path) -> Results:
+    """Return results of one run under another name."""
     if len(results.runs) != 1:
-        raise DataError(
-            f"{run_id!r} for {len(results.runs)} runs",
-            file=place,
-            field="run_id",
-            allowed="a source with one run",
-        )
+        found = f"{run_id!r} for {len(results.runs)} runs"
+        raise DataError(found, file=name, field="run_id", allowed="a source with one run")
     frames = {item.name: getattr(results, item.name) for item in fields(results)}
     return replace(
         results,
@@ -558,32 +539,17 @@ def _read_run(
 
 
 def _check_values(loaded: Results | Golden) -> None:
-    """Refuse infinite numbers and endless ids that a reader let pass, so that none is ever stored.
+    """Refuse infinite numbers that a reader let pass, so that none is ever stored.
 
     Readers refuse them with their line; this is the door that no reader can forget.
     """
     for item in fields(loaded):
         frame = getattr(loaded, item.name)
-        for name in [] if frame is None else frame.columns:
-            column, place = frame[name], f"{item.name}.{name}"
-            if place == "hits.score":  # only told apart from others: the logarithm of 0 is one
-                continue
-            if is_float_dtype(column.dtype):
-                if np.isinf(column.to_numpy("float64", na_value=np.nan)).any():
-                    raise DataError("an infinite number", field=place, allowed="finite numbers")
-            elif has_limits() and str(name).endswith("_id"):
-                longest = _longest(column)
-                if longest > LONGEST_ID:
-                    raise DataError(
-                        f"an id of {longest:,} characters", field=place, allowed=ID_ALLOWED
-                    )
-
-
-def _longest(column: pd.Series) -> int:
-    texts = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
-    if not isinstance(texts.dtype, pd.StringDtype):
-        return 0
-    return pc.max(pc.binary_length(pa.chunked_array(pa.array(texts.array)))).as_py() or 0
+        for name, column in () if frame is None else frame.select_dtypes("float").items():
+            # infinite scores are only told apart from others: the logarithm of 0 is one
+            place = f"{item.name}.{name}"
+            if place != "hits.score" and np.isinf(column.to_numpy("float64", na_value=0)).any():
+                raise DataError("an infinite number", field=place, allowed="finite numbers")
 
 
 def _names(part: Results) -> set[str]:
