@@ -18,13 +18,12 @@ from ragscore.io.file_content import read_text
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
 from ragscore.io.targets import (
     ID_FIELDS,
-    Fields,
     pop_support_extras,
     support_groups,
     targets_of,
     with_levels,
 )
-from ragscore.io.values import flag, is_int
+from ragscore.io.values import FieldReader, is_int
 
 TEXT_FIELDS = (*LABELS, "reference_answer")
 TAG_FIELDS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
@@ -141,69 +140,69 @@ def read_row(
     row: Row, query_id: str, problems: Problems, absent_docs: str = "unlabelled"
 ) -> Records | None:
     """Return the rows of each frame that one query has; None, and a problem, without a text."""
-    values, fields = row.values, Fields(row, query_id, problems)
-    query = as_text(values.get("query"))
+    values = row.values
+    fields = FieldReader(values, "", row.line, problems, lines=row.lines)
+    query = as_text(fields.pop("query"))
     if query is None:
         problems.add(_found(row, "query"), line=row.line_of("query"), field="query", allowed="text")
         return None
     problems.typos.check(values, KNOWN_FIELDS, row.line)
-    targets = list(targets_of(row, query_id, problems))
-    record: dict[str, Any] = pop_support_extras(targets)
-    checks = _checks(fields)
-    metadata = fields.get("expected_metadata", "a mapping", dict)
+    targets = targets_of(fields, query_id)
+    record: dict[str, Any] = pop_support_extras(targets) | {"query_id": query_id, "query": query}
+    metadata = fields.shaped("a mapping", ("expected_metadata",), dict)
     parts = {
         "targets": targets,
-        "checks": checks,
-        "support_groups": list(support_groups(fields, targets)),
+        "checks": _checks(fields),
+        "support_groups": support_groups(fields, targets),
         "tags": [
             {"kind": kind, "value": value}
             for name, kind in TAG_FIELDS.items()
-            for value in fields.texts(name, values.get(name))
+            for value in fields.texts(name)
         ],
         "conditions": [
-            {"target_id": "metadata", "key": key, "value": _sorted_json(value)}
+            {"target_id": "metadata", "key": key}
+            | {"value": json.dumps(value, ensure_ascii=False, sort_keys=True)}
             for key, value in metadata.items()
         ],
     }
-    record |= {"query_id": query_id, "query": query}
-    record["answerable"] = _answerable(fields, targets, checks, absent_docs)
+    record["answerable"] = _answerable(row, fields, targets, parts["checks"], absent_docs)
     record |= {name: one for name in TEXT_FIELDS if (one := fields.text(name)) is not None}
-    own = {name: one for name, one in values.items() if name not in KNOWN_FIELDS}
+    own = {name: one for name, one in fields.values.items() if name not in KNOWN_FIELDS}
     record |= {f"x_{name}": _plain(one) for name, one in own.items() if one is not None}
-    return {"queries": [record]} | {
-        name: _unique([{"query_id": query_id} | one for one in rows])
+    unique = {
+        name: {tuple(one.items()): {"query_id": query_id} | one for one in rows}
         for name, rows in parts.items()
     }
+    return {"queries": [record]} | {name: [*rows.values()] for name, rows in unique.items()}
 
 
-def _checks(fields: Fields) -> list[dict[str, Any]]:
-    """Return one row per text, flag and choice that tells how an answer is checked."""
-    values, filters = fields.row.values, fields.row.values.get("filters")
+def _checks(fields: FieldReader) -> list[dict[str, Any]]:
+    """Take the fields that tell how an answer is checked; return one row per text or flag."""
     checks: list[dict[str, Any]] = []
     for name, kind in CHECK_FIELDS.items():
-        listed = values.get(name)
+        listed = fields.values.get(name)
         is_list = isinstance(listed, list)
         if kind == "key_fact" and is_list and any(isinstance(one, dict) for one in listed):
-            checks += [{"kind": kind} | one for one in _facts(fields, name, listed)]
+            checks += [{"kind": kind} | one for one in _facts(fields, name)]
         else:
-            checks += [{"kind": kind, "text": one} for one in fields.texts(name, listed)]
-    if fields.read(flag, "expected_empty", "true or false"):
-        checks.append({"kind": "expected_empty", "text": "true"})
-    if rule := fields.text("recency_conflict_rule"):
-        checks.append({"kind": "recency_rule", "text": rule})
-    if product := fields.reader(filters, "filters").text("product"):
-        checks.append({"kind": "product", "text": product})  # `filter_hits` drops hits without it
-    return checks
+            checks += [{"kind": kind, "text": one} for one in fields.texts(name)]
+    flags = {
+        "expected_empty": "true" if fields.flag("expected_empty") else None,
+        "recency_rule": fields.text("recency_conflict_rule"),
+        # `filter_hits` drops hits whose text lacks the product
+        "product": fields.inner(fields.values.get("filters"), "filters").text("product"),
+    }
+    return checks + [{"kind": kind, "text": text} for kind, text in flags.items() if text]
 
 
 FACTS_ALLOWED = "a list of texts, or of mappings {text, importance: vital or okay, weight: number}"
 
 
-def _facts(fields: Fields, name: str, listed: list[Any]) -> list[dict[str, Any]]:
+def _facts(fields: FieldReader, name: str) -> list[dict[str, Any]]:
     """Return key facts as texts with what is known of each."""
     found = []
-    for one in listed:
-        reader = fields.reader(one if isinstance(one, dict) else {"text": one}, name)
+    for one in fields.pop(name):
+        reader = fields.inner(one if isinstance(one, dict) else {"text": one}, name)
         fact = {"text": reader.text("text"), "importance": reader.text("importance")}
         fact["weight"] = reader.number("weight")
         is_known = fact["importance"] in (None, *IMPORTANCE) and not reader.values
@@ -215,19 +214,23 @@ def _facts(fields: Fields, name: str, listed: list[Any]) -> list[dict[str, Any]]
 
 
 def _answerable(
-    fields: Fields, targets: list[dict[str, Any]], checks: list[dict[str, Any]], absent_docs: str
+    row: Row,
+    fields: FieldReader,
+    targets: list[dict[str, Any]],
+    checks: list[dict[str, Any]],
+    absent_docs: str,
 ) -> bool | None:
     """Return what a row states about being answerable, else what its expectations imply."""
-    values, kinds = fields.row.values, {check["kind"] for check in checks}
+    values, kinds = row.values, {check["kind"] for check in checks}
     stated = {
         name: says == is_same
         for name, is_same in ANSWERABLE.items()
-        if (says := fields.read(flag, name, "true or false")) is not None
+        if (says := fields.flag(name)) is not None
     }
     if len({*stated.values()}) > 1:
         fields.problems.add(
             f"{' and '.join(stated)} contradict each other",
-            line=fields.row.line_of(list(stated)[1]),
+            line=row.line_of(list(stated)[1]),
             field="answerable",
             allowed="one of them",
         )
@@ -288,10 +291,6 @@ def check_catalogue(targets: pd.DataFrame, catalogue: pd.DataFrame, problems: Pr
         )
 
 
-def _sorted_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
-
-
 def _plain(value: Any) -> Any:
     """Return a user's own field: a scalar as a plain Python value, anything nested as JSON text."""
     if isinstance(value, (dict, list)):
@@ -302,7 +301,3 @@ def _plain(value: Any) -> Any:
         if isinstance(value, plain):
             return plain(value)
     return value
-
-
-def _unique(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({tuple(record.items()): record for record in records}.values())

@@ -23,6 +23,7 @@ from ragscore.golden.labelling.pool import (
 from ragscore.io.golden_read import read_row
 from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.targets import targets_of
+from ragscore.io.values import FieldReader
 from ragscore.scoring.rules import by_anchor, matched_pairs
 
 
@@ -202,8 +203,8 @@ class Sheet:
             ]
         records = []
         for place, support in enumerate(values.get("gold_supports") or []):
-            row = Row({"gold_supports": [support]}, 0)
-            for target in targets_of(row, hit["query_id"], self.problems):
+            fields = FieldReader({"gold_supports": [support]}, "", 0, self.problems)
+            for target in targets_of(fields, hit["query_id"]):
                 known = {key: value for key, value in target.items() if not key.startswith("x_")}
                 records.append(known | {"target_id": str(place)})
         targets = from_records(records, "targets")
