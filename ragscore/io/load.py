@@ -41,7 +41,6 @@ GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
 AFTER = ("run_id", "ties")
 RUN_FILES = ("per_query.jsonl", "results.jsonl")
-Paths = str | os.PathLike[str] | list[str] | list[Path]
 
 
 def given_or_named(source: Any) -> Any:
@@ -325,7 +324,7 @@ def load_results(
         )
     if twice := _repeated_names(parts):
         for number, (file, found) in files.items():
-            if found.rename_runs and twice & _names(parts[number]):
+            if found.rename_runs and twice & {*parts[number].runs["run_id"].astype("str")}:
                 parts[number] = found.rename_runs(file, parts[number])
     if twice := _repeated_names(parts):
         raise DataError(
@@ -428,15 +427,14 @@ def joined(parts: list[Golden], names: list[Any]) -> Golden:
 def _sources(source: Any) -> list[Any]:
     """Return each file, frame, dict or list of records of what `load_results` was given."""
     if isinstance(source, (str, os.PathLike)):
-        return list(_files(source))
-    if isinstance(source, (list, tuple)) and source:
-        if not isinstance(source[0], Mapping) and not hasattr(source[0], "_fields"):
-            if all(isinstance(one, (str, os.PathLike)) for one in source):
-                return list(_files(list(source)))
-            return [part for one in source for part in _sources(one)]
-    elif isinstance(source, (list, tuple)):
+        return _files(source)
+    if not isinstance(source, (list, tuple)):
+        return [source]
+    if not source:
         raise DataError("no file given", field="source", allowed="at least one file or record")
-    return [source]
+    if isinstance(source[0], Mapping) or hasattr(source[0], "_fields"):
+        return [source]
+    return [part for one in source for part in _sources(one)]
 
 
 def _content(source: Any, side: str) -> tuple[str, Any]:
@@ -552,38 +550,23 @@ def _check_values(loaded: Results | Golden) -> None:
                 raise DataError("an infinite number", field=place, allowed="finite numbers")
 
 
-def _names(part: Results) -> set[str]:
-    return set(part.runs["run_id"].astype("str"))
-
-
 def _repeated_names(parts: list[Results]) -> set[str]:
     """Return the run ids that more than one part has."""
-    counts = Counter(run_id for part in parts for run_id in _names(part))
+    counts = Counter(run_id for part in parts for run_id in part.runs["run_id"].astype("str"))
     return {run_id for run_id, n in counts.items() if n > 1}
 
 
-def _files(paths: Paths) -> list[Path]:
-    """Return the run files of paths, patterns and folders, in this order."""
-    allowed = "a path or pattern, or a list of these"
-    _check_path(paths, (str, os.PathLike, list, tuple), "paths", allowed)
-    found: list[Path] = []
-    for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
-        _check_path(path, (str, os.PathLike), "paths", allowed)
-        is_pattern = has_magic(str(path)) and not Path(path).exists()
-        matches = _matches(str(path)) if is_pattern else [str(path)]
-        if not matches:
-            raise DataError(f"no file matches {path}", field="paths")
-        found += [file for match in matches for file in _files_of(Path(match))]
-    if not found:
-        raise DataError("no file given", field="paths")
-    _check_exists(found)
-    return found
-
-
-def _matches(pattern: str) -> list[str]:
-    """Return what a pattern matches, sorted; beside runs, a README is no run."""
-    found = sorted(glob(pattern))
-    return [name for name in found if not name.endswith(".md")] or found
+def _files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the run files of a path, a pattern (sorted) or a folder."""
+    matches = [str(path)]
+    if has_magic(str(path)) and not Path(path).exists():
+        found = sorted(glob(str(path)))  # beside runs, a README is no run
+        matches = [name for name in found if not name.endswith(".md")] or found
+    if not matches:
+        raise DataError(f"no file matches {path}", field="paths")
+    files = [file for match in matches for file in _files_of(Path(match))]
+    _check_exists(files)
+    return files
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -610,8 +593,3 @@ def _check_exists(files: list[Path]) -> None:
     missing = [str(file) for file in files if not file.exists()]
     if missing:
         raise DataError(f"no such file: {', '.join(missing)}", field="paths")
-
-
-def _check_path(given: object, types: tuple[type, ...], field: str, allowed: str) -> None:
-    if not isinstance(given, types):
-        raise DataError(f"found {excerpt(given)}", field=field, allowed=allowed)
