@@ -5,6 +5,7 @@ checks, support_groups and conditions. The tables of fields serve golden_write.p
 """
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,20 +74,33 @@ def golden_of(
     rows: list[Row], problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
     """Return a golden set from rows with our fields, after the checks that span rows."""
-    rows = [_with_id(row) for row in rows]
     records: Records = {name: [] for name in FRAMES}
-    lines: dict[str, int] = {}
-    for row, query_id in zip(rows, _ids(rows, problems), strict=True):
-        if query_id is not None and (parts := read_row(row, query_id, problems, absent_docs)):
-            lines[query_id] = row.line
+    first: dict[str, int] = {}  # the line of each id
+    repeated = []
+    refuse = partial(problems.add, field="id", allowed="ids must be unique")
+    for row in map(_with_id, rows):
+        query_id, line = as_id(row.values.get("id")), row.line_of("id")
+        if query_id is None:
+            allowed = "text, quoted where YAML reads a date or a yes/no"
+            problems.add(_found(row, "id"), line=line, field="id", allowed=allowed)
+        elif query_id in first:
+            told = f"{query_id} (first on line {first[query_id]})"
+            if not problems.strict:
+                refuse(f"appears more than once: {told}", line=line)
+            repeated.append((told, line))
+        elif parts := read_row(row, query_id, problems, absent_docs):
+            first[query_id] = line
             for name in FRAMES:
                 records[name] += parts[name]
+    if problems.strict and repeated:  # one error names all
+        names = ", ".join(dict.fromkeys(name for name, _ in sorted(repeated)))
+        refuse(f"appear more than once: {names}", line=max(line for _, line in repeated))
     for number, query in enumerate(records["queries"]):
         query["position"] = number
     records["targets"] = with_levels(records["targets"])
     frames = {name: from_records(records[name], name) for name in FRAMES}
     queries = frames["queries"]
-    _check_groups(queries, frames["targets"], lines, problems)
+    _check_groups(queries, frames["targets"], first, problems)
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
     # A column without any value is one, too: what is asked `by` it is all in one slice.
@@ -103,32 +117,6 @@ def _with_id(row: Row) -> Row:
         return row
     renamed = {"id" if name == "query_id" else name: one for name, one in row.values.items()}
     return Row(renamed, row.line, row.lines | {"id": row.line_of("query_id")})
-
-
-def _ids(rows: list[Row], problems: Problems) -> list[str | None]:
-    """Return the id of each row; None for a row without one or with that of an earlier row."""
-    ids: list[str | None] = []
-    first: dict[str, int] = {}
-    twice = []
-    for row in rows:
-        query_id, line = as_id(row.values.get("id")), row.line_of("id")
-        if query_id is None:
-            allowed = "text, quoted where YAML reads a date or a yes/no"
-            problems.add(_found(row, "id"), line=line, field="id", allowed=allowed)
-        elif query_id in first:
-            twice.append((f"{query_id} (first on line {first[query_id]})", line))
-            query_id = None
-        else:
-            first[query_id] = line
-        ids.append(query_id)
-    twice.sort()
-    if problems.strict and twice:  # one error names all
-        names = ", ".join(dict.fromkeys(name for name, _ in twice))
-        twice = [(names, max(line for _, line in twice))]
-    for name, line in twice:
-        found = f"appear more than once: {name}"
-        problems.add(found, line=line, field="id", allowed="ids must be unique")
-    return ids
 
 
 def _found(row: Row, name: str) -> str:
