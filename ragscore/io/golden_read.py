@@ -138,14 +138,15 @@ def read_row(
     targets = targets_of(fields, query_id)
     record: dict[str, Any] = pop_support_extras(targets) | {"query_id": query_id, "query": query}
     metadata = fields.shaped("a mapping", ("expected_metadata",), dict)
+    checks = _checks(fields)
     parts = {
         "targets": targets,
-        "checks": _checks(fields),
+        "checks": checks,
         "support_groups": support_groups(fields, targets),
         "tags": [
             {"kind": kind, "value": value}
             for name, kind in TAG_FIELDS.items()
-            for value in fields.texts(name)
+            for value in fields.text_list(name)
         ],
         "conditions": [
             {"target_id": "metadata", "key": key}
@@ -153,7 +154,7 @@ def read_row(
             for key, value in metadata.items()
         ],
     }
-    record["answerable"] = _answerable(row, fields, targets, parts["checks"], absent_docs)
+    record["answerable"] = _answerable(row, fields, targets, checks, absent_docs)
     record |= {name: one for name in TEXT_FIELDS if (one := fields.text(name)) is not None}
     own = {name: one for name, one in fields.values.items() if name not in KNOWN_FIELDS}
     record |= {f"x_{name}": _plain(one) for name, one in own.items() if one is not None}
@@ -168,12 +169,11 @@ def _checks(fields: FieldReader) -> list[dict[str, Any]]:
     """Take the fields that tell how an answer is checked; return one row per text or flag."""
     checks: list[dict[str, Any]] = []
     for name, kind in CHECK_FIELDS.items():
-        listed = fields.values.get(name)
-        is_list = isinstance(listed, list)
-        if kind == "key_fact" and is_list and any(isinstance(one, dict) for one in listed):
+        listed = fields.values.get(name) if kind == "key_fact" else None
+        if isinstance(listed, list) and any(isinstance(one, dict) for one in listed):
             checks += [{"kind": kind} | one for one in _facts(fields, name)]
         else:
-            checks += [{"kind": kind, "text": one} for one in fields.texts(name)]
+            checks += [{"kind": kind, "text": one} for one in fields.text_list(name)]
     flags = {
         "expected_empty": "true" if fields.flag("expected_empty") else None,
         "recency_rule": fields.text("recency_conflict_rule"),
@@ -241,7 +241,7 @@ def _check_groups(
     if "group" not in queries:
         return
     docs = targets[targets["level"] == "doc"]
-    ids = docs["doc_id"].groupby(docs["query_id"]).agg(frozenset) if len(docs) else {}
+    ids: Any = docs["doc_id"].groupby(docs["query_id"]).agg(frozenset) if len(docs) else {}
     grouped = queries.dropna(subset="group")
     first = grouped.groupby("group")["query_id"].transform("first")
     differs = [

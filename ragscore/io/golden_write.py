@@ -250,7 +250,7 @@ def _ids(targets: Rows, column: str) -> Any:
     A mapping needs one id per target and some grade other than 1. A list holds ids, lists of
     alternatives, and {any, grade}.
     """
-    items = []
+    items: Rows = []
     for alternatives in _by_target(targets):
         first, ids = alternatives[0], [one.get(column) for one in alternatives]
         judge = {"judged_by": first["judged_by"]} if first.get("judged_by") else {}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -170,7 +170,7 @@ def _loaded(
     if isinstance(source, str):  # names a data set
         if format is not None:
             options = options | {"format": format}
-        name, value, found = source, source, IR_DATASET
+        name, value, found = source, cast("Any", source), IR_DATASET
     else:
         name, value = _content(source, side)
         found = _choose(value, side, format, columns)

@@ -146,14 +146,14 @@ def _anchors(fields: FieldReader) -> Iterator[dict[str, Any]]:
         if written and not isinstance(reader.values[written[0]], list):
             anchor["heading"] = reader.text("heading", "heading_path")
         elif written:
-            anchor["heading"] = HEADING_SEPARATOR.join(reader.texts("heading", "heading_path"))
+            anchor["heading"] = HEADING_SEPARATOR.join(reader.text_list("heading", "heading_path"))
         called = f"{path}#{anchor.get('heading') or ''}"
         if has_span:
             called += f":{start}-{end}"
             anchor |= {"start": start, "end": end, "span_unit": unit or "line"}
         anchor["target_id"] = _numbered(called, names)
-        snippets = reader.texts("snippets") or [None]
-        for alternative, snippet in enumerate(snippets):
+        snippets: list[str | None] = [*reader.text_list("snippets")]
+        for alternative, snippet in enumerate(snippets or [None]):
             extra = None if alternative else reader.values
             own = {"alternative": alternative, "snippet": snippet, SUPPORT_EXTRAS: extra}
             yield anchor | own

@@ -89,7 +89,7 @@ class FieldReader:
         """Return a whole number from 0."""
         return self._read("whole", *names)
 
-    def texts(self, *names: str) -> list[str]:
+    def text_list(self, *names: str) -> list[str]:
         """Return the texts of a list, without those that are none."""
         listed = self.shaped("a list of texts (quote a yes/no)", names, list)
         found = [one for item in listed if (one := as_text(item)) is not None]

@@ -57,13 +57,17 @@ def yaml_events(text: str, file: Path | str) -> Iterator[yaml.Event]:
                 raise DataError(
                     f"with alias *{event.anchor} the file stands for more than {most:,} values",
                     file=file,
-                    line=event.start_mark.line + 1,
+                    line=_line(event),
                     allowed=f"up to {FREE_VALUES:,} and {VALUES_PER_BYTE} per character;"
                     " write the values out, or load it with max_bytes=None",
                 )
             if len(around) > DEEPEST:
-                raise yaml.MarkedYAMLError(problem=TOO_DEEP, problem_mark=event.start_mark)
+                raise DataError(TOO_DEEP, file=file, line=_line(event))
     return iter(events)
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
 
 
 TOO_DEEP = f"nested too deeply: lists and mappings up to {DEEPEST} deep are read"
@@ -100,16 +104,17 @@ def yaml_rows(text: str, path: Path, problems: Problems) -> Iterator[Row]:
 
     Numbers and dates keep their spelling. A row in which something can't be read is a problem.
     """
-    roots, loader = yaml_documents(text, path), _Spelled("")
+    roots: list[Any] = yaml_documents(text, path)
+    loader = _Spelled("")
     for root in roots[1:] or [one for one in roots if not isinstance(one, yaml.SequenceNode)]:
         raise DataError(
             f"{len(roots)} documents (divided by ---)" if roots[1:] else f"found a {root.id}",
             file=path,
-            line=root.start_mark.line + 1,
+            line=_line(root),
             allowed="one list of queries",
         )
     for node in roots[0].value if roots else ():
-        line = node.start_mark.line + 1
+        line = _line(node)
         if not isinstance(node, yaml.MappingNode):
             problems.add(f"found a {node.id}", line=line, allowed="a mapping with id and query")
             continue
@@ -117,19 +122,17 @@ def yaml_rows(text: str, path: Path, problems: Problems) -> Iterator[Row]:
         try:
             values = loader.construct_object(node, deep=True)
         except yaml.MarkedYAMLError as error:
-            place = error.problem_mark
-            before = [key.value for key in keys if _place(key.start_mark) <= _place(place)]
+            place: Any = error.problem_mark
+            end = (place.line, place.column)
+            begins = [(key.start_mark.line, key.start_mark.column) for key in keys]
+            before = [key.value for key, at in zip(keys, begins, strict=True) if at <= end]
             problems.add(
                 f"not valid YAML ({error.problem})",
                 line=place.line + 1,
                 field=str(before[-1]) if before else None,
             )
             continue
-        yield Row(values, line, {key.value: key.start_mark.line + 1 for key, _ in node.value})
-
-
-def _place(mark: yaml.Mark) -> tuple[int, int]:
-    return mark.line, mark.column
+        yield Row(values, line, {key.value: _line(key) for key, _ in node.value})
 
 
 def _made(loader: Any, tag: str, node: yaml.Node) -> Any:
@@ -150,16 +153,14 @@ def _made(loader: Any, tag: str, node: yaml.Node) -> Any:
 
 
 def _scalar(loader: Any, tag: str, node: yaml.ScalarNode) -> Any:
-    found: YamlInt | YamlFloat
     try:
         if tag == "bool":
             return loader.bool_values[node.value.lower()]
-        if tag in ("int", "float"):
+        if tag in _NUMBERS:
             if len(node.value) > LONGEST_NUMBER:
                 raise ValueError
-            if tag == "int":
-                found = YamlInt(loader.construct_yaml_int(node))
-            elif math.isinf(found := YamlFloat(loader.construct_yaml_float(node))):
+            found = _NUMBERS[tag](getattr(loader, f"construct_yaml_{tag}")(node))
+            if found in (math.inf, -math.inf):
                 raise ValueError
             found.text = node.value
             return None if found != found else found  # NaN
@@ -169,6 +170,9 @@ def _scalar(loader: Any, tag: str, node: yaml.ScalarNode) -> Any:
     if tag == "null":
         return None
     return YamlDate(node.value) if tag == "timestamp" else node.value
+
+
+_NUMBERS: dict[str, Any] = {"int": YamlInt, "float": YamlFloat}
 
 
 class _Spelled(LOADER):  # type: ignore[misc, valid-type]
