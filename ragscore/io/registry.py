@@ -233,7 +233,7 @@ RESULT_TABLE = Format(
 GOLDEN_TABLE = Format(
     "table",
     lambda seen: may_be(seen.keys, "golden"),
-    _IO + "tables:read_golden_table",
+    _IO + "labels:read_golden_table",
     about=_ABOUT_TABLES,
     options=("columns", "gains"),
 )
