@@ -112,9 +112,7 @@ def _table_of_dict(source: Mapping[Any, Any], name: str) -> Table:
     for query, value in labels.items():
         found = value if isinstance(value, (list, tuple, dict)) else plain_cell(value)
         is_id = isinstance(found, str) and not has_lists and kind_of(found) != "long"
-        is_deep = isinstance(found, dict) and any(
-            isinstance(one, (dict, list)) for one in found.values()
-        )
+        is_deep = isinstance(found, dict) and bool({*map(type, found.values())} & {dict, list})
         if is_deep or not (found is None or is_id or isinstance(found, (list, tuple, dict))):
             refuse_shape(query, found, name, "{query: [ids]}, {query: {id: grade}}")
     return dict_table({"query_id": [*labels], "doc_id": [*labels.values()]}, name)

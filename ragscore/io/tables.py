@@ -417,8 +417,9 @@ def _citations(asked: Asked, responses: pd.DataFrame, keep: Flags) -> dict[str, 
 def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     """Return the frames of the values that another tool computed."""
     records = []
-    cells = responses[["run_id", "query_id"]].to_dict("records")
-    for role in [role for role in asked.columns if role.startswith("score.")]:
+    roles = [role for role in asked.columns if role.startswith("score.")]
+    cells = responses[["run_id", "query_id"]].to_dict("records") if roles else []
+    for role in roles:
         about = {
             name: own_values(asked.columns[f"{prefix}{role.removeprefix('score.')}"])
             for name, prefix in (
