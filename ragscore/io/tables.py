@@ -40,6 +40,7 @@ from ragscore.io.columns import (
 from ragscore.io.detect import sample
 from ragscore.io.file_content import LONGEST_ID, has_limits, open_bytes
 from ragscore.io.golden_read import check_catalogue, golden_of
+from ragscore.io.importers import run_name_of
 from ragscore.io.plain_columns import NOT_PLAIN, Lists, hit_lists, hit_objects, label_frames
 from ragscore.io.records import Record
 from ragscore.io.rows import (
@@ -64,7 +65,6 @@ from ragscore.io.tools.cases import (
     text_id,
 )
 from ragscore.io.tools.cells import Cells, score_of, with_roles
-from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json, as_number
 
 LISTS = ("list", "mapping", "empty")
