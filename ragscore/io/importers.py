@@ -18,6 +18,7 @@ from ragscore.frames.data import DataError, Golden, Results
 from ragscore.io.columns import Columns, is_role, unknown_role
 from ragscore.io.detect import Format, Sample
 from ragscore.io.golden_read import check_catalogue
+from ragscore.io.made_ids import run_name_of
 from ragscore.io.records import Record, Stored
 from ragscore.io.rows import Source, nested, table_rows, value_at
 from ragscore.io.source import Problems, Row, as_text
@@ -161,13 +162,6 @@ def each(row: Fields, place: str, paths: dict[str, str]) -> list[Fields]:
 
 
 # A tool as a format of results, and of golden sets
-
-
-def run_name_of(source: Source) -> str:
-    """Return the name of a run that has none: that of its file, or "run"."""
-    if isinstance(source, pd.DataFrame):
-        return "run"
-    return source.name.removesuffix(".gz").rsplit(".", 1)[0] or source.name
 
 
 def result_part(tool: Tool) -> Format:

@@ -28,8 +28,10 @@ from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
 from ragscore.io.file_content import LONGEST_ID, MAX_BYTES, has_limits, size_limit
 from ragscore.io.formats.chatbot import fits_folder
+from ragscore.io.frames_in import frame_of, record_table
 from ragscore.io.importers import labels_beside
 from ragscore.io.ir_datasets import read_ir_dataset
+from ragscore.io.labels import key_of
 from ragscore.io.registry import (
     GOLDEN_TABLE,
     RESULT_TABLE,
@@ -39,7 +41,6 @@ from ragscore.io.registry import (
 )
 from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import Problems, naming, without_collector
-from ragscore.io.tables import frame_of, key_of, record_table
 from ragscore.io.values import ID_ALLOWED
 
 IR_DATASETS = "ir_datasets:"
@@ -548,10 +549,8 @@ _SHAPES = {
 
 def _pandas(content: Any) -> pd.DataFrame:
     """Return a table as the frame that an importer of a tool reads."""
-    if content.frame is not None:
-        frame: pd.DataFrame = content.frame
-        return frame
-    return pd.DataFrame([row.values for row in content.records], dtype=object)
+    frame: pd.DataFrame = content.frame
+    return frame
 
 
 def _check_side(source: Any, other: type, wanted: str) -> None:

@@ -21,10 +21,11 @@ from ragscore.io.formats.json_run import is_json_run
 from ragscore.io.formats.metric_report import is_report
 from ragscore.io.formats.predicates import fits_golden
 from ragscore.io.formats.trec import is_qrels, is_run, named_by_file
+from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
-from ragscore.io.importers import Tool, golden_part, result_part, run_name_of
+from ragscore.io.importers import Tool, golden_part, result_part
+from ragscore.io.made_ids import run_name_of
 from ragscore.io.record import RECORD_FIELDS
-from ragscore.io.tables import frame_of
 
 _IO, _FORMATS = "ragscore.io.", "ragscore.io.formats."
 _JSON = ("jsonl", "json")
@@ -188,7 +189,7 @@ RESULT_TABLE = Format(
 GOLDEN_TABLE = Format(
     "table",
     lambda seen: may_be(seen.keys, "golden"),
-    _IO + "tables:read_golden_table",
+    _IO + "labels:read_golden_table",
     about=_ABOUT_TABLES,
     options=("columns", "gains"),
 )
