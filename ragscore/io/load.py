@@ -29,10 +29,10 @@ from ragscore.io.detect import Format, Sample, choose_format, function_at, match
 from ragscore.io.file_content import LONGEST_ID, MAX_BYTES, has_limits, size_limit
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import frame_of, record_table
+from ragscore.io.importers import labels_beside
 from ragscore.io.ir_datasets import read_ir_dataset
 from ragscore.io.labels import key_of
 from ragscore.io.registry import (
-    FORMATS,
     GOLDEN_TABLE,
     RESULT_TABLE,
     TABLES,
@@ -41,7 +41,6 @@ from ragscore.io.registry import (
 )
 from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import Problems, naming, without_collector
-from ragscore.io.tools.importer import labels_beside
 from ragscore.io.values import ID_ALLOWED
 
 IR_DATASETS = "ir_datasets:"
@@ -582,7 +581,7 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
     With `columns` only the formats that have columns are looked at.
     """
     table, what = TABLES[side], "results" if side == "results" else "golden files"
-    with_columns = [one for one in FORMATS[side] if "columns" in one.options]
+    with_columns = [one for one in formats_of(side) if "columns" in one.options]
     if isinstance(source, Mapping):
         if format not in (None, table.name):
             raise DataError(

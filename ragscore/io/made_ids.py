@@ -4,6 +4,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -81,3 +82,10 @@ def is_called(name: str, words: frozenset[str]) -> bool:
 
 
 _SUFFIXES = ("id", "name", "code", "key")
+
+
+def run_name_of(source: Path | pd.DataFrame) -> str:
+    """Return the name of a run that has none: that of its file, or "run"."""
+    if isinstance(source, pd.DataFrame):
+        return "run"
+    return source.name.removesuffix(".gz").rsplit(".", 1)[0] or source.name

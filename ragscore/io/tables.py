@@ -23,7 +23,12 @@ from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells, own_values
 from ragscore.io.columns import (
-    ID_ROLES, METRIC_ROLES, Columns, inner_roles, names_hits, resolve,
+    ID_ROLES,
+    METRIC_ROLES,
+    Columns,
+    inner_roles,
+    names_hits,
+    resolve,
 )  # fmt: skip
 from ragscore.io.exploded import exploded, is_listed
 from ragscore.io.frames_in import Table, run_table, table_of
@@ -34,6 +39,7 @@ from ragscore.io.made_ids import (
     ids_made,
     ids_of_queries,
     is_called,
+    run_name_of,
     text_id,
 )  # fmt: skip
 from ragscore.io.record import with_refusals_implied
@@ -41,7 +47,6 @@ from ragscore.io.rows import nested, plain_cell
 from ragscore.io.run_records import Batch, Level, series, values_of
 from ragscore.io.source import Problems
 from ragscore.io.stored import frames_of_scores, stored
-from ragscore.io.tools.importer import run_name_of
 
 OF_HITS = (*ID_ROLES, "text", "score", "rank")
 FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
