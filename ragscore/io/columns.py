@@ -193,6 +193,11 @@ def names_hits(name: str) -> bool:
     return plain_name(name) in known - {"id"}
 
 
+def is_reference(name: str) -> bool:
+    """Return True if a column is called as those with expected answers are."""
+    return plain_name(name) in _KNOWN["golden"]["reference_answer"]
+
+
 def is_query_id(name: str) -> bool:
     """Return True if a column is called as queries' ids are; a bare `id` may be of anything."""
     return plain_name(name) in set(_KNOWN["results"]["query_id"]) - {"id"}

@@ -155,7 +155,7 @@ class _Rows:
             self.problems.add(
                 f"{role} {describe(plain_cell(values.iloc[row]))} for query"
                 f" {excerpt(self.names[self.query[row]])}, which has another one already",
-                line=int(self.lines[row]), field=role, allowed="one value per query",
+                line=int(self.lines[row]), field=str(values.name or role), allowed="one value per query",
             )  # fmt: skip
         return first
 

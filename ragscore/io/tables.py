@@ -27,6 +27,7 @@ from ragscore.io.columns import (
     METRIC_ROLES,
     Columns,
     inner_roles,
+    is_reference,
     names_hits,
     resolve,
 )  # fmt: skip
@@ -50,6 +51,7 @@ from ragscore.io.stored import frames_of_scores, stored
 
 OF_HITS = (*ID_ROLES, "text", "score", "rank")
 FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
+MOST_SAME = 3  # so many answers may be their references by chance
 IN_DIALOGUE = ("query", "conversation", "turn")
 PER_QUERY = {
     one.role or one.column: (one.column, one.type)
@@ -143,6 +145,7 @@ def read_results_table(
     if not isinstance(found, Table):
         return results
     tell_unread(table, own, results)
+    _warn_of_references(table, given, own)
     order = "order of the hits"
     rank = f"{roles['score']} (descending)" if is_per_hit and "score" in roles else order
     told = {"rank": rank} if ids and "rank" not in roles else {}
@@ -192,6 +195,18 @@ def tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) ->
             told.append(name)
     if told:
         warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
+
+
+def _warn_of_references(
+    table: Table, given: Mapping[str, pd.Series], own: Mapping[str, pd.Series]
+) -> None:
+    """Warn where every answer is the reference beside it."""
+    answer = given.get("answer")
+    for name in [name for name in own if is_reference(name)]:
+        if answer is None or len(answer) < MOST_SAME or answer.isna().any():
+            continue
+        if (answer.astype("str") == own[name].astype("str")).all():
+            warn(f"{table.name}: every {answer.name} is its {name}: is it the expected one?")
 
 
 def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:

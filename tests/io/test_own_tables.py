@@ -19,7 +19,14 @@ PASSAGE = "A passage of so many words that nobody would call it an id. It has tw
 DEEP = {"pred": "x", "retrieval_result": [{"id": "d1"}]}
 MEANS = {"bm25": {"mrr": 0.27, "recall@5": 0.41}, "dense": {"mrr": 0.55, "recall@5": 0.58}}
 LOSSES = [{"qid": "1", "my_output": "x"}, {"qid": "2", "my_output": "y", "error": "Timeout"}]
-ERRORS = [("blank", ""), ("spaces", " "), ("false", False), ("zero", 0), ("object", {}), ("list", [])]
+ERRORS = [
+    ("blank", ""),
+    ("spaces", " "),
+    ("false", False),
+    ("zero", 0),
+    ("object", {}),
+    ("list", []),
+]
 
 # Name, source, what is right: `hits` as (query, document), answers, failures, latencies;
 # `refused`: what the error names, and the columns= that it proposes; `warned`: what is said.
@@ -156,7 +163,7 @@ RESULTS = {
     ),
     "two names for documents": (
         [{"qid": "1", "doc_ids": ["a"], "result_ids": ["b"]}],
-        {"refused": ["doc_ids", "result_ids"], "columns": {"doc_id": "result_ids"}},
+        {"refused": ["doc_ids", "result_ids"], "columns": {"doc_id": "doc_ids"}},
     ),
     "a column called as our role before others": (
         pd.DataFrame({"query_id": ["1"], "doc_id": ["a"], "url": ["u"]}), {"docs": ["a"]},
@@ -208,7 +215,7 @@ LABELS = {
         )
         for name in (
             "gold_answers", "golden_answers", "answers", "ground_truths", "reference_answers",
-            "reference_answer", "generation_gt",
+            "generation_gt",
         )
     },
     **{
@@ -318,6 +325,9 @@ def test_citations_are_nan_where_a_table_records_none():
     golden = rs.load_golden({"1": ["a"], "2": ["b"]})
     rows = [A | {"answer": "x", "cited_ids": ["a"]}, B | {"answer": "y", "cited_ids": []}]
     names = ["citation_present", "citation_recall"]
-    assert rs.score(rs.load_results(rows), golden, names)[names].to_numpy().tolist() == [[1, 1], [0, 0]]
+    assert rs.score(rs.load_results(rows), golden, names)[names].to_numpy().tolist() == [
+        [1, 1],
+        [0, 0],
+    ]
     bare = [{name: one for name, one in row.items() if name != "cited_ids"} for row in rows]
     assert rs.score(rs.load_results(bare), golden, names)[names].isna().all(axis=None)
