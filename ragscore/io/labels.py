@@ -221,9 +221,10 @@ def labels_of(
         for role, kind in CHECKS.items()
         if role in columns
     ]
+    tag_kinds = TAGS | {role: role[5:] for role in columns if role.startswith("tags.")}
     tags = [
-        _texts_of(columns[role], rows, cells, kind)
-        for role, kind in TAGS.items()
+        _texts_of(columns[role], rows, cells, kind, is_tag=True)
+        for role, kind in tag_kinds.items()
         if role in columns
     ]
     every = (
@@ -301,7 +302,9 @@ def _checks(rows: _Rows, query: Codes, texts: pd.Series, kind: str) -> pd.DataFr
     return pd.DataFrame({"query": query, "query_id": ids, "kind": kind, "text": texts})
 
 
-def _texts_of(column: pd.Series, rows: _Rows, cells: Cells, kind: str) -> pd.DataFrame:
+def _texts_of(
+    column: pd.Series, rows: _Rows, cells: Cells, kind: str, is_tag: bool = False
+) -> pd.DataFrame:
     """Return lists of texts as rows: tags, or checks; key facts may be mappings."""
     column = column.map(_facts, na_action="ignore") if kind == "key_fact" else column
     items = exploded({"text": column}, cells, "grade")
@@ -313,7 +316,7 @@ def _texts_of(column: pd.Series, rows: _Rows, cells: Cells, kind: str) -> pd.Dat
     for name in ("importance", "weight"):
         if f"x_{name}" in found:
             made[name] = found[f"x_{name}"]
-    if kind in TAGS.values():
+    if is_tag:
         made = made.rename(columns={"text": "value"})
     return made.dropna(subset=["value" if "value" in made else "text"])
 

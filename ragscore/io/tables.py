@@ -40,6 +40,7 @@ from ragscore.io.made_ids import (
     ids_made,
     ids_of_queries,
     is_called,
+    normal_text,
     run_name_of,
     text_id,
 )  # fmt: skip
@@ -139,7 +140,7 @@ def read_results_table(
     asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}), roles)
     ids = [role for role in (*ID_ROLES, "text") if role in roles]
     is_per_hit = bool(ids) and not any(is_listed(given[role]) for role in ids)
-    results = _of_hits(asked) if is_per_hit else _of_queries(asked)
+    results = _of_hits(asked) if is_per_hit else of_queries(asked)
     if ties != "file":
         results = replace(results, hits=rank_hits(results.hits, ties))
     if not isinstance(found, Table):
@@ -228,7 +229,7 @@ def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:
 # One row per query
 
 
-def _of_queries(asked: Asked) -> Results:
+def of_queries(asked: Asked) -> Results:
     """Return the results of a table with one row per query."""
     lists = {role: asked.columns[role] for role in OF_HITS if role in asked.columns}
     items = None
@@ -471,13 +472,27 @@ def _read_hits(
     }
     if "text" in columns:
         hits["text"] = cells.texts(columns["text"])
-        if not given:
-            hits["chunk_id"] = ids_made(hits["text"], text_id)
+        hits |= _text_ids(hits)
     for role, type in (("rank", "rank"), ("call", "rank"), ("score", "number")):
         if role in columns:
             hits[role] = cells.numbers(columns[role], type)
     hits |= {name: one for name, one in columns.items() if name.startswith("x_")}
     return hits | {"keep": cells.keep}, row
+
+
+def _text_ids(hits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return chunk ids for passages without any id: that of the same text, else one made of it."""
+    text, known = hits["text"], [hits[one] for one in ID_ROLES if one in hits]
+    without = text.fillna("").ne("") & np.all([one.isna() for one in known] or [True], axis=0)
+    if not without.any():
+        return {}
+    made = ids_made(text.where(without), text_id)
+    if "chunk_id" not in hits:
+        return {"chunk_id": made}
+    plain = text.where(text.notna(), "").map(normal_text)
+    first = pd.Series(hits["chunk_id"].to_numpy(), plain).dropna()
+    first = first[~first.index.duplicated()]
+    return {"chunk_id": hits["chunk_id"].where(~without, plain.map(first).fillna(made))}
 
 
 def _of_hits(asked: Asked) -> Results:
