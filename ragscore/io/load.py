@@ -23,8 +23,9 @@ from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
 from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.formats.chatbot import fits_folder
+from ragscore.io.frames_in import frame_of, record_table
+from ragscore.io.importers import labels_beside
 from ragscore.io.registry import (
-    FORMATS,
     GOLDEN_TABLE,
     TABLES,
     TOOLS,
@@ -32,8 +33,6 @@ from ragscore.io.registry import (
 )
 from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import naming, without_collector
-from ragscore.io.tables import frame_of, record_table
-from ragscore.io.tools.importer import labels_beside
 
 IR_DATASETS = "ir_datasets:"
 IR_DATASET = Format("ir_datasets", lambda seen: 0, "ragscore.io.ir_datasets:read_ir_dataset")
@@ -174,7 +173,7 @@ def _loaded(
     else:
         name, value = _content(source, side)
         found = _choose(value, side, format, columns)
-        value = value if found in TABLES.values() else _pandas(value)
+        value = value if found in TABLES.values() else value.frame
     with without_collector():
         return _read(found, value, how, options, Path(name)), found, name
 
@@ -467,14 +466,6 @@ _SHAPES = {
 }
 
 
-def _pandas(content: Any) -> pd.DataFrame:
-    """Return a table as the frame that an importer of a tool reads."""
-    if content.frame is not None:
-        frame: pd.DataFrame = content.frame
-        return frame
-    return pd.DataFrame([row.values for row in content.records], dtype=object)
-
-
 def _check_side(source: Any, other: type, wanted: str) -> None:
     """Refuse results as a golden set and the other way round."""
     if isinstance(source, other):
@@ -503,7 +494,7 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
     With `columns` only the formats that have columns are looked at.
     """
     table, what = TABLES[side], "results" if side == "results" else "golden files"
-    with_columns = [one for one in FORMATS[side] if "columns" in one.options]
+    with_columns = [one for one in formats_of(side) if "columns" in one.options]
     if isinstance(source, Mapping):
         if format not in (None, table.name):
             raise DataError(

@@ -21,6 +21,7 @@ from ragscore.frames.kinds import KINDS
 from ragscore.frames.verbs import Accessor, Verb
 from ragscore.io.citations import CITATION_KINDS, SPAN_FIELDS, SPAN_UNITS
 from ragscore.io.columns import GOLDEN_ROLES, RESULT_ROLES
+from ragscore.io.foreign import TOOLS
 from ragscore.io.golden_read import CHECK_FIELDS, TAG_FIELDS
 from ragscore.io.layout import CALL
 from ragscore.io.record import HIT_COLUMNS
@@ -633,6 +634,18 @@ def formats(side: str) -> str:
     return table(["`format=`", "what it is", "told by", "written"], rows)
 
 
+def tools() -> str:
+    """Return what is read of each tool's file by its path, from its declaration."""
+    rows = []
+    for one in (one for one in TOOLS if one.columns):
+        read = [
+            f"`{ours}` ← {' or '.join(f'`{path}`' for path in paths.split())}"
+            for ours, paths in one.columns.items()
+        ]
+        rows.append([f"`{one.name}`", one.about[0], ", ".join(read)])
+    return table(["`format=`", "what it is", "columns"], rows)
+
+
 def roles(side: str) -> str:
     names = {"results": RESULT_ROLES, "golden": GOLDEN_ROLES}[side]
     rows = [
@@ -767,6 +780,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "cli-shared": shared_sections,
     "formats-results": partial(formats, "results"),
     "formats-golden": partial(formats, "golden"),
+    "formats-tools": tools,
     "roles-results": partial(roles, "results"),
     "roles-golden": partial(roles, "golden"),
     "run-citation-kinds": citation_kinds,
