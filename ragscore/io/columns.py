@@ -193,6 +193,11 @@ def names_hits(name: str) -> bool:
     return plain_name(name) in known - {"id"}
 
 
+def of_results(name: str) -> bool:
+    """Return True if a column is called as one of results is."""
+    return any(plain_name(name) in names for names in _KNOWN["results"].values())
+
+
 def is_reference(name: str) -> bool:
     """Return True if a column is called as those with expected answers are."""
     return plain_name(name) in _KNOWN["golden"]["reference_answer"]

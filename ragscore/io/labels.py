@@ -18,7 +18,9 @@ from ragscore.frames.errors import DataError, excerpt, name_list, warn
 from ragscore.frames.kinds import IMPORTANCE, LABELS, empty
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells, own_values
-from ragscore.io.columns import LABEL_NAMES, Columns, grade_columns, kind_of, resolve
+from ragscore.io.columns import (
+    LABEL_NAMES, Columns, grade_columns, kind_of, of_results, resolve,
+)  # fmt: skip
 from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, dict_table, keyed, refuse_shape, table_of
 from ragscore.io.golden_read import check_catalogue, golden_of
@@ -72,7 +74,9 @@ def read_golden_table(
         )
     roles = resolve(table.fields, columns, "golden", table.name, table.kind)
     own = own_columns(table, roles)
-    problems.typos.check(own.keys(), LABEL_NAMES, int(table.lines[0]))
+    problems.typos.check(
+        [one for one in own if not of_results(one)], LABEL_NAMES, int(table.lines[0])
+    )
     problems.typos.warn()
     if "grade" not in roles.keys() | (columns or {}).keys():
         _ask_for_grades(table, roles, own)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from tests.messages import warned
 
 Q = {"id": 7, "question": "how to merge?"}
 LOG = Q | {"answer": "use merge", "ground_truth": "merge()", "retrieved_ids": ["d2", "d1"]}
@@ -331,3 +332,22 @@ def test_citations_are_nan_where_a_table_records_none():
     ]
     bare = [{name: one for name, one in row.items() if name != "cited_ids"} for row in rows]
     assert rs.score(rs.load_results(bare), golden, names)[names].isna().all(axis=None)
+
+
+def test_a_run_that_knows_only_texts_joins_the_queries_that_have_them():
+    golden = [
+        {"id": f"q{n}", "query": text, "expected_doc_ids": ["a"]}
+        for n, text in enumerate(("how do I join?", "and else?", "twice", "Twice"))
+    ]
+    run = [{"question": text, "retrieved": ["a"]} for text in ("How do I  join?", "twice")]
+    with warned("1 query found by the text"):
+        found = rs.score(rs.load_results(run), rs.load_golden(golden), ["hit@1"], missing="zero")
+    assert found["hit@1"].tolist()[:2] == [1, 0]
+
+
+def test_ids_of_texts_stay_where_the_golden_set_has_them():
+    run = [{"question": "why?", "retrieved": ["a"]}]
+    found = rs.score(
+        rs.load_results(run), rs.load_golden([{"question": "why?", "gold_ids": ["a"]}])
+    )
+    assert found["hit@1"].tolist() == [1]
