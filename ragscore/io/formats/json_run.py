@@ -5,7 +5,6 @@ and pytrec_eval.
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +22,10 @@ from ragscore.io.formats.by_document import (
     scores_or_ranks,
 )
 from ragscore.io.formats.fields import json_object, run_name
+from ragscore.io.formats.qrels import HIGHEST, JUDGED, judged_once
+from ragscore.io.formats.trec import HIT_DTYPES, results_of_lists
 from ragscore.io.left_out import keeping
 from ragscore.io.output import check_one_run, write_text
-from ragscore.io.qrels import HIGHEST, Qrels
 from ragscore.io.source import Problems, describe
 from ragscore.io.values import is_int
 
@@ -43,39 +43,25 @@ def read_json_run(path: Path, strict: bool, ties: str = "file") -> Results:
 
     An object has no order: documents rank by score, equal ones in file order (or as `ties` says).
     """
-    problems = Problems(path, strict)
-    run_id = run_name(path)
+    problems, run_id = Problems(path, strict), run_name(path)
     query_ids: list[str] = []
-    hits: list[tuple[str, str, str, float]] = []
+    rows: list[tuple[str, str, str, float]] = []
     for query_id, scores in _objects(path, "score", problems):
         query_ids.append(query_id)
-        hits += [
-            (run_id, query_id, doc_id, float(score))
-            for doc_id, score in scores.items()
-            if _is_score(query_id, doc_id, score, problems)
-        ]
-    frame = pd.DataFrame(hits, columns=["run_id", "query_id", "doc_id", "score"]).astype(
-        {"run_id": "str", "query_id": "str", "doc_id": "str", "score": "float64"}
-    )
-    if ties == "file":
-        place = frame.groupby("query_id", sort=False).ngroup()
-        frame = (
-            frame.assign(place=place)
-            .sort_values(["place", "score"], ascending=[True, False], kind="stable")
-            .drop(columns="place")
-            .reset_index(drop=True)
-        )
-    runs = pd.DataFrame(
-        {"run_id": [run_id], "system": run_id, "n_queries": len(query_ids), "n_failed": 0}
-    )
-    columns = {"run_id": run_id, "query_id": query_ids, "query": None, "error": None}
-    responses = pd.DataFrame(columns, index=range(len(query_ids)), dtype="str")
-    return Results(
-        runs=runs,
-        responses=responses,
-        hits=rank_hits(frame, ties),
-        problems=problems.frame(run_id),
-    )
+        good = []
+        for doc_id, score in scores.items():
+            is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
+            if is_number and abs(score) < 2**1023 and doc_id:
+                good.append((run_id, query_id, doc_id, float(score)))
+            else:
+                found = f"{doc_id!r} of {query_id!r} has {describe(score)}"
+                problems.add(found, field="score", allowed="a number for each document")
+        rows += sorted(good, key=lambda row: -row[3]) if ties == "file" else good
+    dtypes = {name: type for name, type in HIT_DTYPES.items() if name != "rank"}
+    hits = pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
+    run = pd.Categorical([run_id] * len(query_ids), [run_id])  # a run without queries is one
+    cells = pd.DataFrame({"run_id": run, "query_id": pd.Series(query_ids, dtype="str")})
+    return results_of_lists(cells, rank_hits(hits, ties), problems)
 
 
 def read_json_qrels(
@@ -85,16 +71,18 @@ def read_json_qrels(
 
     A query's id stands for its text. Negative grades mean "not judged"; they are counted.
     """
-    problems, qrels = Problems(path, strict), Qrels()
+    problems, query_ids = Problems(path, strict), list[str]()
+    judgements: list[tuple[str, str, int]] = []
     for query_id, grades in _objects(path, "grade", problems):
-        qrels.queries[query_id] = {}
+        query_ids.append(query_id)
         for doc_id, grade in grades.items():
             if is_int(grade) and abs(grade) <= HIGHEST and doc_id:
-                qrels.add(query_id, doc_id, grade, 1, problems)
+                judgements.append((query_id, doc_id, grade))
             else:
                 found = f"{doc_id!r} of {query_id!r} has {describe(grade)}"
                 problems.add(found, field="grade", allowed="a whole number for each document")
-    return qrels.golden(problems, absent_docs, catalogue)
+    judged = judged_once(pd.DataFrame(judgements, columns=JUDGED), problems, query_ids)
+    return judged.golden(problems, absent_docs, catalogue, {})
 
 
 def _objects(path: Path, value: str, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -106,15 +94,6 @@ def _objects(path: Path, value: str, problems: Problems) -> Iterator[tuple[str, 
         else:
             found = f"{query_id!r} has {describe(values)}"
             problems.add(found, field="query", allowed=f"an object {{document: {value}}}")
-
-
-def _is_score(query_id: str, doc_id: str, score: Any, problems: Problems) -> bool:
-    is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
-    if is_number and abs(score) < 2**1023 and not math.isnan(score) and doc_id:
-        return True
-    found = f"{doc_id!r} of {query_id!r} has {describe(score)}"
-    problems.add(found, field="score", allowed="a number for each document")
-    return False
 
 
 @keeping("responses.query_id", "hits.score", "hits.rank")
