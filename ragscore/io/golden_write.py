@@ -22,7 +22,6 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
-from ragscore.io.left_out import keeping
 from ragscore.io.output import by_query, write_lines, write_text
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
 from ragscore.io.targets import (
@@ -46,7 +45,6 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 Rows = list[dict[str, Any]]
 
 
-@keeping("queries", "targets", "tags", "conditions", "support_groups", "checks")
 def write_golden(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as our golden file: YAML or JSON lines, by the name of the file.
 

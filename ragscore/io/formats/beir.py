@@ -19,7 +19,6 @@ from ragscore.io.formats.by_document import (
 from ragscore.io.formats.fields import Fields, named_fields, take_columns
 from ragscore.io.formats.qrels import JUDGED, Judged, count_without_text, judged_once, read_topics
 from ragscore.io.formats.trec import read_judgements
-from ragscore.io.left_out import keeping
 from ragscore.io.output import write_lines, write_text
 from ragscore.io.source import Problems, as_id, as_text, describe, json_rows
 from ragscore.io.values import (
@@ -109,7 +108,6 @@ def _check_corpus(corpus: Path, judged: Judged, problems: Problems) -> None:
         )
 
 
-@keeping("queries.query", "queries.x_", "targets.grade")
 def write_beir(
     golden: Golden, folder: str | Path, *, split: str = "test", level: str = "doc"
 ) -> Path:
@@ -181,7 +179,6 @@ def read_qrels_jsonl(
     return judged.golden(problems, absent_docs, catalogue, more)
 
 
-@keeping("queries.query", "queries.reference_answer", "queries.x_", "targets.grade")
 def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as graded judgements, one query a line.
 

@@ -30,7 +30,6 @@ from ragscore.io.formats.fields import (
     named_fields,
     take_columns,
 )
-from ragscore.io.left_out import keeping
 from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
 from ragscore.io.record import none_cited, positions
 from ragscore.io.run_records import Frames, Level, Reader
@@ -390,24 +389,6 @@ def _reported(metrics: Record) -> list[Record]:
     ]
 
 
-@keeping(
-    "runs.config",
-    "runs.k",
-    "runs.note",
-    "runs.created_at",
-    "runs.x_",
-    *(f"responses.{column}" for column, _ in (RESPONSE | SCOPE | LATENCY | ABSTENTION).values()),
-    "responses.latency_",
-    "responses.n_citations",
-    "responses.x_",
-    *(f"hits.{column}" for column, _ in CHUNK.values()),
-    "hits.x_",
-    "citations.path",
-    "citations.heading",
-    "citations.x_",
-    "judgments",
-    "reported",
-)
 def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = None) -> Path:
     """Write one run as a chatbot's run folder: `results.jsonl`, `config.json` and `metrics.json`.
 

@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, records_of
+from ragscore.frames.errors import warn
 from ragscore.io.golden_read import TAG_FIELDS, golden_of
-from ragscore.io.left_out import keeping
 from ragscore.io.output import by_query, write_lines
 from ragscore.io.source import Problems, Row, json_rows
 from ragscore.io.targets import SUPPORT_EXTRAS
@@ -86,7 +86,6 @@ def _leftover(values: dict[str, Any]) -> dict[str, Any]:
     return own | ({LEFT: left} if left else {})
 
 
-@keeping("queries", "targets", "tags", "support_groups", "checks", level="anchor")
 def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as a chatbot's `eval_set.jsonl`.
 
@@ -106,13 +105,16 @@ def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
     anchors = golden.targets[golden.targets["level"] == "anchor"]
     frames = (anchors, golden.support_groups, golden.checks, golden.tags)
     rows = [by_query(frame) for frame in frames]
-    return write_lines(
+    written = write_lines(
         path,
         [
             _case(query, *(of_query.get(query["query_id"], []) for of_query in rows))
             for query in records_of(golden.queries)
         ],
     )
+    if n := len(golden.targets) - len(anchors):
+        warn(f"{path} has no place for targets: {n:,}")
+    return written
 
 
 def _case(

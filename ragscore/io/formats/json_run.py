@@ -24,7 +24,6 @@ from ragscore.io.formats.by_document import (
 from ragscore.io.formats.fields import json_object, run_name
 from ragscore.io.formats.qrels import HIGHEST, JUDGED, judged_once
 from ragscore.io.formats.trec import HIT_DTYPES, results_of_lists
-from ragscore.io.left_out import keeping
 from ragscore.io.output import check_one_run, write_text
 from ragscore.io.source import Problems, describe
 from ragscore.io.values import is_int
@@ -96,7 +95,6 @@ def _objects(path: Path, value: str, problems: Problems) -> Iterator[tuple[str, 
             problems.add(found, field="query", allowed=f"an object {{document: {value}}}")
 
 
-@keeping("responses.query_id", "hits.score", "hits.rank")
 def write_json_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write one run as a JSON object {query: {document: score}} (gzip if the file ends in .gz).
 
@@ -145,7 +143,6 @@ def write_json_run(results: Results, path: str | Path, *, level: str = "doc") ->
     return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
-@keeping("queries.query_id", "targets.grade")
 def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as a JSON object {query: {document: grade}}.
 

@@ -13,7 +13,6 @@ import pandas as pd
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.detect import Sample
 from ragscore.io.formats.fields import Fields, json_object, named_fields, run_name, take_columns
-from ragscore.io.left_out import keeping
 from ragscore.io.output import check_one_run, write_text
 from ragscore.io.source import Problems, as_id
 from ragscore.io.values import extra_fields, flatten, number, row_dicts
@@ -148,7 +147,6 @@ def _leftover(entry: dict[str, Any]) -> dict[str, Any]:
     return own | ({"ci": of_interval} if of_interval or not interval else {})
 
 
-@keeping("runs.suite", "runs.system", "runs.x_", "responses.query_id", "reported")
 def write_report(results: Results, path: str | Path) -> Path:
     """Write the reported values of one run as a metric report (JSON).
 

@@ -21,7 +21,6 @@ from ragscore.io.golden_read import (
     Tables,
     read_row,
 )
-from ragscore.io.left_out import keeping
 from ragscore.io.output import by_query, write_lines
 from ragscore.io.source import Problems, Row, as_text, describe, json_rows
 from ragscore.io.values import extra_fields, flatten, row_dicts, unify_types
@@ -143,7 +142,6 @@ def _own_column(name: str, value: Any) -> dict[str, Any]:
     return {column: json.dumps(value, ensure_ascii=False)}
 
 
-@keeping("queries", "targets", "tags", "conditions", "checks")
 def write_predicates(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as `queries.jsonl` with predicates, one query a line.
 

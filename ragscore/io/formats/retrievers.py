@@ -19,7 +19,6 @@ from ragscore.frames.data import DataError, Results, from_records, records_of
 from ragscore.frames.errors import plural, warn
 from ragscore.io.formats.fields import Fields, named_fields
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
-from ragscore.io.left_out import keeping
 from ragscore.io.output import by_response, write_lines
 from ragscore.io.run_records import Frames, Level, Reader
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
@@ -176,19 +175,6 @@ def _columns(record: Level) -> Frames:
     return {"responses": (np.arange(len(record)), responses), "hits": (row, found)} | meta
 
 
-@keeping(
-    "runs.k",
-    "responses.query",
-    "responses.error",
-    "responses.elapsed_ms",
-    "responses.x_",
-    "hits.chunk_id",
-    "hits.source_key",
-    "hits.text",
-    "hits.x_",
-    "hit_meta",
-    "reported",
-)
 def write_retrievers(results: Results, path: str | Path) -> Path:
     """Write runs as records with hits, one line per response.
 

@@ -40,7 +40,6 @@ from ragscore.io.formats.qrels import (
     judged_once,
     read_topics,
 )
-from ragscore.io.left_out import keeping
 from ragscore.io.output import write_text
 from ragscore.io.run_records import NotPlain
 from ragscore.io.source import Problems, as_id, describe
@@ -311,7 +310,6 @@ def named_by_file(path: Path, results: Results) -> Results:
     return replace(results, **frames)
 
 
-@keeping("hits.score", "hits.rank")
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write runs as one TREC run file (`qid Q0 docid rank score tag`, gzip if it ends in .gz).
 
@@ -355,7 +353,6 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     return write_text(path, "".join(lines))
 
 
-@keeping("targets.grade")
 def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as TREC qrels (`qid 0 docid grade`, gzip if it ends in .gz).
 
