@@ -11,8 +11,8 @@ from typing import Any
 
 from ragscore.frames.data import DataError, from_records
 from ragscore.io.rows import json_value
-from ragscore.io.source import Problems, describe
-from ragscore.io.values import READ, escape_key, unify_types
+from ragscore.io.source import Problems, Row, describe
+from ragscore.io.values import READ, escape_key, flatten, unify_types
 
 Fields = dict[str, tuple[str, str]]
 """Name in the file -> its column and type, one of `values.READ`."""
@@ -81,6 +81,20 @@ def frames_of(
         for kind, rows in records.items()
         if rows or kind not in optional
     }
+
+
+def golden_rows(rows: list[Row], known: frozenset[str]) -> list[Row]:
+    """Return rows of our golden file, whose other fields are flat columns of one type each."""
+    others = [{n: one for n, one in row.values.items() if n not in known} for row in rows]
+    columns = unify_types([flatten(one) for one in others])
+    return [
+        Row(
+            {name: row.values[name] for name in row.values if name in known}
+            | {name.removeprefix("x_"): one for name, one in own.items()},
+            row.line, row.lines,
+        )
+        for row, own in zip(rows, columns, strict=True)
+    ]  # fmt: skip
 
 
 def run_name(path: Path) -> str:
