@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
+from ragscore.frames.errors import excerpt
 from ragscore.io.file_content import read_text
 from ragscore.io.formats.by_document import (
     graded_documents,
@@ -154,7 +155,9 @@ def read_qrels_jsonl(
         stated_id, docs = values.pop("query_id", None), values.pop("relevant_docs", None)
         query_id, query = as_id(stated_id), as_text(values.pop("query", None))
         graded = docs.items() if isinstance(docs, dict) else ()
-        bad = [doc for doc, grade in graded if not (doc and is_int(grade) and 0 <= grade < 256)]
+        bad = [
+            doc for doc, grade in graded if not (as_id(doc) and is_int(grade) and 0 <= grade < 256)
+        ]
         if query_id is None:
             problems.reject(stated_id, row.line, "query_id", ID_ALLOWED)
         elif query_id in lines:
@@ -166,7 +169,7 @@ def read_qrels_jsonl(
             allowed = "an object {document: grade}, which may be empty"
             problems.reject(docs, row.line, "relevant_docs", allowed)
         elif bad:
-            found = f"{bad[0]!r} has {describe(docs[bad[0]])}"
+            found = f"{excerpt(bad[0])} has {describe(docs[bad[0]])}"
             allowed = f"whole grades from 0 to {HIGHEST_GRADE}"
             problems.add(found, line=row.line, field="relevant_docs", allowed=allowed)
         else:

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import excerpt
 from ragscore.frames.ranking import rank_hits
 from ragscore.io.detect import Sample
 from ragscore.io.formats.by_document import (
@@ -25,7 +26,7 @@ from ragscore.io.formats.fields import json_object, run_name
 from ragscore.io.formats.qrels import HIGHEST, JUDGED, judged_once
 from ragscore.io.formats.trec import HIT_DTYPES, results_of_lists
 from ragscore.io.output import check_one_run, write_text
-from ragscore.io.source import Problems, describe
+from ragscore.io.source import Problems, as_id, describe
 from ragscore.io.values import is_int
 
 _TEXT, _NUMBER = r'"(?:[^"\\]|\\.)*"', r"-?\d"
@@ -50,10 +51,10 @@ def read_json_run(path: Path, strict: bool, ties: str = "file") -> Results:
         good = []
         for doc_id, score in scores.items():
             is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
-            if is_number and abs(score) < 2**1023 and doc_id:
+            if is_number and abs(score) < 2**1023 and as_id(doc_id):
                 good.append((run_id, query_id, doc_id, float(score)))
             else:
-                found = f"{doc_id!r} of {query_id!r} has {describe(score)}"
+                found = f"{excerpt(doc_id)} of {excerpt(query_id)} has {describe(score)}"
                 problems.add(found, field="score", allowed="a number for each document")
         rows += sorted(good, key=lambda row: -row[3]) if ties == "file" else good
     dtypes = {name: type for name, type in HIT_DTYPES.items() if name != "rank"}
@@ -75,10 +76,10 @@ def read_json_qrels(
     for query_id, grades in _objects(path, "grade", problems):
         query_ids.append(query_id)
         for doc_id, grade in grades.items():
-            if is_int(grade) and abs(grade) <= HIGHEST and doc_id:
+            if is_int(grade) and abs(grade) <= HIGHEST and as_id(doc_id):
                 judgements.append((query_id, doc_id, grade))
             else:
-                found = f"{doc_id!r} of {query_id!r} has {describe(grade)}"
+                found = f"{excerpt(doc_id)} of {excerpt(query_id)} has {describe(grade)}"
                 problems.add(found, field="grade", allowed="a whole number for each document")
     judged = judged_once(pd.DataFrame(judgements, columns=JUDGED), problems, query_ids)
     return judged.golden(problems, absent_docs, catalogue, {})
@@ -88,10 +89,10 @@ def _objects(path: Path, value: str, problems: Problems) -> Iterator[tuple[str, 
     """Yield each query and its object; any other value is a problem."""
     content = json_object(path, f"one object {{query: {{document: {value}}}}}")
     for query_id, values in content.items():
-        if isinstance(values, dict) and query_id:
+        if isinstance(values, dict) and as_id(query_id):
             yield query_id, values
         else:
-            found = f"{query_id!r} has {describe(values)}"
+            found = f"{excerpt(query_id)} has {describe(values)}"
             problems.add(found, field="query", allowed=f"an object {{document: {value}}}")
 
 
