@@ -6,7 +6,6 @@ and pytrec_eval.
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,24 +43,15 @@ def read_json_run(path: Path, strict: bool, ties: str = "file") -> Results:
     An object has no order: documents rank by score, equal ones in file order (or as `ties` says).
     """
     problems, run_id = Problems(path, strict), run_name(path)
-    query_ids: list[str] = []
-    rows: list[tuple[str, str, str, float]] = []
-    for query_id, scores in _objects(path, "score", problems):
-        query_ids.append(query_id)
-        good = []
-        for doc_id, score in scores.items():
-            is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
-            if is_number and abs(score) < 2**1023 and as_id(doc_id):
-                good.append((run_id, query_id, doc_id, float(score)))
-            else:
-                found = f"{excerpt(doc_id)} of {excerpt(query_id)} has {describe(score)}"
-                problems.add(found, field="score", allowed="a number for each document")
-        rows += sorted(good, key=lambda row: -row[3]) if ties == "file" else good
+    query_ids, rows = _values(path, "score", problems)
+    places = {query_id: place for place, query_id in enumerate(query_ids)}
+    if ties == "file":
+        rows.sort(key=lambda row: (places[row[0]], -row[2]))
+    hits = pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]).assign(run_id=run_id)
     dtypes = {name: type for name, type in HIT_DTYPES.items() if name != "rank"}
-    hits = pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
     run = pd.Categorical([run_id] * len(query_ids), [run_id])  # a run without queries is one
     cells = pd.DataFrame({"run_id": run, "query_id": pd.Series(query_ids, dtype="str")})
-    return results_of_lists(cells, rank_hits(hits, ties), problems)
+    return results_of_lists(cells, rank_hits(hits.astype(dtypes)[[*dtypes]], ties), problems)
 
 
 def read_json_qrels(
@@ -71,29 +61,34 @@ def read_json_qrels(
 
     A query's id stands for its text. Negative grades mean "not judged"; they are counted.
     """
-    problems, query_ids = Problems(path, strict), list[str]()
-    judgements: list[tuple[str, str, int]] = []
-    for query_id, grades in _objects(path, "grade", problems):
-        query_ids.append(query_id)
-        for doc_id, grade in grades.items():
-            if is_int(grade) and abs(grade) <= HIGHEST and as_id(doc_id):
-                judgements.append((query_id, doc_id, grade))
-            else:
-                found = f"{excerpt(doc_id)} of {excerpt(query_id)} has {describe(grade)}"
-                problems.add(found, field="grade", allowed="a whole number for each document")
-    judged = judged_once(pd.DataFrame(judgements, columns=JUDGED), problems, query_ids)
+    problems = Problems(path, strict)
+    query_ids, rows = _values(path, "grade", problems)
+    judged = judged_once(pd.DataFrame(rows, columns=JUDGED), problems, query_ids)
     return judged.golden(problems, absent_docs, catalogue, {})
 
 
-def _objects(path: Path, value: str, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each query and its object; any other value is a problem."""
-    content = json_object(path, f"one object {{query: {{document: {value}}}}}")
-    for query_id, values in content.items():
-        if isinstance(values, dict) and as_id(query_id):
-            yield query_id, values
-        else:
+def _values(
+    path: Path, name: str, problems: Problems
+) -> tuple[list[str], list[tuple[str, str, Any]]]:
+    """Return the queries, and query, document and value of each; any other is a problem."""
+    allowed = f"an object {{document: {name}}}"
+    query_ids, rows = list[str](), list[tuple[str, str, Any]]()
+    for query_id, values in json_object(path, f"one object {{query: {allowed[10:]}}}").items():
+        if not (isinstance(values, dict) and as_id(query_id)):
             found = f"{excerpt(query_id)} has {describe(values)}"
-            problems.add(found, field="query", allowed=f"an object {{document: {value}}}")
+            problems.add(found, field="query", allowed=allowed)
+            continue
+        query_ids.append(query_id)
+        for doc_id, value in values.items():
+            is_score = isinstance(value, float) and abs(value) < 2**1023 and name == "score"
+            most = 2**1023 if name == "score" else HIGHEST + 1
+            if as_id(doc_id) and (is_score or (is_int(value) and abs(value) < most)):
+                rows.append((query_id, doc_id, value))
+            else:
+                found = f"{excerpt(doc_id)} of {excerpt(query_id)} has {describe(value)}"
+                kind = "a number" if name == "score" else "a whole number"
+                problems.add(found, field=name, allowed=f"{kind} for each document")
+    return query_ids, rows
 
 
 def write_json_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:

@@ -8,7 +8,7 @@ becomes columns at once; any other is searched line by line, so that each fault 
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -57,9 +57,8 @@ QREL_COLUMNS = {
 HIT_DTYPES = {
     "run_id": "str", "query_id": "str", "doc_id": "str", "rank": "int64", "score": "float64",
 }  # fmt: skip
-QREL_WIDTHS = {3: (0, 1, 2), 4: (0, 2, 3)}
-"""Number of columns -> the places of query, document and grade: BEIR's three, TREC's four."""
-GRADE_ALLOWED = f"a whole number up to {HIGHEST}; a negative one means not judged"
+Spec = dict[str, tuple[int, str, Callable[[str], Any], str]]
+"""Column -> its place in a line, its name in messages, what reads it (None: a fault), allowed."""
 _BLANKS = bytes.maketrans(b"\t\r\v\f", b"    ")
 _FIELD = re.compile(r"[^ \t\r\v\f]+")
 _COMMENT = re.compile(rb"(?m)^#[^\n]*$")
@@ -140,16 +139,15 @@ def _table(text: str, columns: dict[str, pa.DataType | None]) -> pd.DataFrame:
     return table.to_pandas()
 
 
-def _has_fault(
-    ids: dict[str, str], values: dict[str, tuple[str, Any, str]], line: int, problems: Problems
-) -> bool:
-    """Tell the first id that is too long, or value that is None: (written, value, allowed)."""
-    found = {name: (one, as_id(one), ID_ALLOWED) for name, one in ids.items()} | values
-    for name, (written, value, allowed) in found.items():
-        if value is None:
-            problems.reject(written, line, name, allowed)
-            return True
-    return False
+def _values(parts: list[str], spec: Spec, line: int, problems: Problems) -> list[Any] | None:
+    """Return the values of the fields of a line; None, and a problem, if one has none."""
+    values = []
+    for place, name, read, allowed in spec.values():
+        values.append(read(parts[place]))
+        if values[-1] is None:
+            problems.reject(parts[place], line, name, allowed)
+            return None
+    return values
 
 
 # Judgements
@@ -179,7 +177,7 @@ def read_judgements(text: str, problems: Problems) -> Judged:
     return judged_once(consistent(_judgements(text, problems), problems), problems)
 
 
-def _judgements(text: str, problems: Problems) -> Iterator[tuple[int, str, str, int]]:
+def _judgements(text: str, problems: Problems) -> Iterator[tuple[Any, ...]]:
     """Yield number, query, document and grade of each line that is no fault."""
     by_tabs: bool | None = None
     for number, line, fields in _lines(text):
@@ -189,16 +187,11 @@ def _judgements(text: str, problems: Problems) -> Iterator[tuple[int, str, str, 
             if is_header:
                 continue
         parts = [part.strip() for part in line.rstrip().split("\t")] if by_tabs else fields
-        places = QREL_WIDTHS.get(len(parts))
-        if places is None or not all(parts):
+        if len(parts) not in (3, 4) or not all(parts):
             allowed = "query, iteration, document, grade; or query, document, grade"
             problems.add(f"{len(parts)} columns: {describe(line)}", line=number, allowed=allowed)
-            continue
-        query_id, doc_id, written = (parts[place] for place in places)
-        grade = as_grade(written)
-        ids = {"query": query_id, "document": doc_id}
-        if not _has_fault(ids, {"grade": (written, grade, GRADE_ALLOWED)}, number, problems):
-            yield number, query_id, doc_id, grade or 0
+        elif values := _values(parts[:1] + parts[-2:], JUDGEMENT, number, problems):
+            yield number, *values
 
 
 def _is_header(parts: list[str]) -> bool:
@@ -247,8 +240,7 @@ def results_of_lists(cells: pd.DataFrame, hits: pd.DataFrame, problems: Problems
 
 def _searched(text: str, problems: Problems) -> pd.DataFrame:
     """Return the hits, read line by line."""
-    rows: list[tuple[str, str, str, int | None, float | None]] = []
-    cut: list[str] = []
+    rows, cut = list[list[Any]](), list[str]()
     for number, line, parts in _lines(text):
         if len(parts) < 6:
             allowed = "query, Q0, document, rank, score, tag"
@@ -257,24 +249,16 @@ def _searched(text: str, problems: Problems) -> pd.DataFrame:
             allowed = "one hit in a line; files that are joined end in a line end"
             problems.add(f"two hits in a line: {describe(line)}", line=number, allowed=allowed)
         else:
-            query_id, _, doc_id, rank, score, tag = parts[:6]
-            place, value = as_grade(rank), _score(score)
-            place = None if place is None or place < 0 else place
-            ids = {"query": query_id, "document": doc_id, "tag": tag}
-            values = {
-                "rank": (rank, place, "a whole number from 0"),
-                "score": (score, value, "a finite number, or inf"),
-            }
-            if not _has_fault(ids, values, number, problems):
-                rows.append((tag, query_id, doc_id, place, value))
-                cut += [" ".join(parts[6:])] if len(parts) > 6 else []
+            values = _values(parts, HIT, number, problems)
+            rows += [values] if values else []
+            cut += [" ".join(parts[6:])] if values and len(parts) > 6 else []
     if cut:
         lines = "1 line has" if len(cut) == 1 else f"{len(cut)} lines have"
         told = f"{lines} text after the tag, which is left out"
         problems.note(told, field="tag")
         if words := next((one for one in cut if not one.startswith("#")), None):
             warn(f"{problems.file}: {told}, such as {excerpt(words)}")
-    return pd.DataFrame(rows, columns=list(HIT_DTYPES)).astype(HIT_DTYPES)
+    return pd.DataFrame(rows, columns=list(HIT)).astype(HIT_DTYPES)[[*HIT_DTYPES]]
 
 
 def _is_hit(parts: list[str]) -> bool:
@@ -291,6 +275,23 @@ def _score(text: str) -> float | None:
     # "-inf" is the logarithm of 0; digits that stand for more than a float can hold are a fault
     is_number = math.isfinite(score) or (math.isinf(score) and "inf" in text.lower())
     return score if is_number else None
+
+
+def _rank(text: str) -> int | None:
+    rank = as_grade(text)
+    return None if rank is None or rank < 0 else rank
+
+
+HIT: Spec = {
+    "query_id": (0, "query", as_id, ID_ALLOWED), "doc_id": (2, "document", as_id, ID_ALLOWED),
+    "run_id": (5, "tag", as_id, ID_ALLOWED), "rank": (3, "rank", _rank, "a whole number from 0"),
+    "score": (4, "score", _score, "a finite number, or inf"),
+}  # fmt: skip
+JUDGEMENT: Spec = {
+    "query_id": (0, "query", as_id, ID_ALLOWED), "doc_id": (1, "document", as_id, ID_ALLOWED),
+    "grade": (2, "grade", as_grade,
+              f"a whole number up to {HIGHEST}; a negative one means not judged"),
+}  # fmt: skip
 
 
 def named_by_file(path: Path, results: Results) -> Results:
