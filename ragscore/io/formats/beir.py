@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import excerpt
 from ragscore.io.file_content import read_text
 from ragscore.io.formats.by_document import (
     graded_documents,
@@ -21,7 +20,7 @@ from ragscore.io.formats.fields import Fields, named_fields, take_columns
 from ragscore.io.formats.qrels import JUDGED, Judged, count_without_text, judged_once, read_topics
 from ragscore.io.formats.trec import read_judgements
 from ragscore.io.output import write_lines, write_text
-from ragscore.io.source import Problems, as_id, as_text, describe, json_rows
+from ragscore.io.source import Problems, as_id, as_text, json_rows
 from ragscore.io.values import (
     ID_ALLOWED,
     extra_fields,
@@ -84,29 +83,21 @@ def read_beir(
 def _split_file(path: Path, split: str | None) -> Path:
     """Return the qrels file of a split, or the only one."""
     files = {file.stem: file for file in sorted((path / "qrels").glob("*.tsv"))}
-    if split is not None and split in files:
-        return files[split]
-    if split is None and len(files) == 1:
-        return next(iter(files.values()))
-    if not files:
-        found, allowed = "there is no qrels/*.tsv", "files qrels/<split>.tsv"
-    else:
-        found = f"{len(files)} splits" if split is None else f"no split {split!r}"
-        allowed = f"one of {', '.join(files)}"
-    raise DataError(found, file=path, field="split", allowed=allowed)
+    chosen = next(iter(files)) if split is None and len(files) == 1 else split
+    if chosen not in files:
+        found = f"{len(files)} splits" if split is None or not files else f"no split {split!r}"
+        allowed = f"one of {', '.join(files)}" if files else "files qrels/<split>.tsv"
+        raise DataError(found, file=path, field="split", allowed=allowed)
+    return files[chosen]
 
 
 def _check_corpus(corpus: Path, judged: Judged, problems: Problems) -> None:
     """Count the relevant documents that the corpus lacks: no system can find them."""
-    if not corpus.is_file():
-        return
-    rows = json_rows(corpus, problems.for_file(corpus))
+    rows = json_rows(corpus, problems.for_file(corpus)) if corpus.is_file() else ()
     known = {str(row.values.get("_id")) for row in rows}
-    if absent := sorted({*judged.doc_id[judged.grade > 0]} - known):
-        problems.note(
-            f"{len(absent)} relevant documents are not in corpus.jsonl: {', '.join(absent[:5])}",
-            field="corpus-id",
-        )
+    if corpus.is_file() and (absent := sorted({*judged.doc_id[judged.grade > 0]} - known)):
+        found = f"{len(absent)} relevant documents are not in corpus.jsonl: {', '.join(absent[:5])}"
+        problems.note(found, field="corpus-id")
 
 
 def write_beir(
@@ -152,28 +143,28 @@ def read_qrels_jsonl(
     judgements: list[tuple[str, str, int]] = []
     for row in json_rows(path, problems):
         values = dict(row.values)
-        stated_id, docs = values.pop("query_id", None), values.pop("relevant_docs", None)
-        query_id, query = as_id(stated_id), as_text(values.pop("query", None))
-        graded = docs.items() if isinstance(docs, dict) else ()
-        bad = [
-            doc for doc, grade in graded if not (as_id(doc) and is_int(grade) and 0 <= grade < 256)
-        ]
-        if query_id is None:
-            problems.reject(stated_id, row.line, "query_id", ID_ALLOWED)
-        elif query_id in lines:
-            what, allowed = f"'{query_id}'", "one line per query"
-            problems.repeat(what, lines[query_id], row.line, "query_id", allowed)
-        elif query is None:
-            problems.reject(row.values.get("query"), row.line, "query", "text")
-        elif not isinstance(docs, dict):
-            allowed = "an object {document: grade}, which may be empty"
-            problems.reject(docs, row.line, "relevant_docs", allowed)
-        elif bad:
-            found = f"{excerpt(bad[0])} has {describe(docs[bad[0]])}"
-            allowed = f"whole grades from 0 to {HIGHEST_GRADE}"
-            problems.add(found, line=row.line, field="relevant_docs", allowed=allowed)
+        query_id, docs = as_id(values.pop("query_id", None)), values.pop("relevant_docs", None)
+        query, graded = as_text(values.pop("query", None)), docs if isinstance(docs, dict) else {}
+        bad = {
+            doc: one
+            for doc, one in graded.items()
+            if not (as_id(doc) and is_int(one) and 0 <= one <= HIGHEST_GRADE)
+        }
+        stated = row.values.get
+        for is_right, name, found, allowed in (
+            (query_id is not None, "query_id", stated("query_id"), ID_ALLOWED),
+            (query is not None, "query", stated("query"), "text"),
+            (docs is graded, "relevant_docs", docs, "an object {document: grade}, or {}"),
+            (not bad, "relevant_docs", bad, f"ids with whole grades from 0 to {HIGHEST_GRADE}"),
+        ):
+            if not is_right:
+                problems.reject(found, row.line, name, allowed)
+                break
         else:
-            lines[query_id] = row.line
+            if (before := lines.setdefault(query_id, row.line)) != row.line:
+                what, allowed = f"'{query_id}'", "one line per query"
+                problems.repeat(what, before, row.line, "query_id", allowed)
+                continue
             answer = take_columns(values, QRELS_ANSWER, row.line, problems)
             queries[query_id] = {"query": query} | answer | flatten(values)
             judgements += [(query_id, doc, grade) for doc, grade in docs.items()]

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import excerpt, warn
@@ -41,18 +40,19 @@ from ragscore.io.formats.qrels import (
     read_topics,
 )
 from ragscore.io.output import write_text
+from ragscore.io.parsed_lines import longest_line
 from ragscore.io.run_records import NotPlain
 from ragscore.io.source import Problems, as_id, describe
 from ragscore.io.values import ID_ALLOWED
 
 RUN_COLUMNS = {
     "query_id": pa.large_string(), "iteration": None, "doc_id": pa.large_string(),
-    "rank": pa.int64(), "score": pa.float64(),
+    "rank": pa.int32(), "score": pa.float64(),
     "run_id": pa.dictionary(pa.int32(), pa.string()),
 }  # fmt: skip
 QREL_COLUMNS = {
     "query_id": pa.large_string(), "iteration": None, "doc_id": pa.large_string(),
-    "grade": pa.int64(),
+    "grade": pa.int32(),
 }  # fmt: skip
 HIT_DTYPES = {
     "run_id": "str", "query_id": "str", "doc_id": "str", "rank": "int64", "score": "float64",
@@ -113,30 +113,18 @@ def _table(text: str, columns: dict[str, pa.DataType | None]) -> pd.DataFrame:
     if data.startswith(b"#") or b"\n#" in data:
         data = _COMMENT.sub(b"", data)
     # Arrow takes hexadecimal numbers, which nobody means.
-    if not data.strip() or b" 0x" in data or b" 0X" in data:
+    if not data.strip() or b" 0x" in data or b" 0X" in data or longest_line(data) > LONGEST_ID:
         raise NotPlain
     types = {name: dtype for name, dtype in columns.items() if dtype is not None}
     try:
-        table = csv.read_csv(
+        return csv.read_csv(
             pa.BufferReader(data),
             csv.ReadOptions(column_names=list(columns)),
             csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False),
-            csv.ConvertOptions(
-                column_types=types, include_columns=list(types), strings_can_be_null=False
-            ),
-        )
+            csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
+        ).to_pandas()
     except pa.ArrowInvalid as error:
         raise NotPlain from error
-    table = table.unify_dictionaries()
-    for column in table.columns:
-        is_coded = pa.types.is_dictionary(column.type) and column.num_chunks > 0
-        values = column.chunk(0).dictionary if is_coded else column
-        is_text = not pa.types.is_primitive(values.type)
-        sizes = pc.min_max(pc.binary_length(values) if is_text else values).as_py()
-        most = math.inf if values.type == pa.float64() else LONGEST_ID if is_text else HIGHEST
-        if column.null_count or max(sizes["max"], -sizes["min"]) > most:
-            raise NotPlain
-    return table.to_pandas()
 
 
 def _values(parts: list[str], spec: Spec, line: int, problems: Problems) -> list[Any] | None:
@@ -304,11 +292,9 @@ def named_by_file(path: Path, results: Results) -> Results:
         stem = stem.removesuffix(suffix)
     tags = results.runs["run_id"].astype("str").tolist()
     names = {tag: stem if len(tags) == 1 else f"{stem}:{tag}" for tag in tags}
-    frames = {}
-    for kind in ("runs", "responses", "hits"):
-        frame = getattr(results, kind)
-        frames[kind] = frame.assign(run_id=frame["run_id"].astype("str").replace(names))
-    return replace(results, **frames)
+    frames = {kind: getattr(results, kind) for kind in ("runs", "responses", "hits")}
+    of = {kind: one["run_id"].astype("str").replace(names) for kind, one in frames.items()}
+    return replace(results, **{kind: one.assign(run_id=of[kind]) for kind, one in frames.items()})
 
 
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
