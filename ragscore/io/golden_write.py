@@ -24,7 +24,6 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
-from ragscore.io.left_out import keeping
 from ragscore.io.output import by_query, write_lines, write_text
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
 from ragscore.io.targets import (
@@ -49,7 +48,6 @@ Rows = list[dict[str, Any]]
 KINDS_KEPT = {"tags": TAG_FIELDS.values(), "checks": (*CHECK_FIELDS.values(), *CHECK_FLAGS)}
 
 
-@keeping("queries", "targets", "tags", "conditions", "support_groups", "checks")
 def write_golden(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as our golden file: YAML or JSON lines, by the name of the file.
 

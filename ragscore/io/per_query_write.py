@@ -19,7 +19,6 @@ from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
 from ragscore.io.citations import citation_and_span, heading_parts
 from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE
-from ragscore.io.left_out import keeping
 from ragscore.io.output import (
     by_query,
     check_one_run,
@@ -39,7 +38,6 @@ from ragscore.io.sidecars import run_description
 from ragscore.io.values import extra_fields, row_dicts
 
 
-@keeping("runs", "responses", "hits", "hit_meta", "citations", "calls")
 def write_per_query(results: Results, path: str | Path) -> Path:
     """Write one run as `per_query.jsonl` with its `run.json` beside it.
 
