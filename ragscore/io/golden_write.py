@@ -4,7 +4,6 @@ Its rows say `answerable` where their expectations don't imply it.
 """
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
+from ragscore.io.layout import nested_of
 from ragscore.io.output import by_query, write_lines, write_text
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
 from ragscore.io.targets import (
@@ -33,7 +33,7 @@ from ragscore.io.targets import (
     anchor_ids,
     target_names,
 )
-from ragscore.io.values import as_json, row_dicts
+from ragscore.io.values import row_dicts
 
 HEADER = """\
 # Golden questions: a list of mappings; `id` and `query` are required.
@@ -187,7 +187,7 @@ def _rows(golden: Golden) -> Rows:
 def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     """Return a query as a row of our golden file, without `answerable`."""
     extra = {
-        name.removeprefix("x_"): _value(value)
+        name.removeprefix("x_"): nested_of(value) if isinstance(value, str) else value
         for name, value in query.items()
         if name.startswith("x_") and name != SUPPORT_EXTRAS
     }
@@ -223,15 +223,6 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
         for name, kind in TAG_FIELDS.items()
     }
     return {name: value for name, value in row.items() if value not in (None, [], {})} | extra
-
-
-def _value(value: Any) -> Any:
-    """Return a list or mapping where reading it gives the same text again, else the value."""
-    if isinstance(value, str) and value[:1] in ("[", "{"):
-        with suppress(ValueError, RecursionError):
-            nested = json.loads(value)
-            return nested if as_json(nested) == value else value
-    return value
 
 
 def _by_target(targets: Rows) -> list[Rows]:
