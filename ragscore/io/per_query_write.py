@@ -94,22 +94,17 @@ def _write_both(file: Path, records: bytes, description: bytes) -> Path:
     records without a description.
     """
     beside = Path(os.path.realpath(file.parent / "run.json"))
-    removed: bytes | None = None
+    old = beside.read_bytes() if file.exists() and beside.is_file() else description
     try:
         with replacing(beside) as described, replacing(file) as out:
             described.write(description)
             out.write(records)
-            for part in (described, out):
-                part.flush()
-                os.fsync(part.fileno())
-            if file.exists() and beside.is_file() and beside.read_bytes() != description:
-                old = beside.read_bytes()
+            if old != description:
                 beside.unlink()
-                removed = old
     except BaseException:
-        if removed is not None and not beside.exists():
+        if old != description and not beside.exists():
             with suppress(DataError):
-                write_bytes(beside, removed)
+                write_bytes(beside, old)
         raise
     return file
 

@@ -4,72 +4,31 @@
 declarations. Users add theirs with `register`.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import warn
-from ragscore.io import traces
 from ragscore.io.columns import has_labels, may_be, names_ids
-from ragscore.io.detect import Format, Mark, Sample, function_at
+from ragscore.io.detect import Format, Mark, function_at
+from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.formats.json_run import is_json_run
 from ragscore.io.formats.metric_report import is_report
 from ragscore.io.formats.predicates import fits_golden
 from ragscore.io.formats.trec import is_qrels, is_run, named_by_file
+from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
+from ragscore.io.importers import Tool, golden_part, result_part
+from ragscore.io.made_ids import run_name_of
 from ragscore.io.record import RECORD_FIELDS
-from ragscore.io.records import Record
-from ragscore.io.source import Problems
-from ragscore.io.tools import (
-    inspect_log,
-    mlflow,
-    phoenix,
-    promptfoo,
-    ragas,
-    ragchecker,
-    rank_eval,
-)
-from ragscore.io.tools.cases import Imported, imported
-from ragscore.io.tools.importer import golden_part, result_part
 
-_IO, _FORMATS, _TOOLS = "ragscore.io.", "ragscore.io.formats.", "ragscore.io.tools."
+_IO, _FORMATS = "ragscore.io.", "ragscore.io.formats."
 _JSON = ("jsonl", "json")
-
-TOOLS = [
-    Format("ragas", ragas.fits, _TOOLS + "ragas:read",
-           about=("RAGAS's dataset or result", "its columns", "labels of RAGAS's dataset")),
-    Format("promptfoo", promptfoo.fits, _TOOLS + "promptfoo:read",
-           about=("promptfoo's results", "its keys", "promptfoo's assertions")),
-    Format("inspect", inspect_log.fits, _TOOLS + "inspect_log:read",
-           about=("Inspect AI's log", "its keys, or the ending `.eval`",
-                  "targets of Inspect AI's log")),
-    Format("deepeval", Mark("", "testCases testRunData"), _TOOLS + "deepeval:read",
-           about=("DeepEval's test run", "its keys", "expectations of DeepEval's test run")),
-    Format("ragchecker", ragchecker.fits, _TOOLS + "ragchecker:read",
-           about=("RAGChecker's inputs and outputs", "its keys",
-                  "queries and reference answers of RAGChecker's files")),
-    Format("rank_eval", rank_eval.fits, _TOOLS + "rank_eval:read",
-           about=("a response of Elasticsearch's rank_eval", "their keys",
-                  "ratings of rank_eval's request or response")),
-    Format("lm_eval", Mark("doc_id resps filtered_resps target"), _TOOLS + "lm_eval:read",
-           about=("lm-evaluation-harness's samples, with the results beside them", "their keys",
-                  "targets of lm-evaluation-harness's samples")),
-    Format("nuggets", Mark("qid nuggets"), _TOOLS + "nuggets:read",
-           about=("nuggets of AutoNuggetizer, and its assignments to answers", "their keys",
-                  "nuggets with their importance")),
-    Format("mlflow", mlflow.fits, _TOOLS + "mlflow:read",
-           about=("MLflow's evaluation table", "its columns", "expectations of MLflow's table")),
-    Format("phoenix", phoenix.fits, _TOOLS + "phoenix:read",
-           about=("Phoenix's experiment", "its columns",
-                  "references of Phoenix's experiment")),
-    Format("traces", traces.fits, _IO + "traces:read_traces",
-           about=("spans of agents: OTLP, dumps of OpenTelemetry's SDK, Phoenix, Langfuse,"
-                  " LangSmith, MLflow, TruLens", "ids of spans and traces, `resourceSpans`",
-                  "labels among the spans' attributes, by `columns=`")),
-]  # fmt: skip
-"""Files with labels and results side by side; `read` takes (source, problems, run, columns)."""
 
 # Our own format comes first: choose_format falls back to it.
 RESULT_FORMATS = [
@@ -163,10 +122,7 @@ RESULT_FORMATS = [
         options=("ties",),
         keeps="responses.query_id hits.{level}_id hits.score",
     ),
-    *(
-        result_part(tool, "columns", *(["calls_from"] if tool.name == "traces" else []))
-        for tool in TOOLS
-    ),
+    *map(result_part, TOOLS),
 ]  # fmt: skip
 GOLDEN_FORMATS = [
     Format(
@@ -179,7 +135,7 @@ GOLDEN_FORMATS = [
                 test=lambda one: has_labels(one.keys) or not names_ids(one.keys, "golden"),
             )(seen),
         ),
-        _IO + "golden_file:read_golden",
+        _IO + "golden_read:read_golden",
         _IO + "golden_write:write_golden",
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),
@@ -239,7 +195,7 @@ GOLDEN_FORMATS = [
          "JSON lines with `id`, `question`, and anchors or key facts"),
         keeps="queries targets tags support_groups checks",
     ),
-    *(golden_part(tool, "columns") for tool in TOOLS),
+    *map(golden_part, TOOLS),
 ]  # fmt: skip
 # Tables of any shape, for what fits none of these.
 _ABOUT_TABLES = (
@@ -256,9 +212,9 @@ RESULT_TABLE = Format(
 GOLDEN_TABLE = Format(
     "table",
     lambda seen: may_be(seen.keys, "golden"),
-    _IO + "tables:read_golden_table",
+    _IO + "labels:read_golden_table",
     about=_ABOUT_TABLES,
-    options=("columns", "gains"),
+    options=("columns",),
 )
 FORMATS = {"results": RESULT_FORMATS, "golden": GOLDEN_FORMATS}
 TABLES = {"results": RESULT_TABLE, "golden": GOLDEN_TABLE}
@@ -266,67 +222,82 @@ TABLES = {"results": RESULT_TABLE, "golden": GOLDEN_TABLE}
 
 # Formats of others
 
-_registered: dict[str, Format] = {}
+_registered: dict[str, dict[str, Format]] = {}  # name -> side -> format
 
 
-def register(format: Format) -> None:
-    """Add a format of your own, which load_results and load_golden then recognise.
+def register(
+    name: str,
+    read: Callable[[Path], pd.DataFrame] | Mapping[str, str],
+    mark: str = "",
+    rows: str = "",
+    write: Callable[..., Path] | None = None,
+) -> None:
+    """Add a format of your own, which load_results and load_golden then read.
 
-    Its reader takes a path and yields a `Record` for each query and system. Registering a format of
-    the same name again replaces it.
+    Registering a format of the same name again replaces it.
+
+    Parameters
+    ----------
+    name
+        What `format=` calls it.
+    read
+        A function that takes a path and returns a frame, which is read as any table is. Or, for
+        JSON and CSV, our column -> its path in a row of the file, such as `{"query_id": "ask",
+        "doc_id": "found.page", "score.tone": "marks.tone", "reference_answer": "right"}`.
+    mark
+        Names, apart by blanks, that the first record must all have: the files that are read without
+        `format=`. Of several formats, that with most names is taken.
+    rows
+        The path of the list of rows in a file with one JSON object.
+    write
+        Writes results for `results.save(path, format=name)`: takes them and a path, which it
+        returns.
 
     Raises
     ------
     DataError
         One of ragscore's own formats has this name.
     """
-    check_type(format, (Format,), "format", "a Format")
-    if any(format.name == one.name for side in FORMATS for one in (*FORMATS[side], TABLES[side])):
-        raise DataError(
-            f"ragscore has a format {format.name!r}", field="name", allowed="another name"
-        )
-    _registered[format.name] = format
+    if any(name == one.name for side in FORMATS for one in (*FORMATS[side], TABLES[side])):
+        raise DataError(f"ragscore has a format {name!r}", field="name", allowed="another name")
+    if not callable(read):
+        check_type(read, (Mapping,), "read", "a function, or our column -> its path")
+    fits = Mark(mark) if mark else lambda seen: 0
+    if isinstance(read, Mapping):
+        tool = Tool(name, fits, ("", mark, ""), {**read}, rows)
+        parts = {"results": result_part(tool), "golden": golden_part(tool)}
+    else:
+        parts = {
+            side: Format(name, fits, partial(_read_frame, side, name, read),
+                         options=TABLES[side].options)
+            for side in FORMATS
+        }  # fmt: skip
+    _registered[name] = parts | {"results": replace(parts["results"], write=write)}
+
+
+def _read_frame(
+    side: str, name: str, read: Callable[[Path], Any], path: Path, *args: Any, **options: Any
+) -> Any:
+    """Return what the frame holds that a registered function makes of a file."""
+    try:
+        frame = read(path)
+    except DataError:
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise DataError(f"the reader of format {name} fails: {told}", file=path) from error
+    check_type(frame, (pd.DataFrame,), "read", "a frame")
+    if side == "results":
+        options = {"run_id": run_name_of(path)} | options
+    table = frame_of(frame, f"a frame that the reader of format {name} returns")
+    return function_at(TABLES[side].read)(table, *args, **options)
 
 
 def format_names(side: str) -> list[str]:
     """Return the names of the formats of one side, registered ones too."""
-    return list(dict.fromkeys([*(one.name for one in FORMATS[side]), *_registered]))
+    return [one.name for one in formats_of(side)]
 
 
 def formats_of(side: str) -> list[Format]:
     """Return the formats of results or golden sets, registered ones too."""
-    part = result_part if side == "results" else golden_part
-    return [*FORMATS[side], *(part(_importer(one)) for one in _registered.values())]
-
-
-def _importer(format: Format) -> Format:
-    """Return the format with a reader as those of `TOOLS` are; its faults name it."""
-
-    def fits(seen: Sample) -> int:
-        try:
-            return int(format.fits(seen))
-        except Exception as error:  # one broken mark must not break the loading of other files
-            warn(f"format {format.name} can't test {seen.path}: {_told(error)}")
-            return 0
-
-    def read(source: Path, problems: Problems, described: dict[str, Any], _: Any) -> Imported:
-        records: list[Record] = []
-        try:
-            for one in function_at(format.read)(source):
-                check_type(one, (Record,), "read", "records, as rs.io.Record")
-                records.append(one)
-        except DataError:
-            raise
-        except Exception as error:
-            after = f" after the record of line {records[-1].line}" if records else ""
-            raise DataError(
-                f"the reader of format {format.name} fails{after}: {_told(error)}",
-                file=source,
-            ) from error
-        return imported(records, described, problems)
-
-    return replace(format, fits=fits, read=read)
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return [*FORMATS[side], *(one[side] for one in _registered.values())]

@@ -1,4 +1,6 @@
-"""Frames as other evaluation packages take them: ranx and ir_measures."""
+"""Frames as other evaluation packages take them: ranx, ir_measures and RAGAS."""
+
+from typing import Any
 
 import pandas as pd
 
@@ -77,3 +79,82 @@ def _runs(results: Results) -> dict[str, pd.DataFrame]:
         for name in results.runs["run_id"].astype("str")
         for rows in [scored[scored["run_id"] == name]]
     }
+
+
+def to_ragas(results: Results, golden: Golden | None = None) -> pd.DataFrame:
+    """Return runs and labels as the rows that RAGAS evaluates.
+
+    `EvaluationDataset.from_pandas(...)` or `.from_list(df.to_dict("records"))` takes them.
+
+    Returns
+    -------
+    One row per response, in the order of `results.responses`: run_id and query_id first (drop them
+    for RAGAS), then user_input, response, retrieved_contexts and retrieved_context_ids (lists by
+    rank; the chunk id, else the document's), and with a golden set reference and
+    reference_context_ids (chunk ids of grade ≥ 1, else documents'). None = not known. Columns
+    without any known value are left out. A failed query has no response.
+    """
+    rows = (
+        results.responses[["run_id", "query_id"]]
+        .astype("str")
+        .assign(user_input=results.responses["query"].astype(object))
+    )
+    keys = ["run_id", "query_id"]
+    rows["response"] = _where_known(results.responses.get("answer"), rows)
+    hits = results.hits.astype({"run_id": "str"}).sort_values([*keys, "rank"], kind="stable")
+    for column, names in (
+        ("retrieved_contexts", ["text"]),
+        ("retrieved_context_ids", ["chunk_id", "doc_id"]),
+    ):
+        rows[column] = _series(_lists(hits, keys, names, rows), rows)
+    if golden is not None:
+        known = golden.queries.set_index("query_id")
+        if "reference_answer" in known:
+            rows["reference"] = _where_known(
+                known["reference_answer"].reindex(rows["query_id"]), rows
+            )
+        targets = golden.targets[golden.targets["grade"] > 0]
+        rows["reference_context_ids"] = _series(
+            _lists(targets, ["query_id"], ["chunk_id", "doc_id"], rows), rows
+        )
+    rows["user_input"] = _where_known(rows["user_input"], rows)
+    return rows[
+        [
+            name
+            for name in rows
+            if name in keys or rows[name].map(lambda value: value is not None).any()
+        ]
+    ]
+
+
+def _series(values: list[Any], rows: pd.DataFrame) -> pd.Series:
+    return pd.Series(values, index=rows.index, dtype=object)
+
+
+def _where_known(column: pd.Series | None, rows: pd.DataFrame) -> pd.Series:
+    return _series(
+        (
+            [None] * len(rows)
+            if column is None
+            else [None if pd.isna(value) else value for value in column]
+        ),
+        rows,
+    )
+
+
+def _lists(
+    frame: pd.DataFrame, keys: list[str], names: list[str], rows: pd.DataFrame
+) -> list[list[str] | None]:
+    """Return for each of `rows` its values of the first of these columns that has any, or None."""
+    found: dict[Any, list[str]] = {}
+    for name in reversed([name for name in names if name in frame]):
+        present = frame.dropna(subset=[name]).drop_duplicates(
+            [*keys, *(["rank"] if "rank" in frame else []), name]
+        )
+        found |= (
+            present.groupby(keys if len(keys) > 1 else keys[0], observed=True, sort=False)[name]
+            .agg(list)
+            .to_dict()
+        )
+    wanted = zip(*(rows[key] for key in keys), strict=True) if len(keys) > 1 else rows[keys[0]]
+    return [found.get(key) for key in wanted]

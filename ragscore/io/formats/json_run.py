@@ -14,6 +14,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt
 from ragscore.frames.ranking import rank_hits
+from ragscore.io.columns import are_means
 from ragscore.io.detect import Sample
 from ragscore.io.formats.by_document import (
     grades_by_query,
@@ -33,8 +34,14 @@ _BEGIN = re.compile(rf"\s*\{{\s*{_TEXT}\s*:\s*\{{\s*(?:{_TEXT}\s*:\s*{_NUMBER}|\
 
 
 def is_json_run(seen: Sample) -> bool:
-    """Return True if a file begins as an object of objects of numbers."""
-    return seen.kind in ("json", "jsonl") and _BEGIN.match(seen.begin) is not None
+    """Return True if a file begins as an object of objects of numbers, which are no means."""
+    whole = seen.first or {}
+    is_flat = all(
+        isinstance(one, dict) and not any(isinstance(inner, (dict, list)) for inner in one.values())
+        for one in whole.values()
+    )
+    is_run = seen.kind in ("json", "jsonl") and is_flat and not are_means(whole)
+    return is_run and _BEGIN.match(seen.begin) is not None
 
 
 def read_json_run(path: Path, strict: bool, ties: str = "file") -> Results:

@@ -4,21 +4,27 @@ Such files often lack ids, and hold repeats and failed judges: `imported` handle
 all. A record is called a case here, as most of the tools call it.
 """
 
-import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.codes import coded, codes_of, is_among
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results, from_records
 from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.escaping import visible
 from ragscore.io.formats.fields import frames_of
+from ragscore.io.made_ids import (
+    CIRCUMSTANCES,
+    hash_query,
+    ids_of_queries,
+    is_called,
+    normal_text,
+    text_id,
+)
 from ragscore.io.record import implied_refusal, with_refusals_implied
 from ragscore.io.records import Record, Tables
 from ragscore.io.rows import Source, table_rows
@@ -54,49 +60,6 @@ class Imported:
             f"Imported: {self.results or 'no results'}; {self.golden or 'no golden labels'};"
             f" {len(self.problems)} problems"
         )
-
-
-def hash_query(query: str) -> str:
-    """Return an id for a query that has none: `q-` and 12 hex digits.
-
-    The same query has the same id in every file. Letter case, spacing and Unicode form don't
-    matter.
-    """
-    normal = " ".join(unicodedata.normalize("NFKC", query).casefold().split())
-    return "q-" + hashlib.sha256(normal.encode("utf-8", "replace")).hexdigest()[:12]
-
-
-def ids_of_queries(asked: pd.DataFrame, runs: Any = None) -> pd.Series:
-    """Return an id for each query that has none: `hash_query` of its text.
-
-    A text that a run, or a golden set, has in several places of conversations is several queries:
-    their ids are these places, such as `s1/3`, or `s1/q-...` without turns. So are those of rows
-    without a text.
-
-    Parameters
-    ----------
-    asked
-        The columns `query` and, where they are known, `conversation` and `turn`.
-    runs
-        The run of each row; None: one run.
-    """
-    texts = asked.get("query", pd.Series(pd.NA, asked.index, dtype="str"))
-    made = ids_made(texts.mask(texts.str.strip() == ""), hash_query)
-    if "conversation" not in asked:
-        return made
-    turn = asked["turn"].fillna(made) if "turn" in asked else made
-    place = asked["conversation"] + "/" + turn
-    places = pd.DataFrame({"run": runs, "made": made, "place": place}).drop_duplicates()
-    several = places.loc[places.duplicated(["run", "made"]), "made"]
-    is_placed = (made.isin(several) | made.isna()) & place.notna()
-    return made.mask(is_placed, place)
-
-
-def ids_made(texts: pd.Series, make: Callable[[str], str]) -> pd.Series:
-    """Return an id for each text of a query or passage, made from it."""
-    found = coded(texts)
-    made = pd.array([make(str(one)) for one in found.cat.categories], dtype="str")
-    return pd.Series(made.take(codes_of(found), allow_fill=True), texts.index, name=texts.name)
 
 
 def imported(cases: list[Record], described: dict[str, Any], problems: Problems) -> Imported:
@@ -274,25 +237,6 @@ def _called(case: Record) -> str:
     return excerpt(case.response.get("query") or case.query_id)
 
 
-DIALOGUES = frozenset(
-    "session conversation thread dialog dialogue chat user customer tenant persona".split()
-)
-"""Last words of the names of fields that make one question another one, and are no document's."""
-CIRCUMSTANCES = DIALOGUES | frozenset(
-    "turn locale lang language country region market context contexts history scope collection"
-    " corpus".split()
-)
-
-
-def is_called(name: str, words: frozenset[str]) -> bool:
-    """Return True for the name of a field such as `session_id` or `metadata.locale`."""
-    parts = [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name.rpartition(".")[2])]
-    return next((part for part in reversed(parts) if part not in _SUFFIXES), "") in words
-
-
-_SUFFIXES = ("id", "name", "code", "key")
-
-
 def _telling(repeated: list[list[Record]]) -> str | None:
     """Return the field that tells the cases of each query apart, None if nothing does.
 
@@ -333,26 +277,17 @@ def _name_texts(cases: list[Record]) -> None:
     known = {}
     if unnamed or any(case.gold_texts and not case.gold_ids.get("chunk") for case in cases):
         known = {
-            _normal(hit["text"]): hit["chunk_id"]
+            normal_text(hit["text"]): hit["chunk_id"]
             for hit in hits
             if hit.get("text") and hit.get("chunk_id")
         }
     for hit in unnamed:
-        hit["chunk_id"] = known.get(_normal(hit["text"]), text_id(hit["text"]))
+        hit["chunk_id"] = known.get(normal_text(hit["text"]), text_id(hit["text"]))
     for case in cases:
         if case.gold_texts and not case.gold_ids.get("chunk"):
             case.gold_ids["chunk"] = [
-                known.get(_normal(text), text_id(text)) for text in case.gold_texts
+                known.get(normal_text(text), text_id(text)) for text in case.gold_texts
             ]
-
-
-def _normal(text: str) -> str:
-    return " ".join(text.split())
-
-
-def text_id(text: str) -> str:
-    """Return an id for a passage that has none: `text-` and 12 hex digits."""
-    return "text-" + hashlib.sha256(_normal(text).encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def _results(

@@ -15,41 +15,10 @@ from ragscore.io.columns import METRIC_ROLES, inner_roles
 from ragscore.io.records import Call, Record, Stored
 from ragscore.io.rows import LIST_ALLOWED, is_list_text, nested, value_at
 from ragscore.io.source import Problems, Row, as_id, as_text
-from ragscore.io.values import ID_ALLOWED, VERDICTS, FieldReader, as_number, flatten
+from ragscore.io.stored import SAME, our_name, score_of
+from ragscore.io.values import ID_ALLOWED, FieldReader, as_number, flatten
 
-SAME = {
-    "faithfulness": "faithfulness", "context_precision": "context_precision",
-    "llm_context_precision_with_reference": "context_precision",
-    "contextual precision": "context_precision", "context_recall": "context_recall",
-    "llm_context_recall": "context_recall",
-    "contextual recall": "context_recall", "context-recall": "context_recall",
-    "context-faithfulness": "faithfulness", "answer_relevancy": "answer_relevance",
-}  # fmt: skip
-"""Other tools' names (lower case) of judged metrics with our formula -> our name."""
 QUERY_KEYS = ("question", "query", "input", "user_input", "prompt", "request")
-
-
-def our_name(metric: str, same: dict[str, str] = SAME) -> str:
-    """Return our name of another tool's metric if it is the same one, else its own name."""
-    plain = metric.strip()
-    return same.get(plain.lower(), plain)
-
-
-def score_of(value: Any) -> tuple[float | None, str | None]:
-    """Return a stored score as (number, verdict).
-
-    Yes / no and booleans are 1 / 0. Another word is a verdict without a number. A list of one value
-    is that value.
-    """
-    value = value[0] if isinstance(value, list) and len(value) == 1 else value
-    if isinstance(value, bool):
-        return float(value), str(value).lower()
-    if (number := as_number(value)) is not None:
-        return number, None
-    word = as_text(value) if isinstance(value, str) else None
-    if word is None or not word.strip() or word.strip().lower() in ("nan", "none", "null"):
-        return None, None
-    return VERDICTS.get(word.strip().lower()), word
 
 
 def stored(metric: str, value: Any, *, same: dict[str, str] = SAME, **about: Any) -> Stored:

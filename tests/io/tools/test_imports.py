@@ -176,7 +176,7 @@ def test_a_conversation_s_question_is_what_the_user_said_last():
         {"content": "merge?", "type": "human"},
     ]
     assert (
-        both(pd.DataFrame({"user_input": [messages], "response": ["A"]}))
+        both(pd.DataFrame({"user_input": [messages], "response": ["A"], "reference": ["B"]}))
         .results.responses["query"]
         .item()
         == "merge?"
