@@ -17,20 +17,22 @@ from ragscore.frames.kinds import IMPORTANCE, WORTH
 from ragscore.io import inspect_log, traces
 from ragscore.io.columns import is_query_id, names_ids
 from ragscore.io.detect import Mark, Sample
-from ragscore.io.importers import Fields, Tool, each
-from ragscore.io.rows import json_value, nested, value_at
-from ragscore.io.source import Problems, Row, as_text
-from ragscore.io.tools.cases import aggregate, hash_query
-from ragscore.io.tools.cells import (
+from ragscore.io.importers import (
     QUERY_KEYS,
+    Fields,
+    Tool,
+    aggregate,
+    each,
     first_at,
     labels_in,
-    our_name,
     query_of,
-    score_of,
     text_in,
     without_missing,
-)
+)  # fmt: skip
+from ragscore.io.made_ids import hash_query
+from ragscore.io.rows import json_value, nested, value_at
+from ragscore.io.source import Problems, Row, as_text
+from ragscore.io.stored import our_name, score_of
 from ragscore.io.traces import ANSWER_KEYS, dicts_in, text_of
 from ragscore.io.values import as_number
 
@@ -106,7 +108,7 @@ def _ragas(row: Fields, facts: Fields) -> Fields:
         "query": query_of(first_at(row, "user_input question")),
         "query_id": first_at(row, facts["ids"]),
         "reference_answer": references[0] if references else None,
-        "tags": {name: [text] for name in _STYLE if (text := as_text(row.get(name)))},
+        "tags": [text for name in _STYLE if (text := as_text(row.get(name)))] or None,
         "extra": without_missing({name: row.get(name) for name in kept}),
         "scores": [
             {"metric": same.get(name, name), "value": row.get(name),
@@ -283,6 +285,8 @@ def _mlflow(values: Fields, facts: Fields) -> Fields:
     if isinstance(answer, (dict, list)):
         answer = named or json.dumps(answer, ensure_ascii=False, default=str)
     spans = dicts_in(nested(first_at(values, "spans trace.data.spans")))
+    named_spans = [Row({"trace_id": "-", "span_id": None} | one, 1) for one in spans]
+    searches = traces.calls_of(traces.spans_of(named_spans, Problems("", False)))
     has_failed = values.get("state") in ("ERROR", "TraceState.ERROR")
     message = value_at(spans, "0.status.message") or "the trace's state is ERROR"
     seconds = as_number(values.get("latency"))  # the older table's
@@ -307,7 +311,7 @@ def _mlflow(values: Fields, facts: Fields) -> Fields:
         "key_facts": expected.get("expected_facts"),
         **{name: [one[name] for one in passages if one[name] is not None] or None
            for name in ids_of},
-        "calls": traces.calls_of(spans),
+        **(searches if searches["calls"] else {}),
         "scores": _scores_of_mlflow(values),
         "extra": without_missing({name: as_text(values.get(name)) for name in ids}),
     }  # fmt: skip
@@ -428,21 +432,18 @@ def _requests(rows: list[Row], problems: Problems, described: Fields) -> list[tu
     """Return one row per request: its ratings and, of a response, its hits and its score."""
     top, made = rows[0] if rows else Row({}, 1), []
     for one in dicts_in(top.values.get("requests")):
-        made.append({"query_id": one.get("id"), "gold_gains": _ratings(one, "ratings", "_id")})
+        made.append({"query_id": one.get("id"), "gold_doc_id": _ratings(one, "ratings", "_id")})
     for query_id, one in mapping(top.values, "details").items():
         hits = each(one, "hits", {"doc_id": "hit._id", "score": "hit._score"})
         metric = next(iter(mapping(one, "metric_details")), "metric_score")
         score = {"metric": metric, "value": one.get("metric_score"), "is_judged": False}
-        made.append({"query_id": query_id, "gold_gains": _ratings(one, "hits", "hit._id"),
-                     "hits": [without_missing(hit) for hit in hits],
+        made.append({"query_id": query_id, "gold_doc_id": _ratings(one, "hits", "hit._id"),
+                     "doc_id": [hit["doc_id"] for hit in hits],
+                     "score": [hit["score"] for hit in hits],
                      "scores": [score | {"better": "higher"}]})  # fmt: skip
     for query_id, one in mapping(top.values, "failures").items():
         error = str(value_at(one, "reason") or one)
-        made.append({"query_id": query_id, "error": error, "gold_gains": {}})
-    ratings = [value for one in made for value in one["gold_gains"].values()]
-    if all(value % 1 == 0 and 0 <= value <= 10 for value in ratings):  # grades; others are gains
-        for one in made:
-            one["gold_gains"] = {doc: int(value) for doc, value in one["gold_gains"].items()}
+        made.append({"query_id": query_id, "error": error})
     return [(Row({}, top.line), one) for one in made]
 
 
@@ -485,7 +486,7 @@ def _nuggets(rows: list[Row], problems: Problems, described: Fields) -> list[tup
         paths = {"query_id": "qid query_id", "run_id": "run_id", "query": "query",
                  "answer": "answer_text answer"}  # fmt: skip
         told = {name: first_at(row.values, one) for name, one in paths.items()}
-        made.append((row, told | {"nuggets": nuggets, "verdicts": verdicts}))
+        made.append((row, told | {"key_facts": nuggets or None, "judgments": verdicts}))
     return made
 
 

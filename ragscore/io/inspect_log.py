@@ -17,17 +17,11 @@ import pyarrow as pa
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import BROKEN_ZIP, Sample
 from ragscore.io.file_content import LIFT, check_regular, most_bytes
-from ragscore.io.importers import Fields, each
+from ragscore.io.importers import Fields, aggregate, each, labels_in, query_of
 from ragscore.io.rows import nested
 from ragscore.io.source import parse_json
-from ragscore.io.tools.cases import aggregate
-from ragscore.io.tools.cells import SAME as COMMON
-from ragscore.io.tools.cells import (
-    labels_in,
-    our_name,
-    query_of,
-    score_of,
-)
+from ragscore.io.stored import SAME as COMMON
+from ragscore.io.stored import our_name, score_of
 from ragscore.io.traces import dicts_in
 from ragscore.io.values import as_number
 
