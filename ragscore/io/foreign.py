@@ -25,7 +25,6 @@ from ragscore.io.importers import (
     each,
     first_at,
     labels_in,
-    query_of,
     text_in,
     without_missing,
 )  # fmt: skip
@@ -105,7 +104,7 @@ def _ragas(row: Fields, facts: Fields) -> Fields:
         *(one for one in is_metric if not is_metric[one]),
     ]
     return {
-        "query": query_of(first_at(row, "user_input question")),
+        "query": text_of(first_at(row, "user_input question"), QUERY_KEYS),
         "query_id": first_at(row, facts["ids"]),
         "reference_answer": references[0] if references else None,
         "tags": [text for name in _STYLE if (text := as_text(row.get(name)))] or None,
@@ -302,7 +301,7 @@ def _mlflow(values: Fields, facts: Fields) -> Fields:
     passages = each(expected, "expected_retrieved_context", ids_of)
     ids = ("trace_id", "request_id", "client_request_id")
     return {
-        "query": query_of(first_at(values, "inputs request")),
+        "query": text_of(first_at(values, "inputs request"), QUERY_KEYS),
         "answer": as_text(answer),
         "error": values.get("error_message") or (message if has_failed else None),
         "latency_ms": values.get("execution_duration") if seconds is None else seconds * 1000,
@@ -460,34 +459,34 @@ def _nuggets(rows: list[Row], problems: Problems, described: Fields) -> list[tup
     """Return each query with its nuggets; an answer with their assignments, too."""
     made = []
     for row in rows:
-        nuggets, verdicts = [], []
-        for number, one in enumerate(dicts_in(nested(row.values.get("nuggets"))), 1):
-            verdict, known = one.get("assignment"), {"importance": IMPORTANCE, "assignment": WORTH}
-            wrong = [name for name in known if one.get(name) not in (None, *known[name])]
+        known = []
+        for number, one in enumerate(each(row.values, "nuggets", _NUGGET), 1):
+            wrong = [name for name, allowed in _ONE_OF.items() if one[name] not in (None, *allowed)]
             for name in wrong:
-                field = f"nuggets.{number}.{name}"
-                problems.reject(one[name], row.line, field, f"one of {', '.join(known[name])}")
-            text = as_text(one.get("text"))
-            if wrong or text is None:
-                continue
-            about = {"text": text, "importance": one.get("importance")}
-            nuggets.append(without_missing(about | {"weight": as_number(one.get("weight"))}))
-            if verdict is not None:
-                verdicts.append(
-                    {
-                        "criterion": "nuggets",
-                        "item": str(number),
-                        "item_text": text,
-                        "value": WORTH[verdict],
-                        "verdict": verdict,
-                        "state": "scored",
-                    }
-                )
-        paths = {"query_id": "qid query_id", "run_id": "run_id", "query": "query",
-                 "answer": "answer_text answer"}  # fmt: skip
-        told = {name: first_at(row.values, one) for name, one in paths.items()}
-        made.append((row, told | {"key_facts": nuggets or None, "judgments": verdicts}))
+                allowed = f"one of {', '.join(_ONE_OF[name])}"
+                problems.reject(one[name], row.line, f"nuggets.{number}.{name}", allowed)
+            if not wrong and one["text"] is not None:
+                known.append(one | {"item": str(number)})
+        told = {name: first_at(row.values, one) for name, one in _OF_NUGGETS.items()}
+        told["key_facts"] = [
+            without_missing({name: one[name] for name in ("text", "importance", "weight")})
+            for one in known
+        ] or None
+        told["judgments"] = [
+            {"criterion": "nuggets", "item": one["item"], "item_text": one["text"],
+             "value": WORTH[one["verdict"]], "verdict": one["verdict"], "state": "scored"}
+            for one in known if one["verdict"] is not None
+        ]  # fmt: skip
+        made.append((row, told))
     return made
+
+
+_NUGGET = {"text": "text", "importance": "importance", "weight": "weight", "verdict": "assignment"}
+_ONE_OF = {"importance": IMPORTANCE, "verdict": WORTH}
+_OF_NUGGETS = {
+    "query_id": "qid query_id", "run_id": "run_id", "query": "query",
+    "answer": "answer_text answer",
+}  # fmt: skip
 
 
 # All tools

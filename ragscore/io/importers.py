@@ -363,25 +363,6 @@ def labels_in(values: dict[str, Any]) -> dict[str, str]:
     return {name: label for name in LABELS if isinstance(label := values.get(name), str)}
 
 
-def query_of(value: Any) -> str | None:
-    """Return the query in an input: a text, a field of a mapping, or the user's last message."""
-    value = nested(value)
-    if isinstance(value, list):
-        users = [
-            one.get("content")
-            for one in value
-            if isinstance(one, dict) and one.get("role", one.get("type")) in (None, "user", "human")
-        ]
-        value = users[-1] if users else None
-        if isinstance(value, list):
-            parts = [one.get("text") for one in value if isinstance(one, dict)]
-            value = " ".join(part for part in parts if isinstance(part, str))
-    if not isinstance(value, dict):
-        return as_text(value)
-    texts = {name: one for name, one in value.items() if isinstance(one, str)}
-    return text_in(value, QUERY_KEYS) or text_in(texts, texts) or json_text(value)
-
-
 def json_text(value: Any) -> str:
     """Return a value as JSON text that doesn't depend on the order of its keys."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)

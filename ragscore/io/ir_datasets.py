@@ -4,7 +4,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import packages_of
-from ragscore.io.qrels import Qrels
+from ragscore.io.frames_in import frame_table
+from ragscore.io.labels import labels_of
 from ragscore.io.source import Problems
 
 
@@ -33,19 +34,14 @@ def read_ir_dataset(
             "the data set has no judgements", file=problems.file,
             allowed="a part of it that has, often named .../dev or .../test",
         )  # fmt: skip
-    qrels = Qrels()
-    for number, judged in enumerate(data.qrels_iter(), 1):
-        qrels.add(judged.query_id, judged.doc_id, int(judged.relevance), number, problems)
+    judged = pd.DataFrame(data.qrels_iter())[["query_id", "doc_id", "relevance"]]
     texts = {}
     if data.has_queries():
-        for query in data.queries_iter():
-            if query.query_id in qrels.grades:
-                texts[query.query_id] = _text_of(query)
-    qrels.queries = {
-        query_id: {"query": texts[query_id]} if texts.get(query_id) else {}
-        for query_id in qrels.grades
-    }
-    return qrels.golden(problems, absent_docs, catalogue)
+        texts = {one.query_id: _text_of(one) or None for one in data.queries_iter()}
+    names = {"query_id": "query_id", "doc_id": "doc_id", "grade": "relevance", "query": "query"}
+    frame = judged.assign(query=judged["query_id"].map(texts).astype("str"))
+    table = frame_table(frame, name)
+    return labels_of(table, names, problems, absent_docs, catalogue)
 
 
 def _text_of(query: object) -> str:
