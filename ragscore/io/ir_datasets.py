@@ -34,14 +34,13 @@ def read_ir_dataset(
             "the data set has no judgements", file=problems.file,
             allowed="a part of it that has, often named .../dev or .../test",
         )  # fmt: skip
-    judged = pd.DataFrame(data.qrels_iter())[["query_id", "doc_id", "relevance"]]
+    rows = [(one.query_id, one.doc_id, int(one.relevance)) for one in data.qrels_iter()]
+    judged = pd.DataFrame(rows, columns=["query_id", "doc_id", "grade"])
     texts = {}
     if data.has_queries():
         texts = {one.query_id: _text_of(one) or None for one in data.queries_iter()}
-    names = {"query_id": "query_id", "doc_id": "doc_id", "grade": "relevance", "query": "query"}
-    frame = judged.assign(query=judged["query_id"].map(texts).astype("str"))
-    table = frame_table(frame, name)
-    return labels_of(table, names, problems, absent_docs, catalogue)
+    table = frame_table(judged.assign(query=judged["query_id"].map(texts).astype("str")), name)
+    return labels_of(table, {one: one for one in table.fields}, problems, absent_docs, catalogue)
 
 
 def _text_of(query: object) -> str:
