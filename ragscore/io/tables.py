@@ -72,6 +72,8 @@ class Asked:
         Role -> column.
     own
         Columns without a role, which become `x_<name>`.
+    cell
+        The run and query of each row that was taken, once they are known.
     cells
         Reads the columns, and knows which rows have faults.
     """
@@ -83,6 +85,7 @@ class Asked:
     run_id: str
     are_repeats: bool = False
     roles: Columns = field(default_factory=dict)
+    cell: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
@@ -267,6 +270,7 @@ def of_queries(asked: Asked) -> Results:
     cited = _citations(asked, responses, keep)
     stored = _stored(asked, responses)
     responses, runs = responses[keep], runs[keep]
+    asked.cell = responses[["run_id", "query_id"]]
     counts = runs.assign(failed=responses["error"].notna())
     described = runs.drop_duplicates("run_id").drop(columns="row").reset_index(drop=True)
     described["n_queries"] = counts.groupby("run_id", sort=False).size().to_numpy()
@@ -350,9 +354,9 @@ def _repeats(asked: Asked, responses: Mapping[str, pd.Series], keep: Flags) -> p
             )  # fmt: skip
     elif len(again):
         firsts = again.index[~again.duplicated(same)]
-        shown = ", ".join(_called(asked, responses, row) for row in firsts[:5])
-        several = "1 query stands" if len(firsts) == 1 else f"{len(firsts)} queries stand"
-        warn(f"{table.name}: {several} there more than once ({shown}); each further answer is kept as"
+        asks = list(dict.fromkeys(_called(asked, responses, row) for row in firsts))
+        several = "1 query stands" if len(asks) == 1 else f"{len(asks)} queries stand"
+        warn(f"{table.name}: {several} there more than once ({', '.join(asks[:5])}); each further answer is kept as"
              " a repeat, in a run of its own")  # fmt: skip
     kept = rows[keep]
     number = kept.groupby(same, sort=False).cumcount() + 1
