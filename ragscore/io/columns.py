@@ -199,6 +199,11 @@ def of_results(name: str) -> bool:
     return any(plain_name(name) in names for names in _KNOWN["results"].values())
 
 
+def is_grade_name(name: str) -> bool:
+    """Return True if a column is called as those with grades are."""
+    return plain_name(name) in _KNOWN["golden"]["grade"]
+
+
 def is_reference(name: str) -> bool:
     """Return True if a column is called as those with expected answers are."""
     return plain_name(name) in _KNOWN["golden"]["reference_answer"]

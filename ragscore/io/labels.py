@@ -22,6 +22,7 @@ from ragscore.io.columns import (
     LABEL_NAMES,
     Columns,
     grade_columns,
+    is_grade_name,
     kind_of,
     of_results,
     resolve,
@@ -133,6 +134,12 @@ def _ask_for_grades(table: Table, roles: Columns, own: Mapping[str, pd.Series]) 
     query = roles.get("query_id", roles.get("query"))
     if not ids or query is None or any(is_listed(table.column(roles[role])) for role in ids):
         return
+    empty_ones = [name for name in own if own[name].isna().all() and is_grade_name(name)]
+    if empty_ones and len(table) > 1:
+        raise DataError(
+            f"{empty_ones[0]} holds no grade, so every id would be relevant", file=table.name,
+            field=empty_ones[0], columns={"grade": None}, allowed="if this is meant",
+        )  # fmt: skip
     if found := grade_columns(table.frame, own, table.column(query)):
         raise DataError(
             f"no column is taken for grades, so every id would be relevant; {found[0]} holds"
@@ -404,6 +411,9 @@ def _judgements(column: pd.Series, grade: pd.Series | None, role: str, cells: Ce
     if is_listed(column) or (grade is not None and grade.dtype == object and is_listed(grade)):
         return exploded(both, cells, "grade")
     row = np.flatnonzero(column.notna().to_numpy())
+    if grade is not None:
+        lacks = column.isna() & grade.notna()
+        cells.report(column, lacks, "an id for each grade", drops=False)
     return Items(
         column.notna().to_numpy(),
         row,
