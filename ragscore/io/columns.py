@@ -149,7 +149,7 @@ _OUR_LABELS = frozenset(
     (
         "expected_doc_ids", "expected_chunk_ids", "gold_supports", "expected_source_keys",
         "expected_metadata", "expected_substrings", "expected_empty", "required_support_groups",
-        "must_contain", "forbidden", "expected_key_facts",
+        "expected_texts", "must_contain", "forbidden", "expected_key_facts",
     )
 )  # fmt: skip
 _KNOWN = {side: _known(roles) for side, roles in ROLES.items()}

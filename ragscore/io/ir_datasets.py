@@ -4,12 +4,12 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import packages_of
-from ragscore.io.qrels import Qrels
+from ragscore.io.formats.qrels import consistent, judged_once
 from ragscore.io.source import Problems
 
 
 def read_ir_dataset(
-    name: str, problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
+    source: str, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
     """Return the judged queries of a data set, their texts and judgements.
 
@@ -18,6 +18,7 @@ def read_ir_dataset(
     DataError
         The package isn't installed; it doesn't know the data set, or can't get it; no judgements.
     """
+    problems, name = Problems(source, strict), source.partition(":")[2]
     with packages_of("ir", file=problems.file):
         import ir_datasets
     try:
@@ -33,19 +34,14 @@ def read_ir_dataset(
             "the data set has no judgements", file=problems.file,
             allowed="a part of it that has, often named .../dev or .../test",
         )  # fmt: skip
-    qrels = Qrels()
-    for number, judged in enumerate(data.qrels_iter(), 1):
-        qrels.add(judged.query_id, judged.doc_id, int(judged.relevance), number, problems)
-    texts = {}
-    if data.has_queries():
-        for query in data.queries_iter():
-            if query.query_id in qrels.grades:
-                texts[query.query_id] = _text_of(query)
-    qrels.queries = {
-        query_id: {"query": texts[query_id]} if texts.get(query_id) else {}
-        for query_id in qrels.grades
-    }
-    return qrels.golden(problems, absent_docs, catalogue)
+    lines = (
+        (number, one.query_id, one.doc_id, int(one.relevance))
+        for number, one in enumerate(data.qrels_iter(), 1)
+    )
+    judged = judged_once(consistent(lines, problems), problems)
+    queries = data.queries_iter() if data.has_queries() else ()
+    texts = {one.query_id: {"query": text} for one in queries if (text := _text_of(one))}
+    return judged.golden(problems, absent_docs, catalogue, texts)
 
 
 def _text_of(query: object) -> str:

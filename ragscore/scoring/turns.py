@@ -113,6 +113,6 @@ def conversations_of(golden: Golden, query_ids: pd.Series) -> pd.Series:
         raise DataError(
             "no query names its conversation",
             field="golden.queries.conversation",
-            allowed="a column conversation, or load_golden(turns=pattern) that reads it from ids",
+            allowed="a column conversation (golden.queries.query_id.str.extract reads it from ids)",
         )
     return queries["conversation"].reindex(query_ids).set_axis(query_ids.index)
