@@ -72,6 +72,8 @@ class Asked:
         Role -> column.
     own
         Columns without a role, which become `x_<name>`.
+    cell
+        The run and query of each row that was taken, once they are known.
     cells
         Reads the columns, and knows which rows have faults.
     """
@@ -83,6 +85,7 @@ class Asked:
     run_id: str
     are_repeats: bool = False
     roles: Columns = field(default_factory=dict)
+    cell: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
@@ -267,6 +270,7 @@ def of_queries(asked: Asked) -> Results:
     cited = _citations(asked, responses, keep)
     stored = _stored(asked, responses)
     responses, runs = responses[keep], runs[keep]
+    asked.cell = responses[["run_id", "query_id"]]
     counts = runs.assign(failed=responses["error"].notna())
     described = runs.drop_duplicates("run_id").drop(columns="row").reset_index(drop=True)
     described["n_queries"] = counts.groupby("run_id", sort=False).size().to_numpy()

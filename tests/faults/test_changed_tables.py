@@ -159,8 +159,8 @@ def nulls_put_in(frame, rng):
 
 
 CHANGES = {
-    "renamed": renamed, "nulls put in": nulls_put_in, "swapped": swapped, "dropped": dropped, "shifted": shifted,
-    "ids written anew": ids_written_anew, "retyped": retyped,
+    "renamed": renamed, "nulls put in": nulls_put_in, "swapped": swapped, "dropped": dropped,
+    "shifted": shifted, "ids written anew": ids_written_anew, "retyped": retyped,
 }  # fmt: skip
 
 
