@@ -514,8 +514,10 @@ def _hit(document: Any, fields: dict[str, str]) -> dict[str, Any]:
 
 
 def _time(value: Any) -> Any:
+    """Return a time in UTC; NaT for anything else."""
     with suppress(ValueError, TypeError, OverflowError):
-        return pd.to_datetime([value], utc=True)[0]
+        found = pd.Timestamp(value)
+        return found.tz_localize("UTC") if found.tz is None else found.tz_convert("UTC")
     return pd.NaT
 
 
