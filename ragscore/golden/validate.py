@@ -18,7 +18,7 @@ from ragscore.frames.errors import unsaid
 from ragscore.golden.checks import CHECKS
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
 from ragscore.io.file_content import text_lines
-from ragscore.io.golden_file import file_rows
+from ragscore.io.golden_read import file_rows
 from ragscore.io.load import IR_DATASETS, given_or_named, golden_files, joined, load_golden
 from ragscore.io.rows import table_rows, value_at
 from ragscore.io.source import Problems, Row, as_id

@@ -9,7 +9,8 @@ from ragscore.frames.data import Golden
 
 FIELD_OF_LEVEL = {
     "doc": "expected_doc_ids", "chunk": "expected_chunk_ids", "anchor": "gold_supports",
-    "source_key": "expected_source_keys", "predicate": "expected_metadata",
+    "source_key": "expected_source_keys", "text": "expected_texts",
+    "predicate": "expected_metadata",
 }  # fmt: skip
 
 # One row per violation: query_id, found, and `field` and `allowed` where these vary

@@ -136,6 +136,9 @@ class Format:
         The fields of a record, for a reader that also takes files without those that `fits` needs.
     rename_runs
         Gives the runs of a file other names, if another file has the same ones.
+    keeps
+        What its writer keeps, apart by blanks: names of frames, of columns ("hits.score"), and how
+        such names begin ("responses.x_"); `{level}` stands for its option. Saving tells the rest.
     """
 
     name: str
@@ -147,6 +150,7 @@ class Format:
     suffixes: tuple[str, ...] = ()
     fields: frozenset[str] = frozenset()
     rename_runs: Callable[[Path, Any], Any] | None = None
+    keeps: str = ""
 
     def options_of(self, given: dict[str, Any], file: Path) -> dict[str, Any]:
         """Return the options that are not None.

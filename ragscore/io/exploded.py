@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
+from ragscore.frames.codes import arrow_texts
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells
 from ragscore.io.columns import ID_ROLES, inner_roles
@@ -21,6 +23,7 @@ from ragscore.io.search_hits import document_hit, response_hits
 from ragscore.io.source import describe
 from ragscore.io.values import as_number
 
+_LEAVES = {int, float, str, bool}
 _SCALARS = (bool, int, float, str, type(None), np.generic)
 
 
@@ -33,17 +36,16 @@ class Items(NamedTuple):
 
 
 def is_listed(column: pd.Series) -> bool:
-    """Return True if a cell of a column is a list or mapping, also one as text, or none is known."""
+    """Return True if a cell is a list or mapping, also one as text, or if none is known."""
+    if isinstance(column.dtype, (pd.StringDtype, pd.CategoricalDtype)):
+        texts = arrow_texts(column)
+        begins = (pc.any(pc.starts_with(texts, mark)).as_py() for mark in ("[", "{"))
+        return texts.null_count == len(texts) or any(begins)
     if column.dtype != object:
-        if not isinstance(column.dtype, (pd.StringDtype, pd.CategoricalDtype)):
-            return False
-        known = column.dropna()
-        return not len(known) or bool(known.astype("str").str.match(r"\s*[\[{]").any())
-    known = [one for one in column if not isinstance(one, _SCALARS)]
-    texts = (one for one in column if isinstance(one, str))
-    return (
-        bool(known) or column.isna().all() or any(one.lstrip()[:1] in ("[", "{") for one in texts)
-    )
+        return False
+    known = [one for one in column if not isinstance(one, _SCALARS) or isinstance(one, str)]
+    is_list = any(not isinstance(one, str) or one.lstrip()[:1] in ("[", "{") for one in known)
+    return is_list or bool(column.isna().all())
 
 
 def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "score") -> Items:
@@ -61,13 +63,15 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     calls: dict[int, list[int]] = {}
     for at, one in enumerate(every):
         if isinstance(one, dict):
-            if is_ranked and any(as_number(number) is None for number in one.values()):
-                is_bad = np.arange(len(every)) == at
-                found = f"found {describe(one)}"
-                cells.report(columns[main], is_bad, "a mapping id -> score", found)
-                one = {}
-            keys = sorted(one, key=lambda key: -as_number(one[key])) if is_ranked else [*one]
-            every[at], numbers[at] = keys, [one[key] for key in keys]
+            if is_ranked and not _are_numbers(one):
+                if any(as_number(number) is None for number in one.values()):
+                    is_bad = np.arange(len(every)) == at
+                    found = f"found {describe(one)}"
+                    cells.report(columns[main], is_bad, "a mapping id -> score", found)
+                    one = {}
+                one = {key: as_number(number) for key, number in one.items()}
+            every[at] = sorted(one, key=one.__getitem__, reverse=True) if is_ranked else [*one]
+            numbers[at] = [*map(one.__getitem__, every[at])]
         elif is_ranked and one and isinstance(one[0], list):
             if all(map(_is_pair, one)):
                 every[at], numbers[at] = ([*part] for part in zip(*one, strict=True))
@@ -125,6 +129,12 @@ def _listed(cell: Any, is_ranked: bool) -> Any:
     """Return a cell as its list or mapping; one value as a list, None where there is none."""
     if type(cell) is list and (not cell or isinstance(cell[0], _SCALARS)):
         return cell
+    if (
+        type(cell) is dict
+        and {*map(type, cell.values())} <= _LEAVES
+        and {*map(type, cell)} == {str}
+    ):
+        return cell
     value = nested(plain_cell(cell))
     if isinstance(value, dict) and is_ranked:
         reply = response_hits(value)
@@ -146,6 +156,11 @@ def _refuse_texts(column: pd.Series, values: list[Any], cells: Cells) -> None:
         for one, cell in zip(values, column, strict=True)
     ]
     cells.report(column, is_bad, LIST_ALLOWED)
+
+
+def _are_numbers(value: dict[str, Any]) -> bool:
+    """Return True if all values are numbers, and none is NaN."""
+    return {*map(type, value.values())} <= {int, float} and (n := sum(value.values())) == n
 
 
 def _is_pair(value: Any) -> bool:

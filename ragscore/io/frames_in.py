@@ -270,9 +270,8 @@ def table_of(
         lines = [*range(1, lengths.pop() + 1)]
         frame = pd.DataFrame({key: _column(one, key, name, lines) for key, one in made.items()})
         return frame_table(frame, name, "dict")
-    if side == "results" and names_query(map(str, source)) and any(
-        isinstance(one, (str, int, float)) for one in source.values()
-    ):  # fmt: skip
+    is_record = any(isinstance(one, (str, int, float)) for one in source.values())
+    if side == "results" and is_record and names_query(map(str, source)):
         return record_table([dict(source)], name, "json")  # one record alone
     lists = {key: one for key, one in source.items() if isinstance(one, list)}
     lists = {
@@ -315,15 +314,18 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
     )
     rows: dict[str, list[Any]] = {"run_id": [], "query_id": [], "doc_id": []}
     for run_id, of_run in (keyed(source, name, "run") if has_runs else {None: source}).items():
-        for query_id, value in keyed(of_run, name, "query").items():
-            found = value if isinstance(value, (list, dict)) else plain_cell(value)
-            if not isinstance(found, (list, dict)):
-                refuse_shape(query_id, found, name, "{query: [ids]}, {query: {id: score}}")
-            for one, cell in zip(rows.values(), (run_id, query_id, found), strict=True):
-                one.append(cell)
-    return dict_table(
-        rows if has_runs else {n: one for n, one in rows.items() if n != "run_id"}, name
-    )
+        queries = keyed(of_run, name, "query")
+        for query_id, value in queries.items():
+            if type(value) is not list and type(value) is not dict:
+                queries[query_id] = found = plain_cell(value)
+                if not isinstance(found, (list, dict)):
+                    refuse_shape(query_id, found, name, "{query: [ids]}, {query: {id: score}}")
+        rows["run_id"] += [run_id] * len(queries)
+        rows["query_id"] += queries
+        rows["doc_id"] += queries.values()
+    if not has_runs:
+        del rows["run_id"]
+    return dict_table(rows, name)
 
 
 def dict_table(columns: Mapping[str, list[Any]], name: str) -> Table:
@@ -337,6 +339,8 @@ def dict_table(columns: Mapping[str, list[Any]], name: str) -> Table:
 
 def keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
     """Return the values of a dict by its keys as ids; 1 and "1" would be one."""
+    if {*map(type, source)} == {str} and "" not in source and "".join(source).isascii():
+        return dict(source)
     found: dict[str, Any] = {}
     for key, value in source.items():
         one = as_id(plain_cell(key))

@@ -10,7 +10,7 @@ from ragscore.io.source import Problems
 
 
 def read_ir_dataset(
-    name: str, problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
+    source: str, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
     """Return the judged queries of a data set, their texts and judgements.
 
@@ -19,6 +19,7 @@ def read_ir_dataset(
     DataError
         The package isn't installed; it doesn't know the data set, or can't get it; no judgements.
     """
+    problems, name = Problems(source, strict), source.partition(":")[2]
     with packages_of("ir", file=problems.file):
         import ir_datasets
     try:

@@ -47,6 +47,7 @@ RESULT_FORMATS = [
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
         fields=RECORD_FIELDS,
+        keeps="runs responses hits hit_meta citations calls",
     ),
     Format(
         "chatbot",
@@ -58,6 +59,12 @@ RESULT_FORMATS = [
         _FORMATS + "chatbot:write_chatbot",
         ("a chatbot's run folder: `results.jsonl`, `config.json`, `metrics.json`",
          "those files; `test_case_id` and `retrieved_chunks`"),
+        keeps="runs.config runs.k runs.note runs.created_at runs.x_ responses.query"
+              " responses.answer responses.error responses.scope responses.elapsed_ms"
+              " responses.refused responses.latency_ responses.n_citations"
+              " responses.x_ hits.chunk_id hits.path hits.heading hits.score hits.text"
+              " hits.x_ citations.path citations.heading citations.x_ judgments"
+              " reported",
     ),
     Format(
         "retrievers",
@@ -67,6 +74,9 @@ RESULT_FORMATS = [
         _FORMATS + "retrievers:write_retrievers",
         ("results of several retrievers, one record per retriever and query",
          "JSON lines with `query`, `retriever`, and `hits` or an outcome"),
+        keeps="runs.k responses.query responses.error responses.elapsed_ms"
+              " responses.x_ hits.chunk_id hits.source_key hits.text hits.x_ hit_meta"
+              " reported",
     ),
     Format(
         "trec_rag",
@@ -75,6 +85,8 @@ RESULT_FORMATS = [
         _FORMATS + "trec_rag:write_trec_rag",
         ("cited answers of the TREC RAG track",
          "JSON lines with `topic_id`, `references`, `answer`"),
+        keeps="responses.query responses.answer responses.x_ hits.{level}_id"
+              " citations",
     ),
     Format("sqlite", Mark(kinds=("sqlite",)), _FORMATS + "kebab:read_sqlite",
            about=("kebab's database", "a SQLite file")),
@@ -90,6 +102,7 @@ RESULT_FORMATS = [
         options=("ties",),
         suffixes=(".trec", ".run"),
         rename_runs=named_by_file,
+        keeps="hits.{level}_id hits.score",
     ),
     Format(
         "metric_report",
@@ -98,6 +111,7 @@ RESULT_FORMATS = [
         _FORMATS + "metric_report:write_report",
         ("metrics with their values per query, and the summary",
          "JSON with a list `metrics` of objects with `metric`"),
+        keeps="runs.suite runs.system runs.x_ responses.query_id reported",
     ),
     Format(
         "json_run",
@@ -106,6 +120,7 @@ RESULT_FORMATS = [
         _FORMATS + "json_run:write_json_run",
         ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
         options=("ties",),
+        keeps="responses.query_id hits.{level}_id hits.score",
     ),
     *map(result_part, TOOLS),
 ]  # fmt: skip
@@ -120,11 +135,12 @@ GOLDEN_FORMATS = [
                 test=lambda one: has_labels(one.keys) or not names_ids(one.keys, "golden"),
             )(seen),
         ),
-        _IO + "golden_file:read_golden",
+        _IO + "golden_read:read_golden",
         _IO + "golden_write:write_golden",
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),
         fields=KNOWN_FIELDS,
+        keeps="queries targets tags conditions support_groups checks",
     ),
     Format(
         "qrels_jsonl",
@@ -132,6 +148,8 @@ GOLDEN_FORMATS = [
         _FORMATS + "beir:read_qrels_jsonl",
         _FORMATS + "beir:write_qrels_jsonl",
         ("graded judgements", "JSON lines with `relevant_docs` {document: grade}"),
+        keeps="queries.query queries.reference_answer queries.x_ targets.{level}_id"
+              " targets.grade",
     ),
     Format(
         "trec_qrels",
@@ -141,6 +159,7 @@ GOLDEN_FORMATS = [
         ("TREC qrels, `qid iter docid rel`", "four columns, the last a grade; BEIR's three"),
         options=("topics",),
         suffixes=(".qrels",),
+        keeps="targets.{level}_id targets.grade",
     ),
     Format(
         "beir",
@@ -149,6 +168,7 @@ GOLDEN_FORMATS = [
         _FORMATS + "beir:write_beir",
         ("a BEIR folder", "`queries.jsonl` and the folder `qrels`"),
         options=("split",),
+        keeps="queries.query queries.x_ targets.{level}_id targets.grade",
     ),
     Format(
         "json_qrels",
@@ -156,6 +176,7 @@ GOLDEN_FORMATS = [
         _FORMATS + "json_run:read_json_qrels",
         _FORMATS + "json_run:write_json_qrels",
         ("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
+        keeps="queries.query_id targets.{level}_id targets.grade",
     ),
     Format(
         "predicates",
@@ -163,6 +184,7 @@ GOLDEN_FORMATS = [
         _FORMATS + "predicates:read_predicates",
         _FORMATS + "predicates:write_predicates",
         ("queries judged by predicates, without ids", "JSON lines with `query` and a predicate"),
+        keeps="queries targets tags conditions checks",
     ),
     Format(
         "chatbot",
@@ -171,6 +193,7 @@ GOLDEN_FORMATS = [
         _FORMATS + "chatbot_golden:write_chatbot_golden",
         ("a chatbot's cases, `eval_set.jsonl`",
          "JSON lines with `id`, `question`, and anchors or key facts"),
+        keeps="queries targets tags support_groups checks",
     ),
     *map(golden_part, TOOLS),
 ]  # fmt: skip
@@ -191,7 +214,7 @@ GOLDEN_TABLE = Format(
     lambda seen: may_be(seen.keys, "golden"),
     _IO + "labels:read_golden_table",
     about=_ABOUT_TABLES,
-    options=("columns", "gains"),
+    options=("columns",),
 )
 FORMATS = {"results": RESULT_FORMATS, "golden": GOLDEN_FORMATS}
 TABLES = {"results": RESULT_TABLE, "golden": GOLDEN_TABLE}

@@ -27,6 +27,7 @@ from ragscore.io.columns import (
     METRIC_ROLES,
     Columns,
     inner_roles,
+    is_reference,
     names_hits,
     resolve,
 )  # fmt: skip
@@ -39,6 +40,7 @@ from ragscore.io.made_ids import (
     ids_made,
     ids_of_queries,
     is_called,
+    normal_text,
     run_name_of,
     text_id,
 )  # fmt: skip
@@ -50,6 +52,7 @@ from ragscore.io.stored import frames_of_scores, stored
 
 OF_HITS = (*ID_ROLES, "text", "score", "rank")
 FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
+MOST_SAME = 3  # so many answers may be their references by chance
 IN_DIALOGUE = ("query", "conversation", "turn")
 PER_QUERY = {
     one.role or one.column: (one.column, one.type)
@@ -146,6 +149,7 @@ def read_results_table(
     if not isinstance(found, Table):
         return results
     tell_unread(table, own, results)
+    _warn_of_references(table, given, own)
     order = "order of the hits"
     rank = f"{roles['score']} (descending)" if is_per_hit and "score" in roles else order
     told = {"rank": rank} if ids and "rank" not in roles else {}
@@ -195,6 +199,18 @@ def tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) ->
             told.append(name)
     if told:
         warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
+
+
+def _warn_of_references(
+    table: Table, given: Mapping[str, pd.Series], own: Mapping[str, pd.Series]
+) -> None:
+    """Warn where every answer is the reference beside it."""
+    answer = given.get("answer")
+    for name in [name for name in own if is_reference(name)]:
+        if answer is None or len(answer) < MOST_SAME or answer.isna().any():
+            continue
+        if (answer.astype("str") == own[name].astype("str")).all():
+            warn(f"{table.name}: every {answer.name} is its {name}: is it the expected one?")
 
 
 def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:
@@ -333,15 +349,17 @@ def _repeats(asked: Asked, responses: Mapping[str, pd.Series], keep: Flags) -> p
                 f"{_called(asked, responses, row)} stands there more than once, with several values"
                 f" of {telling}: these may not be repeats",
                 line=int(table.lines[row]), field=telling,
-                allowed=f'columns={{"run_id": "{telling}"}} if it names the system, or a query_id for'
-                f' each {telling}; {{"repeat": None}} if they are repeats all the same',
+                allowed=f'columns={{"run_id": "{telling}"}} if it names the system, or a query_id'
+                f' for each {telling}; {{"repeat": None}} if they are repeats all the same',
             )  # fmt: skip
     elif len(again):
         firsts = again.index[~again.duplicated(same)]
         asks = list(dict.fromkeys(_called(asked, responses, row) for row in firsts))
         several = "1 query stands" if len(asks) == 1 else f"{len(asks)} queries stand"
-        warn(f"{table.name}: {several} there more than once ({', '.join(asks[:5])}); each further answer is kept as"
-             " a repeat, in a run of its own")  # fmt: skip
+        warn(
+            f"{table.name}: {several} there more than once ({', '.join(asks[:5])}); each further"
+            " answer is kept as a repeat, in a run of its own"
+        )
     kept = rows[keep]
     number = kept.groupby(same, sort=False).cumcount() + 1
     is_free = kept["repeat"].notna() & ~kept.duplicated([*same, "repeat"])
@@ -426,8 +444,9 @@ def _citations(asked: Asked, responses: pd.DataFrame, keep: Flags) -> dict[str, 
 def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     """Return the frames of the values that another tool computed."""
     records = []
-    cells = responses[["run_id", "query_id"]].to_dict("records")
-    for role in [role for role in asked.columns if role.startswith("score.")]:
+    roles = [role for role in asked.columns if role.startswith("score.")]
+    cells = responses[["run_id", "query_id"]].to_dict("records") if roles else []
+    for role in roles:
         about = {
             name: own_values(asked.columns[f"{prefix}{role.removeprefix('score.')}"])
             for name, prefix in (
@@ -459,13 +478,27 @@ def _read_hits(
     }
     if "text" in columns:
         hits["text"] = cells.texts(columns["text"])
-        if not given:
-            hits["chunk_id"] = ids_made(hits["text"], text_id)
+        hits |= _text_ids(hits)
     for role, type in (("rank", "rank"), ("call", "rank"), ("score", "number")):
         if role in columns:
             hits[role] = cells.numbers(columns[role], type)
     hits |= {name: one for name, one in columns.items() if name.startswith("x_")}
     return hits | {"keep": cells.keep}, row
+
+
+def _text_ids(hits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return chunk ids for passages without any id: that of the same text, else one made of it."""
+    text, known = hits["text"], [hits[one] for one in ID_ROLES if one in hits]
+    without = text.fillna("").ne("") & np.all([one.isna() for one in known] or [True], axis=0)
+    if not without.any():
+        return {}
+    made = ids_made(text.where(without), text_id)
+    if "chunk_id" not in hits:
+        return {"chunk_id": made}
+    plain = text.where(text.notna(), "").map(normal_text)
+    first = pd.Series(hits["chunk_id"].to_numpy(), plain).dropna()
+    first = first[~first.index.duplicated()]
+    return {"chunk_id": hits["chunk_id"].where(~without, plain.map(first).fillna(made))}
 
 
 def _of_hits(asked: Asked) -> Results:
@@ -686,14 +719,14 @@ def _warn_of_joined(asked: Asked, hits: pd.DataFrame, cell: Codes, n_used: int) 
         return
     for role in [role for role in ID_ROLES if role in asked.columns]:
         some = hits[role].iloc[:100].dropna()
-        for mark in (";", "|", ","):
-            if len(some) and some.str.contains(mark, regex=False).all():
-                warn(
-                    f"{asked.table.name}: every value of {asked.columns[role].name} has {mark!r} in it,"
-                    f" such as {excerpt(some.iloc[0])}; several ids in one text count as one, lists of"
-                    f" ids don't (.str.split({mark!r}) makes them)"
-                )
-                break
+        name, marks = asked.columns[role].name, (";", "|", ",")
+        joins = (one for one in marks if len(some) and some.str.contains(one, regex=False).all())
+        if (mark := next(joins, None)) is not None:
+            warn(
+                f"{asked.table.name}: every value of {name} has {mark!r} in it, such as"
+                f" {excerpt(some.iloc[0])}; several ids in one text count as one, lists of ids"
+                f" don't (.str.split({mark!r}) makes them)"
+            )
 
 
 def _are_ranks(cell: Codes, rank: npt.NDArray[np.int32], n_used: int) -> bool:

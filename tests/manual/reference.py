@@ -382,6 +382,7 @@ GOLDEN_FIELDS = {
         "expected_doc_ids": Field(_IDS, "documents that answer it"),
         "expected_chunk_ids": Field(_IDS, "chunks that answer it"),
         "expected_source_keys": Field(_IDS, "sources that answer it, by their keys"),
+        "expected_texts": Field(_IDS, "texts that a hit must contain, such as sentences"),
         "chunker_version": Field(
             "text", "the chunker whose ids `expected_chunk_ids` are", "`targets.chunker_version`"
         ),
@@ -412,6 +413,7 @@ GOLDEN_FIELDS = {
             "facts that it must state; importance is vital or okay, a weight may be below 0",
         ),
         "reference_answer": Field("text", "a right answer"),
+        "accepted_answers": Field("list of texts", "other right answers"),
         "recency_conflict_rule": Field(
             "text",
             "which of several supports to cite: cite_newer, cite_both, acknowledge_both",

@@ -18,7 +18,7 @@ from typing import Any
 from ragscore.frames.data import DataError
 from ragscore.golden.labelling.minimal_diff import Span, json_lines, with_field, with_row, yaml_list
 from ragscore.io.file_content import not_text, read_bytes
-from ragscore.io.golden_file import file_rows
+from ragscore.io.golden_read import file_rows
 from ragscore.io.output import write_bytes
 from ragscore.io.source import Problems, Row, as_id
 

@@ -20,9 +20,10 @@ from ragscore.golden.labelling.pool import (
     snippet_of,
     with_labels,
 )
-from ragscore.io.golden_read import Tables, read_row
+from ragscore.io.golden_read import read_row
 from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.targets import targets_of
+from ragscore.io.values import FieldReader
 from ragscore.scoring.rules import by_anchor, matched_pairs
 
 
@@ -202,8 +203,8 @@ class Sheet:
             ]
         records = []
         for place, support in enumerate(values.get("gold_supports") or []):
-            row = Row({"gold_supports": [support]}, 0)
-            for target in targets_of(row, hit["query_id"], self.problems):
+            fields = FieldReader({"gold_supports": [support]}, "", 0, self.problems)
+            for target in targets_of(fields, hit["query_id"]):
                 known = {key: value for key, value in target.items() if not key.startswith("x_")}
                 records.append(known | {"target_id": str(place)})
         targets = from_records(records, "targets")
@@ -221,7 +222,7 @@ class Sheet:
         self.pool = pd.concat([others, copied], ignore_index=True)
 
     def _read(self, query_id: str, row: Row) -> None:
-        values, tables = dict(row.values), Tables()
+        values = dict(row.values)
         if self.wording is CHATBOT:
             values |= {
                 "query": values.get("question"),
@@ -229,9 +230,9 @@ class Sheet:
             }
         values["query"] = as_text(values.get("query")) or "?"
         row = Row(values, row.line, row.lines)
-        read_row(row, query_id, tables, self.problems, "unlabelled")
-        self._targets[query_id] = tables.targets
-        if tables.queries[0]["answerable"] is False:
+        parts = read_row(row, query_id, self.problems) or {}
+        self._targets[query_id] = parts["targets"]
+        if parts["queries"][0]["answerable"] is False:
             self._states[query_id] = "should refuse"
         else:
             self._states[query_id] = "labelled" if self.n_positive(query_id) else "unlabelled"

@@ -14,7 +14,6 @@ from typing import Any
 from ragscore.frames.data import DataError, Results
 from ragscore.io.formats.by_document import ID_COLUMNS, ranked_documents
 from ragscore.io.importers import results_of_rows
-from ragscore.io.left_out import keeping
 from ragscore.io.output import by_response, write_lines
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import extra_fields, is_int, row_dicts
@@ -83,7 +82,6 @@ def _citations(
     return citations
 
 
-@keeping("responses.query", "responses.answer", "responses.x_", "hits.rank", "citations")
 def write_trec_rag(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write answers in the format of the TREC RAG track, one a line (gzip if it ends in .gz).
 

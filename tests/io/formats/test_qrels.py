@@ -406,3 +406,24 @@ def test_every_judgement_of_a_good_file_is_in_the_frames(tmp_path_factory, rows)
         golden.queries["position"].to_numpy().tolist()
         == np.arange(golden.queries["query_id"].nunique()).tolist()
     )
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "field"),
+    [
+        ("json_run", {"q": {"t" * 70_000: 1.5}}, "score"),
+        ("json_run", {"t" * 70_000: {"d": 1.5}}, "query"),
+        ("json_qrels", {"q": {"t" * 70_000: 1}}, "grade"),
+        (
+            "qrels_jsonl",
+            {"query_id": "q", "query": "?", "relevant_docs": {"t" * 70_000: 1}},
+            "relevant_docs",
+        ),
+    ],
+)
+def test_an_endless_id_is_refused_in_a_short_message(write, format, content, field):
+    file = write("endless.json", json.dumps(content))
+    load = rs.load_results if format == "json_run" else rs.load_golden
+    with pytest.raises(rs.DataError) as caught:
+        load(file, format=format)
+    assert caught.value.field == field and len(str(caught.value)) < 1000

@@ -84,7 +84,7 @@ def test_what_judgements_cannot_say_is_counted(write_golden, tmp_path):
         {"id": "r", "query": "?", "answerable": False},
     ]
     golden = rs.load_golden(write_golden(rows))
-    with warned("out.jsonl", "answerable", "lang", "targets: 1", "tags: 1"):
+    with warned("out.jsonl", "answerable", "lang", "targets: 2", "tags: 1"):
         file = golden.save(tmp_path / "out.jsonl", format="qrels_jsonl")
     assert [one["relevant_docs"] for one in lines_of(file)] == [{"a": 1, "b": 1}, {}]
 
@@ -218,7 +218,7 @@ def test_an_answer_from_elsewhere_is_one_sentence_with_its_citations(write_run, 
         record("r", [], error="time-out"),
     ]
     results = rs.load_results(write_run("run", records))
-    with warned("error", "responses: 1"):
+    with warned("error", "responses: 2"):
         first, second = lines_of(results.save(tmp_path / "out.jsonl", format="trec_rag"))
     assert (first["references"], first["answer"]) == (
         ["d1", "d2"],
