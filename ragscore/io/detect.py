@@ -222,7 +222,9 @@ def choose_format(
         ours = (seen.keys & own.fields) - {"conversation", "turn"}  # tables have these, too
         is_sure = not seen.keys or seen.kind in ("yaml", "text")
         is_sure |= len(ours) > 1 and bool(ours - {"query", "query_id", "id"})
-        may_be = bool(ours - {"query"}) and not (table and table.fits(seen))
+        is_table = table is not None and bool(table.fits(seen))
+        is_sure &= what == "results" or "query" in seen.keys or not is_table
+        may_be = bool(ours - {"query"}) and not is_table
         may_be &= what != "results" or not has_labels(seen.keys)
         otherwise = own if is_sure or may_be else None
     return matching_format(seen, formats, name, what, otherwise, table)
