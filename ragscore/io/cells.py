@@ -1,4 +1,4 @@
-"""Columns of tables as ids, texts, numbers or flags; what can't be one is a problem with its line."""
+"""Columns of tables as ids, texts, numbers or flags; other values are problems with their line."""
 
 from typing import Any
 
@@ -98,23 +98,19 @@ class Cells:
     def failures(self, column: pd.Series) -> pd.Series:
         """Return why queries failed; blank text, false, 0 and empty values say that they didn't."""
         if (texts := plain_texts(column)) is None:
-            values = [plain_cell(one) for one in column]
-            values = [
-                as_json(one) if isinstance(one, (dict, list)) and one else one for one in values
-            ]
-            texts = pd.Series([as_text(one or None) or ("true" if one is True else None) for one in values],
-                              column.index, dtype="str")  # fmt: skip
+            values = [_failure(plain_cell(one)) for one in column]
+            texts = pd.Series(values, column.index, dtype="str")
         elif column.dtype != texts.dtype:  # numbers
             texts = texts.mask(texts == "0")
         return texts.mask(texts.str.strip().fillna("") == "")
 
     def numbers(self, column: pd.Series, type: str = "number") -> pd.Series:
-        """Return a column as numbers; texts and, where whole ones are asked for, decimals are none."""
+        """Return a column as numbers; texts are none, nor decimals for whole ones."""
         dtype, kind = WIDTHS[type], column.dtype
         is_number = is_numeric_dtype(kind) and not is_bool_dtype(kind)
-        if is_number and isinstance(kind, np.dtype) and kind.kind in "iu" and dtype == "int32":
-            if len(column) and column.min() >= -(2**31) and column.max() < 2**31:
-                return column.astype("int32")
+        is_int = isinstance(kind, np.dtype) and kind.kind in "iu" and len(column) > 0
+        if is_int and type == "rank" and column.min() >= -(2**31) and column.max() < 2**31:
+            return column.astype("int32")
         numbers = column
         if not is_number:
             numbers = pd.to_numeric(column.astype("str"), errors="coerce")
@@ -172,9 +168,10 @@ def plain_texts(column: pd.Series) -> pd.Series | None:
         column, dtype = column.astype("str"), "str"
     if isinstance(dtype, pd.StringDtype) or dtype == "str":
         return column if str(column.dtype) == "str" else column.astype("str")
-    if is_float_dtype(dtype) and not np.isinf(column.to_numpy("float64", na_value=np.nan)).any():
-        if not (column.dropna() % 1).any():  # whole numbers with a gap
-            column = column.astype("Int64")
+    if is_float_dtype(dtype):
+        floats = column.to_numpy("float64", na_value=np.nan)
+        if not np.isinf(floats).any() and not (floats[~np.isnan(floats)] % 1).any():
+            column = column.astype("Int64")  # whole numbers with a gap
     if not is_integer_dtype(column.dtype):
         return None
     written = pa.array(column.array).cast(pa.large_string())
@@ -187,6 +184,12 @@ def _lengths(texts: pd.Series) -> pa.ChunkedArray:
 
 def _loose_text(value: Any) -> str | None:
     return str(value).lower() if isinstance(value, bool) else as_text(value)
+
+
+def _failure(value: Any) -> str | None:
+    if not value:
+        return None
+    return as_json(value) if isinstance(value, (dict, list)) else _loose_text(value)
 
 
 def _of_blocks(value: Any) -> Any:

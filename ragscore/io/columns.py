@@ -51,8 +51,9 @@ GOLDEN_ROLES = {
     "chunk_id": "expected_chunk_ids gold_chunk_ids gold_chunk_id gold_chunks relevant_chunk_ids"
     " relevant_chunks reference_context_ids gold_context_ids gold_passage_ids relevant_passage_ids"
     f" chunk_ids {_IDS['chunk_id']}",
-    "text": "expected_texts gold_texts gold_contexts reference_contexts relevant_contexts gold_passages"
-    " relevant_passages relevant_texts ground_truth_contexts evidence_texts gold_facts",
+    "text": "expected_texts gold_texts gold_contexts reference_contexts relevant_contexts"
+    " gold_passages relevant_passages relevant_texts ground_truth_contexts evidence_texts"
+    " gold_facts",
     "grade": "grade grades rel relevance relevance_grade relevance_label label labels judgment"
     " judgement relevant is_relevant gold rating score",
     "answerable": "answerable is_answerable has_answer",
@@ -126,8 +127,8 @@ _OWN = {
 }
 """What our files call a role, if not by its name."""
 _GRADES = frozenset(
-    "true false yes no relevant irrelevant partial perfect exact excellent good fair bad high medium"
-    " low e s c i".split()
+    "true false yes no relevant irrelevant partial perfect exact excellent good fair bad high"
+    " medium low e s c i".split()
 ) | {"not relevant", "partially relevant", "highly relevant", "non-relevant"}
 
 
@@ -196,6 +197,11 @@ def names_hits(name: str) -> bool:
 def of_results(name: str) -> bool:
     """Return True if a column is called as one of results is."""
     return any(plain_name(name) in names for names in _KNOWN["results"].values())
+
+
+def is_grade_name(name: str) -> bool:
+    """Return True if a column is called as those with grades are."""
+    return plain_name(name) in _KNOWN["golden"]["grade"]
 
 
 def is_reference(name: str) -> bool:
@@ -337,9 +343,9 @@ def _drop_own_id(
     beside = {"rank", "score", "text", "repeat"} if side == "results" else {"grade"}
     for role in ID_ROLES:
         is_bare = plain_name(roles.get(role, "")) in ("id", "_id") and role not in given
-        if is_bare and not beside & roles.keys():
-            if kind_of(fields[roles[role]]) not in ("list", "mapping"):
-                del roles[role]
+        is_one = is_bare and kind_of(fields[roles[role]]) not in ("list", "mapping")
+        if is_one and not beside & roles.keys():
+            del roles[role]
 
 
 def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
@@ -360,23 +366,23 @@ def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where:
             file=where, field="columns", columns={role: column},
             allowed="if these are ids, None as the column if not",
         )  # fmt: skip
-    elif role in ID_ROLES and name in ("expected", "gold", "golds", "target"):
-        if side == "golden" and isinstance(values, str):
-            raise _doubt(
-                f"{column} may be the expected answer, or the id of a document: {_short(values)}",
-                {"reference_answer": column},
-                f'for an answer; {{"{role}": "{column}"}} for an id',
-                where,
-            )
+    is_text = side == "golden" and role in ID_ROLES and isinstance(values, str)
+    if is_text and name in ("expected", "gold", "golds", "target"):
+        raise _doubt(
+            f"{column} may be the expected answer, or the id of a document: {_short(values)}",
+            {"reference_answer": column},
+            f'for an answer; {{"{role}": "{column}"}} for an id',
+            where,
+        )
     tells = roles.keys() - {"query_id", "query"}
-    if role == "text" and side == "results" and tells == {"text"} and "query" not in roles:
-        if plain_name(roles.get("query_id", "")) == "id":
-            raise _doubt(
-                f"{column}, beside {roles['query_id']}, may be the query's own text",
-                {"query": column},
-                f'for queries; {{"text": "{column}"}} if it is that of a hit',
-                where,
-            )
+    is_own_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
+    if role == "text" and side == "results" and tells == {"text"} and is_own_id:
+        raise _doubt(
+            f"{column}, beside {roles['query_id']}, may be the query's own text",
+            {"query": column},
+            f'for queries; {{"text": "{column}"}} if it is that of a hit',
+            where,
+        )
     if role == "answer" and isinstance(values, dict):
         paths = _paths(values, column)
         raise _doubt(
@@ -396,7 +402,7 @@ def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where:
 
 
 def _paths(value: Mapping[str, Any], column: str) -> Columns:
-    """Return the columns= for a mapping that holds an answer and hits: the first that may be each."""
+    """Return the columns= for a mapping that holds an answer and hits: the first of each."""
     paths: Columns = {}
     for name, inner in value.items():
         path = f"{column}.{name}"
@@ -413,7 +419,10 @@ def _paths(value: Mapping[str, Any], column: str) -> Columns:
 
 
 def grade_columns(frame: pd.DataFrame, names: Iterable[str], query: pd.Series) -> list[str]:
-    """Return columns that may grade judgements: numbers, flags or few words that differ in a query."""
+    """Return columns that may grade judgements: they differ within a query.
+
+    They hold numbers, flags, or words for grades.
+    """
     found = []
     for name in names:
         column = frame[name]

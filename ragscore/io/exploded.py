@@ -36,7 +36,7 @@ class Items(NamedTuple):
 
 
 def is_listed(column: pd.Series) -> bool:
-    """Return True if a cell of a column is a list or mapping, also one as text, or none is known."""
+    """Return True if a cell is a list or mapping, also one as text, or if none is known."""
     if isinstance(column.dtype, (pd.StringDtype, pd.CategoricalDtype)):
         texts = arrow_texts(column)
         begins = (pc.any(pc.starts_with(texts, mark)).as_py() for mark in ("[", "{"))

@@ -17,20 +17,21 @@ from ragscore.frames.kinds import IMPORTANCE, WORTH
 from ragscore.io import inspect_log, traces
 from ragscore.io.columns import is_query_id, names_ids
 from ragscore.io.detect import Mark, Sample
-from ragscore.io.importers import Fields, Tool, each
-from ragscore.io.rows import json_value, nested, value_at
-from ragscore.io.source import Problems, Row, as_text
-from ragscore.io.tools.cases import aggregate, hash_query
-from ragscore.io.tools.cells import (
+from ragscore.io.importers import (
     QUERY_KEYS,
+    Fields,
+    Tool,
+    aggregate,
+    each,
     first_at,
     labels_in,
-    our_name,
-    query_of,
-    score_of,
     text_in,
     without_missing,
-)
+)  # fmt: skip
+from ragscore.io.made_ids import hash_query
+from ragscore.io.rows import json_value, nested, value_at
+from ragscore.io.source import Problems, Row, as_text
+from ragscore.io.stored import our_name, score_of
 from ragscore.io.traces import ANSWER_KEYS, dicts_in, text_of
 from ragscore.io.values import as_number
 
@@ -103,10 +104,10 @@ def _ragas(row: Fields, facts: Fields) -> Fields:
         *(one for one in is_metric if not is_metric[one]),
     ]
     return {
-        "query": query_of(first_at(row, "user_input question")),
+        "query": text_of(first_at(row, "user_input question"), QUERY_KEYS),
         "query_id": first_at(row, facts["ids"]),
         "reference_answer": references[0] if references else None,
-        "tags": {name: [text] for name in _STYLE if (text := as_text(row.get(name)))},
+        "tags": [text for name in _STYLE if (text := as_text(row.get(name)))] or None,
         "extra": without_missing({name: row.get(name) for name in kept}),
         "scores": [
             {"metric": same.get(name, name), "value": row.get(name),
@@ -283,6 +284,8 @@ def _mlflow(values: Fields, facts: Fields) -> Fields:
     if isinstance(answer, (dict, list)):
         answer = named or json.dumps(answer, ensure_ascii=False, default=str)
     spans = dicts_in(nested(first_at(values, "spans trace.data.spans")))
+    named_spans = [Row({"trace_id": "-", "span_id": None} | one, 1) for one in spans]
+    searches = traces.calls_of(traces.spans_of(named_spans, Problems("", False)))
     has_failed = values.get("state") in ("ERROR", "TraceState.ERROR")
     message = value_at(spans, "0.status.message") or "the trace's state is ERROR"
     seconds = as_number(values.get("latency"))  # the older table's
@@ -298,7 +301,7 @@ def _mlflow(values: Fields, facts: Fields) -> Fields:
     passages = each(expected, "expected_retrieved_context", ids_of)
     ids = ("trace_id", "request_id", "client_request_id")
     return {
-        "query": query_of(first_at(values, "inputs request")),
+        "query": text_of(first_at(values, "inputs request"), QUERY_KEYS),
         "answer": as_text(answer),
         "error": values.get("error_message") or (message if has_failed else None),
         "latency_ms": values.get("execution_duration") if seconds is None else seconds * 1000,
@@ -307,7 +310,7 @@ def _mlflow(values: Fields, facts: Fields) -> Fields:
         "key_facts": expected.get("expected_facts"),
         **{name: [one[name] for one in passages if one[name] is not None] or None
            for name in ids_of},
-        "calls": traces.calls_of(spans),
+        **(searches if searches["calls"] else {}),
         "scores": _scores_of_mlflow(values),
         "extra": without_missing({name: as_text(values.get(name)) for name in ids}),
     }  # fmt: skip
@@ -428,21 +431,18 @@ def _requests(rows: list[Row], problems: Problems, described: Fields) -> list[tu
     """Return one row per request: its ratings and, of a response, its hits and its score."""
     top, made = rows[0] if rows else Row({}, 1), []
     for one in dicts_in(top.values.get("requests")):
-        made.append({"query_id": one.get("id"), "gold_gains": _ratings(one, "ratings", "_id")})
+        made.append({"query_id": one.get("id"), "gold_doc_id": _ratings(one, "ratings", "_id")})
     for query_id, one in mapping(top.values, "details").items():
         hits = each(one, "hits", {"doc_id": "hit._id", "score": "hit._score"})
         metric = next(iter(mapping(one, "metric_details")), "metric_score")
         score = {"metric": metric, "value": one.get("metric_score"), "is_judged": False}
-        made.append({"query_id": query_id, "gold_gains": _ratings(one, "hits", "hit._id"),
-                     "hits": [without_missing(hit) for hit in hits],
+        made.append({"query_id": query_id, "gold_doc_id": _ratings(one, "hits", "hit._id"),
+                     "doc_id": [hit["doc_id"] for hit in hits],
+                     "score": [hit["score"] for hit in hits],
                      "scores": [score | {"better": "higher"}]})  # fmt: skip
     for query_id, one in mapping(top.values, "failures").items():
         error = str(value_at(one, "reason") or one)
-        made.append({"query_id": query_id, "error": error, "gold_gains": {}})
-    ratings = [value for one in made for value in one["gold_gains"].values()]
-    if all(value % 1 == 0 and 0 <= value <= 10 for value in ratings):  # grades; others are gains
-        for one in made:
-            one["gold_gains"] = {doc: int(value) for doc, value in one["gold_gains"].items()}
+        made.append({"query_id": query_id, "error": error})
     return [(Row({}, top.line), one) for one in made]
 
 
@@ -459,34 +459,34 @@ def _nuggets(rows: list[Row], problems: Problems, described: Fields) -> list[tup
     """Return each query with its nuggets; an answer with their assignments, too."""
     made = []
     for row in rows:
-        nuggets, verdicts = [], []
-        for number, one in enumerate(dicts_in(nested(row.values.get("nuggets"))), 1):
-            verdict, known = one.get("assignment"), {"importance": IMPORTANCE, "assignment": WORTH}
-            wrong = [name for name in known if one.get(name) not in (None, *known[name])]
+        known = []
+        for number, one in enumerate(each(row.values, "nuggets", _NUGGET), 1):
+            wrong = [name for name, allowed in _ONE_OF.items() if one[name] not in (None, *allowed)]
             for name in wrong:
-                field = f"nuggets.{number}.{name}"
-                problems.reject(one[name], row.line, field, f"one of {', '.join(known[name])}")
-            text = as_text(one.get("text"))
-            if wrong or text is None:
-                continue
-            about = {"text": text, "importance": one.get("importance")}
-            nuggets.append(without_missing(about | {"weight": as_number(one.get("weight"))}))
-            if verdict is not None:
-                verdicts.append(
-                    {
-                        "criterion": "nuggets",
-                        "item": str(number),
-                        "item_text": text,
-                        "value": WORTH[verdict],
-                        "verdict": verdict,
-                        "state": "scored",
-                    }
-                )
-        paths = {"query_id": "qid query_id", "run_id": "run_id", "query": "query",
-                 "answer": "answer_text answer"}  # fmt: skip
-        told = {name: first_at(row.values, one) for name, one in paths.items()}
-        made.append((row, told | {"nuggets": nuggets, "verdicts": verdicts}))
+                allowed = f"one of {', '.join(_ONE_OF[name])}"
+                problems.reject(one[name], row.line, f"nuggets.{number}.{name}", allowed)
+            if not wrong and one["text"] is not None:
+                known.append(one | {"item": str(number)})
+        told = {name: first_at(row.values, one) for name, one in _OF_NUGGETS.items()}
+        told["key_facts"] = [
+            without_missing({name: one[name] for name in ("text", "importance", "weight")})
+            for one in known
+        ] or None
+        told["judgments"] = [
+            {"criterion": "nuggets", "item": one["item"], "item_text": one["text"],
+             "value": WORTH[one["verdict"]], "verdict": one["verdict"], "state": "scored"}
+            for one in known if one["verdict"] is not None
+        ]  # fmt: skip
+        made.append((row, told))
     return made
+
+
+_NUGGET = {"text": "text", "importance": "importance", "weight": "weight", "verdict": "assignment"}
+_ONE_OF = {"importance": IMPORTANCE, "verdict": WORTH}
+_OF_NUGGETS = {
+    "query_id": "qid query_id", "run_id": "run_id", "query": "query",
+    "answer": "answer_text answer",
+}  # fmt: skip
 
 
 # All tools

@@ -17,18 +17,12 @@ import pyarrow as pa
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import BROKEN_ZIP, Sample
 from ragscore.io.file_content import LIFT, check_regular, most_bytes
-from ragscore.io.importers import Fields, each
+from ragscore.io.importers import QUERY_KEYS, Fields, aggregate, each, labels_in
 from ragscore.io.rows import nested
 from ragscore.io.source import parse_json
-from ragscore.io.tools.cases import aggregate
-from ragscore.io.tools.cells import SAME as COMMON
-from ragscore.io.tools.cells import (
-    labels_in,
-    our_name,
-    query_of,
-    score_of,
-)
-from ragscore.io.traces import dicts_in
+from ragscore.io.stored import SAME as COMMON
+from ragscore.io.stored import our_name, score_of
+from ragscore.io.traces import dicts_in, text_of
 from ragscore.io.values import as_number
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -68,7 +62,10 @@ def sample(row: Fields, facts: Fields) -> Fields:
     """
     target, metadata = nested(row.get("target")), nested(row.get("metadata"))
     first = target[0] if isinstance(target, list) and target else target  # of several right ones
-    metadata, query = metadata if isinstance(metadata, dict) else {}, query_of(row.get("input"))
+    metadata, query = (
+        metadata if isinstance(metadata, dict) else {},
+        text_of(row.get("input"), QUERY_KEYS),
+    )
     scores = nested(row.get("scores"))
     scores = dict(scores) if isinstance(scores, dict) else {}
     if "eval_id" in row:

@@ -4,7 +4,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import packages_of
-from ragscore.io.formats.qrels import consistent, judged_once
+from ragscore.io.frames_in import frame_table
+from ragscore.io.labels import labels_of
 from ragscore.io.source import Problems
 
 
@@ -34,14 +35,13 @@ def read_ir_dataset(
             "the data set has no judgements", file=problems.file,
             allowed="a part of it that has, often named .../dev or .../test",
         )  # fmt: skip
-    lines = (
-        (number, one.query_id, one.doc_id, int(one.relevance))
-        for number, one in enumerate(data.qrels_iter(), 1)
-    )
-    judged = judged_once(consistent(lines, problems), problems)
-    queries = data.queries_iter() if data.has_queries() else ()
-    texts = {one.query_id: {"query": text} for one in queries if (text := _text_of(one))}
-    return judged.golden(problems, absent_docs, catalogue, texts)
+    rows = [(one.query_id, one.doc_id, int(one.relevance)) for one in data.qrels_iter()]
+    judged = pd.DataFrame(rows, columns=["query_id", "doc_id", "grade"])
+    texts = {}
+    if data.has_queries():
+        texts = {one.query_id: _text_of(one) or None for one in data.queries_iter()}
+    table = frame_table(judged.assign(query=judged["query_id"].map(texts).astype("str")), name)
+    return labels_of(table, {one: one for one in table.fields}, problems, absent_docs, catalogue)
 
 
 def _text_of(query: object) -> str:

@@ -19,7 +19,13 @@ from ragscore.frames.kinds import IMPORTANCE, LABELS, empty
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells, own_values
 from ragscore.io.columns import (
-    LABEL_NAMES, Columns, grade_columns, kind_of, of_results, resolve,
+    LABEL_NAMES,
+    Columns,
+    grade_columns,
+    is_grade_name,
+    kind_of,
+    of_results,
+    resolve,
 )  # fmt: skip
 from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, dict_table, keyed, refuse_shape, table_of
@@ -128,6 +134,12 @@ def _ask_for_grades(table: Table, roles: Columns, own: Mapping[str, pd.Series]) 
     query = roles.get("query_id", roles.get("query"))
     if not ids or query is None or any(is_listed(table.column(roles[role])) for role in ids):
         return
+    empty_ones = [name for name in own if own[name].isna().all() and is_grade_name(name)]
+    if empty_ones and len(table) > 1:
+        raise DataError(
+            f"{empty_ones[0]} holds no grade, so every id would be relevant", file=table.name,
+            field=empty_ones[0], columns={"grade": None}, allowed="if this is meant",
+        )  # fmt: skip
     if found := grade_columns(table.frame, own, table.column(query)):
         raise DataError(
             f"no column is taken for grades, so every id would be relevant; {found[0]} holds"
@@ -159,7 +171,8 @@ class _Rows:
             self.problems.add(
                 f"{role} {describe(plain_cell(values.iloc[row]))} for query"
                 f" {excerpt(self.names[self.query[row]])}, which has another one already",
-                line=int(self.lines[row]), field=str(values.name or role), allowed="one value per query",
+                line=int(self.lines[row]), field=str(values.name or role),
+                allowed="one value per query",
             )  # fmt: skip
         return first
 
@@ -219,7 +232,7 @@ def labels_of(
         found[role] = rows.one(texts, role)
         if role == "reference_answer" and not found[role].notna().any():
             del found[role]
-    targets, n_negative, expects = _targets(columns, rows, cells, problems, gains)
+    targets, expects = _targets(columns, rows, cells, problems, gains)
     checks += [
         _texts_of(columns[role], rows, cells, kind)
         for role, kind in CHECKS.items()
@@ -350,8 +363,8 @@ def _targets(
     cells: Cells,
     problems: Problems,
     gains: Mapping[str, float] | None,
-) -> tuple[pd.DataFrame, int, Flags]:
-    """Return targets with the place of their query, n negative grades, and who lists documents."""
+) -> tuple[pd.DataFrame, Flags]:
+    """Return targets with the place of their query, and the queries that list documents."""
     grades = _Grades(problems, gains)
     expects, parts = np.zeros(len(rows.ids), bool), []
     for level, role in [*LEVELS.items(), ("text", "text")]:
@@ -380,7 +393,7 @@ def _targets(
     grades.warn()
     filled = [one for one in parts if len(one)]
     if not filled:
-        return empty("targets").assign(query=np.zeros(0, np.int64)), grades.n_negative, expects
+        return empty("targets").assign(query=np.zeros(0, np.int64)), expects
     targets = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
     if grades.fractions or gains is not None:
         gain = targets["grade"].astype("float64")
@@ -389,7 +402,7 @@ def _targets(
         )
     if (np.diff(targets["query"]) < 0).any():
         targets = targets.sort_values("query", kind="stable", ignore_index=True)
-    return targets.astype({"grade": "int32"}), grades.n_negative, expects
+    return targets.astype({"grade": "int32"}), expects
 
 
 def _judgements(column: pd.Series, grade: pd.Series | None, role: str, cells: Cells) -> Items:
@@ -398,6 +411,9 @@ def _judgements(column: pd.Series, grade: pd.Series | None, role: str, cells: Ce
     if is_listed(column) or (grade is not None and grade.dtype == object and is_listed(grade)):
         return exploded(both, cells, "grade")
     row = np.flatnonzero(column.notna().to_numpy())
+    if grade is not None:
+        lacks = column.isna() & grade.notna()
+        cells.report(column, lacks, "an id for each grade", drops=False)
     return Items(
         column.notna().to_numpy(),
         row,
@@ -524,7 +540,7 @@ def coded_values(column: pd.Series) -> tuple[Codes, list[Any]]:
             f"{type(one).__name__}:{one}" if isinstance(one, (bool, list, dict)) else one
             for one in plain
         ]
-        codes, _ = pd.factorize(np.array(keys + [None], dtype=object)[:-1])
+        codes, _ = pd.factorize(np.array([*keys, None], dtype=object)[:-1])
         first = np.unique(codes[codes >= 0], return_index=True)[1]
         places = np.flatnonzero(codes >= 0)[first]
         return codes, [plain[place] for place in places]

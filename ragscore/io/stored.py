@@ -54,10 +54,10 @@ def stored(
 
 
 def frames_of_scores(scores: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the frames of stored scores: dicts with run_id and query_id, and about each
+    """Return the frames of stored scores.
 
-    metric, value, verdict, reason, judge, error, cost_usd, is_judged, and `ABOUT_METRIC`. One
-    without a value but with an error is a judge that failed.
+    Each is a dict of run_id, query_id, metric, value, verdict, reason, judge, error, cost_usd,
+    is_judged, and `ABOUT_METRIC`. One without a value but with an error is a judge that failed.
     """
     known = {
         (one["run_id"], one["query_id"], one["metric"]): one

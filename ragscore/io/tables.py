@@ -72,6 +72,8 @@ class Asked:
         Role -> column.
     own
         Columns without a role, which become `x_<name>`.
+    cell
+        The run and query of each row that was taken, once they are known.
     cells
         Reads the columns, and knows which rows have faults.
     """
@@ -83,6 +85,7 @@ class Asked:
     run_id: str
     are_repeats: bool = False
     roles: Columns = field(default_factory=dict)
+    cell: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
@@ -267,6 +270,7 @@ def of_queries(asked: Asked) -> Results:
     cited = _citations(asked, responses, keep)
     stored = _stored(asked, responses)
     responses, runs = responses[keep], runs[keep]
+    asked.cell = responses[["run_id", "query_id"]]
     counts = runs.assign(failed=responses["error"].notna())
     described = runs.drop_duplicates("run_id").drop(columns="row").reset_index(drop=True)
     described["n_queries"] = counts.groupby("run_id", sort=False).size().to_numpy()
@@ -345,15 +349,17 @@ def _repeats(asked: Asked, responses: Mapping[str, pd.Series], keep: Flags) -> p
                 f"{_called(asked, responses, row)} stands there more than once, with several values"
                 f" of {telling}: these may not be repeats",
                 line=int(table.lines[row]), field=telling,
-                allowed=f'columns={{"run_id": "{telling}"}} if it names the system, or a query_id for'
-                f' each {telling}; {{"repeat": None}} if they are repeats all the same',
+                allowed=f'columns={{"run_id": "{telling}"}} if it names the system, or a query_id'
+                f' for each {telling}; {{"repeat": None}} if they are repeats all the same',
             )  # fmt: skip
     elif len(again):
         firsts = again.index[~again.duplicated(same)]
-        shown = ", ".join(_called(asked, responses, row) for row in firsts[:5])
-        several = "1 query stands" if len(firsts) == 1 else f"{len(firsts)} queries stand"
-        warn(f"{table.name}: {several} there more than once ({shown}); each further answer is kept as"
-             " a repeat, in a run of its own")  # fmt: skip
+        asks = list(dict.fromkeys(_called(asked, responses, row) for row in firsts))
+        several = "1 query stands" if len(asks) == 1 else f"{len(asks)} queries stand"
+        warn(
+            f"{table.name}: {several} there more than once ({', '.join(asks[:5])}); each further"
+            " answer is kept as a repeat, in a run of its own"
+        )
     kept = rows[keep]
     number = kept.groupby(same, sort=False).cumcount() + 1
     is_free = kept["repeat"].notna() & ~kept.duplicated([*same, "repeat"])
@@ -713,14 +719,14 @@ def _warn_of_joined(asked: Asked, hits: pd.DataFrame, cell: Codes, n_used: int) 
         return
     for role in [role for role in ID_ROLES if role in asked.columns]:
         some = hits[role].iloc[:100].dropna()
-        for mark in (";", "|", ","):
-            if len(some) and some.str.contains(mark, regex=False).all():
-                warn(
-                    f"{asked.table.name}: every value of {asked.columns[role].name} has {mark!r} in it,"
-                    f" such as {excerpt(some.iloc[0])}; several ids in one text count as one, lists of"
-                    f" ids don't (.str.split({mark!r}) makes them)"
-                )
-                break
+        name, marks = asked.columns[role].name, (";", "|", ",")
+        joins = (one for one in marks if len(some) and some.str.contains(one, regex=False).all())
+        if (mark := next(joins, None)) is not None:
+            warn(
+                f"{asked.table.name}: every value of {name} has {mark!r} in it, such as"
+                f" {excerpt(some.iloc[0])}; several ids in one text count as one, lists of ids"
+                f" don't (.str.split({mark!r}) makes them)"
+            )
 
 
 def _are_ranks(cell: Codes, rank: npt.NDArray[np.int32], n_used: int) -> bool:

@@ -19,10 +19,10 @@ import pandas as pd
 
 from ragscore.frames.errors import plural
 from ragscore.io.detect import Sample
-from ragscore.io.records import Call
+from ragscore.io.importers import QUERY_KEYS, first_at, json_text, text_in, without_missing
+from ragscore.io.made_ids import text_id
 from ragscore.io.rows import nested, value_at
 from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
-from ragscore.io.tools.cells import QUERY_KEYS, first_at, json_text, text_in, without_missing
 from ragscore.io.values import as_number
 
 ANSWER_KEYS = ("answer", "output", "response", "content", "text")
@@ -368,10 +368,7 @@ def _row(spans: list[Span], tools: str | None) -> dict[str, Any]:
     orphans = [one for one in spans if one.parent and one.parent not in ids]
     root = min(roots or orphans or spans, key=_start)
     dialect = root.dialect or next(filter(None, (one.dialect for one in spans)), OPENINFERENCE)
-    query, calls = (
-        text_of(first_at(root.attributes, dialect.query), QUERY_KEYS),
-        _calls(spans, tools),
-    )
+    query = text_of(first_at(root.attributes, dialect.query), QUERY_KEYS)
     counts: dict[str, Any] = {}
     for span in (one for one in spans if one.kind == "LLM"):
         for name, paths in span.dialect.tokens.items():
@@ -381,13 +378,12 @@ def _row(spans: list[Span], tools: str | None) -> dict[str, Any]:
     extra = {"trace_id": root.trace, "n_spans": len(spans)}
     if len(roots) > 1 or orphans:
         extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
-    return counts | {
+    return counts | calls_of(spans, tools) | {
         "line": root.line, "start": _start(root), "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,
         "answer": text_of(first_at(root.attributes, dialect.answer), ANSWER_KEYS),
-        "latency_ms": _elapsed(root), "extra": extra, "calls": calls,
+        "latency_ms": _elapsed(root), "extra": extra,
         "reference_answer": as_text(nested(first_at(root.attributes, dialect.reference))),
-        "hits": None if calls else [],  # a trace is one of a run, whatever it lacks
         "scores": [_score(one) for one in dicts_in(root.scores)],
     }  # fmt: skip
 
@@ -402,8 +398,8 @@ def _score(values: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _calls(spans: list[Span], tools: str | None = None) -> list[Call]:
-    """Return the searches in the order of time.
+def calls_of(spans: list[Span], tools: str | None = None) -> dict[str, Any]:
+    """Return the searches in the order of time, and the hits of each.
 
     A retrieval inside another one is the same call: the documents are those of the outer span,
     or of the first inner one that has some. A reranker outside of any takes the place of the
@@ -420,22 +416,20 @@ def _calls(spans: list[Span], tools: str | None = None) -> list[Call]:
         members = parts.setdefault(id(outer), [])
         members.insert(0 if span is outer else len(members), span)
     first = next(filter(None, (one.dialect for one in spans)), OPENINFERENCE)
-    calls: list[Call] = []
+    calls: list[dict[str, Any]] = []
     for members in parts.values():
         call = _call(members, first)
-        rerankers = (n for n, one in enumerate(calls[::-1]) if one.kind == "reranker")
-        since = calls[len(calls) - next(rerankers, len(calls)) :] if call.kind == "reranker" else []
+        rerankers = (n for n, one in enumerate(calls[::-1]) if one["kind"] == "reranker")
+        since = next(rerankers, len(calls)) if call["kind"] == "reranker" else 0
         if since:
-            call.query, call.start = since[0].query or call.query, since[0].start
-            del calls[-len(since) :]
+            before = calls[-since]
+            call |= {"query": before["query"] or call["query"], "start": before["start"]}
+            del calls[-since:]
         calls.append(call)
-    return calls
-
-
-def calls_of(spans: list[dict[str, Any]]) -> list[Call]:
-    """Return the calls among the spans of one trace, which may lack ids."""
-    named = [Row({"trace_id": "-", "span_id": None} | one, 1) for one in spans]
-    return _calls(spans_of(named, Problems("", False)))
+    hits = [call.pop("hits") for call in calls]
+    counts = zip(calls, hits, strict=True)
+    numbered = [one | {"call": n, "n_hits": len(of)} for n, (one, of) in enumerate(counts, 1)]
+    return {"calls": numbered, "hits": hits}
 
 
 def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
@@ -477,17 +471,19 @@ def _tool(span: Span) -> str | None:
     return as_text(first_at(span.attributes, "tool.name gen_ai.tool.name tool_call.function.name"))
 
 
-def _call(members: list[Span], dialect: Dialect) -> Call:
+def _call(members: list[Span], dialect: Dialect) -> dict[str, Any]:
     outer = members[0]
     known = [(one, one.dialect or dialect) for one in members]
     asked = (text_of(first_at(one.attributes, said.query), QUERY_KEYS) for one, said in known)
     hits = (_hits(one, said) for one, said in known)
     start = _time(outer.start)
-    return Call(
-        next(filter(None, hits), []), next((one for one in asked if one is not None), None),
-        outer.kind.lower(), _elapsed(outer), outer.error, _tool(outer) or outer.name or None,
-        None if pd.isna(start) else start.isoformat(),
-    )  # fmt: skip
+    return {
+        "hits": next(filter(None, hits), []),
+        "query": next((one for one in asked if one is not None), None),
+        "kind": outer.kind.lower(), "elapsed_ms": _elapsed(outer), "error": outer.error,
+        "tool": _tool(outer) or outer.name or None,
+        "start": None if pd.isna(start) else start.isoformat(),
+    }  # fmt: skip
 
 
 def _hits(span: Span, dialect: Dialect) -> list[dict[str, Any]]:
@@ -504,19 +500,24 @@ def _hits(span: Span, dialect: Dialect) -> list[dict[str, Any]]:
 
 
 def _hit(document: Any, fields: dict[str, str]) -> dict[str, Any]:
+    """Return a document with our names; nothing of what has neither an id nor a text."""
     if not isinstance(document, dict):
-        return without_missing({"text": as_text(document)})
+        document, fields = {"text": document}, {"text": "text"}
     raw = {name: nested(first_at(document, paths)) for name, paths in fields.items()}
     meta = raw.get("metadata")
     hit = {"chunk_id": as_id(raw.get("chunk_id")), "doc_id": as_id(raw.get("doc_id")),
            "text": as_text(raw.get("text")), "score": as_number(raw.get("score")),
            "metadata": meta if isinstance(meta, dict) else None}  # fmt: skip
-    return without_missing(hit)
+    if hit["text"] is not None and not (hit["chunk_id"] or hit["doc_id"]):
+        hit["chunk_id"] = text_id(hit["text"])
+    return without_missing(hit) if hit["chunk_id"] or hit["doc_id"] else {}
 
 
 def _time(value: Any) -> Any:
+    """Return a time in UTC; NaT for anything else."""
     with suppress(ValueError, TypeError, OverflowError):
-        return pd.to_datetime([value], utc=True)[0]
+        found = pd.Timestamp(value)
+        return found.tz_localize("UTC") if found.tz is None else found.tz_convert("UTC")
     return pd.NaT
 
 

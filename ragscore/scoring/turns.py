@@ -56,7 +56,7 @@ def _query_ids(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
 
 
 def _by_text(results: Results, queries: pd.DataFrame) -> Results:
-    """Return results whose ids that were made of texts are those of the queries with these texts."""
+    """Return results in which ids made of texts give way to those of queries with these texts."""
     own = pd.Series(results.responses["query_id"].unique(), dtype="str")
     lost = own[own.str.fullmatch(MADE_ID).to_numpy(bool) & ~is_among(own, queries["query_id"])]
     if not len(lost):

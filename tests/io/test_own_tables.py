@@ -29,6 +29,8 @@ ERRORS = [
     ("list", []),
 ]
 
+EMPTY = {"took": 1, "hits": []}
+PAIRS = {"q1": [("a", 0.5), ("b", 0.25)]}
 # Name, source, what is right: `hits` as (query, document), answers, failures, latencies;
 # `refused`: what the error names, and the columns= that it proposes; `warned`: what is said.
 RESULTS = {
@@ -59,7 +61,8 @@ RESULTS = {
     },
     "an error": ([A | {"error": "Timeout"}], {"failed": 1}),
     "an error that is the word None": (
-        [A | {"error": "None"}], {"failed": 1, "warned": ["'None'"]},
+        [A | {"error": "None"}],
+        {"failed": 1, "warned": ["'None'"]},
     ),
     "an error that is N/A": ([A | {"error": "N/A"}], {"failed": 1, "warned": ["'N/A'"]}),
     # I3: a row that was asked stays
@@ -67,22 +70,26 @@ RESULTS = {
     "an empty list": ([A, B | {"retrieved": []}], {"queries": ["1", "2"], "docs": ["a"]}),
     "a list that is absent": ([A, {"qid": "2"}], {"queries": ["1", "2"], "docs": ["a"]}),
     "a list that is null in a frame": (
-        pd.DataFrame([A, B | {"retrieved": None}]), {"queries": ["1", "2"], "docs": ["a"]},
+        pd.DataFrame([A, B | {"retrieved": None}]),
+        {"queries": ["1", "2"], "docs": ["a"]},
     ),
     "answers under a name of one's own": (
-        pd.DataFrame(LOSSES), {"queries": ["1", "2"], "failed": 1, "warned": ["not read: my_output"]},
+        pd.DataFrame(LOSSES),
+        {"queries": ["1", "2"], "failed": 1, "warned": ["not read: my_output"]},
     ),
     "an answer that is null": (
         [{"qid": "1", "response": "x"}, {"qid": "2", "response": None}],
         {"queries": ["1", "2"], "answer": ["x", None]},
     ),
     "no documents for one question": (
-        {"q1": ["a"], "q2": []}, {"queries": ["q1", "q2"], "docs": ["a"]},
+        {"q1": ["a"], "q2": []},
+        {"queries": ["q1", "q2"], "docs": ["a"]},
     ),
     # I4: means are no run
     "means by system": (MEANS, {"refused": ["means", "bm25"]}),
     "records beside means": (
-        {"aggregate": {"mrr": 0.5}, "per_query": [A, B]}, {"docs": ["a", "b"]},
+        {"aggregate": {"mrr": 0.5}, "per_query": [A, B]},
+        {"docs": ["a", "b"]},
     ),
     **{
         f"records under {name}": ({"config": {"k": 5}, name: [A, B]}, {"docs": ["a", "b"]})
@@ -103,7 +110,11 @@ RESULTS = {
             {"refused": ["answer", name], "columns": {"answer": "answer"}},
         )
         for name in (
-            "prediction", "response", "generated_answer", "predicted_answer", "model_answer",
+            "prediction",
+            "response",
+            "generated_answer",
+            "predicted_answer",
+            "model_answer",
         )
     },
     "answer beside response and contexts": (
@@ -120,7 +131,8 @@ RESULTS = {
     ),
     # I9: gaps in ranks
     "ranks that leave numbers out": (
-        pd.DataFrame(JUDGED | {"rank": [2, 3]}), {"ranks": [2, 3], "warned": ["rank"]},
+        pd.DataFrame(JUDGED | {"rank": [2, 3]}),
+        {"ranks": [2, 3], "warned": ["rank"]},
     ),
     "ranks of objects that leave numbers out": (
         [{"qid": "1", "hits": [{"doc_id": "a", "rank": 2}, {"doc_id": "b", "rank": 3}]}],
@@ -128,35 +140,51 @@ RESULTS = {
     ),
     # I10: lists in a list are calls
     "two ids a call": (
-        {"q1": [[12, 7], [3, 9]]}, {"docs": ["12", "7", "3", "9"], "calls": [1, 1, 2, 2]},
+        {"q1": [[12, 7], [3, 9]]},
+        {"docs": ["12", "7", "3", "9"], "calls": [1, 1, 2, 2]},
     ),
     "three ids a call": ({"q1": [[1, 2, 3], [4, 5, 6]]}, {"calls": [1, 1, 1, 2, 2, 2]}),
     "calls in records": ([{"qid": "1", "retrieved": [["a"], ["b", "c"]]}], {"calls": [1, 2, 2]}),
-    "an id and a fraction": ({"q1": [("a", 0.5), ("b", 0.25)]}, {"docs": ["a", "b"], "scores": [0.5, 0.25]}),
+    "an id and a fraction": (
+        {"q1": [("a", 0.5), ("b", 0.25)]},
+        {"docs": ["a", "b"], "scores": [0.5, 0.25]},
+    ),
     "scores by id": ({"q1": {"a": 1, "b": 2}}, {"docs": ["b", "a"], "scores": [2, 1]}),
     # I11: an empty reply has no hits
     "one empty reply": (
         pd.DataFrame(
-            {"qid": ["1", "2"], "doc_id": [{"took": 1, "hits": [{"_id": "x"}]}, {"took": 1, "hits": []}]}
+            {
+                "qid": ["1", "2"],
+                "doc_id": [{"took": 1, "hits": [{"_id": "x"}]}, {"took": 1, "hits": []}],
+            }
         ),
         {"queries": ["1", "2"], "docs": ["x"]},
     ),
     "one empty reply in a dict": (
-        {"1": {"took": 1, "hits": {"hits": [{"_id": "x"}]}}, "2": {"took": 1, "hits": {"hits": []}}},
+        {
+            "1": {"took": 1, "hits": {"hits": [{"_id": "x"}]}},
+            "2": {"took": 1, "hits": {"hits": []}},
+        },
         {"queries": ["1", "2"], "docs": ["x"]},
     ),
     # I13: what is not read is said
     "objects under a name of one's own": (
         [{"qid": "1", "answer": "x", "latency_ms": 1, "sources": SOURCES}],
-        {"warned": ["not read: sources (list of 10 objects: doc_id, filename, text)",
-                    'columns={"doc_id": "sources.doc_id"}']},
+        {
+            "warned": [
+                "not read: sources (list of 10 objects: doc_id, filename, text)",
+                'columns={"doc_id": "sources.doc_id"}',
+            ]
+        },
     ),
     "whole numbers with a gap as ids": (
-        pd.DataFrame({"qid": [1.0, 2.0], "docno": [10.0, 11.0]}), {"hits": [("1", "10"), ("2", "11")]},
+        pd.DataFrame({"qid": [1.0, 2.0], "docno": [10.0, 11.0]}),
+        {"hits": [("1", "10"), ("2", "11")]},
     ),
     # One rule for columns
     "our own name before a vague one": (
-        [{"query_id": "q", "id": "r1", "doc_ids": ["a"]}], {"hits": [("q", "a")]},
+        [{"query_id": "q", "id": "r1", "doc_ids": ["a"]}],
+        {"hits": [("q", "a")]},
     ),
     "two names for the query": (
         [{"qid": "1", "topic_id": "2", "retrieved": ["a"]}],
@@ -167,11 +195,13 @@ RESULTS = {
         {"refused": ["doc_ids", "result_ids"], "columns": {"doc_id": "doc_ids"}},
     ),
     "a column called as our role before others": (
-        pd.DataFrame({"query_id": ["1"], "doc_id": ["a"], "url": ["u"]}), {"docs": ["a"]},
+        pd.DataFrame({"query_id": ["1"], "doc_id": ["a"], "url": ["u"]}),
+        {"docs": ["a"]},
     ),
     "a name in another case": (pd.DataFrame({"Query ID": ["1"], "Doc-ID": ["a"]}), {"docs": ["a"]}),
     "no name that is known": (
-        pd.DataFrame({"topicnum": ["1"], "hitname": ["a"]}), {"refused": ["topicnum", "hitname"]},
+        pd.DataFrame({"topicnum": ["1"], "hitname": ["a"]}),
+        {"refused": ["topicnum", "hitname"]},
     ),
     # S1: citations
     "cited ids": (
@@ -179,11 +209,12 @@ RESULTS = {
         {"cited": [("1", "a"), ("1", "b")]},
     ),
     "citations as objects": (
-        [A | {"answer": "x", "citations": [{"doc_id": "a", "quote": "so"}]}], {"cited": [("1", "a")]},
+        [A | {"answer": "x", "citations": [{"doc_id": "a", "quote": "so"}]}],
+        {"cited": [("1", "a")]},
     ),
     "references as ids": ([A | {"answer": "x", "references": ["a"]}], {"cited": [("1", "a")]}),
     "no citations": ([A | {"answer": "x"}], {"cited": []}),
-}  # fmt: skip
+}
 # `targets` as (query, id or text, grade); `answers`: the accepted ones; `answerable`.
 LABELS = {
     "a log with labels": ([LABELLED], {"targets": [("7", "d1", 1)], "answers": ["merge()"]}),
@@ -193,8 +224,11 @@ LABELS = {
             {"refused": ["gain"], "columns": {"grade": "gain"}},
         )
         for name, values in {
-            "fractions": [1.0, 0.0], "flags": [True, False], "words": ["yes", "no"],
-            "1 to 5": [1, 5], "-1": [1, -1],
+            "fractions": [1.0, 0.0],
+            "flags": [True, False],
+            "words": ["yes", "no"],
+            "1 to 5": [1, 5],
+            "-1": [1, -1],
         }.items()
     },
     "a number of each query": (
@@ -202,7 +236,8 @@ LABELS = {
         {"targets": [("1", "a", 1), ("1", "b", 1), ("2", "a", 1)]},
     ),
     "a grade beside ids": (
-        pd.DataFrame(JUDGED | {"relevance": [2, 0]}), {"targets": [("1", "a", 2), ("1", "b", 0)]},
+        pd.DataFrame(JUDGED | {"relevance": [2, 0]}),
+        {"targets": [("1", "a", 2), ("1", "b", 0)]},
     ),
     "grades by id": ([{"qid": "1", "relevant": {"a": 2}}], {"targets": [("1", "a", 2)]}),
     "grades in a list": (
@@ -215,7 +250,11 @@ LABELS = {
             {"answers": ["Mark Twain", "Samuel Clemens"], "answerable": [True]},
         )
         for name in (
-            "gold_answers", "golden_answers", "answers", "ground_truths", "reference_answers",
+            "gold_answers",
+            "golden_answers",
+            "answers",
+            "ground_truths",
+            "reference_answers",
             "generation_gt",
         )
     },
@@ -231,7 +270,10 @@ LABELS = {
         {"targets": [("1", "a", 1), ("1", "b", 1), ("1", "c", 1)]},
     ),
     "an empty list of documents": (
-        [{"qid": "1", "question": "?", "expected_doc_ids": []}, {"qid": "2", "question": "!", "expected_doc_ids": ["a"]}],
+        [
+            {"qid": "1", "question": "?", "expected_doc_ids": []},
+            {"qid": "2", "question": "!", "expected_doc_ids": ["a"]},
+        ],
         {"targets": [("2", "a", 1)], "answerable": [False, True]},
     ),
     "two grades of one document": (
@@ -239,14 +281,17 @@ LABELS = {
         {"refused": ["a", 1, 2]},
     ),
     "two answers of one query": (
-        [{"qid": "1", "doc_id": "a", "gold_answer": "x"}, {"qid": "1", "doc_id": "b", "gold_answer": "y"}],
+        [
+            {"qid": "1", "doc_id": "a", "gold_answer": "x"},
+            {"qid": "1", "doc_id": "b", "gold_answer": "y"},
+        ],
         {"refused": ["gold_answer", "x", "y"]},
     ),
     "expected as a text": (
         [Q | {"expected": "It is so."}],
         {"refused": ["expected"], "columns": {"reference_answer": "expected"}},
     ),
-}  # fmt: skip
+}
 
 
 def told(load, source):
@@ -270,16 +315,19 @@ def facts_of(found):
             column = found.targets["snippet"]
         rows = zip(found.targets["query_id"], column, found.targets["grade"], strict=True)
         return {
-            "targets": list(rows), "answers": first + more, "level": "".join(set(found.targets["level"])),
+            "targets": list(rows),
+            "answers": first + more,
+            "level": "".join(set(found.targets["level"])),
             "answerable": found.queries["answerable"].tolist(),
-        }  # fmt: skip
+        }
     hits, responses = found.hits, found.responses
     answers = responses.get("answer", pd.Series(None, responses.index, dtype=object))
     cited = found.citations
     return {
         "hits": [*zip(hits["query_id"], hits["doc_id"], strict=True)] if "doc_id" in hits else [],
         "docs": hits["doc_id"].tolist() if "doc_id" in hits else [],
-        "ranks": hits["rank"].tolist(), "queries": responses["query_id"].tolist(),
+        "ranks": hits["rank"].tolist(),
+        "queries": responses["query_id"].tolist(),
         "calls": hits["call"].tolist() if "call" in hits else [],
         "scores": hits["score"].tolist() if "score" in hits else [],
         "answer": [None if pd.isna(one) else one for one in answers],
@@ -287,7 +335,7 @@ def facts_of(found):
         "latency": responses["elapsed_ms"].tolist() if "elapsed_ms" in responses else [],
         "reported": 0 if found.reported is None else len(found.reported),
         "cited": [*zip(cited["query_id"], cited["doc_id"], strict=True)] if len(cited) else [],
-    }  # fmt: skip
+    }
 
 
 CASES = [
@@ -297,7 +345,9 @@ CASES = [
 
 
 @pytest.mark.parametrize("as_file", [False, True], ids=["in memory", "in a file"])
-@pytest.mark.parametrize(("load", "source", "right"), [one[1:] for one in CASES], ids=[one[0] for one in CASES])  # fmt: skip
+@pytest.mark.parametrize(
+    ("load", "source", "right"), [one[1:] for one in CASES], ids=[one[0] for one in CASES]
+)
 def test_a_table_is_read_right_or_refused_with_the_line_to_paste(
     load, source, right, as_file, tmp_path
 ):

@@ -94,52 +94,26 @@ def to_ragas(results: Results, golden: Golden | None = None) -> pd.DataFrame:
     reference_context_ids (chunk ids of grade ≥ 1, else documents'). None = not known. Columns
     without any known value are left out. A failed query has no response.
     """
-    rows = (
-        results.responses[["run_id", "query_id"]]
-        .astype("str")
-        .assign(user_input=results.responses["query"].astype(object))
-    )
     keys = ["run_id", "query_id"]
-    rows["response"] = _where_known(results.responses.get("answer"), rows)
+    rows = results.responses[keys].astype("str")
     hits = results.hits.astype({"run_id": "str"}).sort_values([*keys, "rank"], kind="stable")
-    for column, names in (
-        ("retrieved_contexts", ["text"]),
-        ("retrieved_context_ids", ["chunk_id", "doc_id"]),
-    ):
-        rows[column] = _series(_lists(hits, keys, names, rows), rows)
+    found = {
+        "user_input": results.responses["query"],
+        "response": results.responses.get("answer"),
+        "retrieved_contexts": _lists(hits, keys, ["text"], rows),
+        "retrieved_context_ids": _lists(hits, keys, ["chunk_id", "doc_id"], rows),
+    }
     if golden is not None:
-        known = golden.queries.set_index("query_id")
-        if "reference_answer" in known:
-            rows["reference"] = _where_known(
-                known["reference_answer"].reindex(rows["query_id"]), rows
-            )
+        known = golden.queries.set_index("query_id").reindex(rows["query_id"])
+        found["reference"] = known.get("reference_answer")
         targets = golden.targets[golden.targets["grade"] > 0]
-        rows["reference_context_ids"] = _series(
-            _lists(targets, ["query_id"], ["chunk_id", "doc_id"], rows), rows
-        )
-    rows["user_input"] = _where_known(rows["user_input"], rows)
-    return rows[
-        [
-            name
-            for name in rows
-            if name in keys or rows[name].map(lambda value: value is not None).any()
-        ]
-    ]
-
-
-def _series(values: list[Any], rows: pd.DataFrame) -> pd.Series:
-    return pd.Series(values, index=rows.index, dtype=object)
-
-
-def _where_known(column: pd.Series | None, rows: pd.DataFrame) -> pd.Series:
-    return _series(
-        (
-            [None] * len(rows)
-            if column is None
-            else [None if pd.isna(value) else value for value in column]
-        ),
-        rows,
-    )
+        ids = _lists(targets, ["query_id"], ["chunk_id", "doc_id"], rows)
+        found["reference_context_ids"] = ids
+    for name, values in found.items():
+        if values is not None and any(isinstance(one, (str, list)) for one in values):
+            plain = [one if isinstance(one, (str, list)) else None for one in values]
+            rows[name] = pd.Series(plain, index=rows.index, dtype=object)
+    return rows
 
 
 def _lists(
@@ -148,13 +122,8 @@ def _lists(
     """Return for each of `rows` its values of the first of these columns that has any, or None."""
     found: dict[Any, list[str]] = {}
     for name in reversed([name for name in names if name in frame]):
-        present = frame.dropna(subset=[name]).drop_duplicates(
-            [*keys, *(["rank"] if "rank" in frame else []), name]
-        )
-        found |= (
-            present.groupby(keys if len(keys) > 1 else keys[0], observed=True, sort=False)[name]
-            .agg(list)
-            .to_dict()
-        )
-    wanted = zip(*(rows[key] for key in keys), strict=True) if len(keys) > 1 else rows[keys[0]]
-    return [found.get(key) for key in wanted]
+        once = [*keys, *(["rank"] if "rank" in frame else []), name]
+        present = frame.dropna(subset=[name]).drop_duplicates(once)
+        found |= present.groupby(keys, observed=True, sort=False)[name].agg(list).to_dict()
+    of_rows = rows[keys].itertuples(index=False, name=None)
+    return [found.get(one if len(keys) > 1 else one[0]) for one in of_rows]

@@ -225,8 +225,8 @@ def test_promptfoo_assertions_that_look_for_texts_become_checks():
     (merge,) = golden.queries.loc[golden.queries["query"] == "How do I merge?", "query_id"]
     assert cell(golden.checks, merge)[["kind", "text"]].to_numpy().tolist() == [
         ["must_contain", "merge"],
-        ["forbidden", "concat"],
         ["must_contain", "Use"],
+        ["forbidden", "concat"],
     ]
     assert (
         golden.queries.set_index("query")["reference_answer"]["How do I sort?"] == "use sort_values"
