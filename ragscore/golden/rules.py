@@ -19,7 +19,8 @@ from ragscore.scoring.targets import UNKNOWN_TARGET
 
 FIELD_OF_LEVEL = {
     "doc": "expected_doc_ids", "chunk": "expected_chunk_ids", "anchor": "gold_supports",
-    "source_key": "expected_source_keys", "predicate": "expected_metadata",
+    "source_key": "expected_source_keys", "text": "expected_texts",
+    "predicate": "expected_metadata",
 }  # fmt: skip
 RECENCY_RULES = ("cite_newer", "acknowledge_both", "cite_both")
 ONE_OF_RULES = f"one of {', '.join(RECENCY_RULES)}"

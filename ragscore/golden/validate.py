@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.frames.data import Golden, check_type
 from ragscore.frames.errors import unsaid
 from ragscore.golden.rules import CHECKS, FIELD_OF_LEVEL, NOTHING, Violations, violation
-from ragscore.io.golden_file import file_rows
+from ragscore.io.golden_read import file_rows
 from ragscore.io.load import given_or_named, golden_files, load_golden
 from ragscore.io.source import Problems, Row, as_id
 

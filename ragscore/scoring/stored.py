@@ -13,7 +13,7 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, golden_part
 from ragscore.frames.errors import excerpt, name_list, plural, warn
-from ragscore.io.records import ABOUT_METRIC
+from ragscore.io.stored import ABOUT_METRIC
 from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable, own_column
 from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.own import with_own

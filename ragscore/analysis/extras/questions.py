@@ -156,7 +156,7 @@ def conversations(ev: Any, metric: str | None = None, *, bad: float = 0.0) -> Co
     Raises
     ------
     DataError
-        No query names its conversation (`load_golden(turns=pattern)`).
+        No query names its conversation.
 
     Examples
     --------

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import empty
-from ragscore.frames.kinds import IMPORTANCE
+from ragscore.frames.kinds import IMPORTANCE, WORTH
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import KEY_FACTS, NUGGETS, RUBRIC, VITAL
@@ -17,7 +17,6 @@ FAILED = "judge_failed"  # the metric, and the state of a judgment
 NOT_MEASURABLE = "not_measurable"  # the judge gave a verdict: there is nothing to measure
 NO_CLAIMS = "no_claims"  # the verdict on a text that claims nothing
 VERDICTS = {"supported": 1.0, "unsupported": 0.0}
-WORTH = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 PARTS = {
     "key_facts": "facts",
     "faithfulness": "claims",
