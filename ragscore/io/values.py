@@ -39,14 +39,16 @@ class FieldReader:
     are first made what they say: "1.5" a number, "yes" true.
     """
 
-    __slots__ = ("called", "line", "loose", "place", "problems", "values")
+    __slots__ = ("called", "line", "lines", "loose", "place", "problems", "values")
 
     def __init__(
         self, values: dict[str, Any], place: str, line: int, problems: Problems,
         loose: bool = False, called: dict[str, str] | None = None,
+        lines: dict[str, int] | None = None,
     ) -> None:  # fmt: skip
         self.values, self.place, self.line, self.problems = dict(values), place, line, problems
         self.loose, self.called = loose, _AS_IN_FILE if called is None else called
+        self.lines = {} if lines is None else lines
 
     def pop(self, *names: str) -> Any:
         """Take the first of these fields that isn't missing, and remove them all."""
@@ -60,7 +62,8 @@ class FieldReader:
         if (value := self.pop(*names)) is None:
             return None
         value = LOOSE[type](value) if self.loose and type in LOOSE else value
-        return READ[type](value, self.name(names[0]), self.line, self.problems)
+        line = self.lines.get(names[0], self.line)
+        return READ[type](value, self.name(names[0]), line, self.problems)
 
     def name(self, name: str) -> str:
         """Return what a field is called in messages."""
@@ -86,9 +89,29 @@ class FieldReader:
         """Return a whole number from 0."""
         return self._read("whole", *names)
 
+    def text_list(self, *names: str) -> list[str]:
+        """Return the texts of a list, without those that are none."""
+        listed = self.shaped("a list of texts (quote a yes/no)", names, list)
+        found = [one for item in listed if (one := as_text(item)) is not None]
+        if len(found) < len(listed):
+            self.reject(listed, names[0], "a list of texts (quote a yes/no)")
+        return found
+
+    def shaped(self, allowed: str, names: tuple[str, ...], *kinds: type) -> Any:
+        """Return a value of one of these kinds, an empty one of the first in place of others."""
+        value = self.pop(*names)
+        if value is not None and not isinstance(value, kinds):
+            self.reject(value, names[0], allowed)
+        return value if isinstance(value, kinds) else kinds[0]()
+
+    def inner(self, values: Any, name: str) -> "FieldReader":
+        """Return a reader of the fields of an object within a field; what is none has none."""
+        own = values if isinstance(values, dict) else {}
+        return FieldReader(own, f"{name}.", self.lines.get(name, self.line), self.problems)
+
     def reject(self, value: Any, name: str, allowed: str) -> None:
         """Record that a field holds a value it can't have."""
-        self.problems.reject(value, self.line, self.name(name), allowed)
+        self.problems.reject(value, self.lines.get(name, self.line), self.name(name), allowed)
 
 
 def text(
