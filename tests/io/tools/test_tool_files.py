@@ -169,7 +169,6 @@ def test_json_judgements_load_and_are_written_as_they_were(write, tmp_path):
 @pytest.mark.parametrize(
     ("bad", "field"),
     [
-        ({"q": {"d": 1}, "p": [1]}, "query"),
         ({"q": {"d": 1, "e": 0.5}}, "grade"),
         ({"q": {"d": 1, "e": True}}, "grade"),
     ],
