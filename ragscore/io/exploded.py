@@ -93,7 +93,11 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     else:
         found_in = {main: _series(items)}
     if numbers:
-        values[beside] = [numbers.get(at) for at in range(len(every))]
+        one_each = None if is_ranked else 1  # ids without a grade, beside some with one
+        values[beside] = [
+            numbers.get(at, one and one_each and [one_each] * len(one))
+            for at, one in enumerate(every)
+        ]
     for role, of_role in values.items():
         column = columns.get(role, columns[main])
         for at in [at for at, one in enumerate(of_role) if one is not None]:

@@ -20,7 +20,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, excerpt, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
-from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
+from ragscore.io.detect import Format, Sample, choose_format, function_at, sample
 from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import frame_of, record_table
@@ -350,34 +350,17 @@ def _warn_of_error_words(errors: pd.Series) -> None:
 NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 
-def with_labels(source: Any) -> tuple[Results, list[tuple[Results, Golden]]]:
-    """Load runs, and the labels that stand beside them in files of other tools.
-
-    Returns
-    -------
-    All runs; and for each file that has labels, its runs and these.
-    """
-    if isinstance(source, Results):
-        return source, []
-    parts: list[Results] = []
-    labelled: list[tuple[Results, Golden]] = []
-    beside = {tool.name: tool for tool in TOOLS}
-    for one in _sources(source):
-        parts.append(load_results(one))
-        if not isinstance(one, Path):
-            continue
-        found = beside.get(_choose(one, "results", None, None).name)
-        if found is None:
-            continue
-        with naming(one):
-            golden = labels_beside(found, one)
-        if golden is not None:
-            labelled.append((parts[-1], golden))
-    if len(parts) == 1:
-        return parts[0], labelled
-    if _repeated_names(parts):
-        return load_results(source), []
-    return Results.concat(parts), labelled
+def with_labels(source: Any) -> tuple[Results, list[Golden]]:
+    """Load runs, and the labels that stand beside them in files of other tools."""
+    results, labels = load_results(source), list[Golden]()
+    tools = {tool.name: tool for tool in TOOLS}
+    for one in () if source is results else _sources(source):
+        found = _choose(one, "results", None, None).name if isinstance(one, Path) else None
+        if found in tools:
+            with naming(one):
+                golden = labels_beside(tools[found], one)
+            labels += [] if golden is None else [golden]
+    return results, labels
 
 
 def golden_files(source: Any) -> list[Any]:
@@ -491,22 +474,23 @@ def _named(columns: Any) -> Columns | None:
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:
     """Return the format of a file, or of content at hand.
 
-    With `columns` only the formats that have columns are looked at.
+    With `columns`, and for frames, only the formats that have columns are looked at.
     """
-    table, what = TABLES[side], "results" if side == "results" else "golden files"
-    with_columns = [one for one in formats_of(side) if "columns" in one.options]
+    formats, table = formats_of(side), TABLES[side]
+    what = "results" if side == "results" else "golden files"
     if isinstance(source, Mapping):
         if format not in (None, table.name):
-            raise DataError(
-                f"format={format!r} for a dict", field="format", allowed="no format, or a path"
-            )
+            found = f"format={format!r} for a dict"
+            raise DataError(found, field="format", allowed="no format, or a path")
         return table
-    if not isinstance(source, Path):
+    if isinstance(source, Path) and (columns is None or format is not None):
+        return choose_format(sample(source), formats, format, what, table, formats[0])
+    of_columns = [one for one in formats if "columns" in one.options]
+    if isinstance(source, Path):
+        seen = sample(source)
+    else:
         seen = Sample(Path(source.name), "frame", frozenset(source.fields))
-        return matching_format(seen, with_columns, format, what, table, table)
-    if columns is not None and format is None:
-        return matching_format(sample(source), with_columns, None, what, table, table)
-    return choose_format(source, formats_of(side), format, what, table)
+    return choose_format(seen, of_columns, format, what, table)
 
 
 def _renamed(results: Results, run_id: str, name: str | Path) -> Results:

@@ -265,6 +265,10 @@ LABELS = {
         )
         for name in ("expected_texts", "gold_contexts", "reference_contexts")
     },
+    "ids beside grades by id": (
+        {"q": {"d": 2}, "p": ["e"]},
+        {"targets": [("q", "d", 2), ("p", "e", 1)]},
+    ),
     "alternatives": (
         [{"qid": "1", "retrieval_gt": [["a", "b"], ["c"]]}],
         {"targets": [("1", "a", 1), ("1", "b", 1), ("1", "c", 1)]},

@@ -528,7 +528,7 @@ def test_labels_that_contradict_each_other_are_a_problem_and_the_first_stays():
     found = rs.load_golden(frame, strict=False)
     assert found.queries["reference_answer"].tolist() == ["A"]
     assert found.targets["chunk_id"].tolist() == ["c1", "c2"]
-    assert found.problems["field"].tolist() == ["reference_answer"]
+    assert found.problems["field"].tolist() == ["gold_answer"]
 
 
 def test_deepeval_says_in_its_trace_that_a_system_failed():
