@@ -178,24 +178,20 @@ def mapping_of(roles: Columns, own: Mapping[str, Any]) -> pd.DataFrame:
 
 def tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -> None:
     """Warn of columns that no role takes and that may hold what was returned."""
-    told, proposed = [], ""
-    responses = results.responses
+    responses, told, proposed = results.responses, [], ""
+    if len(results.hits):
+        return
     has_answers = "answer" in responses and responses["answer"].notna().any()
     has_answers |= results.reported is not None and len(results.reported) > 0
     for name in own:
         value = nested(table.fields[name])
         first = value[0] if isinstance(value, list) and value else value
         known = inner_roles(first, "doc_id") if isinstance(first, dict) else {}
-        if (
-            isinstance(value, list)
-            and isinstance(first, dict)
-            and {*ID_ROLES, "text"} & known.keys()
-        ):
-            role = next(role for role in (*ID_ROLES, "text") if role in known)
+        role = next((role for role in (*ID_ROLES, "text") if role in known), None)
+        if isinstance(value, list) and role is not None:
             told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(first)})")
-            if not len(results.hits):
-                proposed = f'; columns={{"{role}": "{name}.{known[role]}"}}'
-        elif not len(results.hits) and (not has_answers or names_hits(name)):
+            proposed = f'; columns={{"{role}": "{name}.{known[role]}"}}'
+        elif not has_answers or names_hits(name):
             told.append(name)
     if told:
         warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
