@@ -54,9 +54,7 @@ html_search_scorer = str(Path(__file__).parent / "search_scores.js")
 html_show_sourcelink = False
 html_copy_source = False
 # A page without pages beside it has no list of them.
-html_sidebars = {
-    page: [] for page in ("quickstart", "gallery", "coming-from", "benchmarks", "architecture")
-}
+html_sidebars = {page: [] for page in ("quickstart", "gallery", "coming-from", "benchmarks")}
 html_context = {"default_mode": "auto"}
 html_theme_options = {
     "navigation_with_keys": False,
@@ -77,7 +75,7 @@ CLASSES = {
     for name in re.findall(r"autoclass:: (\S+)", page.read_text(encoding="utf-8"))
 }
 MADE_BY_HAND = (
-    "Golden", "Results", "Policies", "Reading", "RunStore", "Endpoint", "LabelSession",
+    "Golden", "Results", "Policies", "Reading", "RunStore", "Endpoint", "LabelPanel",
 )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ fits several formats or none is an error that names the candidates and the `form
 """
 
 import json
-import re
 import struct
 import zipfile
 import zlib
@@ -21,7 +20,7 @@ from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.columns import has_labels
 from ragscore.io.file_content import open_bytes
 from ragscore.io.rows import first_cells
-from ragscore.io.source import UNFORESEEN, refuse_depth
+from ragscore.io.source import UNFORESEEN, json_fields, refuse_depth
 
 SAMPLE_BYTES = 1 << 20
 BROKEN_ZIP = (
@@ -281,13 +280,10 @@ def _json(text: str) -> Any:
 
 def _first_keys(text: str) -> frozenset[str]:
     """Return the keys of a JSON object (or of the first of an array) that a cut text shows."""
-    decoder, keys = json.JSONDecoder(), []
-    begin = re.match(r"[\s\[]*\{", text)
-    place = begin.end() if begin else len(text)
+    keys = set()
     with suppress(ValueError, RecursionError):  # where the sample ends
-        while key := re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*').match(text, place):
-            keys.append(json.loads(key[1]))
-            _, place = decoder.raw_decode(text, key.end())
+        for name, _, _ in json_fields(text):
+            keys.add(name)
     return frozenset(keys)
 
 

@@ -350,34 +350,17 @@ def _warn_of_error_words(errors: pd.Series) -> None:
 NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 
-def with_labels(source: Any) -> tuple[Results, list[tuple[Results, Golden]]]:
-    """Load runs, and the labels that stand beside them in files of other tools.
-
-    Returns
-    -------
-    All runs; and for each file that has labels, its runs and these.
-    """
-    if isinstance(source, Results):
-        return source, []
-    parts: list[Results] = []
-    labelled: list[tuple[Results, Golden]] = []
-    beside = {tool.name: tool for tool in TOOLS}
-    for one in _sources(source):
-        parts.append(load_results(one))
-        if not isinstance(one, Path):
-            continue
-        found = beside.get(_choose(one, "results", None, None).name)
-        if found is None:
-            continue
-        with naming(one):
-            golden = labels_beside(found, one)
-        if golden is not None:
-            labelled.append((parts[-1], golden))
-    if len(parts) == 1:
-        return parts[0], labelled
-    if _repeated_names(parts):
-        return load_results(source), []
-    return Results.concat(parts), labelled
+def with_labels(source: Any) -> tuple[Results, list[Golden]]:
+    """Load runs, and the labels that stand beside them in files of other tools."""
+    results, labels = load_results(source), list[Golden]()
+    tools = {tool.name: tool for tool in TOOLS}
+    for one in () if source is results else _sources(source):
+        found = _choose(one, "results", None, None).name if isinstance(one, Path) else None
+        if found in tools:
+            with naming(one):
+                golden = labels_beside(tools[found], one)
+            labels += [] if golden is None else [golden]
+    return results, labels
 
 
 def golden_files(source: Any) -> list[Any]:

@@ -318,13 +318,13 @@ _DECODER = json.JSONDecoder(
 
 def field_lines(source: str) -> dict[str, int]:
     """Return the line of each field of a valid JSON object."""
-    return {name: source.count("\n", 0, key) + 1 for name, (key, _) in _fields(source).items()}
+    return {name: source.count("\n", 0, at) + 1 for name, at, _ in json_fields(source)}
 
 
 def item_lines(source: str, name: str) -> list[int]:
     """Return the line of each item of a list that is a field of a valid JSON object."""
     lines, line, counted = [], 1, 0
-    place = _fields(source)[name][1] + 1
+    place = 1 + next(value for one, _, value in json_fields(source) if one == name)
     while item := _ITEM.match(source, place):
         line, counted = line + source.count("\n", counted, item.end()), item.end()
         lines.append(line)
@@ -336,14 +336,12 @@ _ITEM = re.compile(r"[\s,]*(?=[^\s,\]])")
 _NAME = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
-def _fields(source: str) -> dict[str, tuple[int, int]]:
-    """Return where the name and the value of each field of a valid JSON object begin."""
-    places: dict[str, tuple[int, int]] = {}
+def json_fields(source: str) -> Iterator[tuple[str, int, int]]:
+    """Yield each field of the first JSON object, and where its name and its value begin."""
     place = source.index("{") + 1
     while name := _NAME.match(source, place):
-        places[json.loads(name[1])] = name.start(1), name.end()
+        yield json.loads(name[1]), name.start(1), name.end()
         place = _DECODER.raw_decode(source, name.end())[1]
-    return places
 
 
 def as_text(value: Any) -> str | None:

@@ -24,25 +24,17 @@ LONGEST_NUMBER = 2000
 _PREFIX = "tag:yaml.org,2002:"
 
 
-def yaml_events(text: str, file: Path | str) -> Iterator[yaml.Event]:
-    """Return the events of a YAML text, after the values that they stand for have been counted.
+def _check_size(text: str, file: Path | str) -> None:
+    """Raise a DataError for deep nesting, and for aliases that stand for too many values.
 
     Parsing into events neither recurses nor follows aliases.
-
-    Raises
-    ------
-    DataError
-        Not YAML; nested more than 100 deep; or the aliases (`*name`, also as `<<: *name`) stand
-        for more values than the text may have. It names the line.
     """
     most = FREE_VALUES + VALUES_PER_BYTE * len(text) if has_limits() else math.inf
     n_values = 0  # with what aliases stand for
     around: list[tuple[str | None, int]] = []  # anchor of each open list or mapping, where it began
     sizes: dict[str | None, int] = {}
-    events: list[yaml.Event] = []
     with _yaml_faults(text, file):
         for event in yaml.parse(text, Loader=LOADER):
-            events.append(event)
             if isinstance(event, yaml.AliasEvent):
                 n_values += sizes.get(event.anchor, 1)  # one in its own value is refused later
             elif isinstance(event, yaml.CollectionEndEvent):
@@ -63,7 +55,6 @@ def yaml_events(text: str, file: Path | str) -> Iterator[yaml.Event]:
                 )
             if len(around) > DEEPEST:
                 raise DataError(TOO_DEEP, file=file, line=_line(event))
-    return iter(events)
 
 
 def _line(event: Any) -> int:
@@ -79,9 +70,10 @@ def yaml_documents(text: str, file: Path | str) -> list[yaml.Node]:
     Raises
     ------
     DataError
-        As `yaml_events`.
+        Not YAML; nested more than 100 deep; or the aliases (`*name`, also as `<<: *name`) stand
+        for more values than the text may have. It names the line.
     """
-    yaml_events(text, file)
+    _check_size(text, file)
     with _yaml_faults(text, file):
         return list(yaml.compose_all(text, Loader=LOADER))
 
@@ -92,9 +84,9 @@ def yaml_value(text: str, file: Path | str) -> Any:
     Raises
     ------
     DataError
-        As `yaml_events`.
+        As `yaml_documents`.
     """
-    yaml_events(text, file)
+    _check_size(text, file)
     with _yaml_faults(text, file):
         return yaml.load(text, Loader=LOADER)
 

@@ -124,14 +124,10 @@ def test_a_second_ctrl_c_leaves_the_replies_in_flight(golden, tmp_path, monkeypa
                 told.set()
             return len(text)
 
-    def press():  # to the main thread: another one may get what is sent to the process
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-
-    def press_twice():
-        time.sleep(0.2)
-        press()
-        if told.wait(30):  # two at once would be one
-            press()
+    def press_twice():  # a signal to the process may reach a thread that only waits
+        for wait in (lambda: time.sleep(0.2), lambda: told.wait(30)):  # two at once would be one
+            wait()
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     def system(query):
         if query != "question 0":

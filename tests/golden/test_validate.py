@@ -8,7 +8,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.cli import main
-from ragscore.golden.checks import CHECKS
+from ragscore.golden.rules import CHECKS
 from tests.messages import says
 
 SUPPORT = {"path": "notes/a.md", "heading": "# A > ## B"}
@@ -106,9 +106,6 @@ BROKEN = {
         [PLAIN | {"expected_doc_ids": ["d"], "expected_empty": True}], "d",
     ),
     "queries have text": ([case(query=" \u200b\t")], "no text"),
-    "targets are in the vaults": (
-        [case(vaults=["notes"]), case("test_002", vaults=["work"])], "notes/a.md",
-    ),
     "fields are known": ([case(dificulty="hard")], "unknown field 'dificulty', in 1 query"),
 }  # fmt: skip
 

@@ -64,7 +64,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Score": ["evaluate", "compare", "score"],
             "Look before": ["validate", "supported_metrics", "metrics"],
             "Add a metric": ["metric", "Metric"],
-            "Make new data": ["collect", "judge", "label"],
+            "Make new data": ["collect", "judge", "label_sheet", "add_labels"],
         },
     ),
     "evaluation": (
@@ -129,9 +129,9 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         {"": ["judging"]},
     ),
     "labelling": (
-        "rs.golden",
-        "Labelling sessions.",
-        {"": ["golden", "golden.labelling.panel.LabelPanel"]},
+        "Labelling panel",
+        "A view of a label sheet in a notebook.",
+        {"": ["golden.panel.LabelPanel"]},
     ),
     "extras": (
         "rs.extras",
@@ -150,7 +150,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "stats": ("rs.stats", "Statistics on arrays.", {"": ["stats"]}),
 }
 NAMESPACES = (
-    "io", "match", "golden", "stats", "plot", "judging", "extras",
+    "io", "match", "stats", "plot", "judging", "extras",
     "extras.knowledge_gain",
 )  # fmt: skip
 

@@ -58,7 +58,8 @@ def read_json_run(path: Path, strict: bool, ties: str = "file") -> Results:
     dtypes = {name: type for name, type in HIT_DTYPES.items() if name != "rank"}
     run = pd.Categorical([run_id] * len(query_ids), [run_id])  # a run without queries is one
     cells = pd.DataFrame({"run_id": run, "query_id": pd.Series(query_ids, dtype="str")})
-    return results_of_lists(cells, rank_hits(hits.astype(dtypes)[[*dtypes]], ties), problems)
+    ranked = rank_hits(hits.astype(dtypes)[[*dtypes]], ties)
+    return results_of_lists(cells, ranked, problems.frame(run_id))
 
 
 def read_json_qrels(

@@ -124,24 +124,20 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     try:
         columns = {row[1] for row in connection.execute("PRAGMA table_info(eval_runs)")}
         aggregate = AGGREGATE if AGGREGATE in columns else "NULL"
+        texts = {"suite": "suite", "created_at": "created_at", "commit": "commit_hash"}
+        texts |= {"config_snapshot_json": "config_snapshot_json", AGGREGATE: aggregate}
         runs = connection.execute(
-            "SELECT run_id, suite, created_at, commit_hash AS 'commit', config_snapshot_json,"
-            f" {aggregate} AS {AGGREGATE} FROM eval_runs ORDER BY created_at, run_id"
+            f"SELECT run_id, {', '.join(f'CAST({one} AS TEXT)' for one in texts.values())}"
+            " FROM eval_runs ORDER BY created_at, run_id"
         )
-        names = [name for name, *_ in runs.description]
         for number, values in enumerate(runs.fetchall(), 1):
-            described = dict(zip(names, values, strict=True))
+            described = dict(zip(["run_id", *texts], values, strict=True))
             if as_id(described["run_id"]) is None:
                 found = f"found {describe(described['run_id'])} in row {number}"
                 problems.add(found, line=number, field="eval_runs.run_id", allowed=ID_ALLOWED)
                 continue
-            own = Problems(path, strict)
-            for name in [name for name, value in described.items() if isinstance(value, bytes)]:
-                found = f"found {describe(described[name])} in row {number}"
-                own.add(found, line=number, field=f"eval_runs.{name}", allowed="text or null")
-                described[name] = None
-            stored, field = described.pop(AGGREGATE), f"eval_runs.{AGGREGATE}"
-            rows = [*_sqlite_rows(connection, values[0], own)]
+            own, field = Problems(path, strict), f"eval_runs.{AGGREGATE}"
+            stored, rows = described.pop(AGGREGATE), [*_sqlite_rows(connection, values[0], own)]
             lines = dict.fromkeys([*described, field], number)
             parts.append(_run(described, lines, rows, stored, field, own))
         # records of unknown runs would be lost in silence
@@ -169,23 +165,19 @@ def _sqlite_rows(
 ) -> Iterator[Row]:
     """Yield the records of a run; one without an id, or that is no object, is a problem."""
     records = connection.execute(
-        "SELECT query_id, result_json FROM eval_query_results WHERE run_id = ? ORDER BY query_id",
+        "SELECT query_id, CAST(result_json AS TEXT) FROM eval_query_results WHERE run_id = ?"
+        " ORDER BY query_id",
         (run_id,),
     )
     for line, (query_id, text) in enumerate(records, 1):
-        field, allowed, found = "result_json", "a JSON object as text", f"found {describe(text)}"
-        values: Any = None
-        if as_id(query_id) is None:
-            field, allowed, found = "query_id", ID_ALLOWED, f"found {describe(query_id)}"
-        elif isinstance(text, str):
-            try:
-                values = parse_json(text)
-                found = f"found {describe(values)}"
-            except (ValueError, RecursionError) as error:
-                found = json_fault(error)["found"]
+        try:
+            values = parse_json(text or "null")
+            found = f"found {describe(values)}"
+        except (ValueError, RecursionError) as error:
+            values, found = None, json_fault(error)["found"]
         if isinstance(values, dict):
             yield Row({"query_id": query_id, **values}, line)
         else:
-            place = f"row {line} of run {run_id!r}, query {query_id!r}"
-            told = f"eval_query_results.{field}"
-            problems.add(f"{found} in {place}", line=line, field=told, allowed=allowed)
+            found += f" in row {line} of run {run_id!r}, query {query_id!r}"
+            field, allowed = "eval_query_results.result_json", "a JSON object as text"
+            problems.add(found, line=line, field=field, allowed=allowed)

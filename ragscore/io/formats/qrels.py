@@ -60,7 +60,9 @@ class Judged(NamedTuple):
         targets = {"query_id": of_query, "level": "doc", "target_id": ids, "alternative": 0}
         golden = Golden(
             queries=queries.assign(answerable=answerable, position=np.arange(len(queries))),
-            targets=pd.DataFrame(targets | {"grade": self.grade, "doc_id": ids}),
+            targets=pd.DataFrame(
+                targets | {"grade": self.grade} | ({"doc_id": ids} if len(ids) else {})
+            ),
         )
         if catalogue is not None:
             check_catalogue(golden.targets, catalogue, problems)

@@ -211,19 +211,17 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
             " decide, and ties='trec' ranks by score",
             field="rank",
         )
-    return results_of_lists(hits[["run_id", "query_id"]].drop_duplicates(), hits, problems)
+    return results_of_lists(hits[["run_id", "query_id"]].drop_duplicates(), hits, problems.frame())
 
 
-def results_of_lists(cells: pd.DataFrame, hits: pd.DataFrame, problems: Problems) -> Results:
+def results_of_lists(cells: pd.DataFrame, hits: pd.DataFrame, problems: pd.DataFrame) -> Results:
     """Return rankings as results; `cells` are the runs and queries that were asked."""
     n_queries = cells["run_id"].value_counts(sort=False)
     tags = n_queries.index.astype("str")
     runs = pd.DataFrame({"run_id": tags, "system": tags, "n_queries": n_queries.to_numpy()})
     unknown = pd.Series(pd.NA, range(len(cells)), dtype="str")
     responses = cells.reset_index(drop=True).assign(query=unknown, error=unknown)
-    return Results(
-        runs=runs.assign(n_failed=0), responses=responses, hits=hits, problems=problems.frame()
-    )
+    return Results(runs=runs.assign(n_failed=0), responses=responses, hits=hits, problems=problems)
 
 
 def _searched(text: str, problems: Problems) -> pd.DataFrame:

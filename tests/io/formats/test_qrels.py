@@ -307,25 +307,6 @@ def test_repeated_ranks_need_trec_ties(write):
     assert rs.load_results(file, ties="trec").hits["rank"].tolist() == [2, 1]
 
 
-@pytest.mark.parametrize(
-    ("line", "field"),
-    [
-        ("q Q0 d x 1 t", "rank"),
-        ("q Q0 d -1 1 t", "rank"),
-        ("q Q0 d 1 high t", "score"),
-        ("q Q0 d 1 nan t", "score"),
-        ("q Q0 d 1 t", None),
-    ],
-)
-def test_bad_lines_of_a_run_are_refused_with_their_number(write, line, field):
-    file = write("run.txt", RUN + line + "\n")
-    with pytest.raises(rs.DataError) as caught:
-        rs.load_results(file)
-    assert (caught.value.line, caught.value.field) == (4, field)
-    rest = rs.load_results(file, strict=False)
-    assert len(rest.hits) == 3 and rest.problems["line"].tolist() == [4]
-
-
 def test_a_run_of_scored_documents_ranks_by_score(write):
     run = {"q1": {"a": 0.5, "b": 2, "c": 0.5}, "q2": {}}
     for text in (json.dumps(run), json.dumps(run, indent=1)):

@@ -176,9 +176,9 @@ def test_json_judgements_load_and_are_written_as_they_were(write, tmp_path):
 def test_bad_json_judgements_are_named(write, bad, field):
     file = write("qrels.json", bad)
     with pytest.raises(rs.DataError) as caught:
-        rs.load_golden(file)
+        rs.load_golden(file, format="json_qrels")
     assert caught.value.field == field
-    rest = rs.load_golden(file, strict=False)
+    rest = rs.load_golden(file, format="json_qrels", strict=False)
     assert rest.targets["doc_id"].tolist() == ["d"] and rest.problems["field"].tolist() == [field]
 
 

@@ -1,29 +1,72 @@
-"""Rules of a good golden set, as a table of checks.
+"""Rules of a good golden set, as a table.
 
-Each check names its field, the queries it applies to and a function that finds the violations. In:
+Each rule names its field, the queries it applies to and a function that finds the violations. In:
 a `Golden`. Out: one row per violation, which `validate` puts into its table.
 """
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import Golden
-from ragscore.golden.field_names import similar_fields
-from ragscore.golden.scope import (
-    foreign_vaults,
-    outside_folders,
-    outside_vaults,
-)
-from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
+from ragscore.io.golden_read import KNOWN_FIELDS
+from ragscore.io.source import suggest_field
+from ragscore.io.targets import SUPPORT_EXTRAS, SUPPORT_FIELDS
 from ragscore.scoring.targets import UNKNOWN_TARGET
 
+FIELD_OF_LEVEL = {
+    "doc": "expected_doc_ids", "chunk": "expected_chunk_ids", "anchor": "gold_supports",
+    "source_key": "expected_source_keys", "text": "expected_texts",
+    "predicate": "expected_metadata",
+}  # fmt: skip
 RECENCY_RULES = ("cite_newer", "acknowledge_both", "cite_both")
 ONE_OF_RULES = f"one of {', '.join(RECENCY_RULES)}"
 RECENCY_CATEGORIES = ("recency", "conflict", "recency/conflict")
 # Share of the ids; if fewer are alike, the set has no pattern.
 MIN_SHARE_OF_PATTERN = 0.9
+
+# One row per violation: query_id, found, and `field` and `allowed` where these vary
+Violations = pd.DataFrame
+NOTHING = pd.DataFrame({"query_id": pd.Series(dtype="str"), "found": pd.Series(dtype="str")})
+
+
+@dataclass(frozen=True)
+class Check:
+    """Rule of a good golden set.
+
+    `applies` flags the queries that the rule is about, as a boolean Series over `golden.queries`.
+    `find` returns the violations among all queries. `severity` is error, or warning for what may be
+    meant.
+    """
+
+    name: str
+    field: str
+    allowed: str
+    applies: Callable[[Golden], pd.Series]
+    find: Callable[[Golden], Violations]
+    severity: str = "error"
+
+    def violations(self, golden: Golden) -> Violations:
+        """Return the violations of this rule."""
+        applies = self.applies(golden).to_numpy(dtype=bool, na_value=False)
+        if not applies.any() or not len(found := self.find(golden)):
+            return NOTHING
+        found = found[found["query_id"].isin(golden.queries.loc[applies, "query_id"])]
+        return found.assign(
+            rule=self.name, severity=self.severity, field=found.get("field", self.field),
+            allowed=found.get("allowed", self.allowed),
+        )  # fmt: skip
+
+
+def violation(rows: pd.DataFrame, found: pd.Series | str, **more: pd.Series | str) -> Violations:
+    """Return one violation per row, with its query and the value found."""
+    if not len(rows):  # Nearly always; making a frame costs more than any check.
+        return NOTHING
+    return pd.DataFrame({"query_id": rows["query_id"].astype("str")}).assign(found=found, **more)
+
 
 # Queries that a check applies to
 
@@ -195,6 +238,67 @@ def _contradictory_keys(golden: Golden) -> Violations:
     return _contained(keys, _checks(golden, "forbidden_source_key"), ignore_case=True)
 
 
+def _tags(golden: Golden, kind: str) -> pd.DataFrame:
+    return golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]]
+
+
+def _foreign_vaults(golden: Golden) -> Violations:
+    """Find tags that name a vault of the set, but none of the query's own vaults."""
+    vaults, tags = _tags(golden, "vault"), _tags(golden, "tag")
+    is_about = tags["value"].isin(vaults["value"]) & tags["query_id"].isin(vaults["query_id"])
+    named = tags[is_about].merge(vaults, how="left", indicator=True)
+    strange = named[named["_merge"] == "left_only"]
+    return violation(strange, strange["value"])
+
+
+def _outside_folders(golden: Golden) -> Violations:
+    """Find paths of supports in none of their query's folders; either may begin with the vault."""
+    folders, vaults = _tags(golden, "folder"), _tags(golden, "vault")
+    supports = golden.targets[golden.targets["level"] == "anchor"]
+    if not len(folders) or not len(supports):
+        return NOTHING
+    known = vaults.groupby("query_id")["value"].agg(list)
+    pairs = supports.dropna(subset="path").merge(folders, on="query_id")
+    pairs["vaults"] = pairs["query_id"].map(known)
+
+    def parts(text: str, own: list[str]) -> list[str]:
+        found = [one for one in text.replace("\\", "/").split("/") if one not in ("", ".")]
+        return found[1:] if found and isinstance(own, list) and found[0] in own else found
+
+    columns = (pairs[name].tolist() for name in ("path", "value", "vaults"))
+    pairs["inside"] = [
+        parts(path, own)[: len(folder)] == folder
+        for path, value, own in zip(*columns, strict=True)
+        for folder in [parts(value, own)]
+    ]
+    inside = pairs.groupby(["query_id", "target_id", "path"])["inside"].any()
+    outside = inside[~inside].reset_index().drop_duplicates(["query_id", "path"])
+    return violation(outside, outside["path"])
+
+
+def _similar_fields(golden: Golden) -> Violations:
+    """Find fields of the user's own whose names resemble a field of ours."""
+    own = golden.queries.filter(regex="^x_").drop(columns=SUPPORT_EXTRAS, errors="ignore")
+    named = [(str(name).removeprefix("x_"), "", own[name].notna()) for name in own]
+    if SUPPORT_EXTRAS in golden.queries:
+        texts = golden.queries[SUPPORT_EXTRAS].fillna("[]")
+        extras = [{name for one in json.loads(text) for name in one} for text in texts]
+        named += [
+            (name, "gold_supports", pd.Series([name in one for one in extras], texts.index))
+            for name in sorted(set().union(*extras))
+        ]
+    parts = [NOTHING]
+    for name, field, has in named:
+        fields = SUPPORT_FIELDS if field else KNOWN_FIELDS
+        if has.any() and (meant := suggest_field(name, frozenset(fields))):
+            many = "1 query" if has.sum() == 1 else f"{has.sum():,} queries"
+            told = f"unknown field {name!r}, in {many}"
+            allowed = f"did you mean {meant!r}?"
+            rows = golden.queries[has][:1]
+            parts.append(violation(rows, told, field=field or name, allowed=allowed))
+    return pd.concat(parts, ignore_index=True)
+
+
 CHECKS = (
     Check("queries have text", "query", "the text of the query", _all, _without_text),
     Check("ids follow the set's pattern", "id", "an id like the others", _all, _odd_ids, "warning"),
@@ -252,10 +356,8 @@ CHECKS = (
         _checks(golden, "expected_empty")[["query_id"]].drop_duplicates()
     ), rows["target_id"])),
     Check("targets are in the folders", "gold_supports",
-    "a path under a folder that the query lists", _all, outside_folders),
-    Check("targets are in the vaults", "gold_supports", "a vault that the query lists", _all,
-    outside_vaults),
+    "a path under a folder that the query lists", _all, _outside_folders),
     Check("tags name the query's vaults", "tags", "a vault that the query lists", _all,
-    foreign_vaults),
-    Check("fields are known", "id", "a field of the golden file", _all, similar_fields, "warning"),
+    _foreign_vaults),
+    Check("fields are known", "id", "a field of the golden file", _all, _similar_fields, "warning"),
 )  # fmt: skip
