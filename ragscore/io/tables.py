@@ -263,7 +263,7 @@ def of_queries(asked: Asked) -> Results:
         if "rank" in hits and "call" not in hits:
             order = np.lexsort((frames["hits"]["rank"], codes))
             frames["hits"] = frames["hits"].take(order).reset_index(drop=True)
-    cited = _citations(asked, responses, keep)
+    cited = _citations(asked, responses, keep) or _inline(responses[keep], frames.get("hits"))
     stored = _stored(asked, responses)
     responses, runs = responses[keep], runs[keep]
     asked.cell = responses[["run_id", "query_id"]]
@@ -435,6 +435,21 @@ def _citations(asked: Asked, responses: pd.DataFrame, keep: Flags) -> dict[str, 
     n_cited = pd.Series(np.where(is_empty, 0, np.nan)).astype("Int64")
     cited = cited[keep[row]].reset_index(drop=True)
     return {"citations": cited if len(cited) else empty("citations"), "n_citations": n_cited}
+
+
+def _inline(responses: pd.DataFrame, hits: pd.DataFrame | None) -> dict[str, Any]:
+    """Return the citations that answers hold as the ranks of their hits: `[1]`, `[2]`."""
+    if hits is None or "answer" not in responses:
+        return {}
+    marks = responses["answer"].str.extractall(r"(\[(\d{1,3})\])")
+    cell = responses.loc[marks.index.get_level_values(0), ["run_id", "query_id"]].astype("str")
+    marked = cell.assign(marker=marks[0].to_numpy(), rank=marks[1].astype("int32").to_numpy())
+    marked["position"] = marked.groupby(["run_id", "query_id"]).cumcount() + 1
+    ids = [one for one in ID_ROLES if one in hits]
+    found = marked.merge(
+        hits.astype({"run_id": "str"})[["run_id", "query_id", "rank", *ids]], "left"
+    ).drop(columns="rank")
+    return {"citations": found} if found[ids].notna().any(axis=None) else {}
 
 
 def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
