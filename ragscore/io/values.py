@@ -42,7 +42,7 @@ class FieldReader:
     __slots__ = ("called", "line", "lines", "loose", "place", "problems", "values")
 
     def __init__(
-        self, values: dict[str, Any], place: str, line: int, problems: Problems,
+        self, values: dict[str, Any], place: str, line: int | None, problems: Problems,
         loose: bool = False, called: dict[str, str] | None = None,
         lines: dict[str, int] | None = None,
     ) -> None:  # fmt: skip
@@ -58,12 +58,12 @@ class FieldReader:
             found = value if found is None else found
         return found
 
-    def _read(self, type: str, *names: str) -> Any:
+    def _read(self, type: str, *names: str, **limits: int) -> Any:
         if (value := self.pop(*names)) is None:
             return None
         value = LOOSE[type](value) if self.loose and type in LOOSE else value
         line = self.lines.get(names[0], self.line)
-        return READ[type](value, self.name(names[0]), line, self.problems)
+        return READ[type](value, self.name(names[0]), line, self.problems, **limits)
 
     def name(self, name: str) -> str:
         """Return what a field is called in messages."""
@@ -85,9 +85,9 @@ class FieldReader:
         """Return a number as float."""
         return self._read("number", *names)
 
-    def whole(self, *names: str) -> Any:
-        """Return a whole number from 0."""
-        return self._read("whole", *names)
+    def whole(self, *names: str, lowest: int = 0) -> Any:
+        """Return a whole number from 0, or another lowest one."""
+        return self._read("whole", *names, lowest=lowest)
 
     def text_list(self, *names: str) -> list[str]:
         """Return the texts of a list, without those that are none."""
