@@ -391,9 +391,9 @@ def _means_of_lm_eval(top: Fields) -> list[Fields]:
         metric, _, filter = name.partition(",")
         if (number := as_number(value)) is None or not filter or metric.endswith("_stderr"):
             continue
-        means.append(aggregate(name, number, name, **top["better"].get(metric, {})))
+        means.append(aggregate(name, number, **top["better"].get(metric, {})))
         if n_items is not None:
-            means.append(aggregate(name, n_items, name, statistic="n"))
+            means.append(aggregate(name, n_items, statistic="n"))
     return means
 
 
