@@ -10,8 +10,8 @@ from ragscore.frames.data import Golden, Results
 from ragscore.frames.schema import MADE_ID
 
 PLACE = ["conversation", "turn"]
+# columns of responses that tell which turn of a conversation each is
 TOLD = ("run_id", "query_id", *PLACE)
-"""Columns of responses that tell which turn of a conversation each is."""
 
 
 def with_turns(results: Results, golden: Golden) -> tuple[Results, Golden]:
