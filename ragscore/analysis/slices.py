@@ -79,7 +79,8 @@ def slice_means(
             table = pd.DataFrame(
                 {
                     "run_id": np.repeat(some, len(described)),
-                    "metric": aligned.metrics * len(some), "n": n.astype(int), "mean": mean, "low": low, "high": high,
+                    "metric": aligned.metrics * len(some), "n": n.astype(int), "mean": mean,
+                    "low": low, "high": high,
                     "n_rest": n_rest.astype(int), "mean_rest": mean_rest,
                     "delta_rest": delta * scale, "delta_low": ends[0] * scale,
                     "delta_high": ends[1] * scale, "p": p, "is_small": n < min_n,
