@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import clusters_text
 from ragscore.analysis.repeats import sides_named
 from ragscore.analysis.reported import with_rows
 from ragscore.frames.data import (
@@ -1103,6 +1102,8 @@ class Evaluation(EvaluationVerbs, Display):
 
     def _notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""
+        from ragscore.analysis.comparison.align import clusters_text
+
         golden = self.golden
         run, state = (self.scores[name].astype("str") for name in ("run_id", "state"))
         counts = pd.crosstab(run, state).reindex(columns=list(_STATES), fill_value=0)
