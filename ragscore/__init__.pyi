@@ -1,7 +1,6 @@
 # each name "as" itself: that is how a stub exports to editors, too
 # ruff: noqa: I001
 from . import (
-    golden as golden,
     io as io,
     judging as judging,
     plot as plot,
@@ -13,8 +12,8 @@ from .analysis.leaderboard import Leaderboard as Leaderboard
 from .collecting.run import collect as collect
 from .evaluation import Evaluation as Evaluation, compare as compare, evaluate as evaluate
 from .frames.data import DataError as DataError, Golden as Golden, Results as Results
-from .golden.labelling import label as label
 from .golden.requirements import supported_metrics as supported_metrics
+from .golden.sheet import add_labels as add_labels, label_sheet as label_sheet
 from .golden.validate import validate as validate
 from .io.load import load_golden as load_golden, load_results as load_results
 from .judging.run import judge as judge
@@ -34,7 +33,7 @@ __all__ = [
     "Reading", "DataError",
     # verbs
     "load_golden", "load_results", "evaluate", "compare", "score", "validate", "supported_metrics",
-    "metric", "metrics", "collect", "judge", "label",
+    "metric", "metrics", "collect", "judge", "label_sheet", "add_labels",
     # namespaces
-    "io", "match", "golden", "stats", "plot", "judging", "extras",
+    "io", "match", "stats", "plot", "judging", "extras",
 ]  # fmt: skip

@@ -137,8 +137,7 @@ def evaluate(
     >>> rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
     """
     if golden is None:
-        results, beside = with_labels(results)
-        labelled = [one for _, one in beside]
+        results, labelled = with_labels(results)
     else:
         golden, labelled = golden if isinstance(golden, Golden) else load_golden(golden), []
         results = results if isinstance(results, Results) else load_results(results)
@@ -248,7 +247,7 @@ def evaluate_pair(
         golden = load_golden(golden)
     sides = [with_labels(source) for source in (baseline, candidate)]
     named = sides_named([results for results, _ in sides])
-    labelled = [labels for _, beside in sides for _, labels in beside]
+    labelled = [labels for _, beside in sides for labels in beside]
     ev = _evaluated(Results.concat(named), golden, labelled, metrics, None, None, primary, policies)
     return ev._of_systems
 

@@ -7,7 +7,6 @@ A command is a function that `@command` gives its usage and options, and that CO
 takes the parsed arguments and returns None or the exit status.
 """
 
-import re
 import sys
 import textwrap
 import warnings
@@ -19,11 +18,10 @@ from ragscore.cli.check import check_command
 from ragscore.cli.compare import compare_command, gate_command, report_command
 from ragscore.cli.golden import label_command, validate_command
 from ragscore.cli.judge import judge_command
-from ragscore.cli.options import WIDTH, Command, CommandParser, in_options, say
+from ragscore.cli.options import WIDTH, Command, CommandParser, say
 from ragscore.cli.run import demo_command, run_command
 from ragscore.cli.score import score_command
 from ragscore.frames.data import DataError
-from ragscore.frames.errors import nearest
 
 COMMANDS: dict[str, tuple[Command, ...]] = {
     "before any number": (check_command, validate_command),
@@ -41,38 +39,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.showwarning = lambda message, *rest, **more: say(
                 f"ragscore: warning: {message}", file=sys.stderr
             )
-            return _run(sys.argv[1:] if argv is None else argv)
+            args = make_parser().parse_args(argv)
+            return args.work(args) or 0
     except BrokenPipeError:  # the reader of our output has closed it, as `head` does
         sys.stderr.close()
         return 0
     except (DataError, OSError) as error:
-        say(f"ragscore: {' '.join(in_options(error).split())}", file=sys.stderr)
+        say(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         say("ragscore: stopped", file=sys.stderr)
         return STOPPED
 
 
-def _run(argv: Sequence[str]) -> int:
-    parser, commands = _parsers()
-    name = next((text for text in argv if not text.startswith("-")), None)
-    if name is not None and name not in commands:
-        raise DataError(f"no command {name!r}", allowed=nearest(name, commands))
-    args, unknown = parser.parse_known_args(argv)
-    if unknown:
-        options = re.findall(r"^  (?:-\w, )?(--[\w-]+)", commands[str(name)].format_help(), re.M)
-        raise DataError(f"no argument {unknown[0]!r}", allowed=nearest(unknown[0], options))
-    status: int | None = args.work(args)
-    return status or 0
-
-
 def make_parser() -> CommandParser:
     """Return the parser with every command."""
-    return _parsers()[0]
-
-
-def _parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
-    """Return the parser, and the parser of each command."""
     parser = CommandParser(
         prog="ragscore",
         usage="ragscore [-h] [--version] COMMAND ...",
@@ -84,15 +65,14 @@ def _parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
     )
     overview = []
     for group, members in COMMANDS.items():
+        overview.append(f"{group}:")
         for command in members:
             command.add(commands)
-        lines = [
-            f"  {command.usage.partition(' ')[0]:10}{textwrap.wrap(command.does, WIDTH)[0]}"
-            for command in members
-        ]
-        overview.append("\n".join([f"{group}:", *lines]))
-    parser.epilog = "\n\n".join([*overview, "ragscore COMMAND --help tells more, with an example."])
-    return parser, dict(commands.choices)
+            name = command.usage.partition(" ")[0]
+            overview.append(f"  {name:10}{textwrap.wrap(command.does, WIDTH)[0]}")
+        overview.append("")
+    parser.epilog = "\n".join([*overview, "ragscore COMMAND --help tells more, with an example."])
+    return parser
 
 
 __all__ = ["COMMANDS", "main", "make_parser"]

@@ -1,14 +1,6 @@
-"""A gate in a build: where its baseline is, how old it is, and the files that a build keeps.
+"""A gate in a build: what is known of its baseline, and the files that a build keeps."""
 
-In: `store://DIR#RUN`, `git:REF:PATH`, or a file, and a gate. Out: the runs of the baseline, a line
-about it, and a folder with comment, JSON, JUnit XML, report and explorer.
-"""
-
-import io
-import subprocess
-import tarfile
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -20,63 +12,11 @@ from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import plural
 from ragscore.frames.escaping import markdown_line
 from ragscore.frames.tables import Table
-from ragscore.io.load import load_results
 from ragscore.io.output import write_text
 from ragscore.scoring.provenance import judge_fingerprint
-from ragscore.store.store import RunStore
 
-STORE, GIT = "store://", "git:"
 MARK = "<!-- ragscore gate -->"
 """First line of the comment, by which the next build finds and replaces it."""
-WAYS = "store://DIR, store://DIR#RUN (or a system: its newest run), git:REF:PATH"
-
-
-def is_elsewhere(name: str) -> bool:
-    """Tell if a run is named by where it lies, and not by its file."""
-    return name.startswith((STORE, GIT))
-
-
-def fetched(name: str) -> Results:
-    """Return the run that lies in a store, or in a file of another commit.
-
-    Of a store the newest run, or the newest of a system.
-
-    Raises
-    ------
-    DataError
-        No such store, run, commit or file.
-    """
-    if name.startswith(STORE):
-        folder, _, wanted = name.removeprefix(STORE).partition("#")
-        if not Path(folder).is_dir():
-            raise DataError("no such folder", file=folder, field="baseline", allowed=WAYS)
-        store = RunStore(folder)
-        runs = store.runs()  # oldest first
-        is_wanted = runs["run_id"].astype("str").eq(wanted)
-        if "system" in runs:
-            is_wanted |= runs["system"].astype("str").eq(wanted)
-        rows = runs[is_wanted.to_numpy()] if wanted else runs
-        if not len(rows):
-            raise DataError(
-                f"no run {wanted!r} in the store" if wanted else "the store is empty",
-                file=folder, field="baseline", allowed=WAYS,
-            )  # fmt: skip
-        return store.load([str(rows["run_id"].iloc[-1])])
-    ref, has_path, path = name.removeprefix(GIT).partition(":")
-    if not (ref and has_path and path) or ref.startswith("-"):
-        raise DataError(f"found {name!r}", field="baseline", allowed=WAYS)
-    done = subprocess.run(
-        ["git", "archive", "--format=tar", ref, "--", path], capture_output=True, check=False
-    )
-    if done.returncode:
-        told = done.stderr.decode(errors="replace").strip().splitlines() or ["git failed"]
-        raise DataError(
-            told[-1], file=name, field="baseline",
-            allowed="a commit or branch that is fetched, and a path in it",
-        )  # fmt: skip
-    with TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(done.stdout)) as files:
-        files.extractall(folder, filter="data")
-        return load_results(Path(folder) / path)
 
 
 def about_baseline(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ragscore.analysis.comparison.gate import RULES, UNDECIDED, gate, scored_by
 from ragscore.analysis.comparison.profile_report import COMPARISONS
-from ragscore.cli.builds import about_baseline, is_elsewhere, write_files
+from ragscore.cli.builds import about_baseline, write_files
 from ragscore.cli.options import (
     ALLOWANCES,
     GOLDEN,
@@ -175,9 +175,8 @@ def gate_command(args: argparse.Namespace) -> int:
         ev.results, baseline, None if args.golden == NO_GOLDEN else ev.golden,
         may_differ=bool({"golden", "all"} & set(args.allow_different)),
     )  # fmt: skip
-    if args.out or is_elsewhere(args.baseline):
-        say(f"ragscore: {about}", file=sys.stderr)
     if args.out:
+        say(f"ragscore: {about}", file=sys.stderr)
         for file in write_files(args.out, found, cmp, about, args.link):
             say(f"ragscore: wrote {file}", file=sys.stderr)
     say(

@@ -8,10 +8,9 @@ from inspect import Parameter, formatannotation, signature
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, TypeAlias
 
-from ragscore.cli.builds import WAYS, fetched, is_elsewhere
 from ragscore.evaluation import Evaluation, evaluate, evaluate_pair
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import name_list, plural, unsaid
+from ragscore.frames.errors import name_list, plural
 from ragscore.frames.escaping import json_text, visible
 from ragscore.frames.ranking import TIES
 from ragscore.io.load import load_golden, load_results
@@ -32,8 +31,7 @@ POLICY_HELP = {
     + "; ".join(f"{name}, {goes_by}" for name, (_, goes_by) in TIES.items()),
 }
 RUN_HELP = (
-    "per_query.jsonl, another file of results, a folder, a pattern, a name in --store, or where it"
-    f" lies: {WAYS}"
+    "per_query.jsonl, another file of results, a folder, a pattern, or a run or system of --store"
 )
 GOLDEN_HELP = "golden file: YAML, JSON lines, TREC qrels, or another format that is known"
 NO_GOLDEN = "none"
@@ -350,14 +348,6 @@ def refuse_beside_profile(args: argparse.Namespace, names: Sequence[str]) -> Non
         )
 
 
-def in_options(error: Exception, prefix: str = "") -> str:
-    """Return the message of an error, with the columns that it proposes as an option."""
-    if not isinstance(error, DataError) or not error.columns:
-        return str(error)
-    pairs = [f"{role}={column or ''}" for role, column in error.columns.items()]
-    return error._worded(f"--{prefix}columns {','.join(pairs)}")
-
-
 def as_json(content: Any) -> str:
     """Return content as --json prints it: one line, null for missing values."""
     return json_text(content, default=str)
@@ -371,31 +361,9 @@ def say(text: object, *, file: TextIO | None = None, end: str = "\n", flush: boo
 # Loading
 
 
-def read_golden(args: argparse.Namespace) -> Golden:
-    """Return the golden set that the arguments name."""
-    try:
-        return load_golden(args.golden, **reading(args, "golden_"))
-    except DataError as error:
-        raise DataError(in_options(error, "golden-")) from error
-
-
 def load(args: argparse.Namespace, runs: Sequence[str]) -> tuple[Golden, Results]:
-    """Return golden set and runs, in the order named; every run must answer some golden query.
-
-    The command's usage is shown when golden file and run are swapped.
-    """
-    try:
-        golden = read_golden(args)
-    except DataError as error:
-        raise (
-            _swapped(args.golden, load_results, "a run, not a golden file", args.usage) or error
-        ) from None
-    try:
-        results = read_runs(args, runs)
-    except DataError as error:
-        what = "a golden file, not a run"
-        swapped = (_swapped(name, load_golden, what, args.usage) for name in runs)
-        raise next(filter(None, swapped), error) from None
+    """Return golden set and runs, in the order named; every run must answer some golden query."""
+    golden, results = load_golden(args.golden, **reading(args, "golden_")), read_runs(args, runs)
     responses = results.responses
     is_asked = responses["query_id"].isin(golden.queries["query_id"])
     asked = set(responses.loc[is_asked, "run_id"].astype("str"))
@@ -477,9 +445,7 @@ def _sources(args: argparse.Namespace, names: Sequence[str]) -> list[str | Resul
     options = reading(args)
     found: list[str | Results] = []
     for name in names:
-        if is_elsewhere(name):
-            found.append(fetched(name))
-        elif Path(name).exists() or args.store is None:
+        if Path(name).exists() or args.store is None:
             found.append(load_results(name, **options) if options else name)
         elif options:
             raise DataError(
@@ -490,15 +456,3 @@ def _sources(args: argparse.Namespace, names: Sequence[str]) -> list[str | Resul
         else:
             found.append(RunStore(args.store).load([name]))
     return found
-
-
-def _swapped(path: str | None, load: Callable[..., Any], what: str, usage: str) -> DataError | None:
-    """Return a clearer error if the file that failed to load is of the other kind, else None."""
-    with unsaid():
-        try:
-            if path is None or not Path(path).is_file():
-                return None
-            load(path)
-        except DataError:
-            return None
-    return DataError(f"this is {what}", file=path, allowed=f"usage: {usage}")

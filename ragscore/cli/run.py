@@ -1,10 +1,12 @@
 """`ragscore run` and `ragscore demo`: ask systems every golden query, then show the scores."""
 
 import argparse
-import importlib
 import json
+import pkgutil
+import runpy
 import shlex
 import sys
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -35,10 +37,7 @@ from ragscore.io.load import load_golden
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.summary import metric_columns
 
-# The systems of ragscore.demo, whose packages are imported only when one is asked.
-DEMO = ("bm25", "dense", "hybrid", "hybrid_rerank")
 ALL_FAILED, STOPPED = 3, 130
-CACHE = Path("ragscore-demo", "cache")  # shared with `ragscore demo --build`
 
 
 @command(
@@ -47,8 +46,7 @@ CACHE = Path("ragscore-demo", "cache")  # shared with `ragscore demo --build`
     "run my_rag:answer --golden golden.yaml -k 10 --metric mrr@10",
     option(
         "system",
-        f"{', '.join(DEMO)}; a chatbot's address; a YAML mapping of an endpoint; or"
-        " module:function",
+        "a chatbot's address; a YAML mapping of an endpoint; or module:function",
         nargs="?",
     ),
     option(
@@ -133,10 +131,6 @@ def run_command(args: argparse.Namespace) -> int:
             field="system",
             allowed="one of them",
         )
-    if args.golden is None and args.system in DEMO:
-        from ragscore.demo.show import demo_data
-
-        args.golden = demo_data() / "golden.yaml"
     golden = load_golden(args.golden, **reading(args, "golden_"))
     out = Path(args.out) if args.out else Path("runs", _folder(args))
     if not args.fresh:
@@ -163,58 +157,29 @@ def run_command(args: argparse.Namespace) -> int:
 
 def _folder(args: argparse.Namespace) -> str:
     """Return the default name of the run's folder."""
-    if args.name:
-        return str(args.name)
-    if args.command is not None:
-        return Path(*shlex.split(args.command)[:1]).name or "command"
-    if _is_address(args.system):
-        return str(urlsplit(args.system).netloc.rpartition("@")[2].replace(":", "-"))
-    return Path(args.system).stem if _is_file(args.system) else args.system.rpartition(":")[2]
+    given = args.system if args.command is None else shlex.split(args.command)[0]
+    if "://" in given:
+        return str(urlsplit(given).netloc.rpartition("@")[2].replace(":", "-"))
+    return str(args.name or Path(given.rpartition(":")[2]).stem)
 
 
 def _system(args: argparse.Namespace) -> Given:
     """Return the system to ask, in a form that `collect` takes."""
     if args.command is not None:
         return shlex.split(args.command)
-    if args.system in DEMO:
-        with packages_of("demo", field="system"):
-            from ragscore.demo.ask import demo_system
-
-            return demo_system(args.system, CACHE)
-    return (
-        args.system if _is_address(args.system) or _is_file(args.system) else _imported(args.system)
-    )
-
-
-def _is_address(text: str) -> bool:
-    return text.startswith(("http://", "https://"))
-
-
-def _is_file(text: str) -> bool:
-    return Path(text).suffix in (".yaml", ".yml", ".json")
-
-
-def _imported(place: str) -> Any:
-    """Import the function that `module:function` names, also from the current folder."""
-    module, _, name = place.partition(":")
-    if not name:
-        raise DataError(
-            f"found {place!r}",
-            field="system",
-            allowed=f"{', '.join(DEMO)}, module:function, or {ALLOWED}",
-        )
-    sys.path.insert(0, str(Path.cwd()))
+    is_file = Path(args.system).suffix in (".yaml", ".yml", ".json")
+    if is_file or args.system.startswith(("http://", "https://")):
+        return args.system
+    sys.path.insert(0, str(Path.cwd()))  # a module of the current folder is found, too
     try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ModuleNotFoundError, AttributeError) as error:
+        return pkgutil.resolve_name(args.system if ":" in args.system else "")
+    except (ImportError, AttributeError, ValueError) as error:
         raise DataError(
-            f"found {place!r} ({error})", field="system", allowed="module:function, found from here"
-        ) from error
+            f"found {args.system!r} ({error})", field="system",
+            allowed=f"module:function, found from here, or {ALLOWED}",
+        ) from error  # fmt: skip
     finally:
         sys.path.pop(0)
-    return found
 
 
 def _setting(value: str) -> Any:
@@ -239,13 +204,11 @@ def _setting(value: str) -> Any:
 )
 def demo_command(args: argparse.Namespace) -> None:
     """Show the demo, or build it."""
-    out = Path(args.out)
+    from ragscore.demo.show import demo_data, show_demo
+
+    out, report = Path(args.out), partial(say, flush=True)
+    if not args.build:
+        show_demo(demo_data() / "runs" / "*", out, report)
+        return
     with packages_of("demo", field="demo"):
-        if args.build:
-            from ragscore.demo.ask import run_demo
-
-            run_demo(out, lambda text: say(text, flush=True))
-        else:
-            from ragscore.demo.show import demo_data, show_demo
-
-            show_demo(demo_data() / "runs" / "*", out, lambda text: say(text, flush=True))
+        runpy.run_path(str(demo_data() / "build.py"))["run_demo"](out, report)

@@ -23,8 +23,6 @@ from ragscore.cli.options import (
     several,
 )
 from ragscore.frames.data import records_of
-from ragscore.frames.render import shown_number
-from ragscore.scoring.metrics import TABLE, MetricTable
 
 
 @command(
@@ -55,43 +53,13 @@ def score_command(args: argparse.Namespace) -> None:
     ev = evaluation(args, args.runs, args.metric)
     by = args.by[0] if args.by and len(args.by) == 1 else args.by
     table = ev.summary(args.metric, by)
-    say(as_json(records_of(table)) if args.json else readable(table, args.by or [], ev._declared))
+    say(as_json(records_of(table)) if args.json else readable(table, args.by or []))
 
 
-def readable(table: pd.DataFrame, by: Sequence[str], declared: MetricTable = TABLE) -> str:
-    """Return the summary as text, times apart; metrics without any value are named below it."""
-    measured = table[table["n"] > 0]
-    kinds = measured["metric"].map(lambda name: declared.describe(name).kind)
-    is_time = kinds.eq("time").to_numpy(dtype=bool)
-    shown = measured[~is_time]
-    texts = {name: [f"{value:.3f}" for value in shown[name]] for name in ("mean", "low", "high")}
-    columns = shown[["run_id", *by, "metric"]].assign(
-        **texts, n=shown["n"], n_expected=shown["n_expected"]
-    )
-    # metrics with n = 0, with runs and slices unless it is so in every row
-    without = []
-    for metric, rows in table.groupby("metric", sort=False):
-        empty = rows.loc[rows["n"] == 0, ["run_id", *by]].astype("str")
-        places = [" / ".join(names) for names in empty.itertuples(index=False)]
-        few = ", ".join(places) if len(places) <= 3 else f"{len(places)} of {len(rows)} rows"
-        if places:
-            without.append(str(metric) if len(places) == len(rows) else f"{metric} ({few})")
-    parts = [columns.to_string(index=False)] if len(shown) else []
-    parts += _percentiles(measured[is_time], by)
-    return "\n\n".join(parts + [f"not measured: {', '.join(without)}"] * bool(without))
-
-
-def _percentiles(rows: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Return a table of medians, 95th percentiles and means of times."""
-    if not len(rows):
-        return []
-    texts: dict[str, list[str]] = {}
-    for name in ("p50", "p95"):
-        texts[name] = [f"{value:.0f}" for value in rows[name]]
-        texts[f"{name}: 95 % interval"] = [
-            f"[{shown_number(low, 0)}, {shown_number(high, 0)}]"
-            for low, high in zip(rows[f"{name}_low"], rows[f"{name}_high"], strict=True)
-        ]
-    texts["mean"] = [f"{mean:.0f}" for mean in rows["mean"]]
-    counts = rows[["n", "n_expected"]]
-    return [rows[["run_id", *by, "metric"]].assign(**texts).join(counts).to_string(index=False)]
+def readable(table: pd.DataFrame, by: Sequence[str]) -> str:
+    """Return the summary as text; metrics without any value are named below it."""
+    columns = ["run_id", *by, "metric", "mean", "low", "high", "n", "n_expected"]
+    measured = table.loc[table["n"] > 0, columns]
+    without = [one for one in table["metric"].unique() if not measured["metric"].eq(one).any()]
+    text = measured.to_string(index=False, na_rep="—", float_format="{:.3f}".format)
+    return "\n\n".join([text, f"not measured: {', '.join(without)}"][: 1 + bool(without)])

@@ -1,1 +1,1 @@
-"""The demo: a corpus of the installed manuals and four retrieval systems over it."""
+"""The demo: what the first command shows, a judge by words, and passages about the sea."""

@@ -205,6 +205,8 @@ FAILED, NOT_MEASURABLE, NO_CLAIMS = "judge_failed", "not_measurable", "no_claims
 
 # How much a key fact matters -> its weight where nuggets are weighted by it.
 IMPORTANCE = {"vital": 1.0, "okay": 0.5}
+# Verdict on a key fact -> what it counts, unless the count is strict.
+WORTH = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 
 LARGEST_EXACT_FLOAT = 2**53  # up to here every whole number is a float64, too
 # What pandas says of values -> the dtype of a user's own column with them; others are text.

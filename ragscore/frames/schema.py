@@ -89,7 +89,8 @@ FIELDS: dict[str, list[Field]] = {
         Field("turn", "text", "turn", names=TURN_NAMES),
         Field("mode", "text", "mode", null=True),
         Field("answer", "text", "answer.answer",
-              names="answer response generated_answer prediction output completion generation"),
+              names="answer response generated_answer predicted_answer model_answer prediction"
+              " output completion generation"),
         Field("grounded", "flag", "answer.grounded"),
         Field("refused", "refusal", "answer.refused", names="refused abstained is_refusal"),
         Field("refusal_reason", "text", "answer.refusal_reason"),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ragscore.frames.golden_versions import golden_changes
     from ragscore.golden.duplicates import near_duplicates
     from ragscore.golden.health import health
+    from ragscore.golden.sheet import with_labels
     from ragscore.golden.validate import validate
     from ragscore.io.save import save_golden, save_results
     from ragscore.judging.agreement import spot_check
@@ -29,6 +30,7 @@ class GoldenVerbs:
     validate = validate
     duplicates = near_duplicates
     resolve_spans = resolve_spans
+    with_labels = with_labels
     with_min_grade = with_min_grade
     diff = golden_changes
     health = health

@@ -13,7 +13,6 @@ import pandas as pd
 
 from ragscore.analysis.decisions import rows_with_queries
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_codes
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import check_known
 from ragscore.scoring.intervals import query_clusters, shared_only
@@ -183,35 +182,27 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
 
 def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     """Return targets that no run returned, and the number of targets of all asked queries."""
-    level = Level.of(results, golden)
-    names = level.joinable if level.name == "per_query" else (level.name,)
-    parts = [_unreturned_at(name, results, golden) for name in names]
-    table = pd.concat([part for part, _ in parts] or [_NO_TARGETS])
-    position = lookup(table["query_id"], pd.Index(golden.queries["query_id"]))
-    table = table.iloc[np.argsort(position, kind="stable")].reset_index(drop=True)
-    return table, sum(n for _, n in parts)
-
-
-def _unreturned_at(level: str, results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
-    selected = targets_at(golden, level)
-    _, found = Rows(results, golden, Level(level, "", (level,))).relevant_targets()
-    rows = selected.targets[(selected.targets["grade"] > 0).to_numpy()]
-    asked = pd.Index(results.responses["query_id"].unique())
-    n_asked = np.bincount(lookup(results.responses["query_id"], asked), minlength=len(asked))
-    query = lookup(rows["query_id"], asked)
-    rows, query = rows[query >= 0], query[query >= 0]
-    targets = rows.assign(seen_elsewhere=_seen(rows, level, results), n_runs=n_asked[query])
-    keys = ("query_id", "target_id")
-    pair = pair_codes(targets, keys, asked, distinct(targets["target_id"]))
-    if not pd.Index(pair).is_unique:
-        # A target may have alternatives, one row each: it was seen if any of them was.
-        targets = (
-            targets.groupby(list(keys), sort=False)
-            .agg({"level": "first", "grade": "max", "n_runs": "first", "seen_elsewhere": "max"})
-            .reset_index()
+    level, keys = Level.of(results, golden), ["query_id", "target_id"]
+    asked = results.responses["query_id"].value_counts()
+    parts, n_targets = [_NO_TARGETS], 0
+    for name in level.joinable if level.name == "per_query" else (level.name,):
+        rows = targets_at(golden, name).targets
+        rows = rows[(rows["grade"] > 0) & rows["query_id"].isin(asked.index)]
+        rows = rows.assign(
+            n_runs=rows["query_id"].map(asked), seen_elsewhere=_seen(rows, name, results)
         )
-    table = targets[~has_pair(targets, found, keys)].reset_index(drop=True)
-    return table[list(_NO_TARGETS)].astype({"seen_elsewhere": "boolean"}), len(targets)
+        # a target may have alternatives, one row each: it was seen if any of them was
+        columns = {"level": "first", "grade": "max", "n_runs": "first", "seen_elsewhere": "max"}
+        targets = rows.groupby(keys, sort=False).agg(columns).reset_index()
+        _, found = Rows(results, golden, Level(name, "", (name,))).relevant_targets()
+        returned = pd.MultiIndex.from_frame(found[keys].astype("str"))
+        is_found = pd.MultiIndex.from_frame(targets[keys].astype("str")).isin(returned)
+        parts.append(targets.loc[~is_found, list(_NO_TARGETS)])
+        n_targets += len(targets)
+    table = pd.concat(parts).astype(_NO_TARGETS.dtypes.to_dict())
+    place = {name: place for place, name in enumerate(golden.queries["query_id"])}
+    order = table["query_id"].map(place).argsort(kind="stable")
+    return table.iloc[order].reset_index(drop=True), n_targets
 
 
 def _seen(targets: pd.DataFrame, level: str, results: Results) -> pd.Series:
@@ -219,11 +210,11 @@ def _seen(targets: pd.DataFrame, level: str, results: Results) -> pd.Series:
     column = _ID_OF_LEVEL.get(level, "")
     if column not in targets:
         return pd.Series(pd.NA, index=targets.index, dtype="boolean")
-    seen = pd.Series(False, index=targets.index, dtype="boolean")
-    for frame in (results.hits, results.chunks):
-        if frame is not None and column in frame:
-            seen |= is_among(targets[column], distinct(frame[column]))
-    return seen.mask(targets[column].isna())
+    frames = [one for one in (results.hits, results.chunks) if one is not None and column in one]
+    seen = pd.Series(False, index=targets.index)
+    for frame in frames:
+        seen |= targets[column].isin(frame[column].dropna().unique())
+    return seen.astype("boolean").mask(targets[column].isna())
 
 
 def _groups(golden: Golden) -> Integers:
@@ -271,21 +262,19 @@ def _needed(
 def _summary(
     golden: Golden, queries: pd.DataFrame, targets: pd.DataFrame, n_targets: int
 ) -> pd.DataFrame:
-    n_by_word = queries["discriminates"].value_counts()
-    n_pass, n_fail, n_alike = (n_by_word[word] for word in ("all pass", "all fail", "all alike"))
-    n, n_compared = len(queries), int((queries["n_runs"] > 1).sum())
+    n_of, n = queries["discriminates"].value_counts(), len(queries)
+    alike = n_of["all pass"] + n_of["all fail"] + n_of["all alike"]
+    n_compared = int((queries["n_runs"] > 1).sum())
     n_unseen = targets["seen_elsewhere"].eq(False).sum()
-    # fmt: off
     rows = [
-        ("queries that every run passes", n_pass, n_compared, "queries"),
-        ("queries that every run fails", n_fail, n_compared, "queries"),
-        ("queries that tell no runs apart", n_pass + n_fail + n_alike, n_compared, "queries"),
+        ("queries that every run passes", n_of["all pass"], n_compared, "queries"),
+        ("queries that every run fails", n_of["all fail"], n_compared, "queries"),
+        ("queries that tell no runs apart", alike, n_compared, "queries"),
         ("queries that fewer than two runs have a value of", n - n_compared, n, "queries"),
         ("unlabelled queries", golden.queries["answerable"].isna().sum(), n, ""),
         ("targets that no run returned", len(targets), n_targets, "targets"),
         ("targets whose id is in no hit and no catalogue", n_unseen, n_targets, "targets"),
     ]
-    # fmt: on
     table = pd.DataFrame(rows, columns=["finding", "n", "n_total", "frame"])
     table = table.astype({"n": "int64", "n_total": "int64"})
     table.insert(3, "share", table["n"] / table["n_total"].where(table["n_total"] > 0))

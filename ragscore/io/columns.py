@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+import pandas as pd
+
 from ragscore.frames.errors import DataError, excerpt, name_list, nearest
 from ragscore.frames.schema import (
     CHUNK_ID_NAMES,
@@ -34,7 +36,10 @@ What a user says may also be role -> None: no column has this role, whatever its
 PLACE = ("conversation", "turn")
 _QUERY = {"query_id": QUERY_ID_NAMES, "query": QUERY_NAMES}
 _IDS = {"doc_id": DOC_ID_NAMES, "chunk_id": CHUNK_ID_NAMES}
-RESULT_ROLES = {**_QUERY, **role_names(), "repeat": "repeat trial epoch"}
+RESULT_ROLES = {
+    **_QUERY, **role_names(), "repeat": "repeat trial epoch",
+    "citations": "citations cited_ids cited_doc_ids cited_chunk_ids cited references",
+}  # fmt: skip
 GOLDEN_ROLES = {
     **_QUERY,
     "doc_id": "expected_doc_ids gold_doc_ids gold_doc_id gold_docs relevant_doc_ids relevant_docs"
@@ -46,15 +51,17 @@ GOLDEN_ROLES = {
     "chunk_id": "expected_chunk_ids gold_chunk_ids gold_chunk_id gold_chunks relevant_chunk_ids"
     " relevant_chunks reference_context_ids gold_context_ids gold_passage_ids relevant_passage_ids"
     f" chunk_ids {_IDS['chunk_id']}",
-    "text": "gold_texts gold_contexts reference_contexts relevant_contexts gold_passages"
-    " relevant_passages relevant_texts ground_truth_contexts",
+    "text": "expected_texts gold_texts gold_contexts reference_contexts relevant_contexts"
+    " gold_passages relevant_passages relevant_texts ground_truth_contexts evidence_texts"
+    " gold_facts",
     "grade": "grade grades rel relevance relevance_grade relevance_label label labels judgment"
     " judgement relevant is_relevant gold rating score",
     "answerable": "answerable is_answerable has_answer",
     "should_refuse": "should_refuse unanswerable is_unanswerable is_impossible should_abstain"
     " expect_refusal expected_refusal",
-    "reference_answer": "reference_answer gold_answer gold_answers expected_answer ground_truth"
-    " ground_truth_answer reference ideal_answer correct_answer target_answer",
+    "reference_answer": "reference_answer reference_answers gold_answer gold_answers golden_answers"
+    " expected_answer expected_answers accepted_answers answers ground_truth ground_truths"
+    " ground_truth_answer generation_gt reference ideal_answer correct_answer target_answer",
     "lang": "lang language",
     "difficulty": "difficulty",
     "category": "category",
@@ -93,30 +100,36 @@ SAYS = {
     ),
 }  # fmt: skip
 """The roles of which a table needs one, to be results or a golden set."""
-_ALLOWED = {
-    "query_id": ("id", "number", "flag", "fraction"),
-    "doc_id": ("id", "number", "list", "mapping", "empty"),
-    "chunk_id": ("id", "number", "list", "mapping", "empty"),
+_IDS_KIND = ("id", "number", "list", "mapping", "empty")
+_KINDS = {
+    "query_id": ("id", "number", "flag", "fraction"), "doc_id": _IDS_KIND, "chunk_id": _IDS_KIND,
     "grade": ("number", "flag", "list"), "score": ("number", "list", "fraction"),
-    "rank": ("number", "list"),
+    "rank": ("number", "list"), "citations": ("list",),
     "answerable": ("flag", "number"), "should_refuse": ("flag", "number"),
     "query": ("id", "long"), "reference_answer": ("id", "long", "list", "number"),
+    "answer": ("id", "long", "list", "number", "fraction", "flag", "mapping"),
     "run_id": ("id", "long", "number", "flag", "fraction"),
     "conversation": ("id", "long", "number"), "turn": ("id", "long", "number", "fraction"),
 }  # fmt: skip
-"""Role -> the kinds of values that tell its column from another one that may have the role, too.
-
-The surest name with such values is taken. If none has them, the surest name is taken all the same:
-who reads the column refuses its values with their row, so that nothing is left out silently.
-"""
-
-
-_SURELY_IDS = frozenset(
-    (
-        "docno", "docid", "documentid", "corpusid", "chunkid", "passageid", "queryid", "qid",
-        "questionid", "topicid", "runid", "run", "runname", "runtag", "system", "systemname",
-    )
-)  # fmt: skip
+"""Role -> the kinds of values of its columns. A vague name with other values has not the role; a
+specific one has it all the same, and whoever reads the column refuses its values with their row."""
+_VAGUE = frozenset(
+    "id _id text texts content contents title context contexts passage passages document documents"
+    " doc docs url retrieved retrieved_docs retrieved_documents retrieved_chunks results hits top_k"
+    " hits_top_k predictions ranked ranking chunk tag method model retriever prompt topic position"
+    " pos expected expected_docs gold golds gold_docs gold_chunks target relevant relevant_docs"
+    " relevant_documents relevant_chunks positive positives correct_docs qrels judgments judgements"
+    " score reference evidence references".replace("_", "").split()
+)
+"""Names that may be of other things, too: a column with a specific name goes before theirs."""
+_OWN = {
+    "golden": {"doc_id": "expecteddocids", "chunk_id": "expectedchunkids", "text": "expectedtexts"}
+}
+"""What our files call a role, if not by its name."""
+_GRADES = frozenset(
+    "true false yes no relevant irrelevant partial perfect exact excellent good fair bad high"
+    " medium low e s c i".split()
+) | {"not relevant", "partially relevant", "highly relevant", "non-relevant"}
 
 
 def plain_name(name: str) -> str:
@@ -125,17 +138,18 @@ def plain_name(name: str) -> str:
 
 
 def _known(roles: Mapping[str, str]) -> dict[str, list[str]]:
-    return {role: [plain_name(name) for name in names.split()] for role, names in roles.items()}
+    return {
+        role: [*dict.fromkeys(plain_name(name) for name in names.split())]
+        for role, names in roles.items()
+    }
 
 
 ROLES = {"results": RESULT_ROLES, "golden": GOLDEN_ROLES}
-_SPAN_IDS = frozenset(("traceid", "contexttraceid", "spanid"))
-_PARENT_IDS = frozenset(("parentobservationid", "parentspanid", "parentrunid", "parentid"))
 _OUR_LABELS = frozenset(
     (
         "expected_doc_ids", "expected_chunk_ids", "gold_supports", "expected_source_keys",
         "expected_metadata", "expected_substrings", "expected_empty", "required_support_groups",
-        "must_contain", "forbidden", "expected_key_facts",
+        "expected_texts", "must_contain", "forbidden", "expected_key_facts",
     )
 )  # fmt: skip
 _KNOWN = {side: _known(roles) for side, roles in ROLES.items()}
@@ -174,6 +188,27 @@ def names_ids(names: Iterable[str], side: str) -> bool:
     return any(plain_name(name) in known for name in names)
 
 
+def names_hits(name: str) -> bool:
+    """Return True if a column is called as those with ids or texts of hits are."""
+    known = {one for role in (*ID_ROLES, "text") for one in _KNOWN["results"][role]}
+    return plain_name(name) in known - {"id"}
+
+
+def of_results(name: str) -> bool:
+    """Return True if a column is called as one of results is."""
+    return any(plain_name(name) in names for names in _KNOWN["results"].values())
+
+
+def is_grade_name(name: str) -> bool:
+    """Return True if a column is called as those with grades are."""
+    return plain_name(name) in _KNOWN["golden"]["grade"]
+
+
+def is_reference(name: str) -> bool:
+    """Return True if a column is called as those with expected answers are."""
+    return plain_name(name) in _KNOWN["golden"]["reference_answer"]
+
+
 def is_query_id(name: str) -> bool:
     """Return True if a column is called as queries' ids are; a bare `id` may be of anything."""
     return plain_name(name) in set(_KNOWN["results"]["query_id"]) - {"id"}
@@ -203,6 +238,8 @@ def resolve(
 ) -> Columns:
     """Return role -> column for a table of results or of golden labels.
 
+    A known name is taken. Our own name goes before others, a specific one before a vague one.
+
     Parameters
     ----------
     fields
@@ -217,72 +254,215 @@ def resolve(
     Raises
     ------
     DataError
-        An unknown role, a column that isn't there; nothing that tells the query, or what was
-        returned or expected.
+        An unknown role, a column that isn't there; two specific names for a role; a column that may
+        be two things; nothing that tells the query, or what was returned or expected.
     """
     given = dict(columns or {})
     check_columns(given, fields, side, where)
     roles = {role: column for role, column in given.items() if column is not None}
-    fields = _with_inner(fields)
     by_name: dict[str, list[str]] = {}
     for name in fields:
         by_name.setdefault(plain_name(name), []).append(name)
-    kinds = {name: kind_of(value) for name, value in fields.items()}
-    # Grades first: `relevant` and `gold` are grades beside an id, else they are ids themselves.
     order = [*_KNOWN[side]]
-    if side == "golden" and any(
-        name in by_name for role in ID_ROLES for name in map(plain_name, _IDS[role].split())
-    ):
+    generic = {plain_name(name) for names in _IDS.values() for name in names.split()}
+    if side == "golden" and generic & by_name.keys():
+        # `relevant` and `gold` are grades beside an id, else they are ids themselves
         order = ["grade", *order]
-    # A score of 2.0 is one of a system, no grade.
-    no_grade = {name for name in by_name.get("score", []) if not _is_whole(fields[name])}
-    for is_fitting in (True, False):
-        for role in order:
-            if role in roles or role in given:
-                continue
-            if role == "grade" and not _has_ids(roles, by_name):
-                continue
-            taken = set(roles.values()) | (no_grade if role == "grade" else set())
-            candidates = [
-                name
-                for known in _KNOWN[side][role]
-                for name in by_name.get(known, [])
-                if name not in taken
-                and (_fits(role, known, kinds[name]) if is_fitting else kinds[name] != "empty")
-                and (is_fitting or role not in PLACE)
-                and not (known == "predictions" and _are_texts(fields[name]))
-            ]
-            if candidates:
-                if not is_fitting and role in ID_ROLES and kinds[candidates[0]] == "long":
-                    raise _no_ids(role, candidates[0], fields[candidates[0]], where)
-                roles[role] = candidates[0]
+    for role in order:
+        if role not in {*given, *roles} and (role != "grade" or _has_ids(roles, by_name)):
+            found = _column_of(role, roles, fields, by_name, side, where)
+            roles |= {} if found is None else {role: found}
     roles |= {
         name: name
         for name in fields
         if name not in roles and name.startswith(METRIC_ROLES) and side == "results"
     }
+    _drop_own_id(roles, given, fields, side)
     is_named = roles.keys() & {"query_id", "query"} or {*PLACE} <= roles.keys()
     says = {*SAYS[side], *(role for role in roles if role.startswith(METRIC_ROLES))}
     if not (is_named and roles.keys() & says):
         raise unsettled(fields, roles, side, where, kind)
-    if set(SAYS[side]) & roles.keys() == {"query"}:
+    if side == "golden" and set(SAYS[side]) & roles.keys() == {"query"}:
         returned = {name for role, names in _KNOWN["results"].items() for name in names}
         returned -= {name for role in _QUERY for name in _KNOWN["results"][role]}
         if "query_id" not in roles or returned & by_name.keys():
             raise unsettled(fields, roles, side, where, kind)
     if not set(ID_ROLES) & given.keys():
         _refuse_other_side(roles, by_name, side, where)
-    if not given and _SPAN_IDS & by_name.keys() and _PARENT_IDS & by_name.keys():
-        raise DataError(
-            f"each row is one step of a trace ({name_list(_steps(by_name))}), not a query",
-            file=where,
-            field="columns",
-            columns={"query_id": "???", "answer": "???"},
-            allowed="for rows that are whole queries, such as those of the roots; traces of"
-            " OpenInference are read as they are",
-        )
-    _ask_of_one_clue({*roles.items()} - {*given.items()}, roles, fields, side, where)
+    for role in roles.keys() - given.keys():
+        _ask(role, roles, fields, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
+
+
+def _column_of(
+    role: str, roles: Columns, fields: Mapping[str, Any], by_name: Mapping[str, list[str]],
+    side: str, where: str,
+) -> str | None:  # fmt: skip
+    """Return the column of a role, None if no name tells one."""
+    own = _OWN.get(side, {}).get(role, plain_name(role))
+    every = [
+        (name in _VAGUE, column)
+        for name in _KNOWN[side][role]
+        for column in by_name.get(name, [])
+        if column not in roles.values()
+        # a label without any value is one, too: what is asked by it is all in one slice
+        and (kind_of(fields[column]) != "empty" or (name == own and role not in _KINDS))
+    ]
+    fitting = [
+        (is_vague, one)
+        for is_vague, one in every
+        if kind_of(fields[one]) in _KINDS.get(role, (kind_of(fields[one]),))
+        and not (role in ID_ROLES and _are_texts(fields[one]))
+        and not (role == "citations" and _has_blanks(fields[one]))
+        # A score of 2.5 is one of a system, no grade.
+        and not (role == "grade" and plain_name(one) == "score" and not _is_whole(fields[one]))
+    ]
+    mine = [one for _, one in every if plain_name(one) == own]
+    if mine and (role != "answer" or len(fitting) < 2) and role not in PLACE:
+        return mine[0]
+    specific = [one for is_vague, one in fitting if not is_vague]
+    generic = {plain_name(name) for name in _IDS.get(role, "").split()}
+    if side == "golden" and generic:  # ids of anything come after those of what is expected
+        specific = [one for one in specific if plain_name(one) not in generic] or specific[:1]
+    if len(specific) > 1:
+        raise DataError(
+            f"{' and '.join(specific[:3])} may each be the {role}",
+            file=where, field="columns", columns={role: specific[0]},
+            allowed=f"or another one of them ({_shown(specific, fields)})",
+        )  # fmt: skip
+    unfit = [one for is_vague, one in every if not is_vague and role not in PLACE]
+    return next(iter([*specific, *(one for _, one in fitting), *unfit]), None)
+
+
+def _shown(columns: list[str], fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_short(fields[name])}" for name in columns[:3])
+
+
+def _drop_own_id(
+    roles: Columns, given: Mapping[str, Any], fields: Mapping[str, Any], side: str
+) -> None:
+    """Take a bare `id` for a document's only beside what tells of one: else it is the record's."""
+    beside = {"rank", "score", "text", "repeat"} if side == "results" else {"grade"}
+    for role in ID_ROLES:
+        is_bare = plain_name(roles.get(role, "")) in ("id", "_id") and role not in given
+        is_one = is_bare and kind_of(fields[roles[role]]) not in ("list", "mapping")
+        if is_one and not beside & roles.keys():
+            del roles[role]
+
+
+def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
+    """Refuse a column that may be two things, by the role that its name tells."""
+    column = roles[role]
+    values, name = nested(fields[column]), plain_name(column)
+    if role in ID_ROLES and isinstance(values, list):
+        if "long" in {kind_of(one) for one in values if isinstance(one, str)}:
+            raise _doubt(
+                f"{column} holds texts where ids are looked for, such as {_short(values[0])}",
+                {"text": column},
+                f'to take them as passages; {{"{role}": "{column}"}} if these are ids',
+                where,
+            )
+    elif role in ID_ROLES and kind_of(values) == "long":
+        raise DataError(
+            f"{excerpt(column)} is called as {role} is, and holds {_short(values)}",
+            file=where, field="columns", columns={role: column},
+            allowed="if these are ids, None as the column if not",
+        )  # fmt: skip
+    is_text = side == "golden" and role in ID_ROLES and isinstance(values, str)
+    if is_text and name in ("expected", "gold", "golds", "target"):
+        raise _doubt(
+            f"{column} may be the expected answer, or the id of a document: {_short(values)}",
+            {"reference_answer": column},
+            f'for an answer; {{"{role}": "{column}"}} for an id',
+            where,
+        )
+    tells = roles.keys() - {"query_id", "query"}
+    is_own_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
+    if role == "text" and side == "results" and tells == {"text"} and is_own_id:
+        raise _doubt(
+            f"{column}, beside {roles['query_id']}, may be the query's own text",
+            {"query": column},
+            f'for queries; {{"text": "{column}"}} if it is that of a hit',
+            where,
+        )
+    if role == "answer" and isinstance(values, dict):
+        paths = _paths(values, column)
+        raise _doubt(
+            f"{column} is no text, but {_short(values)}",
+            paths or {"answer": f"{column}.???"},
+            'or {"answer": None}',
+            where,
+        )
+    if role == "answer" and tells == {"answer"} and name == "answer":
+        raise _doubt(
+            f"{column} may be the answer of a system, or the expected one",
+            {"answer": column},
+            f'for a system\'s; rs.load_golden(..., columns={{"reference_answer": "{column}"}})'
+            " for an expected one",
+            where,
+        )
+
+
+def _paths(value: Mapping[str, Any], column: str) -> Columns:
+    """Return the columns= for a mapping that holds an answer and hits: the first of each."""
+    paths: Columns = {}
+    for name, inner in value.items():
+        path = f"{column}.{name}"
+        if isinstance(inner, str):
+            paths.setdefault("answer", path)
+        elif isinstance(inner, list) and inner and isinstance(inner[0], dict):
+            known = {**inner_roles(inner[0], "doc_id")}
+            paths |= {
+                role: f"{path}.{known[role]}" for role in (*ID_ROLES, "text") if role in known
+            }
+        elif isinstance(inner, list) and inner and not isinstance(inner[0], list):
+            paths.setdefault("doc_id", path)
+    return paths
+
+
+def grade_columns(frame: pd.DataFrame, names: Iterable[str], query: pd.Series) -> list[str]:
+    """Return columns that may grade judgements: they differ within a query.
+
+    They hold numbers, flags, or words for grades.
+    """
+    found = []
+    for name in names:
+        column = frame[name]
+        kinds = (
+            {kind_of(one) for one in column.dropna().unique()} if _is_plain(column) else {"list"}
+        )
+        words = column.dropna().astype("str").str.strip().str.lower()
+        is_grade = kinds <= {"number", "flag", "fraction"} or words.isin(_GRADES).all()
+        if is_grade and len(words) and (words.groupby(query, sort=False).nunique() > 1).any():
+            found.append(name)
+    return found
+
+
+def _is_plain(column: pd.Series) -> bool:
+    return column.dtype != object or not column.map(lambda one: isinstance(one, (list, dict))).any()
+
+
+def _doubt(problem: str, columns: Mapping[str, str | None], allowed: str, where: str) -> DataError:
+    return DataError(problem, file=where, field="columns", columns=columns, allowed=allowed)
+
+
+def are_means(value: Any) -> bool:
+    """Return True for metrics with their means by system, which are no documents by query."""
+    inner = [*value.values()] if isinstance(value, Mapping) else []
+    return bool(inner) and all(
+        isinstance(one, Mapping)
+        and one
+        and all(_METRIC.fullmatch(str(name)) and type(n) in (int, float) for name, n in one.items())
+        for one in inner
+    )
+
+
+_METRIC = re.compile(
+    r"(mean_)?(hit|hit_?rate|success|recall|precision|p|r|f1|mrr|map|ndcg|rprec|bpref|err|accuracy"
+    r"|exact_match|em|rouge_?l?|bleu|faithfulness|answer_relevanc[ey]|context_\w+|latency(_\w+)?)"
+    r"([@_. -]?(at)?_?\d+)?",
+    re.IGNORECASE,
+)
 
 
 def _are_texts(value: Any) -> bool:
@@ -291,93 +471,9 @@ def _are_texts(value: Any) -> bool:
     return isinstance(first, dict) and not {*ID_ROLES} & inner_roles(first, "doc_id").keys()
 
 
-def _steps(by_name: Mapping[str, list[str]]) -> list[str]:
-    return [name for one in sorted(_SPAN_IDS | _PARENT_IDS) for name in by_name.get(one, [])]
-
-
-def _ask_of_one_clue(
-    found: set[tuple[str, str]],
-    roles: Columns,
-    fields: Mapping[str, Any],
-    side: str,
-    where: str,
-) -> None:
-    """Refuse a table that only one column makes what it is taken for, if that may be another thing.
-
-    `found` are the roles that names told: a record's own `id`, an `expected` that may be a text of
-    the answer, passages in the place of their ids, an `answer` that may be the expected one.
-    """
-    for role in ID_ROLES:
-        column = roles.get(role, "")
-        if (role, column) not in found:
-            continue
-        name, values = plain_name(column), nested(fields[column])
-        kinds = {kind_of(one) for one in (values if isinstance(values, list) else [values])}
-        others = {"rank", "score", "text", "repeat"} if side == "results" else {"grade"}
-        if "long" in kinds and isinstance(values, list):
-            raise _doubt(
-                f"{column} holds texts where ids are looked for, such as {_short(values[0])}",
-                {"text": column},
-                f'to take them as passages; {{"{role}": "{column}"}} if these are ids',
-                where,
-            )
-        if name == "id" and not others & roles.keys() and not kinds & {"list", "mapping"}:
-            raise _doubt(
-                f"{column}, beside {roles.get('query_id', roles.get('query'))}, may be the record's"
-                " own id",
-                {role: None},
-                f'if it is; {{"{role}": "{column}"}} if it is that of a document',
-                where,
-            )
-        is_text = isinstance(values, str)
-        if name in ("expected", "gold", "golds", "target") and is_text and side == "golden":
-            raise _doubt(
-                f"{column} may be the expected answer, or the id of a document: {_short(values)}",
-                {"reference_answer": column},
-                f'for an answer; {{"{role}": "{column}"}} for an id',
-                where,
-            )
-    tells = roles.keys() - {"query_id", "query"}
-    is_own_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
-    if side == "results" and tells == {"text"} and is_own_id and ("text", roles["text"]) in found:
-        raise _doubt(
-            f"{roles['text']}, beside {roles['query_id']}, may be the query's own text",
-            {"query": roles["text"]},
-            f'for queries; {{"text": "{roles["text"]}"}} if it is that of a hit',
-            where,
-        )
-    if side == "results" and tells == {"answer"} and ("answer", roles["answer"]) in found:
-        column = roles["answer"]
-        if plain_name(column) == "answer":
-            raise _doubt(
-                f"{column} may be the answer of a system, or the expected one",
-                {"answer": column},
-                f'for a system\'s; rs.load_golden(..., columns={{"reference_answer": "{column}"}})'
-                " for an expected one",
-                where,
-            )
-
-
-def _doubt(problem: str, columns: Mapping[str, str | None], allowed: str, where: str) -> DataError:
-    return DataError(problem, file=where, field="columns", columns=columns, allowed=allowed)
-
-
-def _fits(role: str, known: str, kind: str) -> bool:
-    """Return True if a column of this name with values of this kind is taken for the role."""
-    allowed = _ALLOWED.get(role)
-    # a list of messages is the name of no conversation
-    is_sure = (known == plain_name(role) and role not in PLACE) or known in _SURELY_IDS
-    return allowed is None or kind in allowed or (is_sure and kind != "empty")
-
-
-def _no_ids(role: str, column: str, value: Any, where: str) -> DataError:
-    return DataError(
-        f"{excerpt(column)} is called as {role} is, and holds {_short(value)}",
-        file=where,
-        field="columns",
-        columns={role: column},
-        allowed="if these are ids, None as the column if not",
-    )
+def _has_blanks(value: Any) -> bool:
+    """Return True for a list of texts that are no ids, such as accepted answers."""
+    return any(isinstance(one, str) and " " in one.strip() for one in nested(value) or ())
 
 
 def _refuse_other_side(
@@ -437,17 +533,6 @@ def _has_ids(roles: Columns, by_name: Mapping[str, Any]) -> bool:
     return bool(roles.keys() & set(ID_ROLES)) or bool(known & by_name.keys())
 
 
-def _with_inner(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields, and those inside mappings as `outer.inner`."""
-    inner = {
-        f"{name}.{key}": one
-        for name, value in fields.items()
-        if isinstance(value, dict)
-        for key, one in value.items()
-    }
-    return {**fields, **inner}
-
-
 def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse an unknown role and a column that isn't there, with the nearest one."""
     for role, column in columns.items():
@@ -470,25 +555,16 @@ def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where:
                 columns={"should_refuse": column},
             )
         outer = column.partition(".")[0]
-        if column in fields or value_at(dict(fields), column) is not None:
-            continue
         inner = nested(fields.get(outer))
         inner = inner[0] if isinstance(inner, list) and inner else inner
-        if isinstance(inner, dict):
-            inside = [f"{outer}.{name}" for name in inner]
-            if column in inside:
-                continue
-            raise DataError(
-                f"no column {excerpt(column)} for {role}",
-                file=where,
-                field="columns",
-                allowed=nearest(column, inside, "there are"),
-            )
+        inside = [f"{outer}.{name}" for name in inner] if isinstance(inner, dict) else []
+        if column in (*fields, *inside) or value_at(dict(fields), column) is not None:
+            continue
         raise DataError(
             f"no column {excerpt(column)} for {role}",
             file=where,
             field="columns",
-            allowed=nearest(column, fields, "there are"),
+            allowed=nearest(column, inside or fields, "there are"),
         )
 
 

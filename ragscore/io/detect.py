@@ -5,7 +5,6 @@ fits several formats or none is an error that names the candidates and the `form
 """
 
 import json
-import re
 import struct
 import zipfile
 import zlib
@@ -21,7 +20,7 @@ from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.columns import has_labels
 from ragscore.io.file_content import open_bytes
 from ragscore.io.rows import first_cells
-from ragscore.io.source import UNFORESEEN, refuse_depth
+from ragscore.io.source import UNFORESEEN, json_fields, refuse_depth
 
 SAMPLE_BYTES = 1 << 20
 BROKEN_ZIP = (
@@ -63,7 +62,6 @@ class Sample:
         return self.keys.issuperset(names)
 
 
-@dataclass(frozen=True)
 class Mark:
     """What a file must hold to be of a format. Of several formats, the highest mark wins.
 
@@ -83,23 +81,23 @@ class Mark:
     Each name in `keys`, and each of `some` and `test`, counts 1.
     """
 
-    keys: str = ""
-    some: str = ""
-    kinds: tuple[str, ...] = ()
-    test: Callable[[Sample], bool] | None = None
-    without: str = ""
+    def __init__(
+        self, keys: str = "", some: str = "", kinds: tuple[str, ...] = (),
+        test: Callable[[Sample], bool] | None = None, without: str = "",
+    ) -> None:  # fmt: skip
+        self.keys, self.some, self.without = ({*one.split()} for one in (keys, some, without))
+        self.kinds, self.test = kinds, test
 
     def __call__(self, seen: Sample) -> int:
         """Return how much of what the mark asks for is there; 0 if anything lacks."""
-        keys, some = self.keys.split(), self.some.split()
         fits = (
             (not self.kinds or seen.kind in self.kinds)
-            and seen.has(*keys)
-            and (not some or not seen.keys.isdisjoint(some))
-            and seen.keys.isdisjoint(self.without.split())
+            and seen.keys >= self.keys
+            and (not self.some or bool(seen.keys & self.some))
+            and not seen.keys & self.without
             and (self.test is None or self.test(seen))
         )
-        return max(len(keys) + bool(some) + (self.test is not None), 1) if fits else 0
+        return fits * max(len(self.keys) + bool(self.some) + (self.test is not None), 1)
 
 
 def function_at(place: Callable[..., Any] | str) -> Callable[..., Any]:
@@ -137,6 +135,9 @@ class Format:
         The fields of a record, for a reader that also takes files without those that `fits` needs.
     rename_runs
         Gives the runs of a file other names, if another file has the same ones.
+    keeps
+        What its writer keeps, apart by blanks: names of frames, of columns ("hits.score"), and how
+        such names begin ("responses.x_"); `{level}` stands for its option. Saving tells the rest.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Format:
     suffixes: tuple[str, ...] = ()
     fields: frozenset[str] = frozenset()
     rename_runs: Callable[[Path, Any], Any] | None = None
+    keeps: str = ""
 
     def options_of(self, given: dict[str, Any], file: Path) -> dict[str, Any]:
         """Return the options that are not None.
@@ -175,76 +177,49 @@ def sample(path: Path) -> Sample:
         return Sample(path, "folder", frozenset(one.name for one in path.iterdir()))
     with open_bytes(path) as (opened, _):
         begin = opened.read(SAMPLE_BYTES)
-    if begin.startswith(b"SQLite format 3\0"):
-        return Sample(path, "sqlite")
-    if begin.startswith(b"PAR1"):
-        return Sample(path, "parquet", _parquet_columns(path))
-    if begin.startswith(b"PK\x03\x04"):
-        return Sample(path, "zip", _zip_names(path))
+    for mark, (kind, names) in _BINARY.items():
+        if begin.startswith(mark):
+            return Sample(path, kind, names(path))
     text = begin.decode("utf-8-sig", errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
     line = next((line for line in lines if not line.lstrip().startswith("#")), "".join(lines[:1]))
-    if not line:
-        return Sample(path, "empty")
     name = path.name.removesuffix(".gz")
-    if name.endswith((".yaml", ".yml")):
-        return Sample(path, "yaml", line=line)
+    if not line or name.endswith((".yaml", ".yml")):
+        return Sample(path, "yaml" if line else "empty", line=line)
     first = _json(line)
     if isinstance(first, dict) and not (first and name.endswith(".json") and len(lines) == 1):
         return Sample(path, "jsonl", frozenset(first), first, line, text)
     if line.lstrip()[0] in "[{":
         whole = first if first is not None else _json(text)
-        if whole is None:
-            return Sample(path, "json", _first_keys(text), None, line, text)
         top = whole[0] if isinstance(whole, list) and whole else whole
-        if not isinstance(top, dict):
-            return Sample(path, "json", frozenset(), None, line, text)
-        return Sample(path, "json", _table_columns(top), top, line, text)
+        if isinstance(top, dict):
+            return Sample(path, "json", _table_columns(top), top, line, text)
+        keys = _first_keys(text) if whole is None else frozenset()
+        return Sample(path, "json", keys, None, line, text)
     # a header line has commas, tabs or the like; other text has no names
     cells = first_cells(line)
     return Sample(path, "text", frozenset(cells) if len(cells) > 1 else frozenset(), line=line)
 
 
 def choose_format(
-    path: Path, formats: list[Format], name: str | None, what: str, table: Format | None = None
+    seen: Sample,
+    formats: list[Format],
+    name: str | None,
+    what: str,
+    table: Format,
+    own: Format | None = None,
 ) -> Format:
-    """Return the format called `name`, else the only one that the file's content fits.
+    """Return the format called `name`, else the only one that a sample fits.
 
-    The first of `formats` is our own. Its reader also gets files that fit none but are named .yaml,
-    or .jsonl with two fields of ours, since it can name line and field. Any other table is read as
-    `table`, which reads tables of any shape.
+    What fits none is a `table`, if it has columns. `own` is the first choice for files that may be
+    ours, since its reader names line and field; without it whatever fits none is a table.
 
     Raises
     ------
     DataError
         An unknown format, or a file that fits several formats or none; the candidates are named.
     """
-    seen = sample(path)
-    own, otherwise = formats[0], None
-    suffixes = (".jsonl", ".yaml", ".yml")
-    if seen.kind != "folder" and path.name.removesuffix(".gz").endswith(suffixes):
-        ours = (seen.keys & own.fields) - {"conversation", "turn"}  # tables have these, too
-        is_sure = not seen.keys or seen.kind in ("yaml", "text")
-        is_sure |= len(ours) > 1 and bool(ours - {"query", "query_id", "id"})
-        may_be = bool(ours - {"query"}) and not (table and table.fits(seen))
-        may_be &= what != "results" or not has_labels(seen.keys)
-        otherwise = own if is_sure or may_be else None
-    return matching_format(seen, formats, name, what, otherwise, table)
-
-
-def matching_format(
-    seen: Sample,
-    formats: list[Format],
-    name: str | None,
-    what: str,
-    otherwise: Format | None = None,
-    table: Format | None = None,
-) -> Format:
-    """Return the format called `name`, else the only one that a sample fits, else `otherwise`.
-
-    Raises as `choose_format` does. What has columns and fits nothing is a `table`, if there is one.
-    """
-    by_name = {candidate.name: candidate for candidate in (*formats, *([table] if table else []))}
+    by_name = {candidate.name: candidate for candidate in (*formats, table)}
     if name is not None:
         if not isinstance(name, str) or name not in by_name:
             raise DataError(
@@ -252,31 +227,36 @@ def matching_format(
             )
         return by_name[name]
     sure = {one.name: int(one.fits(seen)) for one in formats}
-    best = max(sure.values(), default=0)
-    fitting = [one for one in formats if best and sure[one.name] == best]
+    fitting = [one for one in formats if sure[one.name] == max(sure.values()) > 0]
     if len(fitting) == 1:
         return fitting[0]
-    if fitting:
-        raise DataError(
-            f"fits {len(fitting)} formats: {', '.join(candidate.name for candidate in fitting)}",
-            file=seen.path,
-            field="format",
-            allowed="pass format= to choose",
-        )
-    if seen.kind == "empty":
-        raise DataError("the file is empty", file=seen.path, allowed="at least one record")
-    if otherwise is not None:
-        return otherwise
-    if table is not None and seen.keys and seen.kind in TABLES:
-        return table
+    if not fitting and seen.kind != "empty":
+        if own is not None and _may_be_ours(seen, own, what, table):
+            return own
+        if own is None or (seen.keys and seen.kind in TABLES):
+            return table
     keys = ", ".join(sorted(seen.keys)[:12])
     described = f" with {keys}" if keys else f" that begins {seen.line[:60]!r}" if seen.line else ""
-    raise DataError(
-        f"fits no format of {what} ({seen.kind}{described})",
-        file=seen.path,
-        field="format",
-        allowed=f"pass format=, one of {', '.join(by_name)}",
-    )
+    found = f"fits no format of {what} ({seen.kind}{described})"
+    allowed = f"pass format=, one of {', '.join(by_name)}"
+    if fitting:
+        found = f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}"
+        allowed = "pass format= to choose"
+    if seen.kind == "empty":
+        raise DataError("the file is empty", file=seen.path, allowed="at least one record")
+    raise DataError(found, file=seen.path, field="format", allowed=allowed)
+
+
+def _may_be_ours(seen: Sample, own: Format, what: str, table: Format) -> bool:
+    """Return True for a file that is named .yaml, or .jsonl with two fields of ours."""
+    name = seen.path.name.removesuffix(".gz")
+    if seen.kind == "folder" or not name.endswith((".jsonl", ".yaml", ".yml")):
+        return False
+    ours = (seen.keys & own.fields) - {"conversation", "turn"}  # tables have these, too
+    is_sure = not seen.keys or seen.kind in ("yaml", "text")
+    is_sure |= len(ours) > 1 and bool(ours - {"query", "query_id", "id"})
+    is_table = table.fits(seen) or (what == "results" and has_labels(seen.keys))
+    return is_sure or (bool(ours - {"query"}) and not is_table)
 
 
 def _json(text: str) -> Any:
@@ -288,13 +268,10 @@ def _json(text: str) -> Any:
 
 def _first_keys(text: str) -> frozenset[str]:
     """Return the keys of a JSON object (or of the first of an array) that a cut text shows."""
-    decoder, keys = json.JSONDecoder(), []
-    begin = re.match(r"[\s\[]*\{", text)
-    place = begin.end() if begin else len(text)
+    keys = set()
     with suppress(ValueError, RecursionError):  # where the sample ends
-        while key := re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*').match(text, place):
-            keys.append(json.loads(key[1]))
-            _, place = decoder.raw_decode(text, key.end())
+        for name, _, _ in json_fields(text):
+            keys.add(name)
     return frozenset(keys)
 
 
@@ -318,3 +295,10 @@ def _zip_names(path: Path) -> frozenset[str]:
     with suppress(*BROKEN_ZIP), zipfile.ZipFile(path) as opened:
         return frozenset(opened.namelist())
     return frozenset()
+
+
+_BINARY: dict[bytes, tuple[str, Callable[[Path], frozenset[str]]]] = {
+    b"SQLite format 3\0": ("sqlite", lambda path: frozenset()),
+    b"PAR1": ("parquet", _parquet_columns),
+    b"PK\x03\x04": ("zip", _zip_names),
+}

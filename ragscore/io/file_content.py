@@ -7,10 +7,9 @@ Every reader opens its files here, so no file takes memory out of proportion to 
 import gzip
 import io
 import os
-import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -37,13 +36,9 @@ def size_limit(max_bytes: int | None) -> Iterator[None]:
     DataError
         `max_bytes` is no whole number from 1.
     """
-    is_whole = isinstance(max_bytes, int) and not isinstance(max_bytes, bool)
-    if max_bytes is not None and not (is_whole and max_bytes > 0):
-        raise DataError(
-            f"found {excerpt(max_bytes)}",
-            field="max_bytes",
-            allowed="a whole number from 1, or None",
-        )
+    if max_bytes is not None and not (type(max_bytes) is int and max_bytes > 0):
+        allowed = "a whole number from 1, or None"
+        raise DataError(f"found {excerpt(max_bytes)}", field="max_bytes", allowed=allowed)
     token = _LIMIT.set(max_bytes)
     try:
         yield
@@ -85,16 +80,8 @@ def open_bytes(path: Path) -> Iterator[tuple[IO[bytes], BinaryIO]]:
                 with gzip.open(raw) as unpacked:
                     yield io.BufferedReader(_Unpacked(unpacked, path), 1 << 20), raw
     except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(path, error) from error
-
-
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+        told = error.args[-1] if error.args else error
+        raise DataError(f"can't be read: {told}", file=path) from error
 
 
 def check_regular(path: Path) -> None:
@@ -105,12 +92,9 @@ def check_regular(path: Path) -> None:
     DataError
         It says what is there instead. What isn't there at all passes.
     """
-    with suppress(OSError):
-        kind = stat.S_IFMT(os.stat(path).st_mode)  # noqa: PTH116
-        if kind != stat.S_IFREG:
-            raise DataError(
-                f"is {_KINDS.get(kind, 'no file')}", file=path, allowed="a file, which can be read"
-            )
+    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
+        found = "is a folder" if path.is_dir() else "is a pipe, a device or the like"
+        raise DataError(found, file=path, allowed="a file, which can be read")
 
 
 class _Unpacked(io.RawIOBase):
@@ -151,16 +135,7 @@ def read_text(path: Path) -> str:
     DataError
         The file can't be read, or a byte of it isn't UTF-8 (the error names its line).
     """
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-        return text.replace("\r", "\n") if "\n" not in text else text
-    except UnicodeDecodeError as error:
-        raise not_text(path, error, error.object.count(b"\n", 0, error.start) + 1) from error
-
-
-def unreadable(path: Path, error: Exception) -> DataError:
-    """Return the error of a file that can't be read."""
-    return DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path)
+    return "\n".join(lines_of(read_bytes(path), path, 1))
 
 
 def not_text(path: Path, error: UnicodeDecodeError, line: int | None) -> DataError:

@@ -11,10 +11,11 @@ import pandas as pd
 import yaml
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import plural, warn
+from ragscore.frames.errors import name_list, plural, warn
 from ragscore.frames.kinds import LABELS
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
+    CHECK_FLAGS,
     FIELD_ORDER,
     FRAMES,
     KNOWN_FIELDS,
@@ -22,7 +23,7 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
-from ragscore.io.left_out import keeping
+from ragscore.io.layout import nested_of
 from ragscore.io.output import by_query, write_lines, write_text
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
 from ragscore.io.targets import (
@@ -32,7 +33,7 @@ from ragscore.io.targets import (
     anchor_ids,
     target_names,
 )
-from ragscore.io.values import as_json, row_dicts
+from ragscore.io.values import row_dicts
 
 HEADER = """\
 # Golden questions: a list of mappings; `id` and `query` are required.
@@ -44,9 +45,9 @@ _ON_ONE_LINE = (*(name for name, _ in ID_FIELDS.values()), "required_support_gro
 _TAG = "tag:yaml.org,2002:"
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 Rows = list[dict[str, Any]]
+KINDS_KEPT = {"tags": TAG_FIELDS.values(), "checks": (*CHECK_FIELDS.values(), *CHECK_FLAGS)}
 
 
-@keeping("queries", "targets", "tags", "conditions", "support_groups", "checks")
 def write_golden(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as our golden file: YAML or JSON lines, by the name of the file.
 
@@ -186,7 +187,7 @@ def _rows(golden: Golden) -> Rows:
 def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     """Return a query as a row of our golden file, without `answerable`."""
     extra = {
-        name.removeprefix("x_"): _value(value)
+        name.removeprefix("x_"): nested_of(value) if isinstance(value, str) else value
         for name, value in query.items()
         if name.startswith("x_") and name != SUPPORT_EXTRAS
     }
@@ -196,43 +197,32 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
             field="queries",
             allowed="a name that no field has",
         )
+    targets, checks = parts["targets"], parts["checks"]
     row = {"id": query["query_id"], "query": query["query"]}
-    row |= {name: query[name] for name in TEXT_FIELDS if name in query}
-    targets = {
-        level: [target for target in parts["targets"] if target["level"] == level]
-        for level in (*ID_FIELDS, "anchor")
+    row |= {name: query.get(name) for name in TEXT_FIELDS}
+    row |= {
+        name: _ids([one for one in targets if one["level"] == level], column)
+        for level, (name, column) in ID_FIELDS.items()
     }
-    for level, (name, column) in ID_FIELDS.items():
-        if targets[level]:
-            row[name] = _ids(targets[level], column)
-    versions = [target.get("chunker_version") for target in targets["chunk"]]
-    if known := [version for version in versions if version is not None]:
-        row["chunker_version"] = known[0]
-    if targets["anchor"]:
-        support_extras = json.loads(query.get(SUPPORT_EXTRAS, "[]"))
-        row["gold_supports"] = _supports(targets["anchor"], support_extras)
-    if parts["support_groups"]:
-        row["required_support_groups"] = _groups(parts["support_groups"], parts["targets"])
-    if parts["conditions"]:
-        row["expected_metadata"] = {
-            condition["key"]: json.loads(condition["value"]) for condition in parts["conditions"]
-        }
-    row |= _checks(parts["checks"])
-    for name, kind in TAG_FIELDS.items():
-        if values := [tag["value"] for tag in parts["tags"] if tag["kind"] == kind]:
-            row[name] = values
-    return row | extra
-
-
-def _value(value: Any) -> Any:
-    """Return a list or mapping where reading it gives the same text again, else the value."""
-    if not (isinstance(value, str) and value[:1] in ("[", "{")):
-        return value
-    try:
-        nested = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    return nested if as_json(nested) == value else value
+    versions = [one.get("chunker_version") for one in targets if one["level"] == "chunk"]
+    row["chunker_version"] = next((one for one in versions if one is not None), None)
+    row["gold_supports"] = _supports(targets, json.loads(query.get(SUPPORT_EXTRAS, "[]")))
+    row["required_support_groups"] = _groups(parts["support_groups"], targets)
+    row["expected_metadata"] = {
+        condition["key"]: json.loads(condition["value"]) for condition in parts["conditions"]
+    }
+    row |= {
+        name: [_text(check) for check in checks if check["kind"] == kind]
+        for name, kind in CHECK_FIELDS.items()
+    }
+    flags = {check["kind"]: check["text"] for check in checks}
+    row["expected_empty"] = "expected_empty" in flags or None
+    row["recency_conflict_rule"] = flags.get("recency_rule")
+    row |= {
+        name: [tag["value"] for tag in parts["tags"] if tag["kind"] == kind]
+        for name, kind in TAG_FIELDS.items()
+    }
+    return {name: value for name, value in row.items() if value not in (None, [], {})} | extra
 
 
 def _by_target(targets: Rows) -> list[Rows]:
@@ -249,21 +239,21 @@ def _ids(targets: Rows, column: str) -> Any:
     A mapping needs one id per target and some grade other than 1. A list holds ids, lists of
     alternatives, and {any, grade}.
     """
-    items = [
-        ([one.get(column) for one in alternatives], _grade(alternatives[0]))
-        for alternatives in _by_target(targets)
-    ]
-    judges = [alternatives[0].get("judged_by") for alternatives in _by_target(targets)]
-    is_plain = all(len(ids) == 1 for ids, _ in items) and not any(judges)
-    if any(grade != 1 for _, grade in items) and is_plain:
-        return {ids[0]: grade for ids, grade in items}
+    items: Rows = []
+    for alternatives in _by_target(targets):
+        first, ids = alternatives[0], [one.get(column) for one in alternatives]
+        judge = {"judged_by": first["judged_by"]} if first.get("judged_by") else {}
+        items.append({"any": ids, "grade": _grade(first)} | judge)
+    is_plain = all(len(one["any"]) == 1 and "judged_by" not in one for one in items)
+    if is_plain and any(one["grade"] != 1 for one in items):
+        return {one["any"][0]: one["grade"] for one in items}
     return [
-        {"any": ids, "grade": grade} | ({"judged_by": judge} if judge else {})
-        if grade != 1 or judge
-        else ids
-        if len(ids) > 1
-        else ids[0]
-        for (ids, grade), judge in zip(items, judges, strict=True)
+        one
+        if one["grade"] != 1 or "judged_by" in one
+        else one["any"]
+        if len(one["any"]) > 1
+        else one["any"][0]
+        for one in items
     ]
 
 
@@ -274,64 +264,39 @@ def _grade(target: dict[str, Any]) -> float:
 
 def _supports(targets: Rows, extras: list[dict[str, Any]]) -> Rows:
     supports = []
-    for alternatives in _by_target(targets):
+    for alternatives in _by_target([one for one in targets if one["level"] == "anchor"]):
         first = alternatives[0]
         support = {name: first[name] for name in SUPPORT_COLUMNS if name in first}
-        if snippets := [one["snippet"] for one in alternatives if "snippet" in one]:
-            support["snippets"] = snippets
-        if _grade(first) != 1:
-            support["grade"] = _grade(first)
-        supports.append(support)
+        snippets = [one["snippet"] for one in alternatives if "snippet" in one]
+        support |= {"snippets": snippets} if snippets else {}
+        supports.append(support | ({"grade": _grade(first)} if _grade(first) != 1 else {}))
     if len(extras) != len(supports):
         return supports
     return [support | extra for support, extra in zip(supports, extras, strict=True)]
 
 
 def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
-    """Return the members of each group: anchors by position, other targets by name."""
-    anchors = anchor_ids(targets)
-    names = target_names(targets)
-    name_of = {target_id: name for name, target_id in names.items()}
-    name_of |= {name: name for name, target_id in names.items() if name == target_id}
-    groups: list[list[Any]] = [[] for _ in range(1 + max(member["group"] for member in members))]
+    """Return the members of each group: anchors by position, other targets by name.
+
+    A member that names no target is written as it was: a name, or a position too high.
+    """
+    anchors, names = anchor_ids(targets), target_names(targets)
+    written: dict[str, Any] = {target_id: name for name, target_id in names.items()}
+    written |= {name: name for name, target_id in names.items() if name == target_id}
+    written |= {target_id: place for place, target_id in enumerate(anchors)}
+    last = max((member["group"] for member in members), default=-1)
+    groups: list[list[Any]] = [[] for _ in range(last + 1)]
     for member in members:
-        target_id = member["target_id"]
-        if target_id in anchors:
-            written: Any = anchors.index(target_id)
-        else:
-            written = name_of.get(target_id, _unknown_member(target_id, len(anchors)))
-        groups[member["group"]].append(written)
+        name = member["target_id"].removeprefix("unknown:")
+        is_number = bool(anchors) and name.isascii() and name.isdecimal() and str(int(name)) == name
+        unknown = int(name) if is_number and int(name) >= len(anchors) else name
+        groups[member["group"]].append(written.get(member["target_id"], unknown))
     return groups
 
 
-def _unknown_member(target_id: str, n_anchors: int) -> Any:
-    """Return a member that names no target as it was written: a name, or a position too high."""
-    name = target_id.removeprefix("unknown:")
-    is_position = (
-        n_anchors
-        and name.isascii()
-        and name.isdigit()
-        and str(int(name)) == name
-        and int(name) >= n_anchors
-    )
-    return int(name) if is_position else name
-
-
-def _checks(checks: Rows) -> dict[str, Any]:
-    texts: dict[str, list[Any]] = {}
-    for check in checks:
-        about = {name: check[name] for name in ("importance", "weight") if name in check}
-        texts.setdefault(check["kind"], []).append(
-            {"text": check["text"], **about} if about else check["text"]
-        )
-    fields: dict[str, Any] = {
-        name: texts[kind] for name, kind in CHECK_FIELDS.items() if kind in texts
-    }
-    if "expected_empty" in texts:
-        fields["expected_empty"] = True
-    if "recency_rule" in texts:
-        fields["recency_conflict_rule"] = texts["recency_rule"][0]
-    return fields
+def _text(check: dict[str, Any]) -> Any:
+    about = {name: check[name] for name in ("importance", "weight") if name in check}
+    return {"text": check["text"], **about} if about else check["text"]
 
 
 def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:
@@ -340,7 +305,8 @@ def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:
     Raises
     ------
     DataError
-        An unlabelled query whose expectations imply a label.
+        Rows that the file would not give back, such as tags of a kind that no field holds; an
+        unlabelled query whose expectations imply a label.
     """
     read = golden_of(
         [Row(row, number) for number, row in enumerate(rows, 1)],
@@ -348,24 +314,26 @@ def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:
         "unlabelled",
         None,
     )
-    implied, stated = _answerable(read), _answerable(golden)
-    if lost := [query_id for query_id, label in stated.items() if implied[query_id] and not label]:
+    for name in FRAMES:
+        n, n_read = len(getattr(golden, name)), len(getattr(read, name))
+        if n_read != n:
+            kinds = f", of kind {name_list(KINDS_KEPT[name])}" if name in KINDS_KEPT else ""
+            raise DataError(
+                f"{n - n_read} of {n} rows would not come back",
+                field=f"golden.{name}",
+                allowed=f"each row once, as a golden file has it{kinds}",
+            )
+    labels = golden.queries["answerable"].array
+    implied = read.queries["answerable"].array
+    if (is_lost := labels.isna() & ~implied.isna()).any():
         raise DataError(
-            f"query {lost[0]!r} is unlabelled, and its expectations say more",
+            f"query {golden.queries['query_id'][is_lost].iloc[0]!r} is unlabelled, and its"
+            " expectations say more",
             field="golden.queries.answerable",
             allowed="true or false, or no expectations",
         )
-    completed = []
-    for row in rows:
-        label = stated[row["id"]]
-        if label != implied[row["id"]]:
-            label = {name: bool(value) for name, value in label.items()}
-            row = {"id": row["id"], "query": row["query"]} | label | row
-        completed.append(row)
-    return completed
-
-
-def _answerable(golden: Golden) -> dict[str, dict[str, Any]]:
-    """Return `{"answerable": ...}` per query; an empty mapping where it is unknown."""
-    labels = row_dicts(golden.queries[["answerable"]])
-    return dict(zip(golden.queries["query_id"], labels, strict=True))
+    is_said = ((labels != implied) | implied.isna()).fillna(False) & ~labels.isna()
+    return [
+        {"id": row["id"], "query": row["query"], "answerable": bool(label)} | row if said else row
+        for row, label, said in zip(rows, labels, is_said, strict=True)
+    ]

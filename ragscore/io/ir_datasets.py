@@ -4,12 +4,13 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import packages_of
-from ragscore.io.qrels import Qrels
+from ragscore.io.frames_in import frame_table
+from ragscore.io.labels import labels_of
 from ragscore.io.source import Problems
 
 
 def read_ir_dataset(
-    name: str, problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
+    source: str, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
     """Return the judged queries of a data set, their texts and judgements.
 
@@ -18,6 +19,7 @@ def read_ir_dataset(
     DataError
         The package isn't installed; it doesn't know the data set, or can't get it; no judgements.
     """
+    problems, name = Problems(source, strict), source.partition(":")[2]
     with packages_of("ir", file=problems.file):
         import ir_datasets
     try:
@@ -33,19 +35,13 @@ def read_ir_dataset(
             "the data set has no judgements", file=problems.file,
             allowed="a part of it that has, often named .../dev or .../test",
         )  # fmt: skip
-    qrels = Qrels()
-    for number, judged in enumerate(data.qrels_iter(), 1):
-        qrels.add(judged.query_id, judged.doc_id, int(judged.relevance), number, problems)
+    rows = [(one.query_id, one.doc_id, int(one.relevance)) for one in data.qrels_iter()]
+    judged = pd.DataFrame(rows, columns=["query_id", "doc_id", "grade"])
     texts = {}
     if data.has_queries():
-        for query in data.queries_iter():
-            if query.query_id in qrels.grades:
-                texts[query.query_id] = _text_of(query)
-    qrels.queries = {
-        query_id: {"query": texts[query_id]} if texts.get(query_id) else {}
-        for query_id in qrels.grades
-    }
-    return qrels.golden(problems, absent_docs, catalogue)
+        texts = {one.query_id: _text_of(one) or None for one in data.queries_iter()}
+    table = frame_table(judged.assign(query=judged["query_id"].map(texts).astype("str")), name)
+    return labels_of(table, {one: one for one in table.fields}, problems, absent_docs, catalogue)
 
 
 def _text_of(query: object) -> str:

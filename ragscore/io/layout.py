@@ -16,16 +16,16 @@ UNKNOWN = "unknown"
 """`refused` of an answer that tells neither that it is a refusal nor that it is none."""
 
 
-def _nested(stored: str) -> Any:
+def nested_of(stored: str) -> Any:
     """Return an object or list as such, if reading it gives the same text again."""
     try:
         value = json.loads(stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         return stored
     return value if isinstance(value, (dict, list)) and as_json(value) == stored else stored
 
 
-WRITE: dict[str, Callable[[Any], Any]] = {"json": _nested, "texts": json.loads}
+WRITE: dict[str, Callable[[Any], Any]] = {"json": nested_of, "texts": json.loads}
 
 
 class Part:

@@ -5,49 +5,37 @@ In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Resu
 """
 
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-from pandas.api.types import is_float_dtype
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, excerpt, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
-from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
-from ragscore.io.file_content import LONGEST_ID, MAX_BYTES, has_limits, size_limit
+from ragscore.io.detect import Format, Sample, choose_format, function_at, sample
+from ragscore.io.file_content import MAX_BYTES, size_limit
+from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.ir_datasets import read_ir_dataset
-from ragscore.io.registry import (
-    FORMATS,
-    GOLDEN_TABLE,
-    RESULT_TABLE,
-    TABLES,
-    TOOLS,
-    formats_of,
-)
+from ragscore.io.frames_in import frame_of, record_table
+from ragscore.io.importers import labels_beside
+from ragscore.io.registry import GOLDEN_TABLE, TABLES, formats_of
 from ragscore.io.search_hits import records_of_hits
-from ragscore.io.source import Problems, naming, without_collector
-from ragscore.io.tables import frame_of, key_of, record_table
-from ragscore.io.tools.importer import labels_beside
-from ragscore.io.values import ID_ALLOWED
+from ragscore.io.source import naming, without_collector
 
 IR_DATASETS = "ir_datasets:"
+IR_DATASET = Format("ir_datasets", lambda seen: 0, "ragscore.io.ir_datasets:read_ir_dataset")
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
+AFTER = ("run_id", "ties")
 RUN_FILES = ("per_query.jsonl", "results.jsonl")
-Paths = str | os.PathLike[str] | list[str] | list[Path]
 
 
 def given_or_named(source: Any) -> Any:
@@ -71,8 +59,6 @@ def load_golden(
     catalogue: pd.DataFrame | None = None,
     topics: str | os.PathLike[str] | None = None,
     split: str | None = None,
-    turns: str | None = None,
-    gains: Mapping[Any, float] | None = None,
     max_bytes: int | None = MAX_BYTES,
 ) -> Golden:
     """Load a golden set: queries, what answers them, and which of them should be refused.
@@ -109,12 +95,6 @@ def load_golden(
         JSON lines). Without it a query's text is its id.
     split
         For a BEIR folder: the qrels file to read; not needed if there is only one.
-    turns
-        A pattern that reads the conversation and the turn out of a query's id, with groups of these
-        names: "(?P<conversation>[0-9]+)_(?P<turn>[0-9]+)" for 106_1. By default they are columns.
-    gains
-        What each grade of the file earns in nDCG: `{"E": 1, "S": 0.1, "C": 0.01, "I": 0}`. Grades
-        become levels from 0 in the order of their gains. By default fractions are gains.
     max_bytes
         What a compressed file may unpack to if that is over 100 times its size (Parquet: 1,000
         times), and the longest line. None lifts these limits, and those of ids (65,536 characters)
@@ -140,7 +120,7 @@ def load_golden(
         grade ("not judged") are left out.
     """
     check_choice(absent_docs, ("unlabelled", "refuse"), "absent_docs")
-    columns, gains = _named(columns), _checked_gains(gains)
+    columns = _named(columns)
     if isinstance(source, Golden):
         return source
     _check_side(source, Results, "a golden set")
@@ -149,114 +129,57 @@ def load_golden(
         parts = [
             load_golden(
                 one, format, columns, strict=strict, absent_docs=absent_docs,
-                catalogue=catalogue, topics=topics, split=split, turns=turns, gains=gains,
-                max_bytes=max_bytes,
+                catalogue=catalogue, topics=topics, split=split, max_bytes=max_bytes,
             )
             for one in paths
         ]  # fmt: skip
         return joined(parts, paths)
     options = {"columns": columns, "topics": topics, "split": split}
-    name: str | Path
-    found: Format | None = None
-    if isinstance(chosen, str) and chosen.startswith(IR_DATASETS):
-        given = options | {"format": format}
-        if stated := [option for option, value in given.items() if value is not None]:
-            raise DataError(
-                f"{stated[0]}= means nothing for {chosen}",
-                field=stated[0],
-                allowed=f"no {stated[0]}",
-            )
-        name = chosen
-        golden = read_ir_dataset(
-            chosen.removeprefix(IR_DATASETS), Problems(chosen, strict), absent_docs, catalogue
-        )
-    elif isinstance(chosen, (str, os.PathLike)):
-        name = file = Path(chosen)
-        _check_exists([file])
-        with size_limit(max_bytes), naming(file), without_collector():
-            found = _choose(file, "golden", format, columns)
-            given = found.options_of(options, file) | _gains_of(found, gains)
-            golden = function_at(found.read)(file, strict, absent_docs, catalogue, **given)
-            _check_values(golden)
-    else:
-        name, value = _content(chosen, "golden")
-        found = _choose(value, "golden", format, columns)
-        given = found.options_of(options, Path(name)) | _gains_of(found, gains)
-        value = value if found is GOLDEN_TABLE else _pandas(value)
-        with without_collector():
-            golden = function_at(found.read)(value, strict, absent_docs, catalogue, **given)
-    if gains is not None:
-        golden = _with_gains(golden, gains, name)
+    is_path = isinstance(chosen, (str, os.PathLike))
+    if is_path and not str(chosen).startswith(IR_DATASETS):
+        chosen = Path(chosen)
+        _check_exists([chosen])
+    golden, found, name = _loaded(
+        chosen, "golden", format, columns, max_bytes, (strict, absent_docs, catalogue), options
+    )
     _warn_of_expectations(golden, name, found is GOLDEN_TABLE)
-    return golden if turns is None else _with_turns(golden, turns, name)
+    return golden
 
 
-def _checked_gains(gains: Any) -> dict[str, float] | None:
-    """Return `gains=` by grades as text.
-
-    Raises
-    ------
-    DataError
-        Anything but grades with numbers from 0, one of which is more.
-    """
-    if gains is None:
-        return None
-    check_type(gains, Mapping, "gains", GAINS_ALLOWED)
-    found = {key_of(grade): gain for grade, gain in gains.items()}
-    is_gain = [
-        isinstance(one, (int, float)) and not isinstance(one, bool) and 0 <= one < 2**31
-        for one in found.values()
-    ]
-    if len(found) < len(gains) or not all(is_gain) or not any(found.values()):
-        raise DataError(f"found {excerpt(gains)}", field="gains", allowed=GAINS_ALLOWED)
-    return {grade: float(gain) for grade, gain in found.items()}
-
-
-def _gains_of(found: Format, gains: dict[str, float] | None) -> dict[str, Any]:
-    """Return the option of a reader that knows how grades are written; others are told after."""
-    return {"gains": gains} if gains is not None and "gains" in found.options else {}
-
-
-def _with_gains(golden: Golden, gains: dict[str, float], name: str | Path) -> Golden:
-    """Return a golden set whose grades are levels of these gains, whether all occur or not."""
-    if "gain" in golden.targets:
-        gain = golden.targets["gain"]
+def _loaded(
+    source: Any,
+    side: str,
+    format: str | None,
+    columns: Columns | None,
+    max_bytes: int | None,
+    how: tuple[Any, ...],
+    options: dict[str, Any],
+) -> tuple[Any, Format, str | Path]:
+    """Return what one source holds, its format, and its name for messages."""
+    if isinstance(source, Path):
+        with size_limit(max_bytes), naming(source), without_collector():
+            found = _choose(source, side, format, columns)
+            loaded = _read(found, source, how, options, source)
+            _check_values(loaded)
+            return loaded, found, source
+    if isinstance(source, str):  # names a data set
+        if format is not None:
+            options = options | {"format": format}
+        name, value, found = source, cast("Any", source), IR_DATASET
     else:
-        written = golden.targets["grade"].map(key_of)
-        if unknown := sorted({*written} - gains.keys()):
-            raise DataError(
-                f"grade {unknown[0]}", file=name, field="grade",
-                allowed=f"one of {name_list(gains)}, as gains= has them",
-            )  # fmt: skip
-        gain = written.map(gains)
-    level = {gain: number for number, gain in enumerate(sorted({0.0, *gains.values()}))}
-    targets = golden.targets.assign(grade=gain.map(level).astype("int32"), gain=gain)
-    return replace(golden, targets=targets.astype({"gain": "float64"}))
+        name, value = _content(source, side)
+        found = _choose(value, side, format, columns)
+        value = value if found in TABLES.values() else value.frame
+    with without_collector():
+        return _read(found, value, how, options, Path(name)), found, name
 
 
-def _with_turns(golden: Golden, pattern: str, name: str | Path) -> Golden:
-    """Return the golden set with the conversation and the turn that ids name."""
-    check_type(pattern, str, "turns", "a pattern")
-    groups = ("conversation", "turn")
-    try:
-        known = re.compile(pattern).groupindex.keys()
-    except re.error as error:
-        raise DataError(f"no pattern ({error})", field="turns", allowed=TURNS_ALLOWED) from error
-    if set(known) != set(groups):
-        raise DataError(
-            f"a pattern with groups {name_list(known) or 'none'}", field="turns",
-            allowed=TURNS_ALLOWED,
-        )  # fmt: skip
-    found = golden.queries["query_id"].str.extract(f"^(?:{pattern})$")
-    if (without := found["conversation"].isna()).all():
-        raise DataError(
-            f"none of the {len(found)} ids fits, such as"
-            f" {golden.queries['query_id'].iloc[0]!r}",
-            file=name, field="turns", allowed=TURNS_ALLOWED,
-        )  # fmt: skip
-    if without.any():
-        warn(f"{name}: {plural(int(without.sum()), 'query')} of {len(found)} in no conversation")
-    return replace(golden, queries=golden.queries.assign(**{one: found[one] for one in groups}))
+def _read(
+    found: Format, source: Any, how: tuple[Any, ...], options: dict[str, Any], name: Path
+) -> Any:
+    """Return what the reader of a format returns; what it doesn't know of AFTER is done later."""
+    own = {one: options[one] for one in options if one in found.options or one not in AFTER}
+    return function_at(found.read)(source, *how, **found.options_of(own, name))
 
 
 def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> None:
@@ -293,8 +216,6 @@ def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> N
         )
 
 
-GAINS_ALLOWED = '{"E": 1, "S": 0.1, "C": 0.01, "I": 0}: a gain from 0 for each grade'
-TURNS_ALLOWED = 'a pattern such as "(?P<conversation>[0-9]+)_(?P<turn>[0-9]+)"'
 CALLS_ALLOWED = '{"tool": "*search*"}'
 
 
@@ -328,8 +249,9 @@ def load_results(
         "doc_id": "hit"}`. `outer.inner` reaches into a column. Roles: query_id, query, run_id,
         doc_id, chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
         refused, latency_ms, cost_usd, repeat, prompt_tokens, completion_tokens, conversation,
-        turn (a query needs no id beside these two), and `score.<metric>`, `reason.<metric>`,
-        `scorer_error.<metric>` for stored values. Other columns are kept as `x_<name>`.
+        turn (a query needs no id beside these two), citations, and `score.<metric>`,
+        `reason.<metric>`, `scorer_error.<metric>` for stored values. Other columns are kept as
+        `x_<name>`.
         `{"run_id": None}`: no column has this role, whatever its name.
     run_id
         Names the run. By default a run is named by a column, by `run.json`, by a TREC run's tag, or
@@ -377,34 +299,29 @@ def load_results(
     if isinstance(source, Results):
         return source
     parts: list[Results] = []
-    renames: list[Callable[[Results], Results] | None] = []
+    files: dict[int, tuple[Path, Format]] = {}
+    options = {"columns": columns, "calls_from": calls_from, "run_id": run_id, "ties": ties}
     for one in _sources(source):
-        rename = None
         _check_side(one, Golden, "results")
         if isinstance(one, Results):
             parts.append(one)
-        elif isinstance(one, Path):
-            with size_limit(max_bytes), naming(one), without_collector():
-                found = _choose(one, "results", format, columns)
-                parts.append(_read_run(one, found, columns, run_id, strict, ties, calls_from))
-                _check_values(parts[-1])
-            rename = found.rename_runs if run_id is None else None
-        else:
-            with without_collector():
-                _, value = _content(one, "results")
-                found = _choose(value, "results", format, columns)
-                value = value if found is RESULT_TABLE else _pandas(value)
-                parts.append(_read_run(value, found, columns, run_id, strict, ties, calls_from))
-        renames.append(partial(rename, one) if rename else None)
+            continue
+        part, found, name = _loaded(one, "results", format, columns, max_bytes, (strict,), options)
+        if isinstance(one, Path) and run_id is None:
+            files[len(parts)] = one, found
+        if "ties" not in found.options and ties != "file":
+            part = ranked_again(part, rank_hits(part.hits, ties))
+        if run_id is not None and "run_id" not in found.options:
+            part = _renamed(part, run_id, name)
+        parts.append(part)
     if run_id is not None and len(parts) > 1:
         raise DataError(
             f"{run_id!r} for {len(parts)} sources", field="run_id", allowed="one source"
         )
     if twice := _repeated_names(parts):
-        parts = [
-            rename(part) if rename and twice & _names(part) else part
-            for part, rename in zip(parts, renames, strict=True)
-        ]
+        for number, (file, found) in files.items():
+            if found.rename_runs and twice & {*parts[number].runs["run_id"].astype("str")}:
+                parts[number] = found.rename_runs(file, parts[number])
     if twice := _repeated_names(parts):
         raise DataError(
             f"{', '.join(sorted(twice))} named by more than one file",
@@ -430,34 +347,17 @@ def _warn_of_error_words(errors: pd.Series) -> None:
 NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 
 
-def with_labels(source: Any) -> tuple[Results, list[tuple[Results, Golden]]]:
-    """Load runs, and the labels that stand beside them in files of other tools.
-
-    Returns
-    -------
-    All runs; and for each file that has labels, its runs and these.
-    """
-    if isinstance(source, Results):
-        return source, []
-    parts: list[Results] = []
-    labelled: list[tuple[Results, Golden]] = []
-    beside = {tool.name: tool for tool in TOOLS}
-    for one in _sources(source):
-        parts.append(load_results(one))
-        if not isinstance(one, Path):
-            continue
-        found = beside.get(_choose(one, "results", None, None).name)
-        if found is None:
-            continue
-        with naming(one):
-            golden = labels_beside(found, one)
-        if golden is not None:
-            labelled.append((parts[-1], golden))
-    if len(parts) == 1:
-        return parts[0], labelled
-    if _repeated_names(parts):
-        return load_results(source), []
-    return Results.concat(parts), labelled
+def with_labels(source: Any) -> tuple[Results, list[Golden]]:
+    """Load runs, and the labels that stand beside them in files of other tools."""
+    results, labels = load_results(source), list[Golden]()
+    tools = {tool.name: tool for tool in TOOLS}
+    for one in () if source is results else _sources(source):
+        found = _choose(one, "results", None, None).name if isinstance(one, Path) else None
+        if found in tools:
+            with naming(one):
+                golden = labels_beside(tools[found], one)
+            labels += [] if golden is None else [golden]
+    return results, labels
 
 
 def golden_files(source: Any) -> list[Any]:
@@ -506,15 +406,14 @@ def joined(parts: list[Golden], names: list[Any]) -> Golden:
 def _sources(source: Any) -> list[Any]:
     """Return each file, frame, dict or list of records of what `load_results` was given."""
     if isinstance(source, (str, os.PathLike)):
-        return list(_files(source))
-    if isinstance(source, (list, tuple)) and source:
-        if not isinstance(source[0], Mapping) and not hasattr(source[0], "_fields"):
-            if all(isinstance(one, (str, os.PathLike)) for one in source):
-                return list(_files(list(source)))
-            return [part for one in source for part in _sources(one)]
-    elif isinstance(source, (list, tuple)):
+        return _files(source)
+    if not isinstance(source, (list, tuple)):
+        return [source]
+    if not source:
         raise DataError("no file given", field="source", allowed="at least one file or record")
-    return [source]
+    if isinstance(source[0], Mapping) or hasattr(source[0], "_fields"):
+        return [source]
+    return [part for one in source for part in _sources(one)]
 
 
 def _content(source: Any, side: str) -> tuple[str, Any]:
@@ -547,14 +446,6 @@ _SHAPES = {
 }
 
 
-def _pandas(content: Any) -> pd.DataFrame:
-    """Return a table as the frame that an importer of a tool reads."""
-    if content.frame is not None:
-        frame: pd.DataFrame = content.frame
-        return frame
-    return pd.DataFrame([row.values for row in content.records], dtype=object)
-
-
 def _check_side(source: Any, other: type, wanted: str) -> None:
     """Refuse results as a golden set and the other way round."""
     if isinstance(source, other):
@@ -580,52 +471,30 @@ def _named(columns: Any) -> Columns | None:
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:
     """Return the format of a file, or of content at hand.
 
-    With `columns` only the formats that have columns are looked at.
+    With `columns`, and for frames, only the formats that have columns are looked at.
     """
-    table, what = TABLES[side], "results" if side == "results" else "golden files"
-    with_columns = [one for one in FORMATS[side] if "columns" in one.options]
+    formats, table = formats_of(side), TABLES[side]
+    what = "results" if side == "results" else "golden files"
     if isinstance(source, Mapping):
         if format not in (None, table.name):
-            raise DataError(
-                f"format={format!r} for a dict", field="format", allowed="no format, or a path"
-            )
+            found = f"format={format!r} for a dict"
+            raise DataError(found, field="format", allowed="no format, or a path")
         return table
-    if not isinstance(source, Path):
+    if isinstance(source, Path) and (columns is None or format is not None):
+        return choose_format(sample(source), formats, format, what, table, formats[0])
+    of_columns = [one for one in formats if "columns" in one.options]
+    if isinstance(source, Path):
+        seen = sample(source)
+    else:
         seen = Sample(Path(source.name), "frame", frozenset(source.fields))
-        return matching_format(seen, with_columns, format, what, table, table)
-    if columns is not None and format is None:
-        return matching_format(sample(source), with_columns, None, what, table, table)
-    return choose_format(source, formats_of(side), format, what, table)
+    return choose_format(seen, of_columns, format, what, table)
 
 
-def _read_run(
-    source: Any,
-    found: Format,
-    columns: Columns | None,
-    run_id: str | None,
-    strict: bool,
-    ties: str,
-    calls_from: Mapping[str, str] | None,
-) -> Results:
-    given = {
-        "columns": columns,
-        "calls_from": calls_from,
-        "run_id": run_id if "run_id" in found.options else None,
-        "ties": ties if "ties" in found.options else None,
-    }
-    place = source if isinstance(source, Path) else Path("frame")
-    results: Results = function_at(found.read)(source, strict, **found.options_of(given, place))
-    if "ties" not in found.options and ties != "file":
-        results = ranked_again(results, rank_hits(results.hits, ties))
-    if run_id is None or "run_id" in found.options:
-        return results
+def _renamed(results: Results, run_id: str, name: str | Path) -> Results:
+    """Return results of one run under another name."""
     if len(results.runs) != 1:
-        raise DataError(
-            f"{run_id!r} for {len(results.runs)} runs",
-            file=place,
-            field="run_id",
-            allowed="a source with one run",
-        )
+        found = f"{run_id!r} for {len(results.runs)} runs"
+        raise DataError(found, file=name, field="run_id", allowed="a source with one run")
     frames = {item.name: getattr(results, item.name) for item in fields(results)}
     return replace(
         results,
@@ -640,66 +509,36 @@ def _read_run(
 
 
 def _check_values(loaded: Results | Golden) -> None:
-    """Refuse infinite numbers and endless ids that a reader let pass, so that none is ever stored.
+    """Refuse infinite numbers that a reader let pass, so that none is ever stored.
 
     Readers refuse them with their line; this is the door that no reader can forget.
     """
     for item in fields(loaded):
         frame = getattr(loaded, item.name)
-        for name in [] if frame is None else frame.columns:
-            column, place = frame[name], f"{item.name}.{name}"
-            if place == "hits.score":  # only told apart from others: the logarithm of 0 is one
-                continue
-            if is_float_dtype(column.dtype):
-                if np.isinf(column.to_numpy("float64", na_value=np.nan)).any():
-                    raise DataError("an infinite number", field=place, allowed="finite numbers")
-            elif has_limits() and str(name).endswith("_id"):
-                longest = _longest(column)
-                if longest > LONGEST_ID:
-                    raise DataError(
-                        f"an id of {longest:,} characters", field=place, allowed=ID_ALLOWED
-                    )
-
-
-def _longest(column: pd.Series) -> int:
-    texts = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
-    if not isinstance(texts.dtype, pd.StringDtype):
-        return 0
-    return pc.max(pc.binary_length(pa.chunked_array(pa.array(texts.array)))).as_py() or 0
-
-
-def _names(part: Results) -> set[str]:
-    return set(part.runs["run_id"].astype("str"))
+        for name, column in () if frame is None else frame.select_dtypes("float").items():
+            # infinite scores are only told apart from others: the logarithm of 0 is one
+            place = f"{item.name}.{name}"
+            if place != "hits.score" and np.isinf(column.to_numpy("float64", na_value=0)).any():
+                raise DataError("an infinite number", field=place, allowed="finite numbers")
 
 
 def _repeated_names(parts: list[Results]) -> set[str]:
     """Return the run ids that more than one part has."""
-    counts = Counter(run_id for part in parts for run_id in _names(part))
+    counts = Counter(run_id for part in parts for run_id in part.runs["run_id"].astype("str"))
     return {run_id for run_id, n in counts.items() if n > 1}
 
 
-def _files(paths: Paths) -> list[Path]:
-    """Return the run files of paths, patterns and folders, in this order."""
-    allowed = "a path or pattern, or a list of these"
-    _check_path(paths, (str, os.PathLike, list, tuple), "paths", allowed)
-    found: list[Path] = []
-    for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
-        _check_path(path, (str, os.PathLike), "paths", allowed)
-        is_pattern = has_magic(str(path)) and not Path(path).exists()
-        matches = _matches(str(path)) if is_pattern else [str(path)]
-        if not matches:
-            raise DataError(f"no file matches {path}", field="paths")
-        found += [file for match in matches for file in _files_of(Path(match))]
-    if not found:
-        raise DataError("no file given", field="paths")
-    _check_exists(found)
-    return found
-
-
-def _matches(pattern: str) -> list[str]:
-    """Return what a pattern matches, sorted; beside runs, a README is no run."""
-    found = sorted(glob(pattern))
-    return [name for name in found if not name.endswith(".md")] or found
+def _files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the run files of a path, a pattern (sorted) or a folder."""
+    matches = [str(path)]
+    if has_magic(str(path)) and not Path(path).exists():
+        found = sorted(glob(str(path)))  # beside runs, a README is no run
+        matches = [name for name in found if not name.endswith(".md")] or found
+    if not matches:
+        raise DataError(f"no file matches {path}", field="paths")
+    files = [file for match in matches for file in _files_of(Path(match))]
+    _check_exists(files)
+    return files
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -726,8 +565,3 @@ def _check_exists(files: list[Path]) -> None:
     missing = [str(file) for file in files if not file.exists()]
     if missing:
         raise DataError(f"no such file: {', '.join(missing)}", field="paths")
-
-
-def _check_path(given: object, types: tuple[type, ...], field: str, allowed: str) -> None:
-    if not isinstance(given, types):
-        raise DataError(f"found {excerpt(given)}", field=field, allowed=allowed)

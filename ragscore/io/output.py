@@ -3,15 +3,13 @@
 Every file outside of a store is written through `replacing`, `write_bytes` or `write_text`.
 """
 
-import errno
 import gzip
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -67,7 +65,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         The disk is full, the folder can't be written to or is gone, and the like. It says what is
         there now; nothing else is left beside.
     """
-    name, is_placed = Path(path), False
+    name = Path(path)
     try:
         file = Path(os.path.realpath(name))
         if name.exists() and not name.is_file():
@@ -84,38 +82,24 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
             if file.exists():
                 shutil.copymode(file, staging)
             staging.replace(file)
-        except BaseException:
+        finally:
             with suppress(OSError):
                 staging.unlink(missing_ok=True)
-            raise
-        is_placed = True
         sync_folder(file.parent)
     except OSError as error:
         kept = "the file there is as it was" if name.exists() else "nothing was written"
-        raise DataError(
-            f"can't be written ({error.strerror or error})",
-            file=name,
-            allowed="the new file is there, but may not survive a power failure"
-            if is_placed
-            else kept,
-        ) from error
+        found = f"can't be written ({error.strerror or error})"
+        raise DataError(found, file=name, allowed=kept) from error
 
 
 def sync_folder(folder: Path) -> None:
     """Wait until the names of a folder's files are on disk, where a system has such a step."""
-    if os.name != "posix":
-        return
-    try:
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # a folder may be open for writing only
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems have no such step
-            raise
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_lines(path: str | Path, records: Iterable[dict[str, Any]]) -> Path:
@@ -145,17 +129,15 @@ def json_line(record: dict[str, Any]) -> str:
 
 def by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of each query as plain dicts, without missing values."""
-    plain = frame.drop(columns="run_id", errors="ignore")
-    return _grouped(plain, lambda row: str(row.pop("query_id")))
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in row_dicts(frame.drop(columns="run_id", errors="ignore")):
+        rows.setdefault(row.pop("query_id"), []).append(row)
+    return rows
 
 
 def by_response(frame: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """Return the rows of each (run, query) as plain dicts, without missing values."""
-    return _grouped(frame.astype({"run_id": "str"}), itemgetter("run_id", "query_id"))
-
-
-def _grouped(frame: pd.DataFrame, key: Callable[[dict[str, Any]], Any]) -> dict[Any, Any]:
-    rows: dict[Any, list[dict[str, Any]]] = {}
-    for row in row_dicts(frame):
-        rows.setdefault(key(row), []).append(row)
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in row_dicts(frame.astype({"run_id": "str"})):
+        rows.setdefault((row["run_id"], row["query_id"]), []).append(row)
     return rows

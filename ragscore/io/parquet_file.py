@@ -48,22 +48,21 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
     with open_parquet_file(path) as file:
         size, decoded = path.stat().st_size, 0
         most = most_bytes(size, PARQUET_RATIO)
-        groups = map(file.metadata.row_group, range(file.num_row_groups))
-        for group, chunk in (
-            (one, one.column(n)) for one in groups for n in range(one.num_columns)
-        ):
-            name = str(chunk.path_in_schema)
-            if columns is None or {name, name.partition(".")[0]} & {*columns}:
-                n_values = max(chunk.num_values, group.num_rows)
-                decoded += max(chunk.total_uncompressed_size, 8 * n_values)
-            if most is not None and decoded > most:
-                raise DataError(
-                    f"{size:,} bytes decode to more than {most:,}",
-                    file=path,
-                    field=name,
-                    allowed=f"up to {PARQUET_RATIO:,} times the size of the file;"
-                    " load it with max_bytes=None",
-                )
+        for number in range(file.num_row_groups):
+            group = file.metadata.row_group(number)
+            for chunk in map(group.column, range(group.num_columns)):
+                name = str(chunk.path_in_schema)
+                if columns is None or {name, name.partition(".")[0]} & {*columns}:
+                    n_values = max(chunk.num_values, group.num_rows)
+                    decoded += max(chunk.total_uncompressed_size, 8 * n_values)
+                if most is not None and decoded > most:
+                    raise DataError(
+                        f"{size:,} bytes decode to more than {most:,}",
+                        file=path,
+                        field=name,
+                        allowed=f"up to {PARQUET_RATIO:,} times the size of the file;"
+                        " load it with max_bytes=None",
+                    )
         return file.read(columns)
 
 

@@ -69,7 +69,7 @@ class LineParser:
         types = json.ParseOptions(
             explicit_schema=pa.schema(list(self.types)), unexpected_field_behavior="error"
         )
-        read = json.ReadOptions(block_size=max(1 << 20, _longest_line(data) + 1))
+        read = json.ReadOptions(block_size=max(1 << 20, longest_line(data) + 1))
         try:
             table = json.read_json(pa.BufferReader(data), read_options=read, parse_options=types)
         except pa.ArrowException:
@@ -92,7 +92,8 @@ def _n_objects(data: bytes) -> int:
     return n if between == n + 1 and b"\0" not in data else 0
 
 
-def _longest_line(data: bytes) -> int:
+def longest_line(data: bytes) -> int:
+    """Return the number of bytes of the longest line."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     return int(np.diff(ends, prepend=-1, append=len(data)).max())
 

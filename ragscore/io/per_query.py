@@ -4,6 +4,7 @@ It is a superset of kebab's record; older records without later fields load. Fie
 takes are kept in `x_*` columns.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.file_content import line_blocks, lines_of
 from ragscore.io.parsed_lines import LineParser
 from ragscore.io.record import LEFT_OPEN, STATED, TYPES, columns_of, with_refusals_implied
-from ragscore.io.run_records import Level, NotPlain, Reader, listed
+from ragscore.io.run_records import Columns, Level, NotPlain, Reader, listed
 from ragscore.io.sidecars import (
     JUDGMENTS_FILE,
     LEDGER_FILE,
@@ -30,26 +31,21 @@ from ragscore.io.values import ID_ALLOWED
 RUN_FIELDS = ("run_id", "run_name", "run", "system")
 """Fields that may name the run of a record. A file holds one run, so they have one value."""
 
+MISSING = "the field is missing"
+
 
 def read_per_query(path: Path, strict: bool) -> Results:
     """Read one run: its records, and `run.json` and `judgments.jsonl` if they are there."""
-    _check_name(path)
     problems = Problems(path, strict)
     run = _run(path, problems)
-    frames = _frames_of_file(path, run["run_id"], problems)
+    reader = _Records(columns_of, problems)
+    for _ in reader.blocks(path):
+        pass
+    frames = reader.frames(run["run_id"])
     problems.typos.warn()
     judgments = _judgments(path, run, problems)
     results = _results(run, frames, problems)
-    return replace(results, judgments=judgments) if judgments is not None else results
-
-
-def _check_name(path: Path) -> None:
-    if path.name in (JUDGMENTS_FILE, LEDGER_FILE):
-        raise DataError(
-            "these are a run's judgments, not a run",
-            file=path,
-            allowed="the per_query.jsonl beside it, with which they are read",
-        )
+    return results if judgments is None else replace(results, judgments=judgments)
 
 
 def _judgments(path: Path, run: dict[str, Any], problems: Problems) -> pd.DataFrame | None:
@@ -63,6 +59,12 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
 
     Without one, a run is named after its file, or after its folder if the file is `per_query`.
     """
+    if path.name in (JUDGMENTS_FILE, LEDGER_FILE):
+        raise DataError(
+            "these are a run's judgments, not a run",
+            file=path,
+            allowed="the per_query.jsonl beside it, with which they are read",
+        )
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
     named = {"run_id": path.absolute().parent.name if stem == "per_query" else stem}
     run_json = path.parent / "run.json"
@@ -86,113 +88,112 @@ def results_of(run: dict[str, Any], rows: Iterable[Row], problems: Problems) -> 
 
 def frames_of(rows: Iterable[Row], run_id: str, problems: Problems) -> dict[str, pd.DataFrame]:
     """Return the frames of the records of one run."""
-    reader = Reader(columns_of, problems)
-    reader.read(_Seen(problems).records(rows))
-    return _frames(reader, run_id)
+    reader = _Records(columns_of, problems)
+    reader.read(reader.of_run(rows))
+    return reader.frames(run_id)
 
 
-def _frames_of_file(path: Path, run_id: str, problems: Problems) -> dict[str, pd.DataFrame]:
-    """Read a file block by block."""
-    reader = Reader(columns_of, problems)
-    seen, parser = _Seen(problems), LineParser(TYPES)
-    for begin, block in line_blocks(path):
-        parsed = parser.parse(begin, block)
-        if parsed is None or not _is_added(parsed, reader, seen):
-            parser.is_off |= parsed is not None
-            rows = json_rows(path, problems, lines_of(block, path, begin), begin)
-            reader.read(seen.records(parser.learning(rows)))
-    return _frames(reader, run_id)
+def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterator[Results]:
+    """Yield a run file of any size as `Results` of some megabytes each, for `store.save`.
 
-
-def _is_added(records: Level, reader: Reader, seen: "_Seen") -> bool:
-    """Add a parsed block; return False if its lines have to be looked at."""
-    lines = records.batch.lines
-    try:
-        ids = seen.ids_of(records)
-        reader.add(records)
-    except (NotPlain, pa.ArrowException):
-        return False
-    seen.lines |= zip(ids, lines.tolist(), strict=True)
-    return True
-
-
-def _frames(reader: Reader, run_id: str) -> dict[str, pd.DataFrame]:
-    frames = reader.frames(run_id)
-    is_stated = STATED in reader.notes and LEFT_OPEN not in reader.notes
-    frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
-    return frames
+    The file is read twice, since the end of a run may tell whether answers at its beginning are
+    refusals. Only one piece is in memory; each has the row of the whole run.
+    """
+    file = Path(path)
+    problems = Problems(file, strict)
+    run, whole = _run(file, problems), _Records(columns_of, problems)
+    n_queries = n_failed = 0
+    for parts in whole.blocks(file):
+        for part in parts:
+            error = part["responses"].get("error")
+            n_queries += len(part["responses"]["query_id"])
+            n_failed += 0 if error is None else len(error) - error.null_count
+        parts.clear()
+    problems.typos.warn()
+    beside: dict[str, Any] = {
+        "judgments": _judgments(file, run, problems),
+        "problems": problems.frame(run["run_id"]),
+    }
+    runs = from_records([run | {"n_queries": n_queries, "n_failed": n_failed}], "runs")
+    reader = _Records(columns_of, Problems(file, strict=False), whole.notes)
+    for parts in reader.blocks(file):
+        yield Results(runs=runs, **reader.frames(run["run_id"]), **beside)
+        beside = {}
+        parts.clear()
 
 
 @dataclass
-class _Seen:
-    """The line of each query id, and the names of the run, in the records of a file so far."""
+class _Records(Reader):
+    """Reads the records of one run, each of a query of its own.
 
-    problems: Problems
+    `lines` has the line of each query id so far, `run` the names of the run.
+    """
+
     lines: dict[str, int] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
 
-    def records(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
+        """Return the frames, with what answers imply about refusals."""
+        frames = super().frames(run_id)
+        is_stated = STATED in self.notes and LEFT_OPEN not in self.notes
+        frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
+        return frames
+
+    def blocks(self, path: Path) -> Iterator[list[dict[str, Columns]]]:
+        """Read a file block by block; yield what was read, to be cleared, after each."""
+        parser = LineParser(TYPES)
+        for begin, block in line_blocks(path):
+            parsed = parser.parse(begin, block)
+            try:
+                self._add_parsed(parsed)
+            except (NotPlain, pa.ArrowException):
+                parser.is_off |= parsed is not None
+                rows = json_rows(path, self.problems, lines_of(block, path, begin), begin)
+                self.read(self.of_run(parser.learning(rows)))
+            yield self.parts
+
+    def of_run(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows that are records of this run, each of a query of its own."""
         for row in rows:
-            if self._is_record(row):
+            values, line, problems = row.values, row.line, self.problems
+            query_id, names = as_id(values.get("query_id")), self.run
+            runs = {name: one for name in RUN_FIELDS if (one := values.get(name)) is not None}
+            others = [name for name, one in runs.items() if names.get(name, one) != one]
+            if query_id is None:
+                is_there = "query_id" in values
+                found = f"found {describe(values['query_id'])}" if is_there else MISSING
+                problems.add(found, line=line, field="query_id", allowed=ID_ALLOWED)
+            elif query_id in self.lines:
+                what, before = f"'{query_id}'", self.lines[query_id]
+                problems.repeat(what, before, line, "query_id", "one record per query")
+            elif others:
+                found = f"found {describe(runs[others[0]])} after {describe(names[others[0]])}"
+                allowed = "one run in a file; format='table' reads several"
+                problems.add(found, line=line, field=others[0], allowed=allowed)
+            else:
+                self.lines[query_id] = line
+                self.run = runs | names
                 yield row
 
-    def _is_record(self, row: Row) -> bool:
-        values, line, problems = row.values, row.line, self.problems
-        value = values.get("query_id")
-        if "query_id" not in values:
-            problems.add("the field is missing", line=line, field="query_id", allowed=ID_ALLOWED)
-            return False
-        if (query_id := as_id(value)) is None:
-            problems.reject(value, line, "query_id", ID_ALLOWED)
-            return False
-        if query_id in self.lines:
-            before, allowed = self.lines[query_id], "one record per query"
-            problems.repeat(f"'{query_id}'", before, line, "query_id", allowed)
-            return False
-        for name in RUN_FIELDS:
-            run = values.get(name)
-            if run is not None and self.run.setdefault(name, run) != run:
-                problems.add(
-                    f"found {describe(run)} after {describe(self.run[name])}",
-                    line=line,
-                    field=name,
-                    allowed="one run in a file; format='table' reads several",
-                )
-                return False
-        for name, types, allowed in _PARTS:
-            if not isinstance(values.get(name), types):
-                problems.reject(values[name], line, name, allowed)
-                return False
-        self.lines[query_id] = line
-        return True
-
-    def ids_of(self, records: Level) -> list[str]:
-        """Return the ids of a parsed block of records of this run, each of a query of its own.
+    def _add_parsed(self, records: Level | None) -> None:
+        """Add a parsed block of records of this run, each of a query of its own.
 
         Raises
         ------
         NotPlain
-            Anything else.
+            Anything else; nothing was added.
         """
-        query_id, none = records.fields.get("query_id"), pa.nulls(0)
-        ids = [as_id(one) for one in ([None] if query_id is None else listed(query_id))]
+        if records is None:
+            raise NotPlain
+        ids = [as_id(one) for one in listed(records.fields.get("query_id", pa.nulls(1)))]
         is_good = None not in ids and len({*ids}) == len(ids) and self.lines.keys().isdisjoint(ids)
         for name in RUN_FIELDS:
-            runs = {*listed(records.fields.get(name, none))} - {None}
+            runs = {*listed(records.fields.get(name, pa.nulls(0)))} - {None}
             is_good &= runs <= {self.run.setdefault(name, *runs)} if len(runs) == 1 else not runs
-        hits, answer = (records.fields.get(name, none).type for name in ("hits_top_k", "answer"))
-        is_good &= pa.types.is_list(hits) or pa.types.is_null(hits)
-        is_good &= pa.types.is_struct(answer) or answer in (pa.string(), pa.null())
         if not is_good:
             raise NotPlain
-        return [str(one) for one in ids]
-
-
-_PARTS = (
-    ("hits_top_k", (list, type(None)), "a list"),
-    ("answer", (dict, str, type(None)), "an object, text or null"),
-)
+        self.add(records)
+        self.lines |= zip(map(str, ids), records.batch.lines.tolist(), strict=True)
 
 
 def _results(run: dict[str, Any], frames: dict[str, pd.DataFrame], problems: Problems) -> Results:

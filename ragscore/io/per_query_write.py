@@ -19,7 +19,6 @@ from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
 from ragscore.io.citations import citation_and_span, heading_parts
 from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE
-from ragscore.io.left_out import keeping
 from ragscore.io.output import (
     by_query,
     check_one_run,
@@ -39,7 +38,6 @@ from ragscore.io.sidecars import run_description
 from ragscore.io.values import extra_fields, row_dicts
 
 
-@keeping("runs", "responses", "hits", "hit_meta", "citations", "calls")
 def write_per_query(results: Results, path: str | Path) -> Path:
     """Write one run as `per_query.jsonl` with its `run.json` beside it.
 
@@ -96,22 +94,17 @@ def _write_both(file: Path, records: bytes, description: bytes) -> Path:
     records without a description.
     """
     beside = Path(os.path.realpath(file.parent / "run.json"))
-    removed: bytes | None = None
+    old = beside.read_bytes() if file.exists() and beside.is_file() else description
     try:
         with replacing(beside) as described, replacing(file) as out:
             described.write(description)
             out.write(records)
-            for part in (described, out):
-                part.flush()
-                os.fsync(part.fileno())
-            if file.exists() and beside.is_file() and beside.read_bytes() != description:
-                old = beside.read_bytes()
+            if old != description:
                 beside.unlink()
-                removed = old
     except BaseException:
-        if removed is not None and not beside.exists():
+        if old != description and not beside.exists():
             with suppress(DataError):
-                write_bytes(beside, removed)
+                write_bytes(beside, old)
         raise
     return file
 

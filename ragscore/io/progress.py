@@ -8,13 +8,8 @@ from ragscore.frames.escaping import visible
 
 
 class _NoBar:
-    n = 0.0
-
-    def update(self, n: float = 1) -> None:
-        self.n += n
-
-    def set_postfix_str(self, text: str, refresh: bool = True) -> None:
-        pass
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given, **more: None
 
 
 @contextmanager

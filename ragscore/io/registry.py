@@ -4,72 +4,31 @@
 declarations. Users add theirs with `register`.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import warn
-from ragscore.io import traces
 from ragscore.io.columns import has_labels, may_be, names_ids
-from ragscore.io.detect import Format, Mark, Sample, function_at
+from ragscore.io.detect import Format, Mark, function_at
+from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.formats.json_run import is_json_run
 from ragscore.io.formats.metric_report import is_report
 from ragscore.io.formats.predicates import fits_golden
 from ragscore.io.formats.trec import is_qrels, is_run, named_by_file
+from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
+from ragscore.io.importers import Tool, golden_part, result_part
+from ragscore.io.made_ids import run_name_of
 from ragscore.io.record import RECORD_FIELDS
-from ragscore.io.records import Record
-from ragscore.io.source import Problems
-from ragscore.io.tools import (
-    inspect_log,
-    mlflow,
-    phoenix,
-    promptfoo,
-    ragas,
-    ragchecker,
-    rank_eval,
-)
-from ragscore.io.tools.cases import Imported, imported
-from ragscore.io.tools.importer import golden_part, result_part
 
-_IO, _FORMATS, _TOOLS = "ragscore.io.", "ragscore.io.formats.", "ragscore.io.tools."
+_IO, _FORMATS = "ragscore.io.", "ragscore.io.formats."
 _JSON = ("jsonl", "json")
-
-TOOLS = [
-    Format("ragas", ragas.fits, _TOOLS + "ragas:read",
-           about=("RAGAS's dataset or result", "its columns", "labels of RAGAS's dataset")),
-    Format("promptfoo", promptfoo.fits, _TOOLS + "promptfoo:read",
-           about=("promptfoo's results", "its keys", "promptfoo's assertions")),
-    Format("inspect", inspect_log.fits, _TOOLS + "inspect_log:read",
-           about=("Inspect AI's log", "its keys, or the ending `.eval`",
-                  "targets of Inspect AI's log")),
-    Format("deepeval", Mark("", "testCases testRunData"), _TOOLS + "deepeval:read",
-           about=("DeepEval's test run", "its keys", "expectations of DeepEval's test run")),
-    Format("ragchecker", ragchecker.fits, _TOOLS + "ragchecker:read",
-           about=("RAGChecker's inputs and outputs", "its keys",
-                  "queries and reference answers of RAGChecker's files")),
-    Format("rank_eval", rank_eval.fits, _TOOLS + "rank_eval:read",
-           about=("a response of Elasticsearch's rank_eval", "their keys",
-                  "ratings of rank_eval's request or response")),
-    Format("lm_eval", Mark("doc_id resps filtered_resps target"), _TOOLS + "lm_eval:read",
-           about=("lm-evaluation-harness's samples, with the results beside them", "their keys",
-                  "targets of lm-evaluation-harness's samples")),
-    Format("nuggets", Mark("qid nuggets"), _TOOLS + "nuggets:read",
-           about=("nuggets of AutoNuggetizer, and its assignments to answers", "their keys",
-                  "nuggets with their importance")),
-    Format("mlflow", mlflow.fits, _TOOLS + "mlflow:read",
-           about=("MLflow's evaluation table", "its columns", "expectations of MLflow's table")),
-    Format("phoenix", phoenix.fits, _TOOLS + "phoenix:read",
-           about=("Phoenix's experiment", "its columns",
-                  "references of Phoenix's experiment")),
-    Format("traces", traces.fits, _IO + "traces:read_traces",
-           about=("spans of agents: OTLP, dumps of OpenTelemetry's SDK, Phoenix, Langfuse,"
-                  " LangSmith, MLflow, TruLens", "ids of spans and traces, `resourceSpans`",
-                  "labels among the spans' attributes, by `columns=`")),
-]  # fmt: skip
-"""Files with labels and results side by side; `read` takes (source, problems, run, columns)."""
 
 # Our own format comes first: choose_format falls back to it.
 RESULT_FORMATS = [
@@ -88,6 +47,7 @@ RESULT_FORMATS = [
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
         fields=RECORD_FIELDS,
+        keeps="runs responses hits hit_meta citations calls",
     ),
     Format(
         "chatbot",
@@ -99,6 +59,12 @@ RESULT_FORMATS = [
         _FORMATS + "chatbot:write_chatbot",
         ("a chatbot's run folder: `results.jsonl`, `config.json`, `metrics.json`",
          "those files; `test_case_id` and `retrieved_chunks`"),
+        keeps="runs.config runs.k runs.note runs.created_at runs.x_ responses.query"
+              " responses.answer responses.error responses.scope responses.elapsed_ms"
+              " responses.refused responses.latency_ responses.n_citations"
+              " responses.x_ hits.chunk_id hits.path hits.heading hits.score hits.text"
+              " hits.x_ citations.path citations.heading citations.x_ judgments"
+              " reported",
     ),
     Format(
         "retrievers",
@@ -108,6 +74,9 @@ RESULT_FORMATS = [
         _FORMATS + "retrievers:write_retrievers",
         ("results of several retrievers, one record per retriever and query",
          "JSON lines with `query`, `retriever`, and `hits` or an outcome"),
+        keeps="runs.k responses.query responses.error responses.elapsed_ms"
+              " responses.x_ hits.chunk_id hits.source_key hits.text hits.x_ hit_meta"
+              " reported",
     ),
     Format(
         "trec_rag",
@@ -116,6 +85,8 @@ RESULT_FORMATS = [
         _FORMATS + "trec_rag:write_trec_rag",
         ("cited answers of the TREC RAG track",
          "JSON lines with `topic_id`, `references`, `answer`"),
+        keeps="responses.query responses.answer responses.x_ hits.{level}_id"
+              " citations",
     ),
     Format("sqlite", Mark(kinds=("sqlite",)), _FORMATS + "kebab:read_sqlite",
            about=("kebab's database", "a SQLite file")),
@@ -131,6 +102,7 @@ RESULT_FORMATS = [
         options=("ties",),
         suffixes=(".trec", ".run"),
         rename_runs=named_by_file,
+        keeps="hits.{level}_id hits.score",
     ),
     Format(
         "metric_report",
@@ -139,6 +111,7 @@ RESULT_FORMATS = [
         _FORMATS + "metric_report:write_report",
         ("metrics with their values per query, and the summary",
          "JSON with a list `metrics` of objects with `metric`"),
+        keeps="runs.suite runs.system runs.x_ responses.query_id reported",
     ),
     Format(
         "json_run",
@@ -147,11 +120,9 @@ RESULT_FORMATS = [
         _FORMATS + "json_run:write_json_run",
         ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
         options=("ties",),
+        keeps="responses.query_id hits.{level}_id hits.score",
     ),
-    *(
-        result_part(tool, "columns", *(["calls_from"] if tool.name == "traces" else []))
-        for tool in TOOLS
-    ),
+    *map(result_part, TOOLS),
 ]  # fmt: skip
 GOLDEN_FORMATS = [
     Format(
@@ -164,11 +135,12 @@ GOLDEN_FORMATS = [
                 test=lambda one: has_labels(one.keys) or not names_ids(one.keys, "golden"),
             )(seen),
         ),
-        _IO + "golden_file:read_golden",
+        _IO + "golden_read:read_golden",
         _IO + "golden_write:write_golden",
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),
         fields=KNOWN_FIELDS,
+        keeps="queries targets tags conditions support_groups checks",
     ),
     Format(
         "qrels_jsonl",
@@ -176,6 +148,8 @@ GOLDEN_FORMATS = [
         _FORMATS + "beir:read_qrels_jsonl",
         _FORMATS + "beir:write_qrels_jsonl",
         ("graded judgements", "JSON lines with `relevant_docs` {document: grade}"),
+        keeps="queries.query queries.reference_answer queries.x_ targets.{level}_id"
+              " targets.grade",
     ),
     Format(
         "trec_qrels",
@@ -185,6 +159,7 @@ GOLDEN_FORMATS = [
         ("TREC qrels, `qid iter docid rel`", "four columns, the last a grade; BEIR's three"),
         options=("topics",),
         suffixes=(".qrels",),
+        keeps="targets.{level}_id targets.grade",
     ),
     Format(
         "beir",
@@ -193,6 +168,7 @@ GOLDEN_FORMATS = [
         _FORMATS + "beir:write_beir",
         ("a BEIR folder", "`queries.jsonl` and the folder `qrels`"),
         options=("split",),
+        keeps="queries.query queries.x_ targets.{level}_id targets.grade",
     ),
     Format(
         "json_qrels",
@@ -200,6 +176,7 @@ GOLDEN_FORMATS = [
         _FORMATS + "json_run:read_json_qrels",
         _FORMATS + "json_run:write_json_qrels",
         ("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
+        keeps="queries.query_id targets.{level}_id targets.grade",
     ),
     Format(
         "predicates",
@@ -207,6 +184,7 @@ GOLDEN_FORMATS = [
         _FORMATS + "predicates:read_predicates",
         _FORMATS + "predicates:write_predicates",
         ("queries judged by predicates, without ids", "JSON lines with `query` and a predicate"),
+        keeps="queries targets tags conditions checks",
     ),
     Format(
         "chatbot",
@@ -215,8 +193,9 @@ GOLDEN_FORMATS = [
         _FORMATS + "chatbot_golden:write_chatbot_golden",
         ("a chatbot's cases, `eval_set.jsonl`",
          "JSON lines with `id`, `question`, and anchors or key facts"),
+        keeps="queries targets tags support_groups checks",
     ),
-    *(golden_part(tool, "columns") for tool in TOOLS),
+    *map(golden_part, TOOLS),
 ]  # fmt: skip
 # Tables of any shape, for what fits none of these.
 _ABOUT_TABLES = (
@@ -233,9 +212,9 @@ RESULT_TABLE = Format(
 GOLDEN_TABLE = Format(
     "table",
     lambda seen: may_be(seen.keys, "golden"),
-    _IO + "tables:read_golden_table",
+    _IO + "labels:read_golden_table",
     about=_ABOUT_TABLES,
-    options=("columns", "gains"),
+    options=("columns",),
 )
 FORMATS = {"results": RESULT_FORMATS, "golden": GOLDEN_FORMATS}
 TABLES = {"results": RESULT_TABLE, "golden": GOLDEN_TABLE}
@@ -243,67 +222,82 @@ TABLES = {"results": RESULT_TABLE, "golden": GOLDEN_TABLE}
 
 # Formats of others
 
-_registered: dict[str, Format] = {}
+_registered: dict[str, dict[str, Format]] = {}  # name -> side -> format
 
 
-def register(format: Format) -> None:
-    """Add a format of your own, which load_results and load_golden then recognise.
+def register(
+    name: str,
+    read: Callable[[Path], pd.DataFrame] | Mapping[str, str],
+    mark: str = "",
+    rows: str = "",
+    write: Callable[..., Path] | None = None,
+) -> None:
+    """Add a format of your own, which load_results and load_golden then read.
 
-    Its reader takes a path and yields a `Record` for each query and system. Registering a format of
-    the same name again replaces it.
+    Registering a format of the same name again replaces it.
+
+    Parameters
+    ----------
+    name
+        What `format=` calls it.
+    read
+        A function that takes a path and returns a frame, which is read as any table is. Or, for
+        JSON and CSV, our column -> its path in a row of the file, such as `{"query_id": "ask",
+        "doc_id": "found.page", "score.tone": "marks.tone", "reference_answer": "right"}`.
+    mark
+        Names, apart by blanks, that the first record must all have: the files that are read without
+        `format=`. Of several formats, that with most names is taken.
+    rows
+        The path of the list of rows in a file with one JSON object.
+    write
+        Writes results for `results.save(path, format=name)`: takes them and a path, which it
+        returns.
 
     Raises
     ------
     DataError
         One of ragscore's own formats has this name.
     """
-    check_type(format, (Format,), "format", "a Format")
-    if any(format.name == one.name for side in FORMATS for one in (*FORMATS[side], TABLES[side])):
-        raise DataError(
-            f"ragscore has a format {format.name!r}", field="name", allowed="another name"
-        )
-    _registered[format.name] = format
+    if any(name == one.name for side in FORMATS for one in (*FORMATS[side], TABLES[side])):
+        raise DataError(f"ragscore has a format {name!r}", field="name", allowed="another name")
+    if not callable(read):
+        check_type(read, (Mapping,), "read", "a function, or our column -> its path")
+    fits = Mark(mark) if mark else lambda seen: 0
+    if isinstance(read, Mapping):
+        tool = Tool(name, fits, ("", mark, ""), {**read}, rows)
+        parts = {"results": result_part(tool), "golden": golden_part(tool)}
+    else:
+        parts = {
+            side: Format(name, fits, partial(_read_frame, side, name, read),
+                         options=TABLES[side].options)
+            for side in FORMATS
+        }  # fmt: skip
+    _registered[name] = parts | {"results": replace(parts["results"], write=write)}
+
+
+def _read_frame(
+    side: str, name: str, read: Callable[[Path], Any], path: Path, *args: Any, **options: Any
+) -> Any:
+    """Return what the frame holds that a registered function makes of a file."""
+    try:
+        frame = read(path)
+    except DataError:
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise DataError(f"the reader of format {name} fails: {told}", file=path) from error
+    check_type(frame, (pd.DataFrame,), "read", "a frame")
+    if side == "results":
+        options = {"run_id": run_name_of(path)} | options
+    table = frame_of(frame, f"a frame that the reader of format {name} returns")
+    return function_at(TABLES[side].read)(table, *args, **options)
 
 
 def format_names(side: str) -> list[str]:
     """Return the names of the formats of one side, registered ones too."""
-    return list(dict.fromkeys([*(one.name for one in FORMATS[side]), *_registered]))
+    return [one.name for one in formats_of(side)]
 
 
 def formats_of(side: str) -> list[Format]:
     """Return the formats of results or golden sets, registered ones too."""
-    part = result_part if side == "results" else golden_part
-    return [*FORMATS[side], *(part(_importer(one)) for one in _registered.values())]
-
-
-def _importer(format: Format) -> Format:
-    """Return the format with a reader as those of `TOOLS` are; its faults name it."""
-
-    def fits(seen: Sample) -> int:
-        try:
-            return int(format.fits(seen))
-        except Exception as error:  # one broken mark must not break the loading of other files
-            warn(f"format {format.name} can't test {seen.path}: {_told(error)}")
-            return 0
-
-    def read(source: Path, problems: Problems, described: dict[str, Any], _: Any) -> Imported:
-        records: list[Record] = []
-        try:
-            for one in function_at(format.read)(source):
-                check_type(one, (Record,), "read", "records, as rs.io.Record")
-                records.append(one)
-        except DataError:
-            raise
-        except Exception as error:
-            after = f" after the record of line {records[-1].line}" if records else ""
-            raise DataError(
-                f"the reader of format {format.name} fails{after}: {_told(error)}",
-                file=source,
-            ) from error
-        return imported(records, described, problems)
-
-    return replace(format, fits=fits, read=read)
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return [*FORMATS[side], *(one[side] for one in _registered.values())]

@@ -69,11 +69,7 @@ class Batch(Problems):
 
 def fields_of(objects: list[dict[str, Any]]) -> dict[str, Values]:
     """Return the values of each field of some objects, None where one lacks it."""
-    shapes = dict.fromkeys(map(tuple, objects))
-    if len(shapes) == 1:
-        columns = zip(*map(dict.values, objects), strict=True)
-        return {name: values_of(list(one)) for name, one in zip(*shapes, columns, strict=True)}
-    names = dict.fromkeys(chain.from_iterable(shapes))
+    names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, objects))))
     return {name: values_of([one.get(name) for one in objects]) for name in names}
 
 
@@ -247,16 +243,13 @@ class Level:
 
     def metadata(self, row: Codes, rank: Codes) -> tuple[Frames, pa.Array]:
         """Take out the metadata of hits: the frame hit_meta, and the source keys in it."""
-        level = Level(
-            {"metadata": self.fields.pop("metadata", [])}, self.record, self.place, self.batch
-        )
-        values = level.fields["metadata"]
+        values = self.fields.get("metadata", pa.nulls(len(self)))
         if isinstance(values, pa.Array):
-            level.refuse("metadata", "a mapping or null")
+            self.refuse("metadata", "a mapping or null")
             return {}, pa.nulls(len(self), pa.string())
         about = [one if isinstance(one, dict) else {} for one in values]
-        level.fields["metadata"] = [None if isinstance(one, dict) else one for one in values]
-        level.refuse("metadata", "a mapping or null")
+        self.fields["metadata"] = [None if isinstance(one, dict) else one for one in values]
+        self.refuse("metadata", "a mapping or null")
         at = np.repeat(np.arange(len(about)), [*map(len, about)])
         columns = {
             "rank": pa.array(rank[at].astype(np.int32)),

@@ -9,11 +9,12 @@ import json
 import logging
 import os
 import re
-import threading
 import traceback
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
+from os.path import commonprefix
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, quote_plus, urlsplit
 
@@ -106,9 +107,10 @@ class Redactor:
     """
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
+        given = {SCHEME.sub("", one.strip()) for one in keys}
         known = {
             key: True
-            for key in (SCHEME.sub("", one.strip()) for one in keys)
+            for key in given
             if len(key) >= MIN_LENGTH and key.lower() not in _PLACEHOLDERS
         }
         for name, value in os.environ.items():
@@ -116,12 +118,10 @@ class Redactor:
             if is_secret(name) and len(value) >= least:
                 known.setdefault(value, bool(_KEY_LIKE.fullmatch(value)))
         forms = {
-            (_folded(form), min(PIECE, len(form)) if in_pieces else len(form))
+            (_folded(form), min(piece, len(form)) if in_pieces else len(form))
             for key, in_pieces in known.items()
-            for form in _forms(key)
+            for form, piece in _forms(key).items()
         }
-        codes = ("".join(f"\\u{ord(sign):04x}" for sign in key) for key in known)
-        forms |= {(code, min(6 * PIECE, len(code))) for code in codes}
         self._forms = sorted(forms, key=lambda one: -len(one[0]))  # the longest first
 
     def text(self, text: str) -> str:
@@ -145,10 +145,7 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {
-                self.text(name) if isinstance(name, str) else name: self.values(inner)
-                for name, inner in value.items()
-            }
+            return {self.values(name): self.values(inner) for name, inner in value.items()}
         return [*map(self.values, value)] if isinstance(value, (list, tuple)) else value
 
 
@@ -162,25 +159,22 @@ def _without(text: str, form: str, least: int) -> str:
     folded, parts, end = _folded(text), list[str](), 0
     while (at := folded.find(form[:least], end)) >= 0:
         parts += [text[end:at], HIDDEN]
-        pairs = enumerate(zip(form, folded[at : at + len(form)], strict=False))
-        end = at + next((n for n, (one, other) in pairs if one != other), len(form))
+        shared = commonprefix([form, folded[at : at + len(form)]])  # noqa: RUF071
+        end = at + len(shared)
     return "".join([*parts, text[end:]]) if end else text
 
 
-def _forms(key: str) -> set[str]:
-    """Return a key as addresses, JSON and Python may spell it."""
+def _forms(key: str) -> dict[str, int]:
+    """Return a key as addresses, headers, JSON and Python may spell it, and its least piece."""
     plain = key.encode("utf-8", "replace").decode()  # a variable may hold any bytes
     escaped, quoted = json.dumps(plain)[1:-1], quote(plain, safe="")
-    return {
+    forms = {
         key, quote(plain), quoted, quote(quoted), quote_plus(plain), escaped,
         escaped.replace("/", "\\/"), json.dumps(plain, ensure_ascii=False)[1:-1],
         json.dumps(escaped)[1:-1], repr(plain)[1:-1], repr(plain.encode())[2:-1],
+        b64encode(plain.encode()).decode().rstrip("="),
     }  # fmt: skip
-
-
-_in_use: list[Redactor] = []
-_earlier: list[Any] = []
-_lock = threading.Lock()
+    return dict.fromkeys(forms, PIECE) | {"".join(f"\\u{ord(one):04x}" for one in key): 6 * PIECE}
 
 
 @contextmanager
@@ -190,33 +184,24 @@ def redacted_logs(redactor: Redactor) -> Iterator[None]:
     Records are changed as they are made: a filter of a logger misses the loggers below it, and
     that of a handler the handlers to come.
     """
-    with _lock:
-        if not _earlier:
-            _earlier.append(logging.getLogRecordFactory())
-            logging.setLogRecordFactory(_redacted_record)
-        _in_use.append(redactor)
+    earlier, in_use = logging.getLogRecordFactory(), [redactor]
+
+    def redacted(*values: Any, **more: Any) -> logging.LogRecord:
+        record: logging.LogRecord = earlier(*values, **more)
+        with suppress(Exception):  # arguments that fit no message: logging itself reports them
+            text = record.getMessage()
+            for one in in_use:
+                if one.text(text) != text:
+                    record.msg, record.args = one.text(text), ()
+                if record.exc_info and record.exc_info[0] is not None:
+                    raised = "".join(traceback.format_exception(*record.exc_info))
+                    record.exc_text, record.exc_info = one.text(raised.rstrip("\n")), None
+        return record
+
+    logging.setLogRecordFactory(redacted)
     try:
         yield
     finally:
-        with _lock:
-            _in_use.remove(redactor)
-            # Where another factory stands on this one, it stays, and changes nothing any more.
-            if not _in_use and logging.getLogRecordFactory() is _redacted_record:
-                logging.setLogRecordFactory(_earlier.pop())
-
-
-def _redacted_record(*values: Any, **more: Any) -> logging.LogRecord:
-    record: logging.LogRecord = _earlier[-1](*values, **more)
-    for redactor in list(_in_use):
-        try:
-            text = record.getMessage()
-        except Exception:  # arguments that fit no message: logging itself reports them
-            continue
-        if (shown := redactor.text(text)) != text:
-            record.msg, record.args = shown, ()
-        if record.exc_info and record.exc_info[0] is not None:
-            record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-            record.exc_info = None
-        if record.exc_text:
-            record.exc_text = redactor.text(record.exc_text)
-    return record
+        in_use.clear()  # where another factory stands on this one, it stays and changes nothing
+        if logging.getLogRecordFactory() is redacted:
+            logging.setLogRecordFactory(earlier)

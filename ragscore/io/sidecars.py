@@ -34,12 +34,8 @@ from ragscore.io.values import (
     as_time,
     extra_fields,
     flatten,
-    is_int,
-    number,
     row_dicts,
-    text,
     unify_types,
-    whole,
 )
 
 _TEXTS = ("system", "suite", "commit", "config_hash", "golden_hash", "chunker_version", "note")
@@ -74,42 +70,38 @@ def run_record(
 
     Fields without a column go to `x_*`.
     """
-    faults, line_of = problems or Problems(file, strict=True), lines or {}
-    run_id = as_id(described.get("run_id"))
-    if run_id is None:
+    reader = FieldReader(described, "", None, problems or Problems(file, strict=True), lines=lines)
+    for name in described:
+        reader.problems.typos.check([name], _RUN_FIELDS, reader.lines.get(name, 1))
+    if (run_id := as_id(reader.pop("run_id"))) is None:
         has_id = "run_id" in described
         raise DataError(
             f"found {describe(described['run_id'])}" if has_id else "the field is missing",
             file=file,
-            line=line_of.get("run_id"),
+            line=reader.lines.get("run_id"),
             field="run_id",
             allowed=ID_ALLOWED,
         )
-    for name in described:
-        faults.typos.check([name], _RUN_FIELDS, line_of.get(name, 1))
-    rest = {name: value for name, value in described.items() if name not in _RUN_FIELDS}
-    snapshot = described.get("config_snapshot_json")
-    config = described["config"] if "config" in described else snapshot_of(snapshot)
-    if "config" in described and "config_snapshot_json" in described:
-        rest["config_snapshot_json"] = snapshot
-    run: dict[str, Any] = {"run_id": run_id}
-    for name in _TEXTS:
-        run[name] = text(described.get(name), name, line_of.get(name), faults)
-    for name, lowest in _LOWEST.items():
-        run[name] = whole(described.get(name), name, line_of.get(name), faults, lowest)
+    if "config" in described:
+        config = reader.values.pop("config")
+    else:
+        config = snapshot_of(reader.pop("config_snapshot_json"))
     settings = config if isinstance(config, dict) else {}
+    run = {"run_id": run_id} | {name: reader.text(name) for name in _TEXTS}
+    run |= {name: reader.whole(name, lowest=lowest) for name, lowest in _LOWEST.items()}
     if run["chunker_version"] is None:
         run["chunker_version"] = as_text(settings.get("chunker_version"))
     if described.get("k") is None:
         ks = (settings.get(name) for name in ("eval_k", "k"))
         run["k"] = next((k for k in ks if type(k) is int and 1 <= k < 2**63), None)
-    created_at = described.get("created_at")
+    created_at = reader.pop("created_at")
     run["created_at"] = as_time(created_at)
     if run["created_at"] is None and created_at is not None:
         allowed = "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
-        faults.reject(created_at, line_of.get("created_at"), "created_at", allowed)
+        reader.reject(created_at, "created_at", allowed)
     run["config"] = json.dumps(config, ensure_ascii=False, sort_keys=True)
-    return {name: value for name, value in run.items() if value is not None} | flatten(rest)
+    known = {name: value for name, value in run.items() if value is not None}
+    return known | flatten(reader.values)
 
 
 def snapshot_of(stored: Any) -> Any:
@@ -166,51 +158,49 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
         twice.
     """
     problems = Problems(Path(path), strict)
+    documents: dict[str, dict[str, Any]] = {}
     lines: dict[str, int] = {}
-    read = (_document(row, lines, problems) for row in json_rows(Path(path), problems))
-    records = [record for record in read if record is not None]
+    for row in json_rows(Path(path), problems):
+        if (document := _row_of("documents", row, problems, "doc_id")) is None:
+            continue
+        doc_id = document["doc_id"]
+        if doc_id in lines:
+            allowed = "one record per document"
+            problems.repeat(repr(doc_id), lines[doc_id], row.line, "doc_id", allowed)
+            continue
+        documents[doc_id], lines[doc_id] = document, row.line
     if faults := problems.records:
-        first = DataError(
-            faults[0]["found"],
-            file=Path(path),
-            line=faults[0]["line"],
-            field=faults[0]["field"],
-            allowed=faults[0]["allowed"],
-        )
+        first = DataError(**faults[0])
         warn(f"{len(faults)} faults left out, first {first}")
-    return from_records(unify_types(records), "documents")
+    return from_records(unify_types([*documents.values()]), "documents")
 
 
-def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, Any] | None:
-    """Return one document; None, and a problem, without an id or with that of another."""
-    document = FieldReader(row.values, "", row.line, problems)
-    written = document.pop("doc_id")
-    doc_id = as_id(written)
-    if doc_id is None:
-        problems.add(
-            "found nothing" if written is None else f"found {describe(written)}",
-            line=row.line,
-            field="doc_id",
-            allowed=ID_ALLOWED,
-        )
-        return None
-    if doc_id in lines:
-        problems.repeat(repr(doc_id), lines[doc_id], row.line, "doc_id", "one record per document")
-        return None
-    lines[doc_id] = row.line
-    stamp = document.pop("effective_timestamp")
-    if stamp is not None and not (is_int(stamp) and -(2**63) <= stamp < 2**63):
-        document.reject(stamp, "effective_timestamp", "a whole number, or null")
-        stamp = None
-    found = {"doc_id": doc_id, "effective_timestamp": stamp}
-    found |= {name: document.identifier(name) for name in ("version_key", "superseded_by")}
-    found |= {name: document.text(name) for name in ("doc_type", "path")}
-    return found | flatten(document.values)
+def _row_of(kind: str, row: Row, problems: Problems, *ids: str) -> dict[str, Any] | None:
+    """Return one row of a frame; None, and a problem, if it lacks one of these ids."""
+    reader = FieldReader(row.values, "", row.line, problems)
+    found: dict[str, Any] = {}
+    for name in ids:
+        if row.values.get(name) is None:
+            problems.add("the field is missing", line=row.line, field=name, allowed=ID_ALLOWED)
+        if (one := reader.identifier(name)) is None:
+            return None
+        found[name] = one
+    for name in [name for name in KINDS[kind].dtypes if name not in ("run_id", *ids)]:
+        dtype = "id" if name in _IDS else KINDS[kind].dtypes[name]
+        lowest = -(2**63) if name == "effective_timestamp" else 0
+        found[name] = _READ[dtype](reader, name, lowest)
+    return found | flatten(reader.values)
 
 
+_IDS = ("version_key", "superseded_by")
+_READ: dict[str, Callable[[FieldReader, str, int], Any]] = {
+    "str": lambda reader, name, _: reader.text(name),
+    "id": lambda reader, name, _: reader.identifier(name),
+    "float64": lambda reader, name, _: reader.number(name),
+    "Int64": lambda reader, name, lowest: reader.whole(name, lowest=lowest),
+}
 JUDGMENTS_FILE = "judgments.jsonl"
 LEDGER_FILE = "judge_ledger.jsonl"
-_READERS: dict[str, Callable[..., Any]] = {"str": text, "float64": number, "Int64": whole}
 
 
 def write_judgments(results: Results, path: str | Path) -> Path:
@@ -246,30 +236,9 @@ def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame 
     if not file.exists():
         return None
     faults = problems.for_file(file)
-    records = [
-        {"run_id": run_id} | judgment
-        for row in json_rows(file, faults)
-        if (judgment := _judgment(row, faults)) is not None
-    ]
-    return from_records(unify_types(records), "judgments")
-
-
-def _judgment(row: Row, problems: Problems) -> dict[str, Any] | None:
-    """Return one verdict; None, and a problem, if it names no query or no criterion."""
-    judgment = FieldReader(row.values, "", row.line, problems)
-    found: dict[str, Any] = {name: judgment.identifier(name) for name in ("query_id", "criterion")}
-    if missing := [name for name, value in found.items() if value is None]:
-        if all(row.values.get(name) is None for name in missing):
-            problems.add(
-                "the field is missing",
-                line=row.line,
-                field=missing[0],
-                allowed="text that isn't empty",
-            )
-        return None
-    judgment.pop("run_id")
-    for name, dtype in KINDS["judgments"].dtypes.items():
-        if name not in ("run_id", *found):
-            found[name] = _READERS[dtype](judgment.pop(name), name, row.line, problems)
-    found["item"] = found["item"] or ""
-    return found | flatten(judgment.values)
+    judgments = []
+    for row in json_rows(file, faults):
+        plain = Row({name: one for name, one in row.values.items() if name != "run_id"}, row.line)
+        if (found := _row_of("judgments", plain, faults, "query_id", "criterion")) is not None:
+            judgments.append(found | {"run_id": run_id, "item": found["item"] or ""})
+    return from_records(unify_types(judgments), "judgments")

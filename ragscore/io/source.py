@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
-from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, from_records
@@ -36,34 +36,27 @@ _NEVER_TYPOS = {"model", "index_id", "content", "chunk_index"}  # common fields 
 
 
 class Typos:
-    """Field names that look misspelt: where each stands first, and in how many rows of the file."""
+    """Field names that look misspelt, and where each stands first in the file."""
 
     def __init__(self, file: str | Path) -> None:
         self.file = str(file)
-        # (name, known name) -> its first line, its last line, its number of rows
-        self.found: dict[tuple[str, str], tuple[int, int, int]] = {}
+        self.found: dict[tuple[str, str], int] = {}  # (name, known name) -> its first line
 
     def check(self, names: Iterable[str], known: frozenset[str], line: int) -> None:
         """Record the names that resemble a known one."""
         for name in names:
             if (suggestion := suggest_field(str(name), known)) is not None:
-                first, last, n_rows = self.found.get((name, suggestion), (line, 0, 0))
-                self.found[name, suggestion] = (first, line, n_rows + (line != last))
+                self.found.setdefault((name, suggestion), line)
 
     def merge(self, other: "Typos") -> None:
         """Add what was found in other lines."""
-        for names, (first, last, n_rows) in other.found.items():
-            begin, _, n_before = self.found.get(names, (first, last, 0))
-            self.found[names] = (min(begin, first), last, n_before + n_rows)
+        for names, line in other.found.items():
+            self.found[names] = min(self.found.get(names, line), line)
 
     def warn(self) -> None:
         """Issue one `UserWarning` per name."""
-        for (name, suggestion), (first, _, n_rows) in self.found.items():
-            rows = "1 row" if n_rows == 1 else f"{n_rows} rows"
-            warn(
-                f"{self.file}:{first}: unknown field {name!r} in {rows}; did you mean"
-                f" {suggestion!r}?"
-            )
+        for (name, suggestion), line in self.found.items():
+            warn(f"{self.file}:{line}: unknown field {name!r}; did you mean {suggestion!r}?")
 
 
 @lru_cache(maxsize=4096)
@@ -213,40 +206,20 @@ def json_rows(
 
     Pass `lines` if some of the file's lines are at hand, of which the first is number `begin`.
     """
-    first = begin == 1
+    allowed = "one JSON object per line"
     for number, line in enumerate(text_lines(path) if lines is None else lines, begin):
         if not line or line.isspace():
             continue
         check_line(len(line), path, number)
-        if first and (other := _other_format(line.strip())):
-            problems.add(other[0], line=number, allowed=other[1])
-            return
-        first = False
         try:
             values = parse_json(line)
         except (ValueError, RecursionError) as error:
-            fault = json_fault(error) | {"line": number}
-            problems.add(**fault, allowed="one JSON object per line")
+            problems.add(**json_fault(error) | {"line": number}, allowed=allowed)
             continue
         if isinstance(values, dict):
             yield Row(values, number)
         else:
-            problems.reject(values, number, None, "one JSON object per line")
-
-
-def _other_format(first: str) -> tuple[str, str] | None:
-    """Return what a file is that can't be JSON lines, and how to convert it.
-
-    None if the first line looks like JSON lines.
-    """
-    if first.startswith("["):
-        return "the file is a JSON array", "one JSON object per line (jq -c '.[]' makes them)"
-    if not first.startswith("{") and any(separator in first for separator in ",;\t"):
-        return (
-            f"the file looks like CSV with the header {describe(first)}",
-            "one JSON object per line (pandas: to_json(orient='records', lines=True))",
-        )
-    return None
+            problems.reject(values, number, None, allowed)
 
 
 DEEPEST = 100
@@ -294,17 +267,12 @@ def json_fault(error: ValueError | RecursionError) -> dict[str, Any]:
     }
 
 
-def finite(written: str) -> float:
-    """Return a number of JSON; one that no float can hold is an `InfiniteNumber`."""
+def finite(written: str) -> float | None:
+    """Return a number of JSON, None for NaN; one that no float can hold is an `InfiniteNumber`."""
     found = float(written)
     if math.isinf(found):
         raise InfiniteNumber(written)
-    return found
-
-
-def _constant(written: str) -> None:
-    if written != "NaN":
-        raise InfiniteNumber(written)
+    return None if math.isnan(found) else found
 
 
 def _path_of_infinite(value: Any) -> str | None:
@@ -319,28 +287,19 @@ def _path_of_infinite(value: Any) -> str | None:
     return None
 
 
-_ROUND = bytes.maketrans(b"[]{}", b"()()")
-_NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
-_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+_STEPS = np.zeros(256, np.int8)
+_STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
 
 
 def refuse_depth(text: str) -> None:
-    """Raise a RecursionError for JSON nested more than 100 deep, before anything recurses into it.
-
-    Without the strings only brackets are left; each pass takes out the innermost pairs.
-    """
-    if text.count("[") + text.count("{") <= DEEPEST:
-        return
-    data = text.encode("utf-8", "surrogatepass")
-    if b"\\" in data:
-        data = _ESCAPED.sub(b"", data)
-    brackets = b"".join(data.translate(_ROUND, _NO_BRACKETS).split(b'"')[::2])
-    for _ in range(DEEPEST):
-        if b"()" not in brackets:
-            break
-        brackets = brackets.replace(b"()", b"")
-    if b"()" in brackets or brackets.count(b"(") > DEEPEST:
-        raise RecursionError
+    """Raise a RecursionError for JSON nested more than 100 deep, before it is parsed."""
+    if text.count("[") + text.count("{") > DEEPEST:
+        data = re.sub(rb"\\.", b"", text.encode("utf-8", "surrogatepass"), flags=re.DOTALL)
+        signs = np.frombuffer(data, np.uint8)
+        in_text = (signs == ord('"')).cumsum(dtype=np.uint8) % 2  # odd from quote to quote
+        steps = np.where(in_text, np.int8(0), _STEPS[signs])
+        if steps.cumsum(dtype=np.int32).max(initial=0) > DEEPEST:
+            raise RecursionError
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -353,44 +312,36 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=unique_keys, parse_float=finite, parse_constant=_constant
+    object_pairs_hook=unique_keys, parse_float=finite, parse_constant=finite
 )
 
 
 def field_lines(source: str) -> dict[str, int]:
     """Return the line of each field of a valid JSON object."""
-    return {name: source.count("\n", 0, key) + 1 for name, (key, _) in _fields(source).items()}
+    return {name: source.count("\n", 0, at) + 1 for name, at, _ in json_fields(source)}
 
 
 def item_lines(source: str, name: str) -> list[int]:
     """Return the line of each item of a list that is a field of a valid JSON object."""
-    decode, place = json.JSONDecoder().raw_decode, _fields(source)[name][1]
     lines, line, counted = [], 1, 0
-    place = _after_blanks(source, place + 1)
-    while source[place] != "]":
-        line, counted = line + source.count("\n", counted, place), place
+    place = 1 + next(value for one, _, value in json_fields(source) if one == name)
+    while item := _ITEM.match(source, place):
+        line, counted = line + source.count("\n", counted, item.end()), item.end()
         lines.append(line)
-        place = _after_blanks(source, decode(source, place)[1])
-        if source[place] == ",":
-            place = _after_blanks(source, place + 1)
+        place = _DECODER.raw_decode(source, item.end())[1]
     return lines
 
 
-def _fields(source: str) -> dict[str, tuple[int, int]]:
-    """Return where the name and the value of each field of a valid JSON object begin."""
-    places: dict[str, tuple[int, int]] = {}
-    decode, place = json.JSONDecoder().raw_decode, _after_blanks(source, source.index("{") + 1)
-    while place < len(source) and source[place] == '"':
-        key = place
-        name, place = scanstring(source, place + 1)
-        value = _after_blanks(source, _after_blanks(source, place) + 1)
-        places[name] = key, value
-        place = _after_blanks(source, _after_blanks(source, decode(source, value)[1]) + 1)
-    return places
+_ITEM = re.compile(r"[\s,]*(?=[^\s,\]])")
+_NAME = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
-def _after_blanks(source: str, place: int) -> int:
-    return int(WHITESPACE.match(source, place).end())
+def json_fields(source: str) -> Iterator[tuple[str, int, int]]:
+    """Yield each field of the first JSON object, and where its name and its value begin."""
+    place = source.index("{") + 1
+    while name := _NAME.match(source, place):
+        yield json.loads(name[1]), name.start(1), name.end()
+        place = _DECODER.raw_decode(source, name.end())[1]
 
 
 def as_text(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Spans of traces -> records: one per trace, with every search on the way as a call.
+"""Spans of traces -> one row per trace, with every search on the way as a call.
 
 A container says where the parts of a span stand in a record of the file; a dialect says which
 attribute is what. Their roots give query, answer, error and duration; model spans give tokens and
@@ -8,76 +8,38 @@ puts its list in the place of the calls that it ranks. Traces of one session are
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections import Counter, namedtuple
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.errors import plural
 from ragscore.io.detect import Sample
-from ragscore.io.records import Call, Record, Rows, Stored
-from ragscore.io.rows import Source, nested, table_rows, value_at
+from ragscore.io.importers import QUERY_KEYS, first_at, json_text, text_in, without_missing
+from ragscore.io.rows import nested, value_at
 from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
-from ragscore.io.tools.cases import Imported, imported
-from ragscore.io.tools.cells import (
-    QUERY_KEYS,
-    first_at,
-    json_text,
-    text_in,
-    with_roles,
-    without_missing,
-)
 from ragscore.io.values import as_number
 
 ANSWER_KEYS = ("answer", "output", "response", "content", "text")
-
-
-@dataclass(slots=True)
-class Span:
-    """One span, its attributes as nested mappings and lists; `at` looks into them."""
-
-    line: int
-    trace: str
-    parent: str | None
-    start: Any
-    end: Any
-    attributes: dict[str, Any]
-    kind: str = ""
-    error: str | None = None
-    id: str | None = None
-    name: str = ""
-    of_trace: dict[str, Any] = field(default_factory=dict)
-    dialect: "Dialect | None" = None
-
-    def at(self, paths: str) -> Any:
-        """Return the first of these attributes that is there."""
-        return nested(first_at(self.attributes, paths))
 
 
 @dataclass(frozen=True)
 class Dialect:
     """Which attribute of a span is what: role -> paths, the surest first, apart by blanks."""
 
-    kind: str
+    kind: str  # with this attribute a span is of this dialect
     kinds: dict[str, str]  # what its tools write -> CHAIN, RETRIEVER, RERANKER, LLM, TOOL
     query: str
     answer: str
     documents: dict[str, str]  # kind -> the path of its ranked documents
-    hit: dict[str, str]  # column -> paths in a document
-    tokens: dict[str, str]
+    hit: dict[str, str] = field(default_factory=dict)  # column -> paths in a document
+    tokens: dict[str, str] = field(default_factory=dict)
     session: str = ""
     reference: str = ""
-
-    def kind_of(self, span: Span) -> str:
-        """Return the kind of a span in our words."""
-        written = str(span.at(self.kind) or span.kind)
-        return self.kinds.get(written, written.upper())
 
 
 # Ids and texts of documents as search tools and frameworks write them.
@@ -90,7 +52,7 @@ _HIT = {
 }
 OPENINFERENCE = Dialect(
     kind="openinference.span.kind",
-    kinds={name: name for name in ("RETRIEVER", "RERANKER", "LLM", "CHAIN", "AGENT", "TOOL")},
+    kinds={},
     query="input.value",
     answer="output.value",
     documents={"RERANKER": "reranker.output_documents", "RETRIEVER": "retrieval.documents"},
@@ -117,16 +79,14 @@ _TRULENS = "ai.observability."
 TRULENS = Dialect(
     kind=_TRULENS + "span_type",
     kinds={"record_root": "CHAIN", "retrieval": "RETRIEVER", "generation": "LLM",
-           "reranking": "RERANKER", "tool": "TOOL", "agent": "AGENT"},
+           "reranking": "RERANKER"},
     query=f"{_TRULENS}retrieval.query_text {_TRULENS}record_root.input",
     answer=_TRULENS + "record_root.output",
-    documents={"RETRIEVER": _TRULENS + "retrieval.retrieved_contexts"},
-    hit={},  # its contexts are texts
+    documents={"RETRIEVER": _TRULENS + "retrieval.retrieved_contexts"},  # texts
     tokens={"prompt_tokens": _TRULENS + "cost.num_prompt_tokens",
             "completion_tokens": _TRULENS + "cost.num_completion_tokens"},
     reference=_TRULENS + "record_root.ground_truth_output",
 )  # fmt: skip
-_MLFLOW_DOC = "metadata.doc_uri doc_uri metadata.doc_id doc_id metadata.source source"
 MLFLOW = Dialect(
     kind="mlflow.spanType",
     kinds={"CHAT_MODEL": "LLM"},
@@ -134,7 +94,8 @@ MLFLOW = Dialect(
     answer="mlflow.spanOutputs",
     documents={"RETRIEVER": "mlflow.spanOutputs", "RERANKER": "mlflow.spanOutputs"},
     hit={"text": "page_content", "metadata": "metadata",
-         "chunk_id": "metadata.chunk_id chunk_id metadata.id id", "doc_id": _MLFLOW_DOC},
+         "chunk_id": "metadata.chunk_id chunk_id metadata.id id",
+         "doc_id": "metadata.doc_uri doc_uri metadata.doc_id doc_id metadata.source source"},
     tokens={"prompt_tokens": "mlflow.chat.tokenUsage.input_tokens",
             "completion_tokens": "mlflow.chat.tokenUsage.output_tokens"},
 )  # fmt: skip
@@ -142,7 +103,7 @@ DIALECTS = (OPENINFERENCE, GENAI, TRULENS, MLFLOW)
 """Those of which attributes tell; what Langfuse and LangSmith export tells by its fields."""
 LANGFUSE = Dialect(
     kind="type",
-    kinds={"GENERATION": "LLM", "RETRIEVER": "RETRIEVER", "AGENT": "AGENT", "TOOL": "TOOL"},
+    kinds={"GENERATION": "LLM"},
     query="input",
     answer="output",
     documents={"RETRIEVER": "output"},
@@ -154,7 +115,7 @@ LANGFUSE = Dialect(
 )  # fmt: skip
 LANGSMITH = Dialect(
     kind="run_type",
-    kinds={"llm": "LLM", "retriever": "RETRIEVER", "chain": "CHAIN", "tool": "TOOL"},
+    kinds={},
     query="inputs",
     answer="outputs",
     documents={"RETRIEVER": "outputs.documents"},
@@ -164,57 +125,58 @@ LANGSMITH = Dialect(
     session="extra.metadata.session_id extra.metadata.thread_id extra.metadata.conversation_id",
 )  # fmt: skip
 
-
-@dataclass(frozen=True)
-class Container:
-    """Where the parts of a span stand in a record: paths, the surest first, apart by blanks."""
-
-    mark: Set[str]
-    trace: str
-    id: str
-    parent: str
-    name: str = "name"
-    kind: str = ""
-    start: str = "start_time"
-    end: str = "end_time"
-    status: str = "status_code"
-    message: str = "status_message"
-    attributes: str = ""  # "": the record itself; with a dot at its end, what all their names have
-    dialect: Dialect | None = None
-
-
-_LANGSMITH = Container(
-    {"trace_id", "run_type"}, "trace_id", "id", "parent_run_id", kind="run_type",
-    status="status error", message="error", dialect=LANGSMITH,
-)  # fmt: skip
-CONTAINERS = (
+# Where the parts of a span stand in a record: paths, the surest first, apart by blanks.
+_PARTS = {
+    "name": "name", "start": "start_time", "end": "end_time", "status": "status_code",
+    "message": "status_message",
+}  # fmt: skip
+_LANGSMITH = _PARTS | {
+    "trace": "trace_id", "id": "id", "parent": "parent_run_id", "kind": "run_type",
+    "status": "status error", "message": "error", "dialect": LANGSMITH,
+}  # fmt: skip
+_PHOENIX = _PARTS | {
+    "trace": "context.trace_id", "id": "context.span_id", "parent": "parent_id",
+    "kind": "span_kind",
+}  # fmt: skip
+CONTAINERS: dict[str, dict[str, Any]] = {
     # OTLP's JSON
-    Container({"traceId", "spanId"}, "traceId", "spanId", "parentSpanId",
-              start="startTimeUnixNano", end="endTimeUnixNano", status="status.code",
-              message="status.message", attributes="attributes"),
+    "traceId spanId": _PARTS | {
+        "trace": "traceId", "id": "spanId", "parent": "parentSpanId",
+        "start": "startTimeUnixNano", "end": "endTimeUnixNano", "status": "status.code",
+        "message": "status.message", "attributes": "attributes"},
     # Phoenix's frame, and what its REST API gives; MLflow's older spans are like the latter
-    Container({"context.trace_id", "parent_id"}, "context.trace_id", "context.span_id",
-              "parent_id", kind="span_kind", attributes="attributes."),
-    Container({"context", "parent_id", "attributes"}, "context.trace_id", "context.span_id",
-              "parent_id", kind="span_kind", attributes="attributes"),
+    "context.trace_id parent_id": _PHOENIX | {"attributes": "attributes."},
+    "context parent_id attributes": _PHOENIX | {"attributes": "attributes"},
     # a dump of OpenTelemetry's SDK, and MLflow's spans
-    Container({"trace_id", "span_id", "attributes"}, "trace_id", "span_id",
-              "parent_id parent_span_id", start="start_time start_time_unix_nano",
-              end="end_time end_time_unix_nano", status="status.status_code status.code status",
-              message="status.description status.message", attributes="attributes"),
-    Container({"record_attributes", "trace"}, "trace.trace_id", "trace.span_id",
-              "trace.parent_id record.parent_span_id", "record.name record_attributes.name",
-              start="start_timestamp", end="timestamp", status="record.status",
-              attributes="record_attributes"),
-    Container({"traceId", "parentObservationId"}, "traceId", "id", "parentObservationId",
-              kind="type", start="startTime", end="endTime", status="level",
-              message="statusMessage", dialect=LANGFUSE),
-    _LANGSMITH,
-    replace(_LANGSMITH, mark={"trace_id", "dotted_order"}),  # a patch
-    # attributes alone: each record is a trace
-    *(Container({one.kind}, "", "", "") for one in DIALECTS),
-)  # fmt: skip
+    "trace_id span_id attributes": _PARTS | {
+        "trace": "trace_id", "id": "span_id", "parent": "parent_id parent_span_id",
+        "start": "start_time start_time_unix_nano", "end": "end_time end_time_unix_nano",
+        "status": "status.status_code status.code status",
+        "message": "status.description status.message", "attributes": "attributes"},
+    "record_attributes trace": _PARTS | {
+        "trace": "trace.trace_id", "id": "trace.span_id",
+        "parent": "trace.parent_id record.parent_span_id",
+        "name": "record.name record_attributes.name", "start": "start_timestamp",
+        "end": "timestamp", "status": "record.status", "attributes": "record_attributes"},
+    "traceId parentObservationId": _PARTS | {
+        "trace": "traceId", "id": "id", "parent": "parentObservationId", "kind": "type",
+        "start": "startTime", "end": "endTime", "status": "level", "message": "statusMessage",
+        "dialect": LANGFUSE},
+    "trace_id run_type": _LANGSMITH,
+    "trace_id dotted_order": _LANGSMITH,  # a patch
+}  # fmt: skip
+"""Names that a record has -> its parts. `attributes`: where they are, by default the record itself;
+with a dot at its end, what all their names begin with."""
 _FAILED = {"ERROR", "STATUS_CODE_ERROR", "2", "error"}
+Span = namedtuple(
+    "Span", "line trace id parent name kind start end error attributes dialect session scores"
+)
+
+
+def _container(record: dict[str, Any]) -> dict[str, Any] | None:
+    found = (one for names, one in CONTAINERS.items() if record.keys() >= {*names.split()})
+    alone = any(one.kind in record for one in DIALECTS)  # attributes alone: each record is a trace
+    return next(found, _PARTS if alone else None)
 
 
 def fits(seen: Sample) -> bool:
@@ -222,22 +184,7 @@ def fits(seen: Sample) -> bool:
     is_long = seen.first is None and seen.has("info", "data") and '"spans"' in seen.begin
     if is_long or seen.has("resourceSpans") or seen.has("trace", "observations"):
         return True
-    return any(_container(one) is not None for one in _spans_in(seen.first or {}, seen.keys))
-
-
-def _spans_in(record: dict[str, Any], keys: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Return the records of spans that a record holds, or the record itself."""
-    inner = [
-        one for part in ("post", "patch", "observations") for one in dicts_in(record.get(part))
-    ]
-    scopes = [one for part in dicts_in(record.get("resourceSpans"))
-              for one in dicts_in(part.get("scopeSpans"))]  # fmt: skip
-    inner += [one for scope in scopes for one in dicts_in(scope.get("spans"))]
-    inner = inner or ("data" in record and dicts_in(value_at(record, "data.spans"))) or []
-    if not inner and record and all(map(dicts_in, record.values())):
-        inner = [one for part in record.values() for one in dicts_in(part)]
-        inner = inner if all(_container(one) for one in inner) else []
-    return inner or [record or dict.fromkeys(keys)]
+    return any(map(_container, _spans_in(seen.first or {}) or [dict.fromkeys(seen.keys)]))
 
 
 def dicts_in(value: Any) -> list[dict[str, Any]]:
@@ -245,217 +192,261 @@ def dicts_in(value: Any) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _container(record: dict[str, Any]) -> Container | None:
-    return next((one for one in CONTAINERS if record.keys() >= one.mark), None)
+def _spans_in(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of spans that a record holds, or the record itself."""
+    scopes = [one for part in dicts_in(record.get("resourceSpans"))
+              for one in dicts_in(part.get("scopeSpans"))]  # fmt: skip
+    held = [record.get("post"), record.get("patch"), record.get("observations")]
+    held += [scope.get("spans") for scope in scopes]
+    held += [value_at(record, "data.spans")] if "data" in record else []
+    inner = [one for part in held for one in dicts_in(part)]
+    if not inner and record and all(map(dicts_in, record.values())):
+        inner = [one for part in record.values() for one in dicts_in(part)]
+        inner = inner if all(map(_container, inner)) else []
+    return inner or ([record] if record else [])
 
 
-def nest(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return flat attributes (`retrieval.documents.0.document.id`) as nested ones."""
-    top: dict[str, Any] = {}
-    for name, value in flat:
-        place, parts = top, _parts(name)
-        for part in parts[:-1]:
-            inner = place.setdefault(part, {})
-            if not isinstance(inner, dict):
-                inner = place[part] = {"": inner}
-            place = inner
-        is_json = parts[0] == "mlflow" and isinstance(value, str) and value[:1] == '"'
-        place[parts[-1]] = _json_or_text(value) if is_json else value
-    return _listed(top)
+def _at(attributes: Any, paths: str) -> Any:
+    """Return the value at the first of these paths that has one, whether names are nested or flat.
 
-
-@lru_cache(maxsize=4096)
-def _parts(name: str) -> list[str]:
-    return name.split(".")
-
-
-def _json_or_text(text: str) -> Any:
-    """Return the value of a JSON text, else the text."""
-    try:
-        return parse_json(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _listed(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    inner = {name: _listed(one) if type(one) is dict else one for name, one in value.items()}
-    if inner and all(map(str.isdecimal, inner)):
-        return [inner[name] for name in sorted(inner, key=int)]
-    return inner
-
-
-# From spans to records
-
-
-@dataclass(slots=True)
-class Trace:
-    """The spans of a trace, and what is known of them."""
-
-    id: str
-    dialect: Dialect | None = None  # of spans that no dialect knows: that of the first known one
-    spans: list[Span] = field(default_factory=list)
-    parents: dict[str, str | None] = field(default_factory=dict)
-    searches: list[Span] = field(default_factory=list)
-    tools: list[tuple[str | None, str]] = field(default_factory=list)
-    counts: dict[str, float] = field(default_factory=dict)
-
-    def add(self, span: Span, tools: str | None) -> None:
-        """Add a span; `tools` is the pattern of the names of tools that search."""
-        known = (one for one in DIALECTS if span.at(one.kind))
-        dialect = span.dialect or next(known, OPENINFERENCE if span.kind else None)
-        if dialect is not None:
-            span.dialect, span.kind = dialect, dialect.kind_of(span)
-            self.dialect = self.dialect or dialect
-        self.spans.append(span)
-        self.parents[span.id or f"{len(self.spans)} "] = span.parent
-        if dialect is not None and span.kind == "LLM":
-            for name, paths in dialect.tokens.items():
-                count = as_number(span.at(paths))
-                if count is not None and count >= 0:
-                    self.counts[name] = self.counts.get(name, 0) + count
-        if _is_search(span, tools):
-            self.searches.append(span)
-        elif (used := _tool_used(span)) is not None:
-            self.tools.append((span.id, used))
-
-    def record(self) -> tuple[str, Record]:
-        """Return when it starts, and its record."""
-        roots = [span for span in self.spans if not span.parent]
-        orphans = [span for span in self.spans if span.parent and span.parent not in self.parents]
-        root = min(roots or orphans or self.spans, key=_start)
-        dialect = root.dialect or self.dialect or OPENINFERENCE
-        session = root.of_trace.get("session") or (
-            root.at(dialect.session) if dialect.session else None
-        )
-        record = Record(root.line)
-        record.response = {
-            "conversation": as_id(session),
-            "query": text_of(root.at(dialect.query), QUERY_KEYS),
-            "error": root.error,
-            "answer": None if root.error else text_of(root.at(dialect.answer), ANSWER_KEYS),
-            "elapsed_ms": elapsed(root),
-        }
-        if record.response["query"] is None:
-            record.query_id = self.id
-        if dialect.reference:
-            record.reference_answer = as_text(root.at(dialect.reference))
-        for name, total in self.counts.items():
-            record.response[name] = total if name == "cost_usd" else int(total)
-        record.calls = self.calls()
-        record.hits = None if record.calls else []  # a trace is one of a run, whatever it lacks
-        record.stored = [_score(one) for one in dicts_in(root.of_trace.get("scores"))]
-        record.extra = {"trace_id": self.id, "n_spans": len(self.spans)}
-        if len(roots) > 1 or orphans:
-            record.extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
-        return _start(root), record
-
-    def calls(self) -> list[Call]:
-        """Return the searches in the order of time.
-
-        A retrieval inside another one is the same call: the documents are those of the outer span,
-        or of the first inner one that has some. A reranker outside of any takes the place of the
-        calls since the last one.
-        """
-        searches = sorted(self.searches, key=_start)
-        of_id = {span.id: span for span in searches if span.id is not None}
-        parts: dict[int, list[Span]] = {}
-        for span in searches:
-            span.dialect = span.dialect or self.dialect
-            outer = span
-            for above in _above(span.parent, self.parents):
-                outer = of_id.get(above, outer)
-            members = parts.setdefault(id(outer), [])
-            members.insert(0 if span is outer else len(members), span)
-        calls: list[Call] = []
-        for members in parts.values():
-            call = _call(members)
-            rerankers = (n for n, one in enumerate(calls[::-1]) if one.kind == "reranker")
-            since = next(rerankers, len(calls))
-            if call.kind == "reranker" and since:
-                first = calls[len(calls) - since]
-                call.query, call.start = first.query or call.query, first.start
-                del calls[len(calls) - since :]
-            calls.append(call)
-        return calls
-
-    def tools_left_out(self) -> list[str]:
-        """Return the names of tools in use, but for those around or within a search."""
-        ids = {span.id for span in self.searches}
-        around = {above for span in self.searches for above in _above(span.parent, self.parents)}
-        return [
-            name
-            for id, name in self.tools
-            if id not in around and ids.isdisjoint(_above(id, self.parents))
-        ]
-
-
-def records(
-    spans: Iterable[Span], tools: str | None = None, left: Problems | None = None
-) -> list[Record]:
-    """Return one record per trace, in the order of the traces; what is left out is noted in `left`.
-
-    `tools` is the pattern of the names of tools whose use is a search.
+    Flat names of a list (`retrieval.documents.0.document.id`) are a list of mappings.
     """
-    traces: dict[str, Trace] = {}
-    for span in spans:
-        if (trace := traces.get(span.trace)) is None:
-            trace = traces[span.trace] = Trace(span.trace)
-        trace.add(span, tools)
-    if left is not None:
-        _note(traces.values(), left)
-    made = [traces.pop(id).record() for id in list(traces)]
-    found = [record for _, record in made]
-    turns: Counter[str] = Counter()
-    # an export may begin with the newest
-    for _, record in sorted(made, key=itemgetter(0)):
-        if (session := record.response["conversation"]) is not None:
-            turns[session] += 1
-            record.response["turn"] = str(turns[session])
-    return found
+    for path in paths.split():
+        if (found := value_at(attributes, path)) is not None:
+            return nested(found)
+        items: dict[str, dict[str, Any]] = {}
+        for name in [name for name in attributes if name.startswith(path + ".")]:
+            number, _, inner = name[len(path) + 1 :].partition(".")
+            items.setdefault(number, {})[inner] = attributes[name]
+        if items and all(map(str.isdecimal, items)):
+            return [items[number] for number in sorted(items, key=int)]
+    return None
 
 
-def _note(traces: Iterable[Trace], left: Problems) -> None:
-    used = Counter(name for trace in traces for name in trace.tools_left_out())
-    if not used:
-        return
-    names = sorted(used, key=lambda name: (_SEARCHES.search(name) is None, -used[name], name))
-    shown = ", ".join(f"{name} ({used[name]:,})" for name in names[:5])
-    left.note(
-        f"{plural(used.total(), 'use')} of tools that no rule names as searches: {shown}"
-        f"{', …' if len(names) > 5 else ''}",
-        field="calls_from",
-        allowed=f'calls_from={{"tool": {json.dumps(names[0])}}} if it searches, or a pattern',
+# From records of a file to spans
+
+
+def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
+    """Return the spans of a file, whatever their container; LangSmith's patches complete runs."""
+    parts: dict[Any, tuple[int, Any, dict[str, Any], dict[str, Any]]] = {}
+    for row in rows:
+        about = _about_trace(row.values)
+        for values in _spans_in(row.values):
+            if (place := _container(values)) is None:
+                allowed = "spans in one container"
+                problems.add("a record that is no span", line=row.line, allowed=allowed)
+                continue
+            key = str(values.get("id")) if place is _LANGSMITH else len(parts)
+            line, _, before, _ = parts.get(key, (row.line, place, {}, about))
+            told = {name: one for name, one in values.items() if one not in _EMPTY}
+            parts[key] = line, place, before | told, about
+    found = (_span(*one, problems) for one in parts.values())
+    return [one for one in found if one is not None]
+
+
+_EMPTY: tuple[Any, ...] = (None, {}, [])
+
+
+def _about_trace(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the session and the scores that stand beside the spans of a trace."""
+    stats = record.get("feedback_stats")
+    if isinstance(stats, dict):  # LangSmith's runs: feedback by key, averaged
+        averages = {name: one.get("avg") for name, one in stats.items() if isinstance(one, dict)}
+        return {"scores": [{"name": name, "value": one} for name, one in averages.items()]}
+    paths = (
+        "trace.sessionId info.trace_metadata.mlflow.trace.session"
+        " info.request_metadata.mlflow.trace.session"
     )
+    scores = dicts_in(first_at(record, "trace.scores info.assessments"))
+    feedback = [one for one in scores if "expectation" not in one]
+    return {"session": first_at(record, paths), "scores": feedback}
+
+
+def _span(
+    line: int, place: dict[str, Any], values: dict[str, Any], about: dict[str, Any],
+    problems: Problems,
+) -> Span | None:  # fmt: skip
+    """Return the span that a record is; None, and a problem, if it has no trace."""
+
+    def at(part: str) -> Any:
+        return first_at(values, place.get(part, ""))
+
+    trace = as_id(at("trace")) if "trace" in place else f"line {line}"
+    if trace is None:
+        problems.add("a span without a trace", line=line, field=place["trace"], allowed="an id")
+        return None
+    prefix = place.get("attributes", "")
+    held = nested(values.get(prefix)) if prefix else values
+    if prefix.endswith("."):
+        held = {name.removeprefix(prefix): values[name] for name in values if prefix in name}
+    pairs = ((str(one.get("key")), _value(one.get("value"))) for one in dicts_in(held))
+    own = {name: _mlflow_text(one) if name[:7] == "mlflow." else one
+           for name, one in (held.items() if isinstance(held, dict) else pairs)}  # fmt: skip
+    failed = (as_text(at("status")) or "").rpartition(".")[2] in _FAILED
+    failed |= place is _LANGSMITH and bool(at("error"))
+    known = (one for one in DIALECTS if _at(own, one.kind))
+    dialect = place.get("dialect") or next(known, OPENINFERENCE if at("kind") else None)
+    kind = str(_at(own, dialect.kind) or at("kind")) if dialect else ""
+    session = about.get("session") or _at(own, dialect.session if dialect else "")
+    return Span(
+        line, trace, as_text(at("id")), as_text(at("parent")) or None, as_text(at("name")) or "",
+        dialect.kinds.get(kind, kind.upper()) if dialect else "", _ns(at("start")), _ns(at("end")),
+        (as_text(at("message")) or "status ERROR") if failed else None, own, dialect, session,
+        about.get("scores") or [],
+    )  # fmt: skip
+
+
+def _mlflow_text(value: Any) -> Any:
+    """Return the text that MLflow writes as JSON."""
+    with suppress(ValueError, RecursionError):
+        return parse_json(value) if isinstance(value, str) and value[:1] == '"' else value
+    return value
+
+
+def _ns(value: Any) -> Any:
+    """Return a time; one in nanoseconds may be text, for it is too long for a JSON number."""
+    return int(value) if str(value).isdecimal() and 0 < int(value) < 2**63 else value
+
+
+def _value(value: Any) -> Any:
+    """Return an OTLP value as Python's."""
+    kind, inner = next(iter(value.items()), ("", None)) if isinstance(value, dict) else ("", None)
+    listed = dicts_in(inner.get("values")) if isinstance(inner, dict) else []
+    if kind == "arrayValue":
+        return [_value(one) for one in listed]
+    if kind == "kvlistValue":
+        return {str(one.get("key")): _value(one.get("value")) for one in listed}
+    return int(str(inner)) if kind == "intValue" and str(inner).isdecimal() else inner
+
+
+# From spans to rows
+
+
+def rows_of_traces(
+    rows: list[Row], problems: Problems, described: dict[str, Any]
+) -> list[tuple[Row, dict[str, Any]]]:
+    """Return one row per trace, in their order; what may be a search and isn't taken is noted.
+
+    A trace's own record is that of its root.
+    """
+    tools = (described.get("calls_from") or {}).get("tool")  # a pattern of names
+    traces: dict[str, list[Span]] = {}
+    for span in spans_of(rows, problems):
+        traces.setdefault(span.trace, []).append(span)
+    made = [_row(spans, tools) for spans in traces.values()]
+    turns: Counter[str] = Counter()
+    for row in sorted(
+        made, key=lambda row: row.pop("start")
+    ):  # an export may begin with the newest
+        if (session := row["conversation"]) is not None:
+            turns[session] += 1
+            row["turn"] = str(turns[session])
+    used = Counter(name for spans in traces.values() for name in _tools_left_out(spans, tools))
+    if used and not described["is_golden"]:
+        names = sorted(used, key=lambda name: (_SEARCHES.search(name) is None, -used[name], name))
+        shown = ", ".join(f"{name} ({used[name]:,})" for name in names[:5])
+        problems.note(
+            f"{plural(used.total(), 'use')} of tools that no rule names as searches: {shown}"
+            f"{', …' if len(names) > 5 else ''}",
+            field="calls_from",
+            allowed=f'calls_from={{"tool": {json.dumps(names[0])}}} if it searches, or a pattern',
+        )
+    of_line = {row.line: row for row in rows}
+    return [(of_line[row.pop("line")], row) for row in made]
 
 
 _SEARCHES = re.compile("search|retriev|lookup|query", re.IGNORECASE)
 
 
-def _tool_used(span: Span) -> str | None:
-    """Return the name of a tool, or of a span that is called as a search is; else None."""
-    name = _tool(span) or span.name
-    if span.kind in ("LLM", "CHAIN", "AGENT", "EMBEDDING") or not name:
-        return None
-    return name if span.kind == "TOOL" or (span.parent and _SEARCHES.search(name)) else None
+def _row(spans: list[Span], tools: str | None) -> dict[str, Any]:
+    ids = {one.id for one in spans}
+    roots = [one for one in spans if not one.parent]
+    orphans = [one for one in spans if one.parent and one.parent not in ids]
+    root = min(roots or orphans or spans, key=_start)
+    dialect = root.dialect or next(filter(None, (one.dialect for one in spans)), OPENINFERENCE)
+    query = text_of(_at(root.attributes, dialect.query), QUERY_KEYS)
+    counts: dict[str, Any] = {}
+    for span in (one for one in spans if one.kind == "LLM"):
+        for name, paths in span.dialect.tokens.items():
+            count = as_number(_at(span.attributes, paths))
+            if count is not None and count >= 0:
+                counts[name] = counts.get(name, 0) + (count if name == "cost_usd" else int(count))
+    extra = {"trace_id": root.trace, "n_spans": len(spans)}
+    if len(roots) > 1 or orphans:
+        extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
+    return counts | calls_of(spans, tools) | {
+        "line": root.line, "start": _start(root), "conversation": as_id(root.session),
+        "query": query, "query_id": None if query else root.trace, "error": root.error,
+        "answer": text_of(_at(root.attributes, dialect.answer), ANSWER_KEYS),
+        "latency_ms": _elapsed(root), "extra": extra,
+        "reference_answer": as_text(_at(root.attributes, dialect.reference)),
+        "scores": [_score(one) for one in dicts_in(root.scores)],
+    }  # fmt: skip
 
 
-def _score(values: dict[str, Any]) -> Stored:
-    value = as_number(first_at(values, ("value", "feedback.value")))
-    source = as_text(first_at(values, ("source.source_type", "source")))
-    return Stored(
-        text_in(values, ("name", "assessment_name")) or "score", value,
-        as_text(values.get("stringValue")), text_in(values, ("comment", "rationale")),
-        is_judged=source in ("EVAL", "LLM_JUDGE"),
-    )  # fmt: skip
+def _score(values: dict[str, Any]) -> dict[str, Any]:
+    source = as_text(first_at(values, "source.source_type source"))
+    return {
+        "metric": text_in(values, ("name", "assessment_name")) or "score", "same": {},
+        "value": as_number(first_at(values, "value feedback.value")),
+        "verdict": values.get("stringValue"), "reason": first_at(values, "comment rationale"),
+        "is_judged": source in ("EVAL", "LLM_JUDGE"),
+    }  # fmt: skip
+
+
+def calls_of(spans: list[Span], tools: str | None = None) -> dict[str, Any]:
+    """Return the searches in the order of time, and the hits of each.
+
+    A retrieval inside another one is the same call: the documents are those of the outer span,
+    or of the first inner one that has some. A reranker outside of any takes the place of the
+    calls since the last one.
+    """
+    searches = sorted((one for one in spans if _is_search(one, tools)), key=_start)
+    of_id = {one.id: one for one in searches if one.id is not None}
+    parents = {one.id: one.parent for one in spans}
+    parts: dict[int, list[Span]] = {}
+    for span in searches:
+        outer = span
+        for above in _above(span.parent, parents):
+            outer = of_id.get(above, outer)
+        members = parts.setdefault(id(outer), [])
+        members.insert(0 if span is outer else len(members), span)
+    first = next(filter(None, (one.dialect for one in spans)), OPENINFERENCE)
+    calls: list[dict[str, Any]] = []
+    for members in parts.values():
+        call = _call(members, first)
+        rerankers = (n for n, one in enumerate(calls[::-1]) if one["kind"] == "reranker")
+        since = next(rerankers, len(calls)) if call["kind"] == "reranker" else 0
+        if since:
+            before = calls[-since]
+            call |= {"query": before["query"] or call["query"], "start": before["start"]}
+            del calls[-since:]
+        calls.append(call)
+    hits = [call.pop("hits") for call in calls]
+    counts = zip(calls, hits, strict=True)
+    numbered = [one | {"call": n, "n_hits": len(of)} for n, (one, of) in enumerate(counts, 1)]
+    return {"calls": numbered, "hits": hits}
+
+
+def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
+    """Return the names of tools in use, but for those around or within a search."""
+    searches = [one for one in spans if _is_search(one, tools)]
+    parents, ids = {one.id: one.parent for one in spans}, {one.id for one in searches}
+    around = ids.union(*(_above(one.parent, parents) for one in searches))
+    return [
+        name
+        for one in spans
+        if one.kind not in ("LLM", "CHAIN", "AGENT", "EMBEDDING") and one.id not in around
+        if (name := _tool(one) or one.name) and ids.isdisjoint(_above(one.id, parents))
+        if one.kind == "TOOL" or (one.parent and _SEARCHES.search(name))
+    ]
 
 
 def _start(span: Span) -> str:
     return str(span.start or "")
 
 
-def _above(id: str | None, parents: Mapping[str, str | None]) -> Iterator[str]:
+def _above(id: str | None, parents: dict[str, str | None]) -> Iterator[str]:
     """Yield the ids of the spans above one, from it on; each once, should they form a ring."""
     seen: set[str] = set()
     while id is not None and id in parents and id not in seen:
@@ -472,83 +463,69 @@ def _is_search(span: Span, tools: str | None) -> bool:
     )  # fmt: skip
 
 
-_TOOL = "tool.name gen_ai.tool.name tool_call.function.name"
-
-
 def _tool(span: Span) -> str | None:
-    return as_text(first_at(span.attributes, _TOOL))
+    return as_text(_at(span.attributes, "tool.name gen_ai.tool.name tool_call.function.name"))
 
 
-def _call(members: list[Span]) -> Call:
+def _call(members: list[Span], dialect: Dialect) -> dict[str, Any]:
     outer = members[0]
-    known = [(one, one.dialect or OPENINFERENCE) for one in members]
-    asked = (text_of(one.at(dialect.query), QUERY_KEYS) for one, dialect in known)
-    hits = (_hits(one, dialect) for one, dialect in known)
-    return Call(
-        next((one for one in hits if one), []),
-        next((one for one in asked if one is not None), None),
-        outer.kind.lower(),
-        elapsed(outer),
-        outer.error,
-        _tool(outer) or outer.name or None,
-        None if outer.start is None else _iso(outer.start),
-    )
+    known = [(one, one.dialect or dialect) for one in members]
+    asked = (text_of(_at(one.attributes, said.query), QUERY_KEYS) for one, said in known)
+    hits = (_hits(one, said) for one, said in known)
+    start = _time(outer.start)
+    return {
+        "hits": next(filter(None, hits), []),
+        "query": next((one for one in asked if one is not None), None),
+        "kind": outer.kind.lower(), "elapsed_ms": _elapsed(outer), "error": outer.error,
+        "tool": _tool(outer) or outer.name or None,
+        "start": None if pd.isna(start) else start.isoformat(),
+    }  # fmt: skip
 
 
-def _hits(span: Span, dialect: Dialect) -> Rows:
+def _hits(span: Span, dialect: Dialect) -> list[dict[str, Any]]:
     """Return the documents of a retrieval or of a tool, none where the span has none."""
     paths = dialect.documents.get(span.kind)
-    found = span.at(paths or dialect.answer)
+    found = _at(span.attributes, paths or dialect.answer)
     if isinstance(found, dict) and paths is None:
         found = nested(found.get("content", found))
     if isinstance(found, dict):
         found = next((one for one in found.values() if isinstance(one, list)), [])
     listed = found if isinstance(found, list) else []
     fields = dialect.hit if paths else _HIT
-    return [
-        hit
-        for one in listed
-        if (hit := _hit(one, fields) if isinstance(one, dict) else _text_hit(one))
-    ]
+    return [hit for one in listed if (hit := _hit(one, fields))]
 
 
-def _text_hit(text: Any) -> dict[str, Any]:
-    return without_missing({"text": as_text(text)})
-
-
-def _hit(document: dict[str, Any], fields: dict[str, str]) -> dict[str, Any]:
+def _hit(document: Any, fields: dict[str, str]) -> dict[str, Any]:
+    """Return a document with our names; nothing of what has neither an id nor a text."""
+    if not isinstance(document, dict):
+        document, fields = {"text": document}, {"text": "text"}
     raw = {name: nested(first_at(document, paths)) for name, paths in fields.items()}
-    hit: dict[str, Any] = {name: as_id(raw.get(name)) for name in ("chunk_id", "doc_id")}
-    hit |= {"text": as_text(raw.get("text")), "score": as_number(raw.get("score"))}
     meta = raw.get("metadata")
-    return without_missing(hit | {"metadata": meta if isinstance(meta, dict) else None})
+    hit = {"chunk_id": as_id(raw.get("chunk_id")), "doc_id": as_id(raw.get("doc_id")),
+           "text": as_text(raw.get("text")), "score": as_number(raw.get("score")),
+           "metadata": meta if isinstance(meta, dict) else None}  # fmt: skip
+    return without_missing(hit) if hit["chunk_id"] or hit["doc_id"] or hit["text"] else {}
 
 
-def elapsed(span: Span) -> float | None:
+def _time(value: Any) -> Any:
+    """Return a time in UTC; NaT for anything else."""
+    with suppress(ValueError, TypeError, OverflowError):
+        found = pd.Timestamp(value)
+        return found.tz_localize("UTC") if found.tz is None else found.tz_convert("UTC")
+    return pd.NaT
+
+
+def _elapsed(span: Span) -> float | None:
     """Return how long a span took, in milliseconds."""
-    if span.start is None or span.end is None:
-        return None
-    if type(span.start) is int and type(span.end) is int:
-        return (span.end - span.start) / 1e6 if span.end >= span.start else None
-    with suppress(ValueError, TypeError, OverflowError):
-        found = (pd.Timestamp(span.end) - pd.Timestamp(span.start)) / pd.Timedelta("1ms")
-        return None if pd.isna(found) or found < 0 else float(found)
-    return None
-
-
-def _iso(time: Any) -> str | None:
-    """Return a time as ISO 8601 in UTC."""
-    with suppress(ValueError, TypeError, OverflowError):
-        found = pd.to_datetime(time, utc=True)
-        return None if pd.isna(found) else str(found.isoformat())
-    return None
+    took = (_time(span.end) - _time(span.start)) / pd.Timedelta("1ms")
+    return None if pd.isna(took) or took < 0 else float(took)
 
 
 def text_of(value: Any, names: tuple[str, ...]) -> str | None:
     """Return a text, the one that a mapping has under one of these names, or that of a message."""
     parsed = nested(value)
     if isinstance(parsed, dict):
-        said = _said(nested(first_at(parsed, ("messages", "choices"))), names is QUERY_KEYS)
+        said = _said(nested(first_at(parsed, "messages choices")), names is QUERY_KEYS)
         only = text_in(parsed, parsed) if len(parsed) == 1 else None
         return text_in(parsed, names) or said or only or json_text(parsed)
     return _said(parsed, names is QUERY_KEYS) or as_text(value)
@@ -561,133 +538,8 @@ def _said(messages: Any, is_query: bool) -> str | None:
     of_role = [one for one in dicts_in(inner) if {one.get("role"), one.get("type")} & roles]
     if not of_role:
         return None
-    held = nested(first_at(of_role[-1], ("content", "contents", "parts")))
+    held = nested(first_at(of_role[-1], "content contents parts"))
     if not isinstance(held, list):
         return as_text(held)
-    paths = ("text", "content", "message_content.text")
-    texts = (as_text(first_at(part, paths)) for part in dicts_in(held))
+    texts = (as_text(first_at(one, "text content message_content.text")) for one in dicts_in(held))
     return " ".join(filter(None, texts)) or None
-
-
-# From records of a file to spans
-
-
-def spans_of(rows: Iterable[Row], problems: Problems) -> Iterator[Span]:
-    """Yield the spans of a file, whatever their container; parts of one span are joined."""
-    parts: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {}  # of LangSmith's runs
-    for row in rows:
-        about = _about_trace(row.values)
-        for values in _spans_in(row.values):
-            place = _container(values)
-            if place is not None and place.dialect is LANGSMITH:
-                line, before, _ = parts.get(key := str(values.get("id")), (row.line, {}, about))
-                told = {name: one for name, one in values.items() if one not in _EMPTY}
-                parts[key] = line, values | before | told, about
-            elif (span := span_in(values, row.line, problems, about)) is not None:
-                yield span
-    for line, values, about in parts.values():
-        if (span := span_in(values, line, problems, about)) is not None:
-            yield span
-
-
-_EMPTY: tuple[Any, ...] = (None, {}, [])
-
-
-def _about_trace(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the session and the scores that stand beside the spans of a trace."""
-    stats = record.get("feedback_stats")
-    if isinstance(stats, dict):  # LangSmith's runs: feedback by key, averaged
-        averages = {name: one.get("avg") for name, one in stats.items() if isinstance(one, dict)}
-        return {"scores": [{"name": name, "value": one} for name, one in averages.items()]}
-    if record.keys().isdisjoint(("trace", "info")):
-        return {}
-    paths = [
-        "trace.sessionId", "info.trace_metadata.mlflow.trace.session",
-        "info.request_metadata.mlflow.trace.session",
-    ]  # fmt: skip
-    scores = dicts_in(first_at(record, ("trace.scores", "info.assessments")))
-    feedback = [one for one in scores if "expectation" not in one]
-    return without_missing({"session": first_at(record, paths), "scores": feedback or None})
-
-
-def span_in(
-    values: dict[str, Any], line: int, problems: Problems, of_trace: dict[str, Any]
-) -> Span | None:
-    """Return the span that a record is; None, and a problem, if it is none."""
-    place = _container(values)
-    if place is None:
-        problems.add("a record that is no span", line=line, allowed="spans in one container")
-        return None
-
-    def at(paths: str) -> Any:
-        return first_at(values, paths)
-
-    trace = as_id(at(place.trace)) if place.trace else f"line {line}"
-    if trace is None:
-        problems.add("a span without a trace", line=line, field=place.trace, allowed="an id")
-        return None
-    prefix = place.attributes
-    if prefix.endswith("."):
-        own = {name.removeprefix(prefix): nested(one) for name, one in values.items()
-               if name.startswith(prefix) and one is not None}  # fmt: skip
-    else:
-        held = nested(values.get(prefix)) if prefix else values
-        pairs = ((str(one.get("key")), _value(one.get("value"))) for one in dicts_in(held))
-        own = nest(held.items() if isinstance(held, dict) else pairs)
-    failed = (as_text(at(place.status)) or "").rpartition(".")[2] in _FAILED
-    failed |= place.dialect is LANGSMITH and bool(at("error"))
-    return Span(
-        line,
-        trace,
-        as_text(at(place.parent)) or None,
-        _time(at(place.start)),
-        _time(at(place.end)),
-        own,
-        as_text(at(place.kind)) or "" if place.kind else "",
-        (as_text(at(place.message)) or "status ERROR") if failed else None,
-        as_text(at(place.id)),
-        as_text(at(place.name)) or "",
-        of_trace,
-        place.dialect,
-    )
-
-
-def _time(value: Any) -> Any:
-    """Return a time; one in nanoseconds may be text, for it is too long for a JSON number."""
-    return int(value) if str(value).isdecimal() and 0 < int(value) < 2**63 else value
-
-
-def _value(value: Any) -> Any:
-    """Return an OTLP value as Python's."""
-    kind, inner = next(iter(value.items()), ("", None)) if isinstance(value, dict) else ("", None)
-    if kind in ("arrayValue", "kvlistValue"):
-        listed = dicts_in(inner.get("values")) if isinstance(inner, dict) else []
-        if kind == "arrayValue":
-            return [_value(one) for one in listed]
-        return {str(one.get("key")): _value(one.get("value")) for one in listed}
-    return int(str(inner)) if kind == "intValue" and str(inner).isdecimal() else inner
-
-
-def read_traces(
-    source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
-) -> Imported:
-    """Read one record per trace; the user's columns are those of the root's record.
-
-    Records of the file pass one by one: none is kept.
-    """
-    asked = {path for paths in columns.values() for path in paths.split("|")}
-    of_line: dict[int, Row] = {}
-
-    def rows() -> Iterator[Row]:
-        for row in table_rows(source, problems):
-            if asked:
-                values = {path: value_at(row.values, path) for path in asked}
-                of_line[row.line] = Row(values, row.line)
-            yield row
-
-    tools = (described.get("calls_from") or {}).get("tool")
-    left = None if described.get("is_golden") else problems
-    found = records(spans_of(rows(), problems), tools, left)
-    if columns:
-        found = [with_roles(one, of_line[one.line], columns, problems) for one in found]
-    return imported(found, described, problems)

@@ -18,8 +18,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
+from ragscore.frames.kinds import WORTH
 from ragscore.io.source import parse_json
-from ragscore.io.tools.nuggets import WORTH
 
 N_QUESTIONS = 3  # questions that answer relevance generates, as RAGAS does
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)

@@ -7,7 +7,9 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results
+from ragscore.frames.errors import plural, warn
 from ragscore.frames.schema import MADE_ID
+from ragscore.io.made_ids import hash_query, ids_made
 
 PLACE = ["conversation", "turn"]
 TOLD = ("run_id", "query_id", *PLACE)
@@ -20,7 +22,7 @@ def with_turns(results: Results, golden: Golden) -> tuple[Results, Golden]:
     Ids that a reader made, or that the golden set lacks, give way to that of the golden query with
     the same conversation and turn; a place that two responses of a run have names no query. Where
     the golden set doesn't say the conversation or the turn of a query, the first run that does is
-    believed.
+    believed. A made id that still finds no query is that of the one with the same text.
     """
     if "conversation" in results.responses and {*PLACE} <= {*golden.queries}:
         told = results.responses.reindex(columns=list(TOLD)).astype("str")
@@ -34,6 +36,7 @@ def with_turns(results: Results, golden: Golden) -> tuple[Results, Golden]:
                 return of_cell.reindex(cells).set_axis(frame.index).fillna(frame["query_id"])
 
             results = renamed(results, "query_id", new_ids)
+    results = _by_text(results, golden.queries)
     return results, with_told_turns(golden, results.responses)
 
 
@@ -50,6 +53,23 @@ def _query_ids(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
     is_other &= told["conversation"].isin(queries["conversation"].dropna())
     found = named.fillna(place.where(is_other))
     return found.where(is_made | ~is_among(own, queries["query_id"])).fillna(own)
+
+
+def _by_text(results: Results, queries: pd.DataFrame) -> Results:
+    """Return results in which ids made of texts give way to those of queries with these texts."""
+    own = pd.Series(results.responses["query_id"].unique(), dtype="str")
+    lost = own[own.str.fullmatch(MADE_ID).to_numpy(bool) & ~is_among(own, queries["query_id"])]
+    if not len(lost):
+        return results
+    made = ids_made(queries["query"], hash_query)
+    named = pd.Series(queries["query_id"].to_numpy(), made)[~made.duplicated(keep=False).to_numpy()]
+    found = lost.map(named).set_axis(lost).dropna()
+    if not len(found):
+        return results
+    warn(f"{plural(len(found), 'query')} found by the text: the run has no ids, the golden set has")
+    return renamed(
+        results, "query_id", lambda frame: frame["query_id"].map(found).fillna(frame["query_id"])
+    )
 
 
 def renamed(results: Results, column: str, new_ids: Callable[[pd.DataFrame], pd.Series]) -> Results:

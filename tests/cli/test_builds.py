@@ -40,7 +40,7 @@ def project(tmp_path, monkeypatch):
         [*USER, "commit", "-q", "-m", "baseline"],
     ):
         subprocess.run(["git", *command], check=True)
-    shutil.rmtree(tmp_path / "eval" / "baseline")  # only the commit has it
+    shutil.move(tmp_path / "eval" / "baseline", tmp_path / "before")  # only the commit has it
     return tmp_path
 
 
@@ -48,7 +48,7 @@ GATE = "--golden eval/golden.yaml"
 
 
 def test_a_baseline_of_the_main_branch_gates_and_a_build_keeps_its_files(project, capsys):
-    command = f"gate git:main:eval/baseline runs/bm25 {GATE} --out kept --link https://ci/page"
+    command = f"gate before runs/bm25 {GATE} --out kept --link https://ci/page"
     assert main(command.split()) == 1
     printed = capsys.readouterr()
     says(printed.out, "Gate failed by ndcg@10")
@@ -64,20 +64,6 @@ def test_a_baseline_of_the_main_branch_gates_and_a_build_keeps_its_files(project
     assert "ndcg@10" in failed and suite.get("failures") == str(len(failed))
     for name in ("report.html", "explorer.html"):
         assert (project / "kept" / name).stat().st_size > 10_000
-
-
-def test_a_baseline_of_a_store_is_its_newest_run_or_that_of_a_system(project, capsys):
-    store = rs.RunStore(project / "history")
-    for name in ("dense", "bm25"):
-        store.save(rs.load_results(f"runs/{name}"))
-    main(f"gate store://history#dense runs/hybrid {GATE} --undecided pass".split())
-    says(capsys.readouterr().err, "Baseline dense")
-    for spec, told in (
-        ("store://history#other", "other"), ("git:main:eval/none", "none"),
-        ("git:--output=x:eval", "git:REF:PATH"),
-    ):  # fmt: skip
-        assert main(f"gate {spec} runs/hybrid {GATE}".split()) == 2
-        says(capsys.readouterr().err, told)
 
 
 def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(project, capsys):

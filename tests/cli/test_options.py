@@ -202,10 +202,10 @@ LINES = [
     ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
     (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
-    ("label golden.yaml runs/dense --level doc --show unlabelled --depth 2 --near 3", 0, ""),
+    ("label golden.yaml runs/dense --level doc --skip-labelled --k 2", 0, ""),
     ("label golden.yaml both.trec --format trec --run hybrid --level doc", 0, "question q1"),
     ("label golden.yaml hits.csv --columns query_id=topicnr,run_id=sys --level doc", 0, "q1"),
-    ("label golden.yaml dense --store history --texts catalogue.parquet", 0, "question q1"),
+    ("label golden.yaml dense --store history", 0, "question q1"),
     ("judge golden.yaml runs/dense --judge groundedness --json", 0, '{"judgments": '),
     (
         "judge golden.yaml runs/* --k 2 --refused judge --cut-text mark --overwrite"
@@ -231,8 +231,8 @@ def test_an_option_does_what_it_says(
 ):
     words = line.split()
     if words[0] == "demo":
-        for place in ("show.show_demo", "ask.run_demo"):
-            monkeypatch.setattr(f"ragscore.demo.{place}", lambda *given, **more: None)
+        made = {"run_demo": lambda *given: None}
+        monkeypatch.setattr("runpy.run_path", lambda path: made)
     if words[0] == "judge":
         address = ["--base-url", judge_address, "--second-base-url", judge_address]
         words += ["--model", "words", "--cache", "none", *address]
@@ -293,12 +293,12 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         (f"gate {PAIR} --max-drop mrr10=0.1", ["metrics:", "'mrr10'"]),
         (f"gate {PAIR} --max-drop mrr@10", ["--max-drop", "'mrr@10'"]),
         (f"report {PAIR} --baseline nobody", ["'nobody'", "dense, hybrid"]),
-        ("label golden.yaml runs/dense --show unlabeled", ["unlabelled"]),
+        ("label golden.yaml runs/dense --level span", ["span", "anchor"]),
         ("judge golden.yaml runs/dense --model m --refused no", ["refused:", "'no'", "skip"]),
         ("run my_rag:answer --golden golden.yaml --leave-out langs", ["leave_out:", "langs"]),
-        ("score gold.csv hits.csv", ["--golden-columns query_id=???,doc_id=???"]),
-        ("score golden.yaml hits.csv", ["--columns query_id=???,doc_id=docno"]),
-        ("check hits.csv", ['"dense"', "--columns query_id=???,doc_id=docno"]),
+        ("score gold.csv hits.csv", ['"query_id": "???"', '"doc_id": "???"']),
+        ("score golden.yaml hits.csv", ['"query_id": "???"', '"doc_id": "docno"']),
+        ("check hits.csv", ['"dense"', '"query_id": "???"']),
         ("validate golden.yaml --catalogue nothing.parquet", ["nothing.parquet"]),
     ],
 )

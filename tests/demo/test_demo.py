@@ -14,12 +14,9 @@ import yaml
 
 import ragscore as rs
 from ragscore.cli import main
-from ragscore.demo import ask
-from ragscore.demo.answerer import REFUSAL, Familiarity
-from ragscore.demo.corpus import MAX_CHARS, build_corpus, chunker_version
-from ragscore.demo.retrievers import SYSTEMS, Index, MiniLM, pooled, reciprocal_rank_fusion
 from ragscore.golden.coverage import coverage as coverage_of
 from tests.compared import compare_runs
+from tests.demo.built import build
 from tests.messages import says, warned
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +35,7 @@ STOP = set(
 def corpus():
     from scipy import signal  # noqa: F401  # it writes into the docstring of numpy.sinc
 
-    return build_corpus()
+    return build.build_corpus()
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +50,7 @@ def test_passages_are_short_named_after_their_document_and_cover_their_lines(cor
     assert set(chunks["doc_id"]) <= set(documents["doc_id"])
     assert len(documents) > 1000 and len(chunks) > 3000
     # a single line may be longer than a passage should be
-    assert (chunks["text"].str.len() <= MAX_CHARS).mean() > 0.99
+    assert (chunks["text"].str.len() <= build.MAX_CHARS).mean() > 0.99
     texts = documents.set_index("doc_id")["text"]
     for row in chunks.sample(200, random_state=0).to_dict("records"):
         lines = texts[row["doc_id"]].split("\n")[row["start"] - 1 : row["end"] - 1]
@@ -86,7 +83,7 @@ def test_every_expected_document_is_in_the_manuals_of_this_machine(corpus, golde
 
 def test_every_expected_passage_exists_on_the_recorded_versions(corpus, golden):
     (recorded,) = golden.targets["chunker_version"].dropna().unique()
-    here = chunker_version()
+    here = build.chunker_version()
     assert f"python{sys.version_info.major}.{sys.version_info.minor}" in here.split("+")
     if recorded != here:
         pytest.skip(f"passages are recorded for {recorded}, this machine has {here}")
@@ -129,14 +126,14 @@ def runs():
 
 
 def test_committed_runs_answer_every_query_and_hold_no_text_of_the_manuals(runs, golden):
-    assert sorted(runs.runs["run_id"]) == sorted(SYSTEMS)
+    assert sorted(runs.runs["run_id"]) == sorted(build.SYSTEMS)
     faults = ["missing", "extra", "duplicate", "failed", "empty", "rank_order", "unlabelled"]
     coverage = coverage_of(runs, golden).runs
     assert (coverage[[f"n_{fault}" for fault in faults]] == 0).all().all()
     assert "text" not in runs.hits
     assert (runs.runs["golden_hash"] == golden.golden_hash).all()
     answers = runs.responses["answer"].str.replace(r"[\w.-]+ \[\d\]", "", regex=True)
-    assert set(answers.str.split().explode()) <= {"See", "or", ".", *REFUSAL.split()}
+    assert set(answers.str.split().explode()) <= {"See", "or", ".", *build.REFUSAL.split()}
 
 
 def test_the_numbers_of_the_data_readme_are_those_of_the_runs(golden, runs):
@@ -145,7 +142,7 @@ def test_the_numbers_of_the_data_readme_are_those_of_the_runs(golden, runs):
     scores = rs.score(runs, golden)
     for run_id, means in scores.groupby("run_id", observed=True)[names].mean().iterrows():
         assert f"| {run_id} | {' | '.join(f'{value:.3f}' for value in means)} |" in text
-    for a, b in pairwise(SYSTEMS):
+    for a, b in pairwise(build.SYSTEMS):
         deltas = compare_runs(runs, golden, a, b, metrics=["hit@5"]).deltas.iloc[0]
         assert f"{a} → {b}: {deltas['n_better']} won, {deltas['n_worse']} lost" in text
     assert golden.golden_hash in text
@@ -155,9 +152,9 @@ def test_reciprocal_rank_fusion_by_hand():
     first = np.array([3.0, 1.0, np.nan], np.float32)
     second = np.array([np.nan, 0.9, 0.1], np.float32)
     # ranks 1 2 - and - 1 2: 1/61, 1/62 + 1/61, 1/62
-    fused = reciprocal_rank_fusion([first, second])
+    fused = build.reciprocal_rank_fusion([first, second])
     assert fused.tolist() == pytest.approx([1 / 61, 1 / 62 + 1 / 61, 1 / 62])
-    assert np.isnan(reciprocal_rank_fusion([np.array([np.nan, 1.0], np.float32)])[0])
+    assert np.isnan(build.reciprocal_rank_fusion([np.array([np.nan, 1.0], np.float32)])[0])
 
 
 @pytest.fixture(scope="module")
@@ -173,8 +170,8 @@ def small(corpus, tmp_path_factory):
 
 @pytest.mark.slow
 def test_every_system_finds_an_obvious_answer(small):
-    index = Index(small[1], small[2])
-    for system in SYSTEMS:
+    index = build.Index(small[1], small[2])
+    for system in build.SYSTEMS:
         query = "which frequencies do the outputs of a real FFT stand for"
         ranking = index.search(system, query, 5)
         assert "numpy.fft.rfftfreq" in set(small[1]["doc_id"].iloc[ranking.chunk]), system
@@ -183,17 +180,19 @@ def test_every_system_finds_an_obvious_answer(small):
 
 @pytest.mark.slow
 def test_vectors_are_cached_and_do_not_depend_on_neighbours(small):
-    first = Index(small[1], small[2]).vectors
-    again = Index(small[1], small[2], progress=lambda items, total: pytest.fail("embedded again"))
+    first = build.Index(small[1], small[2]).vectors
+    again = build.Index(
+        small[1], small[2], progress=lambda items, total: pytest.fail("embedded again")
+    )
     assert np.array_equal(again.vectors, first)
-    alone = pooled(MiniLM().token_vectors(small[1]["text"].iloc[3]))
+    alone = build.pooled(build.MiniLM().token_vectors(small[1]["text"].iloc[3]))
     assert np.allclose(alone, first[3], atol=1e-6)
     assert np.linalg.norm(alone) == pytest.approx(1, abs=1e-5)
 
 
 def test_familiarity_runs_from_minus_one_to_a_fifth(small):
-    index = Index(small[1], small[2])
-    familiarity = Familiarity(index)
+    index = build.Index(small[1], small[2])
+    familiarity = build.Familiarity(index)
     found = index.search("bm25", "scatter plot marker size", 10)
     # every word is in the passages found
     assert familiarity.of("scatter plot marker size", found) == pytest.approx(0.2)
@@ -207,16 +206,16 @@ def test_a_build_goes_from_corpus_to_page(small, tmp_path, monkeypatch, capsys):
     (tmp_path / "data" / "demo").mkdir(parents=True)
     (tmp_path / "data" / "demo" / "golden.yaml").write_text(json.dumps(rows), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ask, "build_corpus", lambda: small[:2])
-    monkeypatch.setattr(ask, "progress", lambda items, total: items)
+    monkeypatch.setattr(build, "build_corpus", lambda: small[:2])
+    monkeypatch.setattr(build, "progress", lambda items, total: items)
     out = Path("made")
     out.mkdir()
     (out / "cache").symlink_to(small[2])
-    assert main(["demo", "--build", "--out", "made"]) == 0
+    build.run_demo(out)
     says(capsys.readouterr().out, "hybrid_rerank", "dense", "?")
     assert (out / "report.html").exists()
     store = rs.RunStore(out / "runs")
-    assert sorted(store.runs()["system"]) == sorted(SYSTEMS)
+    assert sorted(store.runs()["system"]) == sorted(build.SYSTEMS)
     with warned("do not join"):  # a small corpus
         published = rs.evaluate(out / "per_query" / "bm25", "data/demo/golden.yaml")
     stored = store.scores(metrics=["mrr@10"], runs=published.run_ids)["mrr@10"]
@@ -224,14 +223,14 @@ def test_a_build_goes_from_corpus_to_page(small, tmp_path, monkeypatch, capsys):
     assert "text" not in published.results.hits and len(published.results.hits)
 
 
-def test_a_build_says_which_package_is_missing(monkeypatch, capsys):
+def test_a_build_says_which_package_is_missing(monkeypatch, capsys, tmp_path):
     real = builtins.__import__
 
     def without(name, *args, **kwargs):
-        if name == "ragscore.demo.ask":
+        if name == "bm25s":
             raise ModuleNotFoundError("No module named 'bm25s'", name="bm25s")
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    assert main(["demo", "--build"]) == 2
+    assert main(["demo", "--build", "--out", str(tmp_path)]) == 2
     says(capsys.readouterr().err, "bm25s", "pip install", "'.[demo]'")

@@ -8,9 +8,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.comparison.invariants import config_diff
-from ragscore.demo.ask import REFUSE_BELOW, demo_system, systems_over
-from ragscore.demo.corpus import chunker_version
-from ragscore.demo.retrievers import Index
+from tests.demo.built import build
 from tests.messages import refused
 
 DATA = Path(__file__).parents[2] / "data" / "demo"
@@ -45,8 +43,8 @@ def system(tmp_path_factory):
         }
         for name, text in TEXTS.items()
     ]  # fmt: skip
-    index = Index(pd.DataFrame(chunks), tmp_path_factory.mktemp("cache"))
-    return systems_over(index, "v7", ["bm25"])["bm25"]
+    index = build.Index(pd.DataFrame(chunks), tmp_path_factory.mktemp("cache"))
+    return build.systems_over(index, "v7", ["bm25"])["bm25"]
 
 
 def test_filters_and_folders_leave_only_what_they_name(system):
@@ -74,11 +72,11 @@ def test_an_answer_comes_on_request_and_may_be_a_refusal(system):
 @pytest.mark.slow
 def test_bm25_finds_and_answers_as_in_the_committed_run(tmp_path):
     committed = rs.load_results(DATA / "runs" / "bm25")
-    recorded, here = committed.runs["chunker_version"].iloc[0], chunker_version()
+    recorded, here = committed.runs["chunker_version"].iloc[0], build.chunker_version()
     if recorded != here:
         pytest.skip(f"the committed run is of {recorded}, here is {here}")
     system, golden, out = (
-        demo_system("bm25", tmp_path),
+        build.demo_system("bm25", tmp_path),
         rs.load_golden(DATA / "golden.yaml"),
         tmp_path / "run",
     )
@@ -93,9 +91,11 @@ def test_bm25_finds_and_answers_as_in_the_committed_run(tmp_path):
     both = rs.Results.concat([results, before])
     changed = config_diff(both, *both.runs["run_id"])["key"]
     assert set(changed) == {"system.kind", "system.retriever", "with_answer", "retriever"}
-    assert json.loads(before.runs["config"].iloc[0])["answerer"]["refuse_below"] == REFUSE_BELOW
+    assert (
+        json.loads(before.runs["config"].iloc[0])["answerer"]["refuse_below"] == build.REFUSE_BELOW
+    )
 
 
 def test_another_name_is_refused(tmp_path):
     with refused("bm26", "bm25", "dense", "hybrid", "hybrid_rerank", field="system"):
-        demo_system("bm26", tmp_path)
+        build.demo_system("bm26", tmp_path)

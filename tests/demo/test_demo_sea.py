@@ -1,6 +1,6 @@
 """The small system of the collecting notebook."""
 
-from ragscore.demo.corpus import GOLDEN, PASSAGES, chatty, plain, search
+from ragscore.demo.sea import GOLDEN, PASSAGES, chatty, plain, search
 
 
 def test_the_search_finds_the_passage_of_every_answerable_query():

@@ -15,13 +15,12 @@ from committed_history import refresh_history
 from stored import stored_file, stored_run, stored_table
 
 import ragscore as rs
-from ragscore.demo.answerer import REFUSAL, Familiarity
-from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.frames.golden_versions import changes_of
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
 from tests.compared import compare_runs
 from tests.demo import variations
+from tests.demo.built import build
 from tests.demo.variations import (
     VARIATIONS,
     Index,
@@ -175,7 +174,7 @@ def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
     assert sum(file.stat().st_size for file in store.path().rglob("*") if file.is_file()) < 2.4e6
     assert "text" not in results.hits and results.chunks is None
     answers = results.responses["answer"].str.replace(r"[\w.-]+ \[\d\]", "", regex=True)
-    assert set(answers.str.split().explode()) <= {"See", "or", ".", *REFUSAL.split()}
+    assert set(answers.str.split().explode()) <= {"See", "or", ".", *build.REFUSAL.split()}
     assert "parquet" not in (store.path() / ".gitignore").read_text()
 
 
@@ -183,11 +182,11 @@ def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
 @pytest.mark.parametrize("run_id", ["01-bm25-plain", RECHUNKED])
 def test_a_bm25_run_recomputes_to_the_committed_hits(run_id, runs, results, golden, tmp_path):
     _, settings = settings_of(run_id)
-    recorded, here = runs.loc[run_id, "chunker_version"], chunker_version(settings.max_chars)
+    recorded, here = runs.loc[run_id, "chunker_version"], build.chunker_version(settings.max_chars)
     if recorded != here:
         pytest.skip(f"the run is recorded for {recorded}, this machine has {here}")
-    chunks = build_corpus(settings.max_chars)[1]
-    index, read = Index(chunks, tmp_path, settings), Familiarity(Index(chunks, tmp_path))
+    chunks = build.build_corpus(settings.max_chars)[1]
+    index, read = Index(chunks, tmp_path, settings), build.Familiarity(Index(chunks, tmp_path))
     made = make_run(by_id[run_id], index, golden[False], read)
     pd.testing.assert_frame_equal(ranked(made, run_id), ranked(results, run_id), atol=1e-4)
     answers = [
@@ -221,7 +220,7 @@ def test_making_the_history_reports_one_line_for_each_variation(tmp_path, monkey
     plain = replace(plain, changes=plain.changes | {"pool": 20})
     few = [plain, stemmed, replace(by_id[AFTER], since="02-bm25-stemmed")]
     monkeypatch.setattr(variations, "VARIATIONS", few)
-    monkeypatch.setattr(variations, "build_corpus", lambda size: (None, chunks))
+    monkeypatch.setattr(build, "build_corpus", lambda size: (None, chunks))
     (tmp_path / "golden.yaml").write_text(
         "- {id: a, query: how to merge, expected_doc_ids: [d0, [d4, d1]]}\n- {id: b, query: sort"
         " it, expected_doc_ids: [d1]}\n"

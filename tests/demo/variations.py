@@ -16,26 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.demo import retrievers
-from ragscore.demo.answerer import Familiarity, answer
-from ragscore.demo.ask import (
-    REFUSE_BELOW,
-    SUITE,
-    K,
-    answerer_config,
-    progress,
-    ranked_hits,
-)
-from ragscore.demo.corpus import build_corpus, chunker_version
-from ragscore.demo.retrievers import MiniLM, Ranking, Vectors, system_config
 from ragscore.frames.data import Golden, Results, from_records
 from ragscore.frames.typing import Values
 from ragscore.io.load import load_golden
 from ragscore.store.store import RunStore
+from tests.demo.built import build
 
 
 @dataclass(frozen=True)
-class Settings(retrievers.Settings):
+class Settings(build.Settings):
     """The demo's settings, and those of an approximate vector search.
 
     `cells` passages drawn with `seed` are centres of cells, and only the `probes` cells nearest to
@@ -48,11 +37,11 @@ class Settings(retrievers.Settings):
 
 
 @dataclass
-class Index(retrievers.Index):
+class Index(build.Index):
     """The demo's index, searched in the cells nearest to the query where the settings have some."""
 
     @cached_property
-    def _cells(self) -> tuple[Vectors, npt.NDArray[np.int64]]:
+    def _cells(self) -> tuple[build.Vectors, npt.NDArray[np.int64]]:
         """The centres of the cells, and each passage's cell: that of the nearest centre."""
         drawn = np.random.default_rng(self.settings.seed).choice(
             len(self.vectors), min(self.settings.cells, len(self.vectors)), replace=False
@@ -60,7 +49,7 @@ class Index(retrievers.Index):
         centres = self.vectors[np.sort(drawn)]
         return centres, (self.vectors @ centres.T).argmax(axis=1)
 
-    def _similar(self, question: Vectors) -> Vectors:
+    def _similar(self, question: build.Vectors) -> build.Vectors:
         similar = super()._similar(question)
         if self.settings.cells:
             centres, cell = self._cells
@@ -218,14 +207,16 @@ def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
     """
     golden = goldens(golden_file)
     sizes = {settings_of(one.run_id)[1].max_chars for one in VARIATIONS}
-    chunks = {size: build_corpus(size)[1] for size in sizes}
+    chunks = {size: build.build_corpus(size)[1] for size in sizes}
     # The answerer always uses stemmed words, so that refusals don't depend on the retriever's
     # stemmer.
-    read = {size: Familiarity(Index(chunks[size], out / "cache", Settings())) for size in sizes}
-    store, model = RunStore(out / "history"), MiniLM()
+    read = {
+        size: build.Familiarity(Index(chunks[size], out / "cache", Settings())) for size in sizes
+    }
+    store, model = RunStore(out / "history"), build.MiniLM()
     for position, one in enumerate(VARIATIONS, 1):
         start, (_, settings) = perf_counter(), settings_of(one.run_id)
-        index = Index(chunks[settings.max_chars], out / "cache", settings, progress, model)
+        index = Index(chunks[settings.max_chars], out / "cache", settings, build.progress, model)
         results = make_run(one, index, golden[one.relabelled], read[settings.max_chars])
         store.save(results, golden=golden[one.relabelled], overwrite=True)
         mrr = store.scores(metrics="mrr@10", runs=one.run_id)["mrr@10"].mean()
@@ -243,22 +234,22 @@ def goldens(golden_file: Path) -> dict[bool, Golden]:
     return {False: earlier_golden(today, golden_file.with_name("golden_before.yaml")), True: today}
 
 
-def make_run(one: Variation, index: Index, golden: Golden, read: Familiarity) -> Results:
+def make_run(one: Variation, index: Index, golden: Golden, read: build.Familiarity) -> Results:
     """Return one variation's run over all queries, without texts or scores of earlier stages.
 
     Searches are timed by processor time: runs minutes apart share a machine with other work, so
     that time on the clock would tell little of the system.
     """
     system, settings = settings_of(one.run_id)
-    index.search(system, "build everything before the clock of any question starts", K)
+    index.search(system, "build everything before the clock of any question starts", build.K)
     asked = ask(index, system, golden.queries, process_time)
     position = VARIATIONS.index(one)
     run = {
-        "run_id": one.run_id, "system": system, "suite": SUITE,
+        "run_id": one.run_id, "system": system, "suite": build.SUITE,
         "created_at": pd.Timestamp(EXAMPLE_DATES[position], tz="UTC"),
         "config": json.dumps(config_of(one.run_id), sort_keys=True),
         "repeat": one.repeat, "golden_hash": golden.golden_hash,
-        "chunker_version": chunker_version(settings.max_chars), "note": described(one),
+        "chunker_version": build.chunker_version(settings.max_chars), "note": described(one),
         "x_position": position + 1, "x_since": one.since,
     }  # fmt: skip
     results = answered(
@@ -266,7 +257,7 @@ def make_run(one: Variation, index: Index, golden: Golden, read: Familiarity) ->
         golden.queries,
         asked,
         familiarity(read, asked, golden.queries),
-        REFUSE_BELOW,
+        build.REFUSE_BELOW,
         index.chunks,
         timed="latency_cpu_ms",
     )
@@ -281,7 +272,9 @@ def make_run(one: Variation, index: Index, golden: Golden, read: Familiarity) ->
 def config_of(run_id: str) -> dict[str, Any]:
     """Return the config snapshot of a run of the history."""
     system, settings = settings_of(run_id)
-    config = system_config(system, K, chunker_version(settings.max_chars), settings)
+    config = build.system_config(
+        system, build.K, build.chunker_version(settings.max_chars), settings
+    )
     if settings.cells:
         # Repeats of one system differ in the seed, so it is the run's `repeat` and no part of the
         # config.
@@ -292,7 +285,7 @@ def config_of(run_id: str) -> dict[str, Any]:
         }
     return config | {
         "passages": {"max_chars": settings.max_chars},
-        "answerer": answerer_config(REFUSE_BELOW),
+        "answerer": build.answerer_config(build.REFUSE_BELOW),
     }
 
 
@@ -317,18 +310,18 @@ def described(one: Variation) -> str:
 
 def ask(
     index: Index, system: str, queries: pd.DataFrame, clock: Callable[[], float] = perf_counter
-) -> list[tuple[Ranking, float]]:
+) -> list[tuple[build.Ranking, float]]:
     """Return one system's ranking of each query, and the milliseconds it took by the clock."""
     asked = []
     for question in queries["query"]:
         start = clock()
-        ranking = index.search(system, question, K)
+        ranking = index.search(system, question, build.K)
         asked.append((ranking, 1000 * (clock() - start)))
     return asked
 
 
 def familiarity(
-    read: Familiarity, asked: list[tuple[Ranking, float]], queries: pd.DataFrame
+    read: build.Familiarity, asked: list[tuple[build.Ranking, float]], queries: pd.DataFrame
 ) -> Values:
     """Return the familiarity of each query, given the passages found for it."""
     return np.array(
@@ -342,7 +335,7 @@ def familiarity(
 def answered(
     run: dict[str, Any],
     queries: pd.DataFrame,
-    asked: list[tuple[Ranking, float]],
+    asked: list[tuple[build.Ranking, float]],
     familiar: Values,
     threshold: float,
     chunks: pd.DataFrame,
@@ -356,7 +349,7 @@ def answered(
     for (query_id, question), (ranking, elapsed), known in zip(
         queries[["query_id", "query"]].itertuples(index=False), asked, familiar, strict=True
     ):
-        given, citations = answer(ranking, chunks, known < threshold)
+        given, citations = build.answer(ranking, chunks, known < threshold)
         cell = {"run_id": run["run_id"], "query_id": query_id}
         about = {
             "query": question,
@@ -367,9 +360,9 @@ def answered(
         }
         tables["responses"].append(cell | about | given)
         kind = {"x_citation.kind": "line"}
-        tables["hits"] += [cell | hit | kind for hit in ranked_hits(ranking, chunks)]
+        tables["hits"] += [cell | hit | kind for hit in build.ranked_hits(ranking, chunks)]
         tables["citations"] += [
             cell | citation | kind | {"position": n} for n, citation in enumerate(citations, 1)
         ]
-    runs = from_records([run | {"k": K, "n_queries": len(queries), "n_failed": 0}], "runs")
+    runs = from_records([run | {"k": build.K, "n_queries": len(queries), "n_failed": 0}], "runs")
     return Results(runs, **{kind: from_records(records, kind) for kind, records in tables.items()})

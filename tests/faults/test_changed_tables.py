@@ -22,6 +22,10 @@ MEANT = {
     ("shifted", "results", "refused"): "any query may be refused",
     ("swapped", "results", "latency_ms"): "a score may be a time, and the other way round",
     ("swapped", "results", "score"): "as above",
+    ("nulls put in", "results", "latency_ms"): "a time may be unknown",
+    ("nulls put in", "results", "chunk_id"): "a query may have no hits",
+    ("nulls put in", "golden", "doc_id"): "nothing may be known of a query",
+    ("nulls put in", "golden", "chunk_id"): "as above",
     ("dropped", "golden", "grade"): "labels may come without grades: each is relevant",
 }
 METRICS = ["hit@3", "recall@5", "mrr", "ndcg@5", "refusal_correct", "passed", "latency_ms"]
@@ -148,9 +152,15 @@ def retyped(frame, rng):
     return frame.assign(**{name: made}), (name, way)
 
 
+def nulls_put_in(frame, rng):
+    name = rng.choice(frame.columns)
+    missing = rng.random(len(frame)) < rng.choice([0.05, 0.5, 1.0])
+    return frame.assign(**{name: frame[name].astype(object).mask(missing, None)}), (name,)
+
+
 CHANGES = {
-    "renamed": renamed, "swapped": swapped, "dropped": dropped, "shifted": shifted,
-    "ids written anew": ids_written_anew, "retyped": retyped,
+    "renamed": renamed, "nulls put in": nulls_put_in, "swapped": swapped, "dropped": dropped,
+    "shifted": shifted, "ids written anew": ids_written_anew, "retyped": retyped,
 }  # fmt: skip
 
 

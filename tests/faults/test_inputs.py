@@ -39,7 +39,7 @@ from faults.children import start
 from faults.size import times
 from ragscore.collecting.systems import as_system
 from ragscore.frames.kinds import KINDS, conform
-from ragscore.golden.labelling.golden_text import GoldenFile
+from ragscore.golden.golden_text import read_golden_text
 
 pytestmark = pytest.mark.slow
 
@@ -75,14 +75,11 @@ def with_topics(file, **options):
 
 
 def labelled(file, strict, **_):
-    """A labelling session's text: its rows, their places, and a row more."""
-    text = GoldenFile(file).now
-    assert len(text.spans.items if text.spans else ()) == len(text.rows)
-    more = text.added({"id": "a new one", "query": "?", "answerable": False})
-    assert list(more.rows) == [*text.rows, "a new one"]
+    """A golden file's text, its rows, and an edit of one."""
+    text = read_golden_text(file)
     for name in list(text.rows)[:1]:
-        changed_text = text.edited(name, {"answerable": False, "tags": ["a"]})
-        assert changed_text.values(name)["tags"] == ["a"]
+        changed = text.edited({name: {"answerable": False, "tags": ["a"]}})
+        assert changed.rows[name].values["tags"] == ["a"]
     return text.rows
 
 

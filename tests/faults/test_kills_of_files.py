@@ -19,7 +19,6 @@ import yaml
 import ragscore as rs
 from faults.children import Steps, chance, start
 from faults.size import times
-from ragscore.golden.labelling.session import LabelSession
 from ragscore.io.output import write_text
 
 pytestmark = pytest.mark.slow
@@ -98,7 +97,7 @@ class SavedRun(Report):
 
 
 class Labels(Report):
-    """Labels given in a session: a click that returned is in the file."""
+    """Labels of a sheet: what `add_labels` returned from is in the file."""
 
     n_queries, size = 6, 400
 
@@ -107,26 +106,20 @@ class Labels(Report):
         rows = [f"- id: q{n}\n  query: question {n}\n" for n in range(self.n_queries)]
         (folder / "golden.yaml").write_text("# made by hand\n" + "".join(rows))
 
-    def _session(self, folder: Path) -> LabelSession:
+    def work(self, folder: Path, tell: Tell) -> None:
         ids = [f"q{n}" for n in range(self.n_queries)]
-        hits = [
-            {"run_id": "r", "query_id": one, "rank": rank, "doc_id": f"d{rank}"}
-            for one in ids
-            for rank in (1, 2)
-        ]
+        hits = [{"run_id": "r", "query_id": one, "rank": 1, "doc_id": "d1"} for one in ids]
         results = rs.Results(
             runs=pd.DataFrame([{"run_id": "r"}]),
             responses=pd.DataFrame([{"run_id": "r", "query_id": i, "query": i} for i in ids]),
             hits=pd.DataFrame(hits),
         )
-        return LabelSession(folder / "golden.yaml", results, level="doc")
-
-    def work(self, folder: Path, tell: Tell) -> None:
-        session = self._session(folder)
+        sheet = rs.label_sheet(results, folder / "golden.yaml", level="doc")
         for n in range(self.n_queries):
-            session.go(f"q{n}")
-            session.mark(1)
-            tell(f"clicked q{n} d1")
+            rs.add_labels(
+                folder / "golden.yaml", sheet[sheet["query_id"].eq(f"q{n}")].assign(grade=1)
+            )
+            tell(f"written q{n} d1")
 
     def _labels(self, folder: Path) -> dict[str, set[str]]:
         rows = yaml.safe_load((folder / "golden.yaml").read_text())
@@ -134,7 +127,7 @@ class Labels(Report):
 
     def check(self, folder: Path, told: list[str], is_refused: bool) -> None:
         labels = self._labels(folder)
-        clicked = [line.split()[1:] for line in told if line.startswith("clicked")]
+        clicked = [line.split()[1:] for line in told if line.startswith("written")]
         assert len(labels) == self.n_queries
         assert all(doc in labels[name] for name, doc in clicked), f"lost: {clicked} {labels}"
         assert sum(map(len, labels.values())) <= len(clicked) + 1

@@ -24,9 +24,9 @@ from matplotlib.text import Text
 import ragscore as rs
 from faults.size import times
 from ragscore.cli import main
+from ragscore.cli.golden import _shown
 from ragscore.frames.escaping import visible
-from ragscore.golden.labelling.session import LabelSession
-from ragscore.golden.labelling.terminal import label_in_terminal
+from ragscore.golden.sheet import label_sheet
 
 matplotlib.use("Agg")
 
@@ -428,15 +428,14 @@ def test_a_text_is_shown_and_never_followed_by_commands_pages_and_panels(tmp_pat
 
 def check_labelling(golden, ev, runs) -> None:
     """Label by hand in the terminal and in the panel."""
-    session = LabelSession(golden, ev.results)
-    lines: list[str] = []
-    label_in_terminal(session, ["l", "1", "n", "f x\x1b", "g \x1b", "near"], lines.append)
-    assert_shown("\n".join(lines))
+    sheet = label_sheet(ev.results, golden)
+    parts = [part for _, part in sheet.groupby("query_id")]
+    for part in parts:
+        assert_shown(visible(_shown(part)))
     if importlib.util.find_spec("ipywidgets"):
-        from ragscore.golden.labelling import panel
+        from ragscore.golden import panel
 
-        shown = [panel.query_html(session), panel.status_html(session)]
-        shown += [panel.hit_html(one, session.snippets) for _, one in session.hits.iterrows()]
-        shown.append(panel.error_html(rs.DataError(runs[0])))
-        for one in shown:
+        shown = [panel.query_html(part) for part in parts]
+        shown += [panel.hit_html(one) for _, one in sheet.iterrows()]
+        for one in [*shown, panel.error_html(rs.DataError(runs[0]))]:
             assert_html(one)

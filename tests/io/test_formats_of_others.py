@@ -1,12 +1,13 @@
-"""Formats that aren't ragscore's: registered in a session."""
+"""Formats that aren't ragscore's: registered in a session, or declared as ours are."""
 
 import json
 
+import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.io import registry
-from tests.messages import refused, warned
+from ragscore.io import detect, registry, traces
+from tests.messages import refused
 
 LINE = {"ask": "q1", "text": "Why?", "found": ["d2", "d1"], "said": "So."}
 
@@ -23,33 +24,101 @@ def put(folder, *rows, name="run.jsonl"):
 
 
 def read_acme(path):
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        row = json.loads(line)
-        yield rs.io.Record(number, row["ask"], hits=[{"doc_id": one} for one in row["found"]])
+    rows = pd.read_json(path, lines=True)
+    names = {"ask": "query_id", "text": "query", "found": "doc_id", "said": "answer"}
+    return rows.rename(columns=names)
 
 
-ACME = rs.io.Format("acme", rs.io.Mark("ask found"), read_acme)
-
-
-def test_a_registered_format_is_recognised_by_its_mark(tmp_path):
+def test_a_registered_function_returns_a_frame_that_is_read_as_a_table(tmp_path):
     file = put(tmp_path, LINE, LINE | {"ask": "q2", "found": []})
-    rs.io.register(ACME)
+    rs.io.register("acme", read_acme, mark="ask found")
     found = rs.load_results(file)
     assert found.responses["query_id"].tolist() == ["q1", "q2"]
     assert found.hits[["query_id", "rank", "doc_id"]].to_numpy().tolist() == [
         ["q1", 1, "d2"],
         ["q1", 2, "d1"],
     ]
+    assert found.responses["answer"].tolist() == ["So.", "So."]
     assert found.runs["run_id"].tolist() == ["run"]
     assert rs.load_results(file, run_id="mine").runs["run_id"].tolist() == ["mine"]
 
 
+def test_a_results_file_of_another_tool_is_one_declared_row(tmp_path):
+    rows = [
+        {"case": {"id": "q1", "ask": "why?", "right": "so"}, "took": 12.5, "said": "So.",
+         "found": [{"page": "d2", "points": 2.0}, {"page": "d1", "points": 1.0}],
+         "marks": {"tone": 0.5}, "seed": 7},
+        {"case": {"id": "q2", "ask": "how?", "right": "thus"}, "failure": "time-out",
+         "found": [], "marks": {}},
+    ]  # fmt: skip
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps({"acme_version": 2, "outcomes": rows}))
+    rs.io.register(
+        "acme",
+        {"query_id": "case.id", "query": "case.ask", "answer": "said", "error": "failure",
+         "latency_ms": "took", "doc_id": "found.page", "score": "found.points",
+         "scores": "marks", "reference_answer": "case.right"},
+        mark="acme_version outcomes", rows="outcomes",
+    )  # fmt: skip
+    found = rs.load_results(file)
+    assert found.hits[["query_id", "doc_id", "score"]].to_numpy().tolist() == [
+        ["q1", "d2", 2.0],
+        ["q1", "d1", 1.0],
+    ]
+    assert found.responses[["answer", "error"]].fillna("").to_numpy().tolist() == [
+        ["So.", ""],
+        ["", "time-out"],
+    ]
+    assert found.responses["elapsed_ms"].tolist()[:1] == [12.5]
+    assert found.responses["x_seed"].dropna().tolist() == [7]
+    assert found.reported[["query_id", "metric", "value"]].to_numpy().tolist() == [
+        ["q1", "tone", 0.5]
+    ]
+    assert rs.load_golden(file).queries["reference_answer"].tolist() == ["so", "thus"]
+    # the user's columns come before those of the declaration
+    other = rs.load_results(file, columns={"answer": "case.ask"})
+    assert other.responses["answer"].tolist()[0] == "why?"
+
+
+def test_a_dialect_of_traces_is_one_declaration(tmp_path, monkeypatch):
+    acme = traces.Dialect(
+        kind="acme.step",
+        kinds={"ask": "CHAIN", "find": "RETRIEVER", "say": "LLM"},
+        query="acme.question",
+        answer="acme.reply",
+        documents={"RETRIEVER": "acme.pages"},
+        hit={"doc_id": "url", "score": "points"},
+        tokens={"prompt_tokens": "acme.tokens_in"},
+        session="acme.chat",
+    )
+    monkeypatch.setattr(traces, "DIALECTS", (*traces.DIALECTS, acme))
+    ids = {"trace_id": "t", "start_time": 1, "end_time": 2 * 10**6}
+    steps = [
+        {"acme.step": "ask", "acme.question": "why?", "acme.reply": "So.", "acme.chat": "s"},
+        {"acme.step": "find", "acme.question": "reasons",
+         "acme.pages": json.dumps([{"url": "a", "points": 2.0}, {"url": "b"}])},
+        {"acme.step": "say", "acme.tokens_in": 5},
+    ]  # fmt: skip
+    spans = [
+        ids | {"span_id": str(n), "parent_id": "0" if n else None, "attributes": one}
+        for n, one in enumerate(steps)
+    ]
+    found = rs.load_results(put(tmp_path, *spans))
+    row = found.responses.iloc[0]
+    assert (row["query"], row["answer"], row["prompt_tokens"]) == ("why?", "So.", 5)
+    assert (row["conversation"], row["turn"]) == ("s", "1")
+    assert found.calls[["query", "n_hits"]].to_numpy().tolist() == [["reasons", 2]]
+    assert found.hits["doc_id"].tolist() == ["a", "b"]
+
+
 def test_registering_a_name_again_replaces_it(tmp_path):
-    rs.io.register(ACME)
-    rs.io.register(rs.io.Format("acme", lambda seen: 0, read_acme))
-    assert [one.name for one in registry.formats_of("results")].count("acme") == 1
+    rs.io.register("acme", read_acme, mark="ask found")
+    rs.io.register("acme", read_acme)
+    assert registry.format_names("results").count("acme") == 1
+    file = put(tmp_path, {"ask": "q", "found": ["d"]})
     with refused(field="format"):
-        rs.load_results(put(tmp_path, {"ask": "q", "found": []}))
+        rs.load_results(file)
+    assert rs.load_results(file, format="acme").hits["doc_id"].tolist() == ["d"]
 
 
 def test_a_format_with_a_writer_can_be_saved(tmp_path):
@@ -58,7 +127,7 @@ def test_a_format_with_a_writer_can_be_saved(tmp_path):
         (tmp_path / path).write_text(text)
         return tmp_path / path
 
-    rs.io.register(rs.io.Format("acme", ACME.fits, read_acme, write=write))
+    rs.io.register("acme", read_acme, mark="ask found", write=write)
     found = rs.load_results(put(tmp_path, LINE))
     assert found.save(tmp_path / "out", format="acme", head="q").read_text() == "q\nq1"
     with refused("tail", "head", field="tail"):
@@ -68,41 +137,42 @@ def test_a_format_with_a_writer_can_be_saved(tmp_path):
 
 
 def test_a_name_of_ours_cannot_be_registered():
-    for name in ("trec", "beir", "table"):
+    for name in ("trec", "beir", "table", "ragas"):
         with refused(name, field="name"):
-            rs.io.register(rs.io.Format(name, ACME.fits, ACME.read))
+            rs.io.register(name, read_acme)
+    with refused("a function", field="read"):
+        rs.io.register("acme", "read_acme")
 
 
 def test_the_highest_mark_wins_and_a_tie_names_both(tmp_path):
     file = put(tmp_path, LINE)
-    rs.io.register(ACME)
-    rs.io.register(rs.io.Format("other", rs.io.Mark("ask said"), read_acme))
+    rs.io.register("acme", read_acme, mark="ask found")
+    rs.io.register("other", read_acme, mark="ask said")
     with refused("acme", "other", file="run.jsonl", field="format"):
         rs.load_results(file)
     assert len(rs.load_results(file, format="other").hits) == 2
-    rs.io.register(rs.io.Format("acme", rs.io.Mark("ask found said"), read_acme))
+    rs.io.register("acme", read_acme, mark="ask found said")
     assert len(rs.load_results(file).hits) == 2
 
 
 def test_a_reader_that_fails_is_one_error_with_its_format_and_file(tmp_path):
-    rs.io.register(ACME)
-    with refused("acme", "line 1", "'ask'", file="run.jsonl"):
-        rs.load_results(put(tmp_path, LINE, {"found": []}), format="acme")
-    rs.io.register(rs.io.Format("acme", ACME.fits, lambda path: [{"ask": 1}]))
-    with refused("dict", field="read"):
+    rs.io.register("acme", lambda path: 1 / 0, mark="ask found")
+    with refused("acme", "ZeroDivisionError", file="run.jsonl"):
+        rs.load_results(put(tmp_path, LINE))
+    rs.io.register("acme", lambda path: [{"ask": 1}], mark="ask found")
+    with refused("list", field="read"):
         rs.load_results(put(tmp_path, LINE))
 
 
-def test_a_column_that_no_frame_has_is_refused(tmp_path):
-    def read(path):
-        yield rs.io.Record(1, "q", response={"anser": "x"}, hits=[])
-
-    rs.io.register(rs.io.Format("acme", ACME.fits, read))
-    with refused("anser"):
-        rs.load_results(put(tmp_path, LINE))
-
-
-def test_a_mark_that_fails_leaves_the_file_to_the_others(tmp_path):
-    rs.io.register(rs.io.Format("acme", lambda seen: 1 / 0, read_acme))
-    with warned("acme", "ZeroDivisionError"):
-        assert rs.load_results(put(tmp_path, {"query_id": "q", "hits_top_k": []})).hits.empty
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "a?", "answer": "b", "ground_truth": "c", "retrieved_ids": ["d2", "d1"]},
+        {"question": "a?", "contexts": ["x"], "answer": "b", "latency_ms": 3.5},
+        {"user_input": "a?", "response": "b", "retrieved_ids": ["d2", "d1"]},
+        {"user_input": "a?", "response": "b", "reference": "c", "retrieved_doc_ids": ["d2"]},
+    ],
+)
+def test_a_table_of_ones_own_is_not_taken_for_another_tool_s(tmp_path, row):
+    seen = detect.sample(put(tmp_path, row))
+    assert [tool.name for tool in registry.TOOLS if tool.fits(seen)] == []

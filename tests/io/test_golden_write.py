@@ -29,14 +29,15 @@ ROWS = [
             {"path": "a.md"},
         ],
         "required_support_groups": [[0, 1], ["b", 7], ["nowhere"]],
-        "expected_source_keys": ["k"],
+        "expected_source_keys": ["k"], "expected_texts": ["a sentence", ["one", "two"]],
         "expected_metadata": {"year": 2024, "crop": "2024", "ok": True},
         "expected_substrings": ["t/ha"],
         "must_not_contain_source_keys": ["x"], "expected_empty": True, "must_contain": ["m"],
         "forbidden": ["~"], "expected_key_facts": ["fact: one"],
         "recency_conflict_rule": "cite_newer", "reference_answer": " kept\tas it is ", "lang": "no",
         "difficulty": "hard", "category": "12:30", "group": "g",
-        "variant": "typo", "tags": ["t"], "vaults": ["v"], "folders": ["f"],
+        "variant": "typo", "accepted_answers": ["so", "thus"], "tags": ["t"],
+        "vaults": ["v"], "folders": ["f"],
         "filters": {"product": "P1", "year": [2024, None]}, "reviewed": True, "note": "a",
         "ids": [1, "x"],
     },
@@ -127,6 +128,17 @@ def test_sets_of_other_formats_become_golden_files(tmp_path):
     assert_comes_back(rs.load_golden(tmp_path / "cases.jsonl"), tmp_path, "two.yaml")
 
 
+def test_texts_as_evidence_and_accepted_answers_come_back(tmp_path):
+    rows = [
+        {"qid": "1", "question": "?", "expected_texts": ["born in 1979", "a fact"],
+         "gold_answers": ["Mark Twain", "Samuel Clemens"]},
+        {"qid": "2", "question": "!", "expected_texts": ["x"], "gold_answers": ["a"]},
+    ]  # fmt: skip
+    file = assert_comes_back(rs.load_golden(rows), tmp_path, "g.yaml")
+    assert "expected_texts: [born in 1979, a fact]" in file.read_text()
+    assert "accepted_answers: [Samuel Clemens]" in file.read_text()
+
+
 def test_a_part_of_a_set_is_numbered_anew(write_golden, tmp_path):
     golden = rs.load_golden(
         write_golden(
@@ -166,6 +178,33 @@ def test_what_would_not_come_back_is_refused(write_golden, tmp_path, frame, chan
     with refused(*named, field=field):
         edited.save(tmp_path / "out.yaml", format="golden")
     assert not (tmp_path / "out.yaml").exists()
+
+
+ONE = {"id": "q", "query": "?", "expected_doc_ids": ["d"], "tags": ["t"], "must_contain": ["m"]}
+
+
+@pytest.mark.parametrize(
+    ("frame", "row"),
+    [
+        ("tags", {"kind": "team", "value": "search"}),
+        ("tags", {"kind": "tag", "value": "t"}),
+        ("checks", {"kind": "style", "text": "short"}),
+        ("checks", {"kind": "product", "text": "P1"}),
+        ("targets", {"level": "doc", "target_id": "again", "doc_id": "d", "alternative": 0,
+                     "grade": 1}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["out.yaml", "out.jsonl"])
+def test_a_row_that_no_field_holds_is_refused_and_not_left_out(
+    write_golden, tmp_path, frame, row, name
+):
+    golden = rs.load_golden(write_golden([ONE]))
+    more = pd.DataFrame([{"query_id": "q"} | row])
+    rows = pd.concat([getattr(golden, frame), more], ignore_index=True)
+    edited = replace(golden, **{frame: rows.astype(getattr(golden, frame).dtypes)})
+    with refused(f"1 of {len(rows)}", field=f"golden.{frame}"):
+        edited.save(tmp_path / name, format="golden")
+    assert not (tmp_path / name).exists()
 
 
 def test_another_suffix_is_refused(write_golden, tmp_path):
@@ -236,7 +275,7 @@ ROW = st.fixed_dictionaries(
         "answerable": st.none() | st.booleans(),
         "expected_doc_ids": WANTED | st.dictionaries(IDS, GRADES, max_size=3),
         "expected_chunk_ids": WANTED,
-        "expected_source_keys": WANTED, "chunker_version": TEXT,
+        "expected_source_keys": WANTED, "expected_texts": WANTED, "chunker_version": TEXT,
         "gold_supports": st.lists(SUPPORT, max_size=2),
         "required_support_groups": st.lists(st.lists(IDS | st.integers(0, 3), max_size=2),
         max_size=3), "expected_metadata": st.dictionaries(TEXT, VALUES, max_size=2),

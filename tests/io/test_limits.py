@@ -9,7 +9,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.golden.labelling.golden_text import GoldenFile
+from ragscore.golden.golden_text import read_golden_text
 from ragscore.io import file_content, parsed_lines
 from ragscore.io.source import parse_json
 from tests.messages import refused, warned
@@ -29,7 +29,12 @@ MERGES = "- &a0 {k: v}\n" + "".join(
 
 @pytest.mark.parametrize("text", [bomb(7), bomb(60), MERGES], ids=["nine", "endless", "merged"])
 @pytest.mark.parametrize(
-    "read", [rs.load_golden, lambda file: rs.load_golden(file, strict=False), GoldenFile]
+    "read",
+    [
+        rs.load_golden,
+        lambda file: rs.load_golden(file, strict=False),
+        lambda file: read_golden_text(file).rows,
+    ],
 )
 def test_aliases_that_stand_for_too_much_are_refused_at_their_line(tmp_path, text, read):
     (tmp_path / "g.yaml").write_text(text)

@@ -33,7 +33,6 @@ TEXTS = {
 }
 OTHERS = {
     "decimals": (0.1, 0.2),
-    "whole decimals": (1.0, 2.0),
     "booleans": (True, False),
     "a boolean and its text": (True, "True"),
     "mappings": ({"a": 1}, {"a": 2}),
@@ -92,7 +91,7 @@ def test_a_column_that_names_runs_keeps_them_apart(name, values, tmp_path):
     assert means.to_dict() == {str(values[0]): 1.0, str(values[1]): 0.0}
 
 
-@of_each(OTHERS, ("booleans", "mappings"))
+@of_each(OTHERS, ("booleans",))
 def test_what_names_no_run_is_refused_with_its_row(name, values, tmp_path):
     for kind, source in shapes(two_runs(name, *values), tmp_path, name):
         with pytest.raises(DataError) as caught:
@@ -146,13 +145,13 @@ def test_a_run_file_of_two_runs_is_refused(field, n, tmp_path):
 
 
 def test_no_column_has_a_role_that_is_given_to_none():
-    rows = [{"query_id": "q1", "doc_id": "d1", "model": {"name": "m"}}]
-    with refused("run_id", file="records", line=1, field="model") as caught:
+    rows = [{"query_id": "q1", "doc_id": "d1", "system": {"name": "m"}}]
+    with refused("run_id", file="records", line=1, field="system") as caught:
         rs.load_results(rows)
-    assert (caught.value.line, caught.value.field) == (1, "model")
+    assert (caught.value.line, caught.value.field) == (1, "system")
     results = rs.load_results(rows, columns={"run_id": None})
     assert results.runs["run_id"].to_list() == ["run"]
-    assert results.hits["x_model"].to_list() == ['{"name": "m"}']
+    assert results.hits["x_system.name"].to_list() == ["m"]
 
 
 def test_an_empty_column_names_no_run():
@@ -161,7 +160,7 @@ def test_an_empty_column_names_no_run():
 
 
 RESULTS = {
-    "rank": [{"query_id": "q1", "doc_id": "d1", "position": "second"}],
+    "rank": [{"query_id": "q1", "doc_id": "d1", "rank": "second"}],
     "score": [{"query_id": "q1", "doc_id": "d1", "similarity": "low"}],
     "query_id": [{"query_id": {"a": 1}, "query": "x", "doc_id": "d1"}],
     "ranks": [{"query_id": "q1", "retrieved": ["a", "b"], "rank": [1, 1]}],
@@ -201,12 +200,11 @@ def test_ranks_beside_a_list_of_documents_order_it():
     assert rs.load_results(rows).hits["doc_id"].to_list() == ["b", "c", "a"]
 
 
-def test_a_text_that_may_be_the_documents_is_asked_about():
+def test_a_text_under_a_vague_name_of_documents_is_said_not_to_be_read():
     rows = [{"query_id": "q1", "response": "x", "documents": "a text of more words than an id has"}]
-    with refused("doc_id", file="records", field="columns"):
-        rs.load_results(rows)
-    results = rs.load_results(rows, columns={"doc_id": None})
-    assert results.responses["x_documents"].notna().all()
+    with warned("not read: documents"):
+        results = rs.load_results(rows)
+    assert results.responses["x_documents"].notna().all() and not len(results.hits)
 
 
 def test_a_number_in_a_path_is_a_position_and_a_name_is_that_of_each_in_a_list():
@@ -216,16 +214,28 @@ def test_a_number_in_a_path_is_a_position_and_a_name_is_that_of_each_in_a_list()
         assert loaded.hits["doc_id"].tolist() == ids
 
 
-def test_a_column_of_small_numbers_beside_judged_ids_is_named_as_possible_grades():
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0, 2, 1],
+        [1.0, 0.0, None],
+        [0.5, 0.25, 0],
+        [True, False, True],
+        ["yes", "no", "no"],
+        [1, -1, 5],
+    ],
+)
+def test_a_column_beside_judged_ids_that_may_be_their_grades_is_asked_about(values):
     rows = [
-        {"query_id": "q", "doc_id": one, "stars": n}
-        for one, n in zip("abc", (0, 2, 1), strict=True)
+        {"query_id": "q", "doc_id": one, "stars": n} for one, n in zip("abc", values, strict=True)
     ]
-    with warned("no column is taken for grades", "stars", "0, 1, 2"):
-        golden = rs.load_golden(rows)
-    assert golden.targets["grade"].tolist() == [1, 1, 1]
-    graded = rs.load_golden(rows, columns={"grade": "stars"})
-    assert sorted(graded.targets["grade"]) == [0, 1, 2]
+    with refused("stars", field="columns") as error:
+        rs.load_golden(rows)
+    assert error.value.columns == {"grade": "stars"}
+    assert rs.load_golden(rows, columns={"grade": None}).targets["grade"].tolist() == [1, 1, 1]
+    if None not in values and -1 not in values and 0.5 not in values:
+        graded = rs.load_golden(rows, columns=error.value.columns)
+        assert graded.targets["grade"].tolist() == [{"yes": 1, "no": 0}.get(n, n) for n in values]
 
 
 @pytest.mark.parametrize(
@@ -242,3 +252,11 @@ def test_a_column_of_small_numbers_beside_judged_ids_is_named_as_possible_grades
 )
 def test_other_numbers_beside_judged_ids_are_silent(rows, columns):
     assert len(rs.load_golden(rows, columns=columns).targets) == 3
+
+
+def test_fractions_are_gains_whose_levels_count_from_0():
+    frame = pd.DataFrame({"query_id": list("qqr"), "doc_id": list("aba"), "grade": [0.5, 1, 0.25]})
+    with pytest.warns(UserWarning, match=r"fractions \(0.25, 0.5\)"):
+        targets = rs.load_golden(frame).targets
+    assert targets["gain"].tolist() == [0.5, 1, 0.25]
+    assert targets["grade"].tolist() == [2, 3, 1]  # of 0, .25, .5 and 1

@@ -293,7 +293,7 @@ REFUSED = [
         'whole numbers with a gap',
         'load_results(HITS.assign(docno=[1, np.nan, 3]))',
         ('frame', 2, 'docno'),
-        ['null', 'Int64'],
+        ['null'],
     ),
     (
         'booleans as ids',

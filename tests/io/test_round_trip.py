@@ -138,6 +138,7 @@ def results(draw):
     )
 
 
+@pytest.mark.filterwarnings("ignore:.* count as failures")
 @given(results())
 @settings(
     max_examples=EXAMPLES, deadline=None, phases=[Phase.generate]

@@ -21,6 +21,7 @@ from ragscore.frames.kinds import KINDS
 from ragscore.frames.verbs import Accessor, Verb
 from ragscore.io.citations import CITATION_KINDS, SPAN_FIELDS, SPAN_UNITS
 from ragscore.io.columns import GOLDEN_ROLES, RESULT_ROLES
+from ragscore.io.foreign import TOOLS
 from ragscore.io.golden_read import CHECK_FIELDS, TAG_FIELDS
 from ragscore.io.layout import CALL
 from ragscore.io.record import HIT_COLUMNS
@@ -63,7 +64,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Score": ["evaluate", "compare", "score"],
             "Look before": ["validate", "supported_metrics", "metrics"],
             "Add a metric": ["metric", "scoring.metrics.Metric"],
-            "Make new data": ["collect", "judge", "label"],
+            "Make new data": ["collect", "judge", "label_sheet", "add_labels"],
         },
     ),
     "evaluation": (
@@ -128,9 +129,9 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         {"": ["judging"]},
     ),
     "labelling": (
-        "rs.golden",
-        "Labelling sessions.",
-        {"": ["golden", "golden.labelling.panel.LabelPanel"]},
+        "Labelling panel",
+        "A view of a label sheet in a notebook.",
+        {"": ["golden.panel.LabelPanel"]},
     ),
     "extras": (
         "rs.extras",
@@ -149,7 +150,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "stats": ("rs.stats", "Statistics on arrays.", {"": ["stats"]}),
 }
 NAMESPACES = (
-    "io", "match", "golden", "stats", "plot", "judging", "extras",
+    "io", "match", "stats", "plot", "judging", "extras",
     "extras.knowledge_gain",
 )  # fmt: skip
 
@@ -381,6 +382,7 @@ GOLDEN_FIELDS = {
         "expected_doc_ids": Field(_IDS, "documents that answer it"),
         "expected_chunk_ids": Field(_IDS, "chunks that answer it"),
         "expected_source_keys": Field(_IDS, "sources that answer it, by their keys"),
+        "expected_texts": Field(_IDS, "texts that a hit must contain, such as sentences"),
         "chunker_version": Field(
             "text", "the chunker whose ids `expected_chunk_ids` are", "`targets.chunker_version`"
         ),
@@ -411,6 +413,7 @@ GOLDEN_FIELDS = {
             "facts that it must state; importance is vital or okay, a weight may be below 0",
         ),
         "reference_answer": Field("text", "a right answer"),
+        "accepted_answers": Field("list of texts", "other right answers"),
         "recency_conflict_rule": Field(
             "text",
             "which of several supports to cite: cite_newer, cite_both, acknowledge_both",
@@ -631,6 +634,18 @@ def formats(side: str) -> str:
     return table(["`format=`", "what it is", "told by", "written"], rows)
 
 
+def tools() -> str:
+    """Return what is read of each tool's file by its path, from its declaration."""
+    rows = []
+    for one in (one for one in TOOLS if one.columns):
+        read = [
+            f"`{ours}` ← {' or '.join(f'`{path}`' for path in paths.split())}"
+            for ours, paths in one.columns.items()
+        ]
+        rows.append([f"`{one.name}`", one.about[0], ", ".join(read)])
+    return table(["`format=`", "what it is", "columns"], rows)
+
+
 def roles(side: str) -> str:
     names = {"results": RESULT_ROLES, "golden": GOLDEN_ROLES}[side]
     rows = [
@@ -765,6 +780,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "cli-shared": shared_sections,
     "formats-results": partial(formats, "results"),
     "formats-golden": partial(formats, "golden"),
+    "formats-tools": tools,
     "roles-results": partial(roles, "results"),
     "roles-golden": partial(roles, "golden"),
     "run-citation-kinds": citation_kinds,

@@ -94,7 +94,9 @@ class World:
         """Return the runs, whose queries are turns of conversations with two searches each."""
         queries = [f"{talk}_{turn}" for talk in range(8) for turn in range(1, 4)]
         rows = [{"id": name, "query": name, "expected_doc_ids": ["d"]} for name in queries]
-        golden = rs.load_golden(rows, turns=r"(?P<conversation>\d+)_(?P<turn>\d+)")
+        golden = rs.load_golden(rows)
+        named = golden.queries["query_id"].str.extract(r"(\d+)_(\d+)")
+        golden.queries[["conversation", "turn"]] = named
         runs = {
             name: {q: [["x"], ["d" if hash_of(q, n) else "y"]] for q in queries}
             for n, name in enumerate(self.names)

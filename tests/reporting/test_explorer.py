@@ -17,7 +17,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 import ragscore as rs
 from ragscore.reporting.explorer.element import pack
 from tests.hostile import HOSTILE
-from tests.messages import refused, says, warned
+from tests.messages import refused, says
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 
@@ -399,11 +399,9 @@ def test_a_collapsed_list_keeps_the_first_passage_of_all_calls():
 
 
 def test_turns_name_their_conversation_and_are_a_filter():
-    with warned("1 query of 4"):
-        golden = rs.load_golden(
-            {"c1_2": ["a"], "c1_1": ["b"], "c2_1": ["c"], "alone": ["d"]},
-            turns="(?P<conversation>c[0-9])_(?P<turn>[0-9]+)",
-        )
+    golden = rs.load_golden({"c1_2": ["a"], "c1_1": ["b"], "c2_1": ["c"], "alone": ["d"]})
+    named = golden.queries["query_id"].str.extract("(c[0-9])_([0-9]+)")
+    golden.queries[["conversation", "turn"]] = named
     run = {one: ["a"] for one in ("c1_2", "c1_1", "c2_1", "alone", "extra")}
     content = unpacked(rs.evaluate(run, golden).explore())
     turns = {one["id"]: (one.get("conversation"), one.get("turn")) for one in content["queries"]}

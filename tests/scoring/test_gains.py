@@ -27,9 +27,15 @@ def judged():
     return pd.DataFrame(rows, columns=["query_id", "doc_id", "esci"]), run
 
 
+def graded(table):
+    """Return the labels as a golden set: fractions are gains, and that is said."""
+    with warned("0.01"):
+        return rs.load_golden(table.assign(grade=table["esci"].map(ESCI)).drop(columns="esci"))
+
+
 def test_ndcg_by_gains_is_that_of_ir_measures(judged):
     table, run = judged
-    golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)
+    golden = graded(table)
     ev = rs.evaluate(run, golden, ["ndcg@10", "ndcg_linear@10", "ndcg"])
     qrels = [ir_measures.Qrel(q, d, LEVELS[e]) for q, d, e in table.itertuples(index=False)]
     hits = [ir_measures.ScoredDoc(q, d, s) for q, docs in run.items() for d, s in docs.items()]
@@ -54,7 +60,7 @@ def test_by_hand():
 
 def test_levels_are_grades_so_that_lower_ones_can_be_set_to_0(judged):
     table, run = judged
-    golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)
+    golden = graded(table)
     assert golden.targets.drop_duplicates(["grade", "gain"]).shape[0] == 4
     grade = golden.targets["grade"]
     high = rs.Golden(
@@ -66,15 +72,14 @@ def test_levels_are_grades_so_that_lower_ones_can_be_set_to_0(judged):
     pd.testing.assert_series_equal(n_exact[alone.index], alone)
 
 
-def test_whole_grades_get_gains_from_any_file(tmp_path):
+def test_whole_grades_get_gains_as_a_column(tmp_path):
     file = tmp_path / "a.qrels"
     file.write_text("q 0 a 3\nq 0 b 1\nq 0 c 0\n")
-    golden = rs.load_golden(file, gains={0: 0, 1: 0.2, 3: 1})
-    targets = golden.targets.set_index("doc_id")
-    assert targets["grade"].to_dict() == {"a": 2, "b": 1, "c": 0}
-    assert targets["gain"].to_dict() == {"a": 1.0, "b": 0.2, "c": 0.0}
-    with refused("grade 3", file="a.qrels", field="grade"):
-        rs.load_golden(file, gains={0: 0, 1: 1})
+    golden = rs.load_golden(file)
+    golden.targets["gain"] = golden.targets["grade"].map({0: 0.0, 1: 0.2, 3: 1.0})
+    ev = rs.evaluate({"q": ["c", "b", "a"]}, golden, "ndcg@3")
+    by_hand = (0.2 / np.log2(3) + 1 / 2) / (1 + 0.2 / np.log2(3))
+    assert ev.scores["ndcg@3"].iloc[0] == pytest.approx(by_hand)
 
 
 def test_fractions_are_gains_and_that_is_said(tmp_path):
@@ -93,20 +98,12 @@ def test_many_different_fractions_are_no_grades(tmp_path):
 
 
 def test_gains_come_back_from_our_file(judged, tmp_path):
-    golden = rs.load_golden(judged[0], columns={"grade": "esci"}, gains=ESCI)
+    golden = graded(judged[0])
     back = rs.load_golden(golden.save(tmp_path / "golden.yaml"))
     keys = ["query_id", "doc_id"]
     both = golden.targets[[*keys, "grade", "gain"]].merge(back.targets, on=keys)
     assert len(both) == len(golden.targets)
     assert both["gain_x"].equals(both["gain_y"]) and both["grade_x"].equals(both["grade_y"])
-
-
-@pytest.mark.parametrize(
-    "gains", [{}, {"a": -1}, {"a": 0}, {"a": True}, {"a": "1"}, ["a"], {"1": 1, 1.0: 2}, "a"]
-)
-def test_anything_else_is_no_gains(gains):
-    with refused(field="gains"):
-        rs.load_golden({"q": {"a": 1}}, gains=gains)
 
 
 def test_a_grade_with_two_gains_is_refused():

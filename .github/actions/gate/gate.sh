@@ -1,6 +1,11 @@
 #!/usr/bin/env bash
 # Score and compare; the step itself passes, so that what it wrote is kept. Its status is an output.
 set -uo pipefail
+if [ "${BASELINE#git:}" != "$BASELINE" ]; then  # git:REF:PATH, a file or folder of another commit
+  place=${BASELINE#git:} && before=$(mktemp -d)
+  git archive --format=tar "${place%%:*}" -- "${place#*:}" | tar -x -C "$before" || exit 2
+  BASELINE=$before/${place#*:}
+fi
 undecided=()
 [ -n "${UNDECIDED:-}" ] && undecided=(--undecided "$UNDECIDED")
 link=()

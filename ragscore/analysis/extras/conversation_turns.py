@@ -78,7 +78,7 @@ def conversations(ev: Any, metric: str | None = None, *, bad: float = 0.0) -> Co
     Raises
     ------
     DataError
-        No query names its conversation (`load_golden(turns=pattern)`).
+        No query names its conversation (`golden.queries.conversation`).
 
     Examples
     --------
@@ -93,7 +93,7 @@ def conversations(ev: Any, metric: str | None = None, *, bad: float = 0.0) -> Co
         raise DataError(
             "no query names its conversation",
             field="golden.queries.conversation",
-            allowed="a column conversation, or load_golden(turns=pattern) that reads it from ids",
+            allowed="a column conversation (golden.queries.query_id.str.extract reads it from ids)",
         )
     talks = queries["conversation"].reindex(rows["query_id"]).set_axis(rows.index)
     if n := golden.queries["conversation"].isna().sum():

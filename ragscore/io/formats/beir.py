@@ -17,11 +17,10 @@ from ragscore.io.formats.by_document import (
     refuse_spaces,
 )
 from ragscore.io.formats.fields import Fields, named_fields, take_columns
+from ragscore.io.formats.qrels import JUDGED, Judged, count_without_text, judged_once, read_topics
 from ragscore.io.formats.trec import read_judgements
-from ragscore.io.left_out import keeping
 from ragscore.io.output import write_lines, write_text
-from ragscore.io.qrels import Qrels, read_queries_with_fields
-from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
+from ragscore.io.source import Problems, as_id, as_text, json_rows
 from ragscore.io.values import (
     ID_ALLOWED,
     extra_fields,
@@ -56,74 +55,51 @@ def read_beir(
     if not queries_file.is_file():
         raise DataError("no queries.jsonl in the folder", file=path)
     split_file = _split_file(path, split)
-    of_queries, problems = Problems(queries_file, strict), Problems(split_file, strict)
-    queries, qrels = read_queries_with_fields(queries_file, of_queries), Qrels()
-    read_judgements(split_file, qrels, problems)
+    problems = Problems(split_file, strict)
+    queries = read_topics(queries_file, problems)
+    judged = read_judgements(read_text(split_file), problems)
     in_other_splits = {
         line.split("\t", 1)[0].strip()
         for file in split_file.parent.glob("*.tsv")
         if file != split_file
         for line in read_text(file).split("\n")
     }
-    left_out = queries.keys() & in_other_splits - qrels.grades.keys()
-    query_ids = [
-        *qrels.grades,
-        *(name for name in queries if name not in qrels.grades and name not in left_out),
-    ]
-    columns = []
-    for query_id in query_ids:
-        query, fields = queries.get(query_id, ("", {}))
-        columns.append(({"query": query} if query else {}) | flatten(fields))
-    qrels.queries = dict(zip(query_ids, unify_types(columns), strict=True))
-    problems.records[:0] = of_queries.records
-    if left_out:
+    others = [one for one in queries if one not in {*judged.queries}]
+    unlabelled = [one for one in others if one not in in_other_splits]
+    if n := len(others) - len(unlabelled):
         problems.note(
-            f"{len(left_out)} of {len(queries)} queries in queries.jsonl are judged in other"
-            " splits only and left out",
+            f"{n} of {len(queries)} queries in queries.jsonl are judged in other splits only and"
+            " left out",
             field="split",
         )
-    if n_without := sum("query" not in qrels.queries[query_id] for query_id in qrels.grades):
-        problems.note(
-            f"{n_without} of {len(qrels.grades)} judged queries have no text in queries.jsonl;"
-            " their id stands for it",
-            field="query",
-        )
-    _check_corpus(path / "corpus.jsonl", qrels, problems)
-    return qrels.golden(problems, absent_docs, catalogue)
+    count_without_text(judged, queries, "queries.jsonl", problems)
+    _check_corpus(path / "corpus.jsonl", judged, problems)
+    both = pd.concat([judged.queries, pd.Series(unlabelled, dtype="str")], ignore_index=True)
+    columns = unify_types([queries.get(one, {}) for one in both])
+    more = dict(zip(both, columns, strict=True))
+    return judged._replace(queries=both).golden(problems, absent_docs, catalogue, more)
 
 
 def _split_file(path: Path, split: str | None) -> Path:
     """Return the qrels file of a split, or the only one."""
     files = {file.stem: file for file in sorted((path / "qrels").glob("*.tsv"))}
-    if split is not None and split in files:
-        return files[split]
-    if split is None and len(files) == 1:
-        return next(iter(files.values()))
-    if not files:
-        found, allowed = "there is no qrels/*.tsv", "files qrels/<split>.tsv"
-    else:
-        found = f"{len(files)} splits" if split is None else f"no split {split!r}"
-        allowed = f"one of {', '.join(files)}"
-    raise DataError(found, file=path, field="split", allowed=allowed)
+    chosen = next(iter(files)) if split is None and len(files) == 1 else split
+    if chosen not in files:
+        found = f"{len(files)} splits" if split is None or not files else f"no split {split!r}"
+        allowed = f"one of {', '.join(files)}" if files else "files qrels/<split>.tsv"
+        raise DataError(found, file=path, field="split", allowed=allowed)
+    return files[chosen]
 
 
-def _check_corpus(corpus: Path, qrels: Qrels, problems: Problems) -> None:
+def _check_corpus(corpus: Path, judged: Judged, problems: Problems) -> None:
     """Count the relevant documents that the corpus lacks: no system can find them."""
-    if not corpus.is_file():
-        return
-    rows = json_rows(corpus, problems.for_file(corpus))
+    rows = json_rows(corpus, problems.for_file(corpus)) if corpus.is_file() else ()
     known = {str(row.values.get("_id")) for row in rows}
-    relevant = {
-        doc for grades in qrels.grades.values() for doc, grade in grades.items() if grade > 0
-    }
-    if absent := sorted(relevant - known):
-        problems.note(
-            f"{len(absent)} relevant documents are not in corpus.jsonl: {', '.join(absent[:5])}",
-            field="corpus-id",
-        )
+    if corpus.is_file() and (absent := sorted({*judged.doc_id[judged.grade > 0]} - known)):
+        found = f"{len(absent)} relevant documents are not in corpus.jsonl: {', '.join(absent[:5])}"
+        problems.note(found, field="corpus-id")
 
 
-@keeping("queries.query", "queries.x_", "targets.grade")
 def write_beir(
     golden: Golden, folder: str | Path, *, split: str = "test", level: str = "doc"
 ) -> Path:
@@ -162,45 +138,44 @@ def read_qrels_jsonl(
     path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
     """Read one query a line; a grade of 0 is judged and not relevant."""
-    problems, qrels = Problems(path, strict), Qrels()
-    lines: dict[str, int] = {}
+    problems, lines = Problems(path, strict), dict[str, int]()
+    queries: dict[str, dict[str, Any]] = {}
+    judgements: list[tuple[str, str, int]] = []
     for row in json_rows(path, problems):
-        _read_row(row, qrels, lines, problems)
-    columns = unify_types(list(qrels.queries.values()))
-    qrels.queries = dict(zip(qrels.queries, columns, strict=True))
-    return qrels.golden(problems, absent_docs, catalogue)
+        values = dict(row.values)
+        query_id, docs = (
+            as_id(values.pop("query_id", None)) or "",
+            values.pop("relevant_docs", None),
+        )
+        query, graded = as_text(values.pop("query", None)), docs if isinstance(docs, dict) else {}
+        bad = {
+            doc: one
+            for doc, one in graded.items()
+            if not (as_id(doc) and is_int(one) and 0 <= one <= HIGHEST_GRADE)
+        }
+        stated = row.values.get
+        for is_right, name, found, allowed in (
+            (query_id != "", "query_id", stated("query_id"), ID_ALLOWED),
+            (query is not None, "query", stated("query"), "text"),
+            (docs is graded, "relevant_docs", docs, "an object {document: grade}, or {}"),
+            (not bad, "relevant_docs", bad, f"ids with whole grades from 0 to {HIGHEST_GRADE}"),
+        ):
+            if not is_right:
+                problems.reject(found, row.line, name, allowed)
+                break
+        else:
+            if (before := lines.setdefault(query_id, row.line)) != row.line:
+                what, allowed = f"'{query_id}'", "one line per query"
+                problems.repeat(what, before, row.line, "query_id", allowed)
+                continue
+            answer = take_columns(values, QRELS_ANSWER, row.line, problems)
+            queries[query_id] = {"query": query} | answer | flatten(values)
+            judgements += [(query_id, doc, grade) for doc, grade in docs.items()]
+    more = dict(zip(queries, unify_types([*queries.values()]), strict=True))
+    judged = judged_once(pd.DataFrame(judgements, columns=JUDGED), problems, queries)
+    return judged.golden(problems, absent_docs, catalogue, more)
 
 
-def _read_row(row: Row, qrels: Qrels, lines: dict[str, int], problems: Problems) -> None:
-    values = dict(row.values)
-    stated_id, docs = values.pop("query_id", None), values.pop("relevant_docs", None)
-    query_id, query = as_id(stated_id), as_text(values.pop("query", None))
-    if query_id is None:
-        problems.reject(stated_id, row.line, "query_id", ID_ALLOWED)
-    elif query_id in lines:
-        what, allowed = f"'{query_id}'", "one line per query"
-        problems.repeat(what, lines[query_id], row.line, "query_id", allowed)
-    elif query is None:
-        problems.reject(row.values.get("query"), row.line, "query", "text")
-    elif not isinstance(docs, dict):
-        allowed = "an object {document: grade}, which may be empty"
-        problems.reject(docs, row.line, "relevant_docs", allowed)
-    elif bad := [doc for doc, grade in docs.items() if not doc or not _is_grade(grade)]:
-        found = f"{bad[0]!r} has {describe(docs[bad[0]])}"
-        allowed = f"whole grades from 0 to {HIGHEST_GRADE}"
-        problems.add(found, line=row.line, field="relevant_docs", allowed=allowed)
-    else:
-        lines[query_id] = row.line
-        answer = take_columns(values, QRELS_ANSWER, row.line, problems)
-        qrels.queries[query_id] = {"query": query} | answer | flatten(values)
-        qrels.grades[query_id] = dict(docs)
-
-
-def _is_grade(value: Any) -> bool:
-    return is_int(value) and 0 <= value <= HIGHEST_GRADE
-
-
-@keeping("queries.query", "queries.reference_answer", "queries.x_", "targets.grade")
 def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as graded judgements, one query a line.
 

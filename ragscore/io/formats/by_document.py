@@ -29,10 +29,11 @@ def graded_documents(golden: Golden, level: str) -> pd.DataFrame:
 
 def grades_by_query(golden: Golden, level: str) -> dict[str, dict[str, int]]:
     """Return {query: {document: grade}} of the queries that have targets of a level."""
-    grades: dict[str, dict[str, int]] = {}
-    for query_id, doc, grade in graded_documents(golden, level).itertuples(index=False):
-        grades.setdefault(query_id, {})[doc] = int(grade)
-    return grades
+    judged = graded_documents(golden, level).groupby("query_id", sort=False)
+    return {
+        str(one): dict(zip(rows["doc"], rows["grade"].tolist(), strict=True))
+        for one, rows in judged
+    }
 
 
 def _ids(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -25,17 +26,17 @@ from ragscore.io.formats.fields import (
     RUN_LEVEL,
     Fields,
     aggregate,
-    frames_of,
     json_object,
+    leaves,
     named_fields,
     take_columns,
 )
-from ragscore.io.left_out import keeping
 from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
 from ragscore.io.record import none_cited, positions
 from ragscore.io.run_records import Frames, Level, Reader
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
+    JSON_SUFFIX,
     as_json,
     as_time,
     extra_fields,
@@ -44,6 +45,7 @@ from ragscore.io.values import (
     number,
     row_dicts,
     unflatten,
+    unify_types,
 )
 
 RESPONSE: Fields = {
@@ -74,6 +76,8 @@ FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or fal
 CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, with its ellipsis
 DESCRIPTION, AFTER_DESCRIPTION = "## Run Description", "## Configuration"  # lines of summary.md
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
+NUMBERS = (bool, int, float, NoneType)
+OTHERS = "x_aggregate_metrics."  # how columns of aggregates that are no numbers begin
 NO_ROWS = "the file is not there: aggregates are all that is known of the run"
 AGGREGATES = {
     "operational_metrics.error_rate": ("failed", "mean"),
@@ -113,56 +117,47 @@ def read_chatbot(path: Path, strict: bool) -> Results:
 
     A folder without `results.jsonl` gives the run and what it reports, and no responses.
     """
-    if path.is_dir():
-        path = path / "results.jsonl"
-    problems = Problems(path, strict)
-    config, metrics = (_object_beside(path, name) for name in ("config.json", "metrics.json"))
-    has_rows, reader = path.exists(), Reader(_columns, problems)
-    read = _Read()
+    path = path / "results.jsonl" if path.is_dir() else path
+    problems, folder, has_rows = Problems(path, strict), path.parent, path.exists()
+    is_run_folder = path.name.startswith("results.jsonl")  # the files beside are those of its run
+    config, metrics = (
+        json_object(folder / name) if is_run_folder and (folder / name).exists() else None
+        for name in ("config.json", "metrics.json")
+    )
+    named = path.absolute().parent.name if is_run_folder else path.name.split(".")[0]
+    run_id = as_id((metrics or {}).get("run_id")) or named
+    reader, read = Reader(_columns, problems), _Read(problems)
     if has_rows:
-        reader.read(_rows(path, read, problems))
-    frames = reader.frames(_run_id(path, metrics))
-    run, reported = _run(path, config, metrics, frames["responses"])
-    run["note"] = read_description(path.parent / "summary.md") if _is_run_folder(path) else None
+        reader.read(read.rows(path))
+    else:
+        problems.note(NO_ROWS, allowed="the run's rows")
+    frames = reader.frames(run_id)
+    run, reported = _run(run_id, config, metrics, frames["responses"])
+    run["note"] = read_description(folder / "summary.md") if is_run_folder else None
     if not has_rows:
         run |= {"n_queries": None, "n_failed": None}  # unknown, and not 0
         if not reported:
             raise DataError(
                 "no aggregate",
-                file=path.parent / "metrics.json",
+                file=folder / "metrics.json",
                 field="aggregate_metrics",
                 allowed=f"numbers, or the run's rows beside it ({path.name})",
             )
-    read.reported += reported
+    judge: Record = {}
     if config:
-        of_config = problems.for_file(path.parent / "config.json")
-        judge = {
-            "judge": as_text(config.get("judge_model")),
-            "temperature": number(
-                config.get("judge_temperature"), "judge_temperature", None, of_config
-            ),
-            "x_prompt_version": as_text(config.get("judge_prompt_version")),
-        }
-        read.judgments = [judgment | judge for judgment in read.judgments]
-    run_id = run["run_id"]
+        of_config = problems.for_file(folder / "config.json")
+        judge = {"judge": as_text(config.get("judge_model"))}
+        temperature = config.get("judge_temperature")
+        judge["temperature"] = number(temperature, "judge_temperature", None, of_config)
+        judge["x_prompt_version"] = as_text(config.get("judge_prompt_version"))
     beside = {
-        kind: [{"run_id": run_id} | one for one in rows]
-        for kind, rows in (("judgments", read.judgments), ("reported", read.reported))
+        "judgments": [one | judge for one in read.judgments],
+        "reported": read.reported + reported,
     }
-    return Results(
-        runs=from_records([run], "runs"),
-        **frames,
-        **frames_of(beside, optional=beside),
-        problems=problems.frame(run_id) if has_rows else _without_rows(path, run_id),
-    )
-
-
-def _without_rows(path: Path, run_id: str) -> pd.DataFrame:
-    """Return the problem of a run without rows, by which errors can name the missing file."""
-    return from_records([{
-        "file": str(path), "line": None, "field": None, "found": NO_ROWS,
-        "allowed": "the run's rows", "run_id": run_id,
-    }], "problems")  # fmt: skip
+    for kind in (kind for kind, rows in beside.items() if rows):
+        rows = unify_types([{"run_id": run_id} | one for one in beside[kind]])
+        frames[kind] = from_records(rows, kind)
+    return Results(runs=from_records([run], "runs"), **frames, problems=problems.frame(run_id))
 
 
 def read_description(path: Path) -> str | None:
@@ -172,117 +167,119 @@ def read_description(path: Path) -> str | None:
     """
     if not path.is_file():
         return None
-    lines = [line.rstrip() for line in read_text(path).splitlines()]
-    if DESCRIPTION not in lines:
-        return None
-    section = lines[lines.index(DESCRIPTION) + 1 :]
-    headings = [line for line in section if line.startswith("## ")]
-    end = AFTER_DESCRIPTION if AFTER_DESCRIPTION in headings else next(iter(headings), None)
-    stated = "\n".join(section if end is None else section[: section.index(end)]).strip()
+    text = "\n".join(line.rstrip() for line in ["", *read_text(path).splitlines(), ""])
+    section = text.partition(f"\n{DESCRIPTION}\n")[2]
+    before, is_there, _ = f"\n{section}".partition(f"\n{AFTER_DESCRIPTION}\n")
+    stated = (before if is_there else before.partition("\n## ")[0]).strip()
     return stated if stated not in ("", NO_DESCRIPTION) else None
 
 
-def _object_beside(path: Path, name: str) -> Record | None:
-    """Return the JSON object of another file of the run folder; None without such a file."""
-    file = path.parent / name
-    return json_object(file) if _is_run_folder(path) and file.exists() else None
-
-
-def _is_run_folder(path: Path) -> bool:
-    """Return True if the files beside a file of rows are those of its run."""
-    return path.name.startswith("results.jsonl")
-
-
-def _run_id(path: Path, metrics: Record | None) -> str:
-    stem = path.name.split(".")[0]
-    folder_or_stem = path.absolute().parent.name if _is_run_folder(path) else stem
-    return as_id((metrics or {}).get("run_id")) or folder_or_stem
-
-
 def _run(
-    path: Path, config: Record | None, metrics: Record | None, responses: pd.DataFrame
+    run_id: str, config: Record | None, metrics: Record | None, responses: pd.DataFrame
 ) -> tuple[Record, list[Record]]:
     """Return the row of the runs frame, and the aggregates of `metrics.json` as reported values.
 
     Everything else in `metrics.json` goes to `x_*` columns of the run.
     """
-    left = dict(metrics or {})
-    run_id, _ = _run_id(path, metrics), left.pop("run_id", None)
-    stored = left.pop("aggregate_metrics", {})
+    left = {name: value for name, value in (metrics or {}).items() if name != "run_id"}
+    stored = left.pop("aggregate_metrics", None) or {}
     beside = {name: left.pop(name) for name in BESIDE if name in left}
-    numbers, others = _numbers_and_others((stored if isinstance(stored, dict) else {}) | beside)
-    left |= {"aggregate_metrics": others} if others else {}
     of_rows = responses.get("x_config.json", pd.Series(dtype="str")).dropna()
-    first = json.loads(of_rows.iloc[0]) if len(of_rows) else {}
-    stated = (config or first).get("k")
-    k = stated if is_int(stated) and 1 <= stated < 2**63 else None
-    reported = [aggregate(name, value, AGGREGATES, name, k) for name, value in numbers.items()]
+    k = (config or (json.loads(of_rows.iloc[0]) if len(of_rows) else {})).get("k")
+    k = k if is_int(k) and 1 <= k < 2**63 else None
+    reported, others = [], dict[str, Any]()
+    for name, value in leaves((stored if isinstance(stored, dict) else {}) | beside):
+        if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+            reported.append(aggregate(name, value, AGGREGATES, name, k))
+        else:
+            is_json = isinstance(value, (dict, list))
+            full = f"{OTHERS}{name}{JSON_SUFFIX * is_json}"
+            others[full] = as_json(value) if is_json else value
+    timestamp = left.get("timestamp")
+    if timestamp is None and re.fullmatch(r"\d{8}_\d{6}", run_id):
+        timestamp = re.sub(r"(....)(..)(..)_(..)(..)(..)", r"\1-\2-\3T\4:\5:\6", run_id)
     run = {
         "run_id": run_id,
-        "created_at": _time(left.get("timestamp"), run_id),
+        "created_at": as_time(timestamp),  # a text that is no time stays in `x_timestamp`
         "config_hash": as_text(left.pop("config_hash", None)),
         "config": None if config is None else json.dumps(config, ensure_ascii=False),
         "n_queries": len(responses),
         "n_failed": int(responses["error"].notna().sum()),
         "k": k,
     }
-    return run | flatten(left), reported
-
-
-def _numbers_and_others(values: Record, prefix: str = "") -> tuple[Record, Record]:
-    """Split nested objects into numbers (or null) by dotted name, and all else nested as it was."""
-    numbers: Record = {}
-    others: Record = {}
-    nested: Record = {}
-    for name, value in values.items():
-        dotted = prefix + name.replace("%", "%25").replace(".", "%2E")
-        if isinstance(value, dict) and value:
-            inner_numbers, inner = _numbers_and_others(value, f"{dotted}.")
-            numbers |= inner_numbers
-            nested |= {name: inner} if inner else {}
-        elif value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-            numbers[dotted] = value
-        else:
-            others[name] = value
-    return numbers, others | nested
-
-
-def _time(stated: Any, run_id: str) -> pd.Timestamp | None:
-    """Return the time of a run (UTC): the stated one, else the one in its id.
-
-    A text that is none stays in `x_timestamp`.
-    """
-    if stated is None and re.fullmatch(r"\d{8}_\d{6}", run_id):
-        stated = re.sub(r"(....)(..)(..)_(..)(..)(..)", r"\1-\2-\3T\4:\5:\6", run_id)
-    return as_time(stated)
+    return run | flatten(left) | others, reported
 
 
 @dataclass
 class _Read:
     """What is read row by row: judgments, stored values, and the line of each id."""
 
+    problems: Problems
     lines: dict[str, int] = field(default_factory=dict)
     judgments: list[Record] = field(default_factory=list)
     reported: list[Record] = field(default_factory=list)
 
+    def rows(self, path: Path) -> Iterator[Row]:
+        """Yield the test cases, without what judges and the harness computed."""
+        for row in json_rows(path, self.problems):
+            values, query_id = dict(row.values), as_id(row.values.get("test_case_id"))
+            if query_id is None:
+                self.problems.reject(values.get("test_case_id"), row.line, "test_case_id", "text")
+                continue
+            if (before := self.lines.setdefault(query_id, row.line)) != row.line:
+                what, allowed = f"'{query_id}'", "one row per test case"
+                self.problems.repeat(what, before, row.line, "test_case_id", allowed)
+                continue
+            values |= {
+                name: as_json(values[name]) for name in SCOPE if values.get(name) is not None
+            }
+            cell = {"query_id": query_id}
+            # true and false are 1 and 0, null is NaN; what is no number stays
+            metrics = self._part(values, "retrieval_metrics", row.line)
+            for name in [name for name, one in metrics.items() if isinstance(one, NUMBERS)]:
+                value = metrics.pop(name)
+                value = math.nan if value is None else float(value)
+                self.reported.append(cell | {"metric": name, "value": value})
+            self.judgments += [cell | one for one in self._judgments(values, row.line)]
+            yield Row(values, row.line)
 
-def _rows(path: Path, read: _Read, problems: Problems) -> Iterator[Row]:
-    """Yield the test cases, without what judges and the harness computed: that goes to `read`."""
-    for row in json_rows(path, problems):
-        values, query_id = dict(row.values), as_id(row.values.get("test_case_id"))
-        if query_id is None:
-            problems.reject(values.get("test_case_id"), row.line, "test_case_id", "text")
-            continue
-        if (before := read.lines.setdefault(query_id, row.line)) != row.line:
-            what, allowed = f"'{query_id}'", "one row per test case"
-            problems.repeat(what, before, row.line, "test_case_id", allowed)
-            continue
-        values |= {name: as_json(values[name]) for name in SCOPE if values.get(name) is not None}
-        cell = {"query_id": query_id}
-        reported = _reported(_part(values, "retrieval_metrics", row, problems))
-        read.judgments += [cell | one for one in _judgments(values, row, problems)]
-        read.reported += [cell | one for one in reported]
-        yield Row(values, row.line)
+    def _part(self, values: Record, name: str, line: int) -> Record:
+        """Return a copy of an object, which replaces it in `values` and may be emptied."""
+        part = values.get(name)
+        if not isinstance(part, (dict, NoneType)):
+            self.problems.reject(part, line, name, "an object or null")
+        values[name] = dict(part) if isinstance(part, dict) else {}
+        return values[name]
+
+    def _judgments(self, values: Record, line: int) -> list[Record]:
+        """One row per judge's score and claim; the first row bears the judges' common cost."""
+        judgments: list[Record] = []
+        for name, criterion in JUDGES.items():
+            judge = self._part(values, name, line)
+            columns = take_columns(judge, JUDGMENT, line, self.problems, f"{name}.")
+            if columns["value"] is None:
+                judge |= {"reasoning": columns["reason"]}
+                continue
+            rows: list[Record] = []
+            for key, verdict in CLAIMS.items():
+                claims = judge.pop(key, None)
+                if claims == []:
+                    judge[key] = claims
+                elif isinstance(claims, list) and all(isinstance(one, str) for one in claims):
+                    about = {"value": float(verdict == "supported"), "verdict": verdict}
+                    rows += [
+                        about | {"item": f"{verdict} {n}", "item_text": claim}
+                        for n, claim in enumerate(claims, 1)
+                    ]
+                elif claims:
+                    self.problems.reject(claims, line, f"{name}.{key}", "a list of texts")
+            score = {"item": ""} | columns | flatten(judge)
+            judgments += [{"criterion": criterion} | one for one in (score, *rows)]
+            judge.clear()
+        cost = self._part(values, "cost", line)
+        if judgments and cost:
+            judgments[0] |= take_columns(cost, COST, line, self.problems, "cost.")
+        return judgments
 
 
 def _columns(case: Level) -> Frames:
@@ -321,93 +318,6 @@ def _is_cut(texts: pa.Array) -> pa.Array:
     return pc.and_(pc.ends_with(texts, "..."), is_long)
 
 
-def _part(values: Record, name: str, row: Row, problems: Problems) -> Record:
-    """Return a copy of an object of the row, which replaces it in `values` and may be emptied."""
-    part = values.get(name)
-    if part is not None and not isinstance(part, dict):
-        problems.reject(part, row.line, name, "an object or null")
-    values[name] = dict(part) if isinstance(part, dict) else {}
-    return values[name]
-
-
-def _judgments(values: Record, row: Row, problems: Problems) -> list[Record]:
-    """One row per judge's score and one per claim; the first row bears the judges' common cost."""
-    judgments: list[Record] = []
-    for name, criterion in JUDGES.items():
-        judge = _part(values, name, row, problems)
-        if number(judge.get("score"), f"{name}.score", row.line, problems) is None:
-            judge.pop("score", None)
-            continue
-        columns = take_columns(judge, JUDGMENT, row.line, problems, f"{name}.")
-        claims = [
-            claim
-            for key, verdict in CLAIMS.items()
-            for claim in _claims(judge, key, verdict, f"{name}.{key}", row, problems)
-        ]
-        score = {"item": ""} | columns | flatten(judge)
-        judgments += [{"criterion": criterion} | one for one in (score, *claims)]
-        judge.clear()
-    cost = _part(values, "cost", row, problems)
-    if judgments and cost:
-        judgments[0] |= take_columns(cost, COST, row.line, problems, "cost.")
-    return judgments
-
-
-def _claims(
-    judge: Record, key: str, verdict: str, field: str, row: Row, problems: Problems
-) -> list[Record]:
-    """One row per claim of a list; an empty list stays in `judge`, to be written back."""
-    claims = judge.get(key)
-    if not claims:
-        return []
-    del judge[key]
-    if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
-        problems.reject(claims, row.line, field, "a list of texts")
-        return []
-    return [
-        {
-            "item": f"{verdict} {n}",
-            "value": float(verdict == "supported"),
-            "verdict": verdict,
-            "item_text": claim,
-        }
-        for n, claim in enumerate(claims, 1)
-    ]
-
-
-def _reported(metrics: Record) -> list[Record]:
-    """Take the stored values of one case, true and false as 1 and 0, null as NaN.
-
-    Values that are no numbers stay in `metrics`.
-    """
-    return [
-        {
-            "metric": name,
-            "value": math.nan if (value := metrics.pop(name)) is None else float(value),
-        }
-        for name in list(metrics)
-        if metrics[name] is None or isinstance(metrics[name], (bool, int, float))
-    ]
-
-
-@keeping(
-    "runs.config",
-    "runs.k",
-    "runs.note",
-    "runs.created_at",
-    "runs.x_",
-    *(f"responses.{column}" for column, _ in (RESPONSE | SCOPE | LATENCY | ABSTENTION).values()),
-    "responses.latency_",
-    "responses.n_citations",
-    "responses.x_",
-    *(f"hits.{column}" for column, _ in CHUNK.values()),
-    "hits.x_",
-    "citations.path",
-    "citations.heading",
-    "citations.x_",
-    "judgments",
-    "reported",
-)
 def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = None) -> Path:
     """Write one run as a chatbot's run folder: `results.jsonl`, `config.json` and `metrics.json`.
 
@@ -442,44 +352,29 @@ def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = 
         name: {} if (frame := getattr(results, name)) is None else by_query(frame)
         for name in ("hits", "citations", "judgments", "reported")
     }
-    run = next(row_dicts(results.runs))
-    config = _config_of_rows(run, results.responses)
-    to_refuse = {*golden._refusals} if golden is not None else set()
+    run, responses = next(row_dicts(results.runs)), results.responses.drop(columns="run_id")
+    stated = json.loads(run.get("config", "null"))
+    config = ({"k": run["k"]} if "k" in run else {}) | (stated or {})
+    if config and "x_config.json" not in responses:
+        text = json.dumps(config, ensure_ascii=False)
+        responses = responses.assign(**{"x_config.json": text})
+    if golden is not None and "refused" in responses:
+        is_answered = ~responses["refused"] & responses["query_id"].isin(golden._refusals)
+        is_known = responses["refused"].notna()
+        responses["x_abstention.hallucinated"] = is_answered.where(is_known)
     cases = [
-        _case(
-            response | config | _hallucinated(response, golden, to_refuse),
-            **{name: of_query.get(response["query_id"], []) for name, of_query in rows.items()},
-        )
-        for response in row_dicts(results.responses.drop(columns="run_id"))
+        _case(one, **{name: of.get(one["query_id"], []) for name, of in rows.items()})
+        for one in row_dicts(responses)
     ]
     write_lines(folder / "results.jsonl", cases)
-    if run.get("config", "null") != "null":
-        write_json(folder / "config.json", json.loads(run["config"]), indent=2)
+    if stated is not None:
+        write_json(folder / "config.json", stated, indent=2)
     if metrics := _metrics(run, rows["reported"].get(RUN_LEVEL, [])):
         write_json(folder / "metrics.json", metrics, indent=2)
     if "note" in run:
         title = f"# Evaluation Run Summary\n\n**Run ID**: `{run['run_id']}`\n\n"
         write_text(folder / "summary.md", f"{title}{DESCRIPTION}\n\n{run['note']}\n")
     return folder
-
-
-def _config_of_rows(run: Record, responses: pd.DataFrame) -> Record:
-    """Return the column of the run's config, with its k, that rows without one get."""
-    config = json.loads(run.get("config", "null")) or {}
-    if "k" in run:
-        config = {"k": run["k"]} | config
-    if not config or "x_config.json" in responses:
-        return {}
-    return {"x_config.json": json.dumps(config, ensure_ascii=False)}
-
-
-def _hallucinated(response: Record, golden: Golden | None, to_refuse: set[str]) -> Record:
-    """Return the column that says whether a query was answered that should be refused."""
-    if golden is None or "refused" not in response:
-        return {}
-    return {
-        "x_abstention.hallucinated": response["query_id"] in to_refuse and not response["refused"]
-    }
 
 
 def _case(
@@ -531,9 +426,8 @@ def _judge(judgments: list[Record]) -> Record:
     judge: Record = {}
     for row in judgments:
         if row["item"] == "":
-            own = extra_fields(row)
-            own.pop("prompt_version", None)  # it stands in config.json
-            judge |= named_fields(row, JUDGMENT) | own
+            judge |= named_fields(row, JUDGMENT) | extra_fields(row)
+    judge.pop("prompt_version", None)  # it stands in config.json
     for key, verdict in CLAIMS.items():
         if claims := [row["item_text"] for row in judgments if row.get("verdict") == verdict]:
             judge[key] = claims
@@ -542,17 +436,13 @@ def _judge(judgments: list[Record]) -> Record:
 
 def _metrics(run: Record, reported: list[Record]) -> Record:
     """Return the content of `metrics.json`; empty if the run has nothing for it."""
-    own = extra_fields(run)
-    aggregates = unflatten({f"x_{row['metric']}": row.get("value") for row in reported})
-    merged = _merged(aggregates, own.pop("aggregate_metrics", {}))
-    if not (merged or own or "config_hash" in run):
-        return {}
+    flat = {f"x_{row['metric']}": row.get("value") for row in reported}
+    for name in [name for name in run if name.startswith(OTHERS)]:
+        flat[f"x_{name.removeprefix(OTHERS)}"] = run.pop(name)
+    own, aggregates = extra_fields(run), unflatten(flat)
     config_hash = {"config_hash": run["config_hash"]} if "config_hash" in run else {}
-    beside = {name: merged.pop(name) for name in BESIDE if name in merged}
-    return {"run_id": str(run["run_id"]), "aggregate_metrics": merged} | beside | config_hash | own
-
-
-def _merged(one: Record, other: Record) -> Record:
-    """Return two nested objects as one."""
-    both = {name: _merged(one[name], other[name]) for name in one.keys() & other.keys()}
-    return one | other | both
+    if not (aggregates or own or config_hash):
+        return {}
+    beside = {name: aggregates.pop(name) for name in BESIDE if name in aggregates}
+    whole = {"run_id": str(run["run_id"]), "aggregate_metrics": aggregates}
+    return whole | beside | config_hash | own

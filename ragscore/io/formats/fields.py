@@ -1,18 +1,18 @@
 """Steps that the readers and writers of foreign formats share.
 
 A format states the fields of its objects once, as a table `Fields`: its reader turns them into
-columns, its writer turns columns into fields again. Records of a whole file become frames here.
+columns, its writer turns columns into fields again.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames.data import DataError, from_records
+from ragscore.frames.data import DataError
 from ragscore.io.rows import json_value
-from ragscore.io.source import Problems, describe
-from ragscore.io.values import READ, unify_types
+from ragscore.io.source import Problems, Row, describe
+from ragscore.io.values import READ, escape_key, flatten, unify_types
 
 Fields = dict[str, tuple[str, str]]
 """Name in the file -> its column and type, one of `values.READ`."""
@@ -38,6 +38,18 @@ def named_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     return {name: row[column] for name, (column, _) in fields.items() if column in row}
 
 
+def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value of nested objects by its dotted name; cut-offs go up."""
+    if all(name.isdecimal() for name in values):
+        values = dict(sorted(values.items(), key=lambda item: int(item[0])))
+    for name, value in values.items():
+        dotted = prefix + escape_key(name)
+        if isinstance(value, dict) and value:
+            yield from leaves(value, f"{dotted}.")
+        else:
+            yield dotted, value
+
+
 RUN_LEVEL = ""  # the query_id of a value that was reported for the whole run
 
 
@@ -60,15 +72,18 @@ def aggregate(
     }
 
 
-def frames_of(
-    records: dict[str, list[dict[str, Any]]], optional: Collection[str] = ()
-) -> dict[str, Any]:
-    """Return the frame of each kind of records; optional kinds without records are left out."""
-    return {
-        kind: from_records(unify_types(rows), kind)
-        for kind, rows in records.items()
-        if rows or kind not in optional
-    }
+def golden_rows(rows: list[Row], known: frozenset[str]) -> list[Row]:
+    """Return rows of our golden file, whose other fields are flat columns of one type each."""
+    others = [{n: one for n, one in row.values.items() if n not in known} for row in rows]
+    columns = unify_types([flatten(one) for one in others])
+    return [
+        Row(
+            {name: row.values[name] for name in row.values if name in known}
+            | {name.removeprefix("x_"): one for name, one in own.items()},
+            row.line, row.lines,
+        )
+        for row, own in zip(rows, columns, strict=True)
+    ]  # fmt: skip
 
 
 def run_name(path: Path) -> str:

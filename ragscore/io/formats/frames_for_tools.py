@@ -1,4 +1,6 @@
-"""Frames as other evaluation packages take them: ranx and ir_measures."""
+"""Frames as other evaluation packages take them: ranx, ir_measures and RAGAS."""
+
+from typing import Any
 
 import pandas as pd
 
@@ -77,3 +79,51 @@ def _runs(results: Results) -> dict[str, pd.DataFrame]:
         for name in results.runs["run_id"].astype("str")
         for rows in [scored[scored["run_id"] == name]]
     }
+
+
+def to_ragas(results: Results, golden: Golden | None = None) -> pd.DataFrame:
+    """Return runs and labels as the rows that RAGAS evaluates.
+
+    `EvaluationDataset.from_pandas(...)` or `.from_list(df.to_dict("records"))` takes them.
+
+    Returns
+    -------
+    One row per response, in the order of `results.responses`: run_id and query_id first (drop them
+    for RAGAS), then user_input, response, retrieved_contexts and retrieved_context_ids (lists by
+    rank; the chunk id, else the document's), and with a golden set reference and
+    reference_context_ids (chunk ids of grade ≥ 1, else documents'). None = not known. Columns
+    without any known value are left out. A failed query has no response.
+    """
+    keys = ["run_id", "query_id"]
+    rows = results.responses[keys].astype("str")
+    hits = results.hits.astype({"run_id": "str"}).sort_values([*keys, "rank"], kind="stable")
+    found = {
+        "user_input": results.responses["query"],
+        "response": results.responses.get("answer"),
+        "retrieved_contexts": _lists(hits, keys, ["text"], rows),
+        "retrieved_context_ids": _lists(hits, keys, ["chunk_id", "doc_id"], rows),
+    }
+    if golden is not None:
+        known = golden.queries.set_index("query_id").reindex(rows["query_id"])
+        found["reference"] = known.get("reference_answer")
+        targets = golden.targets[golden.targets["grade"] > 0]
+        ids = _lists(targets, ["query_id"], ["chunk_id", "doc_id"], rows)
+        found["reference_context_ids"] = ids
+    for name, values in found.items():
+        if values is not None and any(isinstance(one, (str, list)) for one in values):
+            plain = [one if isinstance(one, (str, list)) else None for one in values]
+            rows[name] = pd.Series(plain, index=rows.index, dtype=object)
+    return rows
+
+
+def _lists(
+    frame: pd.DataFrame, keys: list[str], names: list[str], rows: pd.DataFrame
+) -> list[list[str] | None]:
+    """Return for each of `rows` its values of the first of these columns that has any, or None."""
+    found: dict[Any, list[str]] = {}
+    for name in reversed([name for name in names if name in frame]):
+        once = [*keys, *(["rank"] if "rank" in frame else []), name]
+        present = frame.dropna(subset=[name]).drop_duplicates(once)
+        found |= present.groupby(keys, observed=True, sort=False)[name].agg(list).to_dict()
+    of_rows = rows[keys].itertuples(index=False, name=None)
+    return [found.get(one if len(keys) > 1 else one[0]) for one in of_rows]

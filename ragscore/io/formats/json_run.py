@@ -5,16 +5,16 @@ and pytrec_eval.
 """
 
 import json
-import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import excerpt
 from ragscore.frames.ranking import rank_hits
+from ragscore.io.columns import are_means
 from ragscore.io.detect import Sample
 from ragscore.io.formats.by_document import (
     grades_by_query,
@@ -23,10 +23,10 @@ from ragscore.io.formats.by_document import (
     scores_or_ranks,
 )
 from ragscore.io.formats.fields import json_object, run_name
-from ragscore.io.left_out import keeping
+from ragscore.io.formats.qrels import HIGHEST, JUDGED, judged_once
+from ragscore.io.formats.trec import HIT_DTYPES, results_of_lists
 from ragscore.io.output import check_one_run, write_text
-from ragscore.io.qrels import HIGHEST, Qrels
-from ragscore.io.source import Problems, describe
+from ragscore.io.source import Problems, as_id, describe
 from ragscore.io.values import is_int
 
 _TEXT, _NUMBER = r'"(?:[^"\\]|\\.)*"', r"-?\d"
@@ -34,8 +34,14 @@ _BEGIN = re.compile(rf"\s*\{{\s*{_TEXT}\s*:\s*\{{\s*(?:{_TEXT}\s*:\s*{_NUMBER}|\
 
 
 def is_json_run(seen: Sample) -> bool:
-    """Return True if a file begins as an object of objects of numbers."""
-    return seen.kind in ("json", "jsonl") and _BEGIN.match(seen.begin) is not None
+    """Return True if a file begins as an object of objects of numbers, which are no means."""
+    whole = seen.first or {}
+    is_flat = all(
+        isinstance(one, dict) and not any(isinstance(inner, (dict, list)) for inner in one.values())
+        for one in whole.values()
+    )
+    is_run = seen.kind in ("json", "jsonl") and is_flat and not are_means(whole)
+    return is_run and _BEGIN.match(seen.begin) is not None
 
 
 def read_json_run(path: Path, strict: bool, ties: str = "file") -> Results:
@@ -43,39 +49,17 @@ def read_json_run(path: Path, strict: bool, ties: str = "file") -> Results:
 
     An object has no order: documents rank by score, equal ones in file order (or as `ties` says).
     """
-    problems = Problems(path, strict)
-    run_id = run_name(path)
-    query_ids: list[str] = []
-    hits: list[tuple[str, str, str, float]] = []
-    for query_id, scores in _objects(path, "score", problems):
-        query_ids.append(query_id)
-        hits += [
-            (run_id, query_id, doc_id, float(score))
-            for doc_id, score in scores.items()
-            if _is_score(query_id, doc_id, score, problems)
-        ]
-    frame = pd.DataFrame(hits, columns=["run_id", "query_id", "doc_id", "score"]).astype(
-        {"run_id": "str", "query_id": "str", "doc_id": "str", "score": "float64"}
-    )
+    problems, run_id = Problems(path, strict), run_name(path)
+    query_ids, rows = _values(path, "score", problems)
+    places = {query_id: place for place, query_id in enumerate(query_ids)}
     if ties == "file":
-        place = frame.groupby("query_id", sort=False).ngroup()
-        frame = (
-            frame.assign(place=place)
-            .sort_values(["place", "score"], ascending=[True, False], kind="stable")
-            .drop(columns="place")
-            .reset_index(drop=True)
-        )
-    runs = pd.DataFrame(
-        {"run_id": [run_id], "system": run_id, "n_queries": len(query_ids), "n_failed": 0}
-    )
-    columns = {"run_id": run_id, "query_id": query_ids, "query": None, "error": None}
-    responses = pd.DataFrame(columns, index=range(len(query_ids)), dtype="str")
-    return Results(
-        runs=runs,
-        responses=responses,
-        hits=rank_hits(frame, ties),
-        problems=problems.frame(run_id),
-    )
+        rows.sort(key=lambda row: (places[row[0]], -row[2]))
+    hits = pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]).assign(run_id=run_id)
+    dtypes = {name: type for name, type in HIT_DTYPES.items() if name != "rank"}
+    run = pd.Categorical([run_id] * len(query_ids), [run_id])  # a run without queries is one
+    cells = pd.DataFrame({"run_id": run, "query_id": pd.Series(query_ids, dtype="str")})
+    ranked = rank_hits(hits.astype(dtypes)[[*dtypes]], ties)
+    return results_of_lists(cells, ranked, problems.frame(run_id))
 
 
 def read_json_qrels(
@@ -85,39 +69,36 @@ def read_json_qrels(
 
     A query's id stands for its text. Negative grades mean "not judged"; they are counted.
     """
-    problems, qrels = Problems(path, strict), Qrels()
-    for query_id, grades in _objects(path, "grade", problems):
-        qrels.queries[query_id] = {}
-        for doc_id, grade in grades.items():
-            if is_int(grade) and abs(grade) <= HIGHEST and doc_id:
-                qrels.add(query_id, doc_id, grade, 1, problems)
+    problems = Problems(path, strict)
+    query_ids, rows = _values(path, "grade", problems)
+    judged = judged_once(pd.DataFrame(rows, columns=JUDGED), problems, query_ids)
+    return judged.golden(problems, absent_docs, catalogue, {})
+
+
+def _values(
+    path: Path, name: str, problems: Problems
+) -> tuple[list[str], list[tuple[str, str, Any]]]:
+    """Return the queries, and query, document and value of each; any other is a problem."""
+    allowed = f"an object {{document: {name}}}"
+    query_ids, rows = list[str](), list[tuple[str, str, Any]]()
+    for query_id, values in json_object(path, f"one object {{query: {allowed[10:]}}}").items():
+        if not (isinstance(values, dict) and as_id(query_id)):
+            found = f"{excerpt(query_id)} has {describe(values)}"
+            problems.add(found, field="query", allowed=allowed)
+            continue
+        query_ids.append(query_id)
+        for doc_id, value in values.items():
+            is_score = isinstance(value, float) and abs(value) < 2**1023 and name == "score"
+            most = 2**1023 if name == "score" else HIGHEST + 1
+            if as_id(doc_id) and (is_score or (is_int(value) and abs(value) < most)):
+                rows.append((query_id, doc_id, value))
             else:
-                found = f"{doc_id!r} of {query_id!r} has {describe(grade)}"
-                problems.add(found, field="grade", allowed="a whole number for each document")
-    return qrels.golden(problems, absent_docs, catalogue)
+                found = f"{excerpt(doc_id)} of {excerpt(query_id)} has {describe(value)}"
+                kind = "a number" if name == "score" else "a whole number"
+                problems.add(found, field=name, allowed=f"{kind} for each document")
+    return query_ids, rows
 
 
-def _objects(path: Path, value: str, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each query and its object; any other value is a problem."""
-    content = json_object(path, f"one object {{query: {{document: {value}}}}}")
-    for query_id, values in content.items():
-        if isinstance(values, dict) and query_id:
-            yield query_id, values
-        else:
-            found = f"{query_id!r} has {describe(values)}"
-            problems.add(found, field="query", allowed=f"an object {{document: {value}}}")
-
-
-def _is_score(query_id: str, doc_id: str, score: Any, problems: Problems) -> bool:
-    is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
-    if is_number and abs(score) < 2**1023 and not math.isnan(score) and doc_id:
-        return True
-    found = f"{doc_id!r} of {query_id!r} has {describe(score)}"
-    problems.add(found, field="score", allowed="a number for each document")
-    return False
-
-
-@keeping("responses.query_id", "hits.score", "hits.rank")
 def write_json_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write one run as a JSON object {query: {document: score}} (gzip if the file ends in .gz).
 
@@ -166,7 +147,6 @@ def write_json_run(results: Results, path: str | Path, *, level: str = "doc") ->
     return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
-@keeping("queries.query_id", "targets.grade")
 def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as a JSON object {query: {document: grade}}.
 

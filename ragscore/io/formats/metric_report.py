@@ -5,7 +5,9 @@ A report holds the values that another tool measured.
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pandas as pd
@@ -13,7 +15,6 @@ import pandas as pd
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.detect import Sample
 from ragscore.io.formats.fields import Fields, json_object, named_fields, run_name, take_columns
-from ragscore.io.left_out import keeping
 from ragscore.io.output import check_one_run, write_text
 from ragscore.io.source import Problems, as_id
 from ragscore.io.values import extra_fields, flatten, number, row_dicts
@@ -36,7 +37,6 @@ INTERVAL: Fields = {
 }
 RUN: Fields = {"dataset_id": ("suite", "text"), "store_kind": ("system", "text")}
 COUNTS = ("n", "iterations")  # whole numbers
-ENTRY_KEYS = frozenset(("metric", "per_query", "ci", *STATISTICS))
 # The column for unknown fields of the metrics. No field of the report itself is called `metrics`.
 LEFT = "x_metrics.json"
 _BEGIN = re.compile(r'"metrics"\s*:\s*\[\s*(?:\]|\{[^{}\[\]]*"metric"\s*:)')
@@ -56,15 +56,10 @@ def read_report(path: Path, strict: bool) -> Results:
 
     `reported` has a row per query and metric, and one per summary statistic (query_id "").
     """
-    problems = Problems(path, strict)
+    problems, run_id = Problems(path, strict), run_name(path)
     content = json_object(path, "an object with `metrics`")
-    run_id = run_name(path)
-    run = {"run_id": run_id} | take_columns(
-        content,
-        {key: field for key, field in RUN.items() if content.get(key) is not None},
-        1,
-        problems,
-    )
+    stated = {name: field for name, field in RUN.items() if content.get(name) is not None}
+    run = {"run_id": run_id} | take_columns(content, stated, 1, problems)
     metrics = content.pop("metrics", None)
     if not isinstance(metrics, list):
         problems.reject(metrics, None, "metrics", "a list of objects")
@@ -78,15 +73,11 @@ def read_report(path: Path, strict: bool) -> Results:
             problems.reject(entry, None, "metrics", "objects with a `metric`, each once")
             continue
         seen.add(metric)
-        cell = {"run_id": run_id, "metric": metric}
-        rows = _statistics(entry, metric, problems) + _values(entry, metric, problems)
-        reported += [cell | row for row in rows]
-        left |= {metric: own} if (own := _leftover(entry)) else {}
+        rows, own = _read_entry(entry, metric, problems)
+        reported += [{"run_id": run_id, "metric": metric} | row for row in rows]
+        left |= {metric: own} if own else {}
     query_ids = dict.fromkeys(row["query_id"] for row in reported if row["query_id"])
-    responses = [
-        {"run_id": run_id, "query_id": query_id, "query": None, "error": None}
-        for query_id in query_ids
-    ]
+    responses = [{"run_id": run_id, "query_id": query_id} for query_id in query_ids]
     # A null of the report's own fields is kept as JSON text, which `flatten` leaves out.
     nulls = [name for name, value in content.items() if value is None]
     run |= {"n_queries": len(query_ids)} | flatten(content)
@@ -100,55 +91,46 @@ def read_report(path: Path, strict: bool) -> Results:
     )
 
 
-def _statistics(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict[str, Any]]:
-    """One row per known summary statistic, those of the confidence interval last."""
-    interval = entry.get("ci") or {}
-    if not isinstance(interval, dict):
+def _read_entry(
+    entry: dict[str, Any], metric: str, problems: Problems
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the values of a metric, summary statistics first, and the fields that no row holds."""
+    interval, pairs, field = entry.get("ci"), entry.get("per_query") or [], f"{metric}.per_query"
+    if not isinstance(interval, (dict, NoneType)):
         problems.reject(interval, None, f"{metric}.ci", "an object or null")
-        interval = {}
-    values = take_columns(dict(entry), STATISTICS, 1, problems, f"{metric}.")
-    values |= take_columns(dict(interval), INTERVAL, 1, problems, f"{metric}.ci.")
-    return [
-        {"query_id": "", "value": value, "statistic": name}
-        for name, value in values.items()
-        if value is not None
-    ]
-
-
-def _values(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict[str, Any]]:
-    """One row per query."""
-    field = f"{metric}.per_query"
-    pairs = entry.get("per_query") or []
+        interval = None
     if not isinstance(pairs, list):
         problems.reject(pairs, None, field, "a list of [query, value]")
         pairs = []
-    values: dict[str, float | None] = {}
+    stated = take_columns(dict(entry), STATISTICS, 1, problems, f"{metric}.")
+    stated |= take_columns(dict(interval or {}), INTERVAL, 1, problems, f"{metric}.ci.")
+    rows: list[dict[str, Any]] = [
+        {"query_id": "", "value": value, "statistic": name}
+        for name, value in stated.items()
+        if value is not None
+    ]
+    seen = set()
     for pair in pairs:
         query_id = as_id(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
-        if query_id is None or query_id in values:
+        if query_id is None or query_id in seen:
             problems.reject(pair, None, field, "[query, value], each query once")
             continue
-        values[query_id] = number(pair[1], field, 1, problems)
-    return [{"query_id": query_id, "value": value} for query_id, value in values.items()]
+        seen.add(query_id)
+        rows.append({"query_id": query_id, "value": number(pair[1], field, 1, problems)})
+    left = _left(entry, ("metric", "per_query", *STATISTICS))
+    own = _left(interval or {}, INTERVAL)
+    if interval and not own:
+        left.pop("ci")
+    elif "ci" in left:
+        left["ci"] = own if interval is not None else None
+    return rows, left
 
 
-def _leftover(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a metric that no row holds: unknown ones, and known ones of null."""
-    own = {
-        key: value
-        for key, value in entry.items()
-        if key not in ENTRY_KEYS or (value is None and key != "per_query")
-    }
-    interval = entry.get("ci")
-    if not isinstance(interval, dict):
-        return own
-    of_interval = {
-        key: value for key, value in interval.items() if key not in INTERVAL or value is None
-    }
-    return own | ({"ci": of_interval} if of_interval or not interval else {})
+def _left(values: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Return unknown fields, and known ones of null."""
+    return {n: v for n, v in values.items() if n not in known or (v is None and n != "per_query")}
 
 
-@keeping("runs.suite", "runs.system", "runs.x_", "responses.query_id", "reported")
 def write_report(results: Results, path: str | Path) -> Path:
     """Write the reported values of one run as a metric report (JSON).
 

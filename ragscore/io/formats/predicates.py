@@ -5,26 +5,28 @@ The rows have no id. A query's own text is its id, so that results that name onl
 
 import json
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, from_records
+from ragscore.frames.codes import is_among
+from ragscore.frames.data import DataError, Golden, conform
 from ragscore.frames.errors import warn
 from ragscore.io.detect import Sample
+from ragscore.io.formats.fields import golden_rows
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     KNOWN_FIELDS,
     TAG_FIELDS,
     TEXT_FIELDS,
-    Tables,
-    read_row,
+    golden_of,
 )
-from ragscore.io.left_out import keeping
 from ragscore.io.output import by_query, write_lines
 from ragscore.io.source import Problems, Row, as_text, describe, json_rows
-from ragscore.io.values import extra_fields, flatten, row_dicts, unify_types
+from ragscore.io.values import extra_fields, row_dicts
 
 EXPECTATIONS = (
     "expected_source_keys",
@@ -34,6 +36,7 @@ EXPECTATIONS = (
     "expected_empty",
 )
 OWN_FIELDS = frozenset(("tool", "filters", "expect_lessons_call"))
+ROW_FIELDS = KNOWN_FIELDS | {"filters"}
 IMPLY_ANSWERABLE = {
     *EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer",
 }  # fmt: skip
@@ -92,58 +95,30 @@ def read_predicates(
     No row expects documents or chunks, so `absent_docs` and `catalogue` change nothing. A row
     without expectations gets a target that no hit can meet: it fails, as in its harness.
     """
-    problems, tables, n_by_text = Problems(path, strict), Tables(), dict[str, int]()
+    problems, n_by_text = Problems(path, strict), dict[str, int]()
+    rows = list[Row]()
     for row in json_rows(path, problems):
-        _read_row(row, tables, n_by_text, problems)
+        stated, filters = row.values.get("query"), row.values.get("filters")
+        if not (key := query_key(as_text(stated) or "")):
+            found = f"found {describe(stated)}" if "query" in row.values else "the field is missing"
+            problems.add(found, line=row.line, field="query", allowed="text that isn't empty")
+            continue
+        if not isinstance(filters, (dict, NoneType)):
+            problems.reject(filters, row.line, "filters", "a mapping or null")
+        values = {name: value for name, value in row.values.items() if value is not None}
+        rows.append(Row(values | {"id": numbered(key, n_by_text)}, row.line))
+    golden = golden_of(golden_rows(rows, ROW_FIELDS), problems, "unlabelled", None)
     problems.typos.warn()
     warn_of_repeats(path, n_by_text)
-    tables.queries = unify_types(tables.queries)
-    kinds = ("queries", "targets", "tags", "checks", "support_groups", "conditions")
-    return Golden(
-        **{kind: from_records(getattr(tables, kind), kind) for kind in kinds},
-        problems=problems.frame(),
-    )
+    is_judge = golden.checks["kind"].isin(["expected_empty", "forbidden_source_key"])
+    judged = pd.concat([golden.targets["query_id"], golden.checks.loc[is_judge, "query_id"]])
+    ids = golden.queries["query_id"]
+    nothing = pd.DataFrame({"query_id": ids[~is_among(ids, judged)]})
+    nothing = conform(nothing.assign(level="predicate", target_id="nothing"), "targets")
+    targets = [one for one in (golden.targets, nothing) if len(one)] or [nothing]
+    return replace(golden, targets=pd.concat(targets, ignore_index=True))
 
 
-def _read_row(row: Row, tables: Tables, n_by_text: dict[str, int], problems: Problems) -> None:
-    values, line = row.values, row.line
-    query, filters = as_text(values.get("query")), values.get("filters")
-    if query is None or not query_key(query):
-        found = (
-            f"found {describe(values['query'])}" if "query" in values else "the field is missing"
-        )
-        problems.add(found, line=line, field="query", allowed="text that isn't empty")
-        return
-    if not isinstance(filters, (dict, type(None))):
-        problems.reject(filters, line, "filters", "a mapping or null")
-    query_id = numbered(query_key(query), n_by_text)
-    problems.typos.check(values, KNOWN_FIELDS | OWN_FIELDS, line)
-    known = {name: value for name, value in values.items() if name in KNOWN_FIELDS}
-    n_targets, n_checks = len(tables.targets), len(tables.checks)
-    read_row(Row(known | {"filters": filters}, line), query_id, tables, problems, "unlabelled")
-    tables.queries[-1].pop("x_filters", None)
-    for name, value in values.items():
-        if name not in KNOWN_FIELDS:
-            tables.queries[-1] |= _own_column(name, value)
-    kinds = {check["kind"] for check in tables.checks[n_checks:]}
-    is_judged = len(tables.targets) > n_targets or kinds & {
-        "expected_empty",
-        "forbidden_source_key",
-    }
-    if not is_judged:
-        target = {"query_id": query_id, "level": "predicate", "target_id": "nothing"}
-        tables.targets.append(target | {"alternative": 0, "grade": 1})
-
-
-def _own_column(name: str, value: Any) -> dict[str, Any]:
-    """Return a field of one's own as one column: a list or mapping as JSON text."""
-    if not isinstance(value, (dict, list)):
-        return flatten({name: value})
-    (column,) = flatten({name: []})
-    return {column: json.dumps(value, ensure_ascii=False)}
-
-
-@keeping("queries", "targets", "tags", "conditions", "checks")
 def write_predicates(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as `queries.jsonl` with predicates, one query a line.
 
@@ -175,12 +150,13 @@ def write_predicates(golden: Golden, path: str | Path) -> Path:
 
 def _line(query: dict[str, Any], parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return a row of the file, without an id."""
+    from ragscore.io.golden_write import row_of  # yaml is not needed to read
+
+    plain = {name: one for name, one in query.items() if not name.startswith("x_")}
+    said = row_of(plain, parts | {"support_groups": []})
     line = {"query": query["query"]} | extra_fields(query)
     if isinstance(line.get("filters"), str):  # as the reader of our own golden format keeps it
         line["filters"] = json.loads(line["filters"])
-    from ragscore.io.golden_write import row_of  # yaml is not needed to read
-
-    said = row_of(query, parts | {"support_groups": []})
     keys = said.get("expected_source_keys")
     if isinstance(keys, dict):  # a list, as these files have it
         said["expected_source_keys"] = [

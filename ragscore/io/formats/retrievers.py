@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from ragscore.frames.data import DataError, Results, from_records, records_of
 from ragscore.frames.errors import plural, warn
 from ragscore.io.formats.fields import Fields, named_fields
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
-from ragscore.io.left_out import keeping
 from ragscore.io.output import by_response, write_lines
 from ragscore.io.run_records import Frames, Level, Reader
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
@@ -45,26 +45,11 @@ Cell = tuple[str, str]
 """Run and query of a response."""
 
 
-@dataclass
-class _Read:
-    """What is known so far.
-
-    Per retriever its k and how often each query text stood there; the line of each response, and
-    the outcomes.
-    """
-
-    ks: dict[str, int | None] = field(default_factory=dict)
-    n_by_text: dict[str, dict[str, int]] = field(default_factory=dict)
-    lines: dict[Cell, int] = field(default_factory=dict)
-    reported: list[dict[str, Any]] = field(default_factory=list)
-    n_told: int = 0  # records of outcomes that name no hit, though there were some
-
-
 def read_retrievers(path: Path, strict: bool) -> Results:
     """Read every run of a file, in the order in which its retrievers appear."""
-    problems, read = Problems(path, strict), _Read()
-    reader = Reader(_columns, problems)
-    reader.read(_rows(path, read, problems))
+    problems = Problems(path, strict)
+    reader, read = Reader(_columns, problems), _Read(problems)
+    reader.read(read.rows(path))
     problems.typos.warn()
     most: dict[str, int] = {}
     for n_by_text in read.n_by_text.values():
@@ -78,10 +63,10 @@ def read_retrievers(path: Path, strict: bool) -> Results:
         )
     frames = reader.frames()
     asked = frames["responses"].groupby("run_id", observed=True)["error"]
-    counts = {"n_queries": asked.size(), "n_failed": asked.count()}
+    n_queries, n_failed = asked.size(), asked.count()
     runs = [
-        {"run_id": name, "system": name, "k": k}
-        | {kind: int(n[name]) for kind, n in counts.items()}
+        {"run_id": name, "system": name, "k": k, "n_queries": n_queries[name]}
+        | {"n_failed": n_failed[name]}
         for name, k in read.ks.items()
     ]
     if read.reported:
@@ -89,73 +74,77 @@ def read_retrievers(path: Path, strict: bool) -> Results:
     return Results(runs=from_records(runs, "runs"), **frames, problems=problems.frame())
 
 
-def _rows(path: Path, read: _Read, problems: Problems) -> Iterator[Row]:
-    """Yield the records, each with an id, without their outcomes: these go to `read`."""
-    for row in json_rows(path, problems):
-        values, line = dict(row.values), row.line
-        problems.typos.check(values, FIELDS, line)
-        query, retriever = as_text(values.get("query")), as_id(values.get("retriever"))
-        hits, error = values.get("hits"), values.get("error")
-        if query is None or not query_key(query):
-            problems.reject(values.get("query"), line, "query", "text that isn't empty")
-        elif retriever is None:
-            problems.reject(values.get("retriever"), line, "retriever", "text that isn't empty")
-        elif not isinstance(hits, (list, type(None))):
-            problems.reject(hits, line, "hits", "a list")
-        elif hits is None and error is None and not values.keys() & OUTCOMES.keys() - {"kind"}:
-            problems.add(
-                "the record has neither hits nor an outcome nor an error",
-                line=line,
-                field="hits",
-                allowed="a list, empty if nothing was found",
+@dataclass
+class _Read:
+    """What is known so far: per retriever its k, and how often each query text stood there."""
+
+    problems: Problems
+    ks: dict[str, int | None] = field(default_factory=dict)
+    n_by_text: dict[str, dict[str, int]] = field(default_factory=dict)
+    lines: dict[Cell, int] = field(default_factory=dict)  # of each response
+    reported: list[dict[str, Any]] = field(default_factory=list)
+    n_told: int = 0  # records of outcomes that name no hit, though there were some
+
+    def rows(self, path: Path) -> Iterator[Row]:
+        """Yield the records, each with an id, without their outcomes."""
+        problems = self.problems
+        for row in json_rows(path, problems):
+            values, line = dict(row.values), row.line
+            problems.typos.check(values, FIELDS, line)
+            query, retriever = as_text(values.get("query")), as_id(values.get("retriever"))
+            hits, error = values.get("hits"), values.get("error")
+            if query is None or not query_key(query):
+                problems.reject(values.get("query"), line, "query", "text that isn't empty")
+            elif retriever is None:
+                problems.reject(values.get("retriever"), line, "retriever", "text that isn't empty")
+            elif not isinstance(hits, (list, NoneType)):
+                problems.reject(hits, line, "hits", "a list")
+            elif hits is None and error is None and not values.keys() & OUTCOMES.keys() - {"kind"}:
+                found = "the record has neither hits nor an outcome nor an error"
+                allowed = "a list, empty if nothing was found"
+                problems.add(found, line=line, field="hits", allowed=allowed)
+            elif query_id := self._query_id(values.get("query_id"), query, retriever, line):
+                self._take_k(values, retriever, line)
+                self._take_outcome(values, {"run_id": retriever, "query_id": query_id}, line)
+                yield Row(values | {"query_id": query_id}, line)
+
+    def _query_id(self, stated: Any, query: str, retriever: str, line: int) -> str | None:
+        """Return the id that a record states, else its query's text.
+
+        A repeated text is numbered; a repeated id is a problem.
+        """
+        query_id: str | None = READ["id"](stated, "query_id", line, self.problems)
+        if query_id is None:
+            query_id = numbered(query_key(query), self.n_by_text.setdefault(retriever, {}))
+        before = self.lines.setdefault((retriever, query_id), line)
+        if before == line:
+            return query_id
+        what, allowed = f"{query_id!r} of {retriever}", "one record per retriever and query"
+        self.problems.repeat(what, before, line, "query_id", allowed)
+        return None
+
+    def _take_k(self, values: dict[str, Any], retriever: str, line: int) -> None:
+        k, known = whole(values.pop("k", None), "k", line, self.problems, 1), self.ks.get(retriever)
+        self.ks[retriever] = k if known is None else known
+        if None not in (k, known) and k != known:
+            found = f"found {k}, earlier records of {retriever} have {known}"
+            self.problems.add(found, line=line, field="k", allowed="one k per retriever")
+
+    def _take_outcome(self, values: dict[str, Any], cell: dict[str, str], line: int) -> None:
+        found = {}
+        if values.get("kind") not in (None, *KINDS):
+            self.problems.reject(values.pop("kind"), line, "kind", f"one of {', '.join(KINDS)}")
+        for name in ("n_hits", "rank_first_match", "passed"):
+            type, lowest = (
+                ("flag", {}) if name == "passed" else ("whole", {"lowest": int(name != "n_hits")})
             )
-        elif (query_id := _query_id(row, query, retriever, read, problems)) is not None:
-            k, known_k = values.pop("k", None), read.ks.get(retriever)
-            k = whole(k, "k", line, problems, lowest=1)
-            read.ks[retriever] = k if known_k is None else known_k
-            if k is not None and known_k is not None and k != known_k:
-                found = f"found {k}, earlier records of {retriever} have {known_k}"
-                problems.add(found, line=line, field="k", allowed="one k per retriever")
-            if values.get("kind") not in (None, *KINDS):
-                problems.reject(values.pop("kind"), line, "kind", f"one of {', '.join(KINDS)}")
-            outcome = _outcomes(values, line, problems)
-            read.n_told += not hits and bool(outcome.get("n_hits"))
-            cell = {"run_id": retriever, "query_id": query_id}
-            read.reported += [
-                cell | {"metric": name, "value": value} for name, value in outcome.items()
-            ]
-            yield Row(values | {"query_id": query_id}, line)
-
-
-def _query_id(row: Row, query: str, retriever: str, read: _Read, problems: Problems) -> str | None:
-    """Return the id that a record states, else its query's text.
-
-    A repeated text is numbered; a repeated id is a problem.
-    """
-    query_id, value = None, row.values.get("query_id")
-    if value is not None:
-        query_id = READ["id"](value, "query_id", row.line, problems)
-    if query_id is None:
-        query_id = numbered(query_key(query), read.n_by_text.setdefault(retriever, {}))
-    before = read.lines.setdefault((retriever, query_id), row.line)
-    if before == row.line:
-        return str(query_id)
-    what, allowed = f"{query_id!r} of {retriever}", "one record per retriever and query"
-    problems.repeat(what, before, row.line, "query_id", allowed)
-    return None
-
-
-def _outcomes(values: dict[str, Any], line: int, problems: Problems) -> dict[str, float]:
-    """Take the outcome out of a record."""
-    found = {}
-    for name, type in (("n_hits", "whole"), ("rank_first_match", "whole"), ("passed", "flag")):
-        lowest = {"lowest": 1} if name == "rank_first_match" else {}
-        value = values.pop(name, None)
-        if value is not None:
-            value = READ[type](value, name, line, problems, **lowest)
-        if value is not None:
-            found[name] = float(value)
-    return found
+            found[name] = READ[type](values.pop(name, None), name, line, self.problems, **lowest)
+        self.n_told += not values.get("hits") and bool(found["n_hits"])
+        self.reported += [
+            cell | {"metric": name, "value": float(value)}
+            for name, value in found.items()
+            if value is not None
+        ]
 
 
 def _columns(record: Level) -> Frames:
@@ -176,19 +165,6 @@ def _columns(record: Level) -> Frames:
     return {"responses": (np.arange(len(record)), responses), "hits": (row, found)} | meta
 
 
-@keeping(
-    "runs.k",
-    "responses.query",
-    "responses.error",
-    "responses.elapsed_ms",
-    "responses.x_",
-    "hits.chunk_id",
-    "hits.source_key",
-    "hits.text",
-    "hits.x_",
-    "hit_meta",
-    "reported",
-)
 def write_retrievers(results: Results, path: str | Path) -> Path:
     """Write runs as records with hits, one line per response.
 
@@ -257,59 +233,37 @@ def write_retriever_summary(
 
 def _reported_outcomes(results: Results) -> dict[Cell, dict[str, Any]]:
     """Return the outcome of each response as its file stated it."""
-    outcomes: dict[Cell, dict[str, Any]] = {}
-    if results.reported is not None:
-        for cell, rows in by_response(results.reported).items():
-            outcomes[cell] = {row["metric"]: row.get("value") for row in rows}
-    if "x_kind" in results.responses:
-        kinds = results.responses[["run_id", "query_id", "x_kind"]].dropna()
-        for run_id, query_id, kind in kinds.itertuples(index=False):
-            outcomes.setdefault((str(run_id), query_id), {})["kind"] = kind
-    return outcomes
+    cells = {} if results.reported is None else by_response(results.reported)
+    return {cell: {row["metric"]: row.get("value") for row in rows} for cell, rows in cells.items()}
 
 
 def _lines(
     results: Results, outcomes: dict[Cell, dict[str, Any]]
 ) -> Iterator[tuple[Cell, dict[str, Any], dict[str, Any]]]:
-    """Yield each response's run and query, its line without hits, and its outcome."""
+    """Yield each response's run and query, its line without hits, and its outcome.
+
+    rank_first_match is null if an outcome is known and nothing matched.
+    """
     ks = {str(run["run_id"]): run["k"] for run in row_dicts(results.runs) if "k" in run}
     n_by_text: dict[str, dict[str, int]] = {}
     for response in row_dicts(results.responses.astype({"run_id": "str"})):
         run_id, query_id = response["run_id"], response["query_id"]
-        if "query" not in response:
-            raise DataError(
-                f"response {query_id!r} of {run_id} has no query text",
-                field="responses.query",
-                allowed="text",
-            )
-        line: dict[str, Any] = {"query": response["query"]}
-        key = query_key(response["query"])
-        if numbered(key, n_by_text.setdefault(run_id, {})) != query_id:
+        if (text := response.get("query")) is None:
+            found = f"response {query_id!r} of {run_id} has no query text"
+            raise DataError(found, field="responses.query", allowed="text")
+        line = {"query": text}
+        if numbered(query_key(text), n_by_text.setdefault(run_id, {})) != query_id:
             line["query_id"] = query_id
-        line["retriever"] = run_id
-        line |= {"k": int(ks[run_id])} if run_id in ks else {}
+        line |= {"retriever": run_id} | ({"k": int(ks[run_id])} if run_id in ks else {})
         line |= {name: response[name] for name in ("elapsed_ms", "error") if name in response}
-        response.pop("x_kind", None)  # part of the outcome
-        line |= extra_fields(response)
-        yield (run_id, query_id), line, _outcome(outcomes.get((run_id, query_id), {}))
-
-
-def _outcome(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the known values in JSON's types.
-
-    rank_first_match is null if an outcome is known and nothing matched.
-    """
-    known = {
-        name: to_type(values[name])
-        for name, to_type in OUTCOMES.items()
-        if not pd.isna(values.get(name))
-    }
-    has_outcome = bool(known.keys() & {"n_hits", "passed"})
-    return {
-        name: known.get(name)
-        for name in OUTCOMES
-        if name in known or (name == "rank_first_match" and has_outcome)
-    }
+        stated = {"kind": response.pop("x_kind", None)} | outcomes.get((run_id, query_id), {})
+        known = {
+            name: of(stated[name]) for name, of in OUTCOMES.items() if pd.notna(stated.get(name))
+        }
+        if known.keys() & {"n_hits", "passed"}:
+            known.setdefault("rank_first_match", None)
+        outcome = {name: known[name] for name in OUTCOMES if name in known}
+        yield (run_id, query_id), line | extra_fields(response), outcome
 
 
 def _written_hits(

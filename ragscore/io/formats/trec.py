@@ -1,12 +1,18 @@
 """TREC files: qrels (`qid iter docid rel`) <-> `Golden`, runs <-> `Results`; also .gz.
 
 A line of a run is `qid Q0 docid rank score tag`. Qrels may also have BEIR's three columns. Fields
-are split by any white space; `#` begins a line of comment.
+are split by any white space, as C and trec_eval split them (blank, tab, vertical tab, form feed,
+carriage return); blank lines, and those that begin with `#`, count for nothing. A regular file
+becomes columns at once; any other is searched line by line, so that each fault has its number.
 """
 
 import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,8 +22,7 @@ from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.detect import Sample
-from ragscore.io.field_table import field_lines, field_table, split_fields
-from ragscore.io.file_content import is_too_long, read_text
+from ragscore.io.file_content import LONGEST_ID, read_text
 from ragscore.io.formats.by_document import (
     graded_documents,
     ranked_documents,
@@ -25,28 +30,43 @@ from ragscore.io.formats.by_document import (
     refuse_spaces,
     scores_or_ranks,
 )
-from ragscore.io.left_out import keeping
+from ragscore.io.formats.qrels import (
+    HIGHEST,
+    Judged,
+    as_grade,
+    consistent,
+    count_without_text,
+    judged_once,
+    read_topics,
+)
 from ragscore.io.output import write_text
-from ragscore.io.qrels import HIGHEST, JudgedColumns, Qrels, as_grade, read_topics
-from ragscore.io.source import Problems, describe
+from ragscore.io.parsed_lines import longest_line
+from ragscore.io.run_records import NotPlain
+from ragscore.io.source import Problems, as_id, describe
 from ragscore.io.values import ID_ALLOWED
 
 RUN_COLUMNS = {
     "query_id": pa.large_string(), "iteration": None, "doc_id": pa.large_string(),
-    "rank": pa.int64(), "score": pa.float64(),
+    "rank": pa.int32(), "score": pa.float64(),
     "run_id": pa.dictionary(pa.int32(), pa.string()),
 }  # fmt: skip
 QREL_COLUMNS = {
     "query_id": pa.large_string(), "iteration": None, "doc_id": pa.large_string(),
-    "grade": pa.int64(),
+    "grade": pa.int32(),
 }  # fmt: skip
-QREL_WIDTHS = {3: (0, 1, 2), 4: (0, 2, 3)}
-"""Number of columns -> the places of query, document and grade: BEIR's three, TREC's four."""
+HIT_DTYPES = {
+    "run_id": "str", "query_id": "str", "doc_id": "str", "rank": "int64", "score": "float64",
+}  # fmt: skip
+Spec = dict[str, tuple[int, str, Callable[[str], Any], str]]
+"""Column -> its place in a line, its name in messages, what reads it (None: a fault), allowed."""
+_BLANKS = bytes.maketrans(b"\t\r\v\f", b"    ")
+_FIELD = re.compile(r"[^ \t\r\v\f]+")
+_COMMENT = re.compile(rb"(?m)^#[^\n]*$")
 
 
 def is_qrels(seen: Sample) -> bool:
     """Return True for four columns that end in a grade, or for BEIR's three columns with tabs."""
-    parts = split_fields(seen.line)
+    parts = _fields(seen.line)
     with_tabs = len(parts) == 3 and len(seen.line.strip().split("\t")) == 3
     return seen.kind == "text" and (
         (len(parts) == 4 and as_grade(parts[3]) is not None)
@@ -56,13 +76,69 @@ def is_qrels(seen: Sample) -> bool:
 
 def is_run(seen: Sample) -> bool:
     """Return True for six columns or more of which the fourth is a rank and the fifth a score."""
-    return seen.kind == "text" and _is_hit(split_fields(seen.line))
+    return seen.kind == "text" and _is_hit(_fields(seen.line))
 
 
-def _is_hit(parts: list[str]) -> bool:
-    """Return True for the fields of a line of a run, also if its score is none (`nan`)."""
-    is_run = len(parts) >= 6 and as_grade(parts[3]) is not None
-    return is_run and (_score(parts[4]) is not None or parts[4].lower() == "nan")
+# Lines of fields
+
+
+def _fields(line: str) -> list[str]:
+    """Return the fields of a line; none for a comment."""
+    fields = _FIELD.findall(line)
+    return [] if fields and fields[0].startswith("#") else fields
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield number, text and fields of each line that has any."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if fields := _fields(line):
+            yield number, line, fields
+
+
+def _table(text: str, columns: dict[str, pa.DataType | None]) -> pd.DataFrame:
+    """Return the columns of a regular file; those of type None aren't needed.
+
+    Raises
+    ------
+    NotPlain
+        Anything irregular, as text after the last column: only `_lines` can tell what is wrong with
+        it, or right.
+    """
+    from pyarrow import csv
+
+    data = text.encode().translate(_BLANKS)
+    while b"  " in data:
+        data = data.replace(b"  ", b" ")
+    data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" ")
+    if data.startswith(b"#") or b"\n#" in data:
+        data = _COMMENT.sub(b"", data)
+    # Arrow takes hexadecimal numbers, which nobody means.
+    if not data.strip() or b" 0x" in data or b" 0X" in data or longest_line(data) > LONGEST_ID:
+        raise NotPlain
+    types = {name: dtype for name, dtype in columns.items() if dtype is not None}
+    try:
+        return csv.read_csv(
+            pa.BufferReader(data),
+            csv.ReadOptions(column_names=list(columns)),
+            csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False),
+            csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
+        ).to_pandas()
+    except pa.ArrowInvalid as error:
+        raise NotPlain from error
+
+
+def _values(parts: list[str], spec: Spec, line: int, problems: Problems) -> list[Any] | None:
+    """Return the values of the fields of a line; None, and a problem, if one has none."""
+    values = []
+    for place, name, read, allowed in spec.values():
+        values.append(read(parts[place]))
+        if values[-1] is None:
+            problems.reject(parts[place], line, name, allowed)
+            return None
+    return values
+
+
+# Judgements
 
 
 def read_qrels(
@@ -73,78 +149,46 @@ def read_qrels(
     topics: Path | str | None = None,
 ) -> Golden:
     """Read judgements as a golden set; without topics, the id of a query stands for its text."""
-    problems, text = Problems(path, strict), read_text(path)
+    problems = Problems(path, strict)
     texts = read_topics(Path(topics), problems) if topics is not None else {}
-    judged = _judgement_columns(text)
-    if judged is None:
-        qrels = Qrels()
-        _add_judgements(text, qrels, problems)
-        judged = replace(qrels, queries={query_id: {} for query_id in qrels.grades}).columns()
-    query_ids = judged.queries.to_pylist()
-    if texts and (n_without := sum(query_id not in texts for query_id in query_ids)):
-        problems.note(
-            f"{n_without} of {len(query_ids)} judged queries have no text in {topics}; their id"
-            " stands for it",
-            field="query",
-        )
-    more = {query_id: {"query": query} for query_id, query in texts.items()}
+    judged = read_judgements(read_text(path), problems)
+    if texts:
+        count_without_text(judged, texts, topics, problems)
+    more = {one: {"query": text["query"]} for one, text in texts.items() if "query" in text}
     return judged.golden(problems, absent_docs, catalogue, more)
 
 
-def read_judgements(path: Path, qrels: Qrels, problems: Problems) -> None:
-    """Add every line of a qrels file of three or four columns; a header may come first."""
-    _add_judgements(read_text(path), qrels, problems)
+def read_judgements(text: str, problems: Problems) -> Judged:
+    """Return every judgement of qrels of three or four columns; a header may come first."""
+    with suppress(NotPlain):
+        return judged_once(_table(text, QREL_COLUMNS), problems)
+    return judged_once(consistent(_judgements(text, problems), problems), problems)
 
 
-def _judgement_columns(text: str) -> JudgedColumns | None:
-    """Return the judgements of a regular file of four columns; None for any other."""
-    read = field_table(text, QREL_COLUMNS)
-    return None if read is None else JudgedColumns.of(read)
-
-
-def _add_judgements(text: str, qrels: Qrels, problems: Problems) -> None:
-    is_first, by_tabs = True, False
-    for number, line, fields in field_lines(text):
-        parts = fields
-        if is_first:
-            # BEIR's files have a header, and only tabs part their fields.
-            is_first, is_header = False, _is_header(parts)
+def _judgements(text: str, problems: Problems) -> Iterator[tuple[Any, ...]]:
+    """Yield number, query, document and grade of each line that is no fault."""
+    by_tabs: bool | None = None
+    for number, line, fields in _lines(text):
+        if by_tabs is None:  # BEIR's files have a header, and only tabs part their fields
+            is_header = _is_header(fields)
             by_tabs = is_header and len(line.strip().split("\t")) == 3
             if is_header:
                 continue
-        if by_tabs:
-            parts = [part.strip() for part in line.rstrip().split("\t")]
-        places = QREL_WIDTHS.get(len(parts))
-        if places is None or not all(parts):
-            problems.add(
-                f"{len(parts)} columns: {describe(line)}",
-                line=number,
-                allowed="query, iteration, document, grade; or query, document, grade",
-            )
-            continue
-        query_id, doc_id, written = (parts[place] for place in places)
-        grade = as_grade(written)
-        if _has_long_id({"query": query_id, "document": doc_id}, number, problems):
-            continue
-        if grade is None:
-            allowed = f"a whole number up to {HIGHEST}; a negative one means not judged"
-            problems.reject(written, number, "grade", allowed)
-            continue
-        qrels.add(query_id, doc_id, grade, number, problems)
-
-
-def _has_long_id(ids: dict[str, str], line: int, problems: Problems) -> bool:
-    """Return True, and record it, if an id is too long; `ids` are field -> id."""
-    long = next((name for name, one in ids.items() if is_too_long(one)), None)
-    if long is not None:
-        problems.reject(ids[long], line, long, ID_ALLOWED)
-    return long is not None
+        parts = [part.strip() for part in line.rstrip().split("\t")] if by_tabs else fields
+        if len(parts) not in (3, 4) or not all(parts):
+            allowed = "query, iteration, document, grade; or query, document, grade"
+            problems.add(f"{len(parts)} columns: {describe(line)}", line=number, allowed=allowed)
+        elif values := _values(parts[:1] + parts[-2:], JUDGEMENT, number, problems):
+            yield number, *values
 
 
 def _is_header(parts: list[str]) -> bool:
     return (
         parts[0].lower() in ("query-id", "query_id", "qid", "topic") and as_grade(parts[-1]) is None
     )
+
+
+# Runs
 
 
 def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
@@ -154,10 +198,12 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
     comment (`#`).
     """
     problems, text = Problems(path, strict), read_text(path)
-    read = field_table(text, RUN_COLUMNS)
-    hits = _regular_hits(read) if read is not None else None
-    if hits is None:
-        hits = _hits(text, problems)
+    try:
+        hits = _table(text, RUN_COLUMNS)[[*HIT_DTYPES]]
+        if hits["rank"].min() < 0 or not np.isfinite(hits["score"]).all():
+            raise NotPlain
+    except NotPlain:
+        hits = _searched(text, problems)
     hits["rank"] = rank_hits(hits, ties)["rank"]
     if ties == "file" and (n := n_contradicting(hits)):
         problems.note(
@@ -165,65 +211,46 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
             " decide, and ties='trec' ranks by score",
             field="rank",
         )
-    cells = hits[["run_id", "query_id"]].drop_duplicates(ignore_index=True)
-    counts = cells["run_id"].value_counts(sort=False)
-    tags = hits["run_id"].drop_duplicates(ignore_index=True).astype("str")
-    n_queries = tags.map(counts).astype("int64")
-    runs = pd.DataFrame({"run_id": tags, "system": tags, "n_queries": n_queries, "n_failed": 0})
-    unknown = pd.Series(pd.NA, index=cells.index, dtype="str")
-    responses = cells.assign(query=unknown, error=unknown)
-    return Results(runs=runs, responses=responses, hits=hits, problems=problems.frame())
+    return results_of_lists(hits[["run_id", "query_id"]].drop_duplicates(), hits, problems.frame())
 
 
-def _regular_hits(table: pa.Table) -> pd.DataFrame | None:
-    """Return the hits of a regular file's columns; None if a rank or score can't be one."""
-    hits = table.to_pandas()
-    rank, score = hits["rank"].to_numpy(), hits["score"].to_numpy()
-    if rank.min() < 0 or rank.max() > HIGHEST or not np.isfinite(score).all():
-        return None
-    return hits[["run_id", "query_id", "doc_id", "rank", "score"]]
+def results_of_lists(cells: pd.DataFrame, hits: pd.DataFrame, problems: pd.DataFrame) -> Results:
+    """Return rankings as results; `cells` are the runs and queries that were asked."""
+    n_queries = cells["run_id"].value_counts(sort=False)
+    tags = n_queries.index.astype("str")
+    runs = pd.DataFrame({"run_id": tags, "system": tags, "n_queries": n_queries.to_numpy()})
+    unknown = pd.Series(pd.NA, range(len(cells)), dtype="str")
+    responses = cells.reset_index(drop=True).assign(query=unknown, error=unknown)
+    return Results(runs=runs.assign(n_failed=0), responses=responses, hits=hits, problems=problems)
 
 
-def _hits(text: str, problems: Problems) -> pd.DataFrame:
+def _searched(text: str, problems: Problems) -> pd.DataFrame:
     """Return the hits, read line by line."""
-    rows: list[tuple[str, str, str, int, float]] = []
-    cut: list[str] = []
-    for number, line, parts in field_lines(text):
+    rows, cut = list[list[Any]](), list[str]()
+    for number, line, parts in _lines(text):
         if len(parts) < 6:
-            problems.add(
-                f"{len(parts)} columns: {describe(line)}",
-                line=number,
-                allowed="query, Q0, document, rank, score, tag",
-            )
-            continue
-        if any(_is_hit(parts[begin:]) for begin in (5, 6)):
-            problems.add(
-                f"two hits in a line: {describe(line)}",
-                line=number,
-                allowed="one hit in a line; files that are joined end in a line end",
-            )
-            continue
-        rank, score = as_grade(parts[3]), _score(parts[4])
-        if _has_long_id(
-            {"query": parts[0], "document": parts[2], "tag": parts[5]}, number, problems
-        ):
-            continue
-        if rank is None or rank < 0:
-            problems.reject(parts[3], number, "rank", "a whole number from 0")
-        elif score is None:
-            problems.reject(parts[4], number, "score", "a finite number, or inf")
+            allowed = "query, Q0, document, rank, score, tag"
+            problems.add(f"{len(parts)} columns: {describe(line)}", line=number, allowed=allowed)
+        elif any(_is_hit(parts[begin:]) for begin in (5, 6)):
+            allowed = "one hit in a line; files that are joined end in a line end"
+            problems.add(f"two hits in a line: {describe(line)}", line=number, allowed=allowed)
         else:
-            rows.append((parts[5], parts[0], parts[2], rank, score))
-            cut += [" ".join(parts[6:])] if len(parts) > 6 else []
+            values = _values(parts, HIT, number, problems)
+            rows += [values] if values else []
+            cut += [" ".join(parts[6:])] if values and len(parts) > 6 else []
     if cut:
         lines = "1 line has" if len(cut) == 1 else f"{len(cut)} lines have"
         told = f"{lines} text after the tag, which is left out"
         problems.note(told, field="tag")
         if words := next((one for one in cut if not one.startswith("#")), None):
             warn(f"{problems.file}: {told}, such as {excerpt(words)}")
-    dtypes = dict.fromkeys(("run_id", "query_id", "doc_id"), "str")
-    dtypes |= {"rank": "int64", "score": "float64"}
-    return pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
+    return pd.DataFrame(rows, columns=list(HIT)).astype(HIT_DTYPES)[[*HIT_DTYPES]]
+
+
+def _is_hit(parts: list[str]) -> bool:
+    """Return True for the fields of a line of a run, also if its score is none (`nan`)."""
+    is_run = len(parts) >= 6 and as_grade(parts[3]) is not None
+    return is_run and (_score(parts[4]) is not None or parts[4].lower() == "nan")
 
 
 def _score(text: str) -> float | None:
@@ -236,6 +263,23 @@ def _score(text: str) -> float | None:
     return score if is_number else None
 
 
+def _rank(text: str) -> int | None:
+    rank = as_grade(text)
+    return None if rank is None or rank < 0 else rank
+
+
+HIT: Spec = {
+    "query_id": (0, "query", as_id, ID_ALLOWED), "doc_id": (2, "document", as_id, ID_ALLOWED),
+    "run_id": (5, "tag", as_id, ID_ALLOWED), "rank": (3, "rank", _rank, "a whole number from 0"),
+    "score": (4, "score", _score, "a finite number, or inf"),
+}  # fmt: skip
+JUDGEMENT: Spec = {
+    "query_id": (0, "query", as_id, ID_ALLOWED), "doc_id": (1, "document", as_id, ID_ALLOWED),
+    "grade": (2, "grade", as_grade,
+              f"a whole number up to {HIGHEST}; a negative one means not judged"),
+}  # fmt: skip
+
+
 def named_by_file(path: Path, results: Results) -> Results:
     """Rename runs after their file, because another file has the same tags.
 
@@ -246,14 +290,11 @@ def named_by_file(path: Path, results: Results) -> Results:
         stem = stem.removesuffix(suffix)
     tags = results.runs["run_id"].astype("str").tolist()
     names = {tag: stem if len(tags) == 1 else f"{stem}:{tag}" for tag in tags}
-    frames = {}
-    for kind in ("runs", "responses", "hits"):
-        frame = getattr(results, kind)
-        frames[kind] = frame.assign(run_id=frame["run_id"].astype("str").replace(names))
-    return replace(results, **frames)
+    frames = {kind: getattr(results, kind) for kind in ("runs", "responses", "hits")}
+    of = {kind: one["run_id"].astype("str").replace(names) for kind, one in frames.items()}
+    return replace(results, **{kind: one.assign(run_id=of[kind]) for kind, one in frames.items()})
 
 
-@keeping("hits.score", "hits.rank")
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write runs as one TREC run file (`qid Q0 docid rank score tag`, gzip if it ends in .gz).
 
@@ -297,7 +338,6 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     return write_text(path, "".join(lines))
 
 
-@keeping("targets.grade")
 def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as TREC qrels (`qid 0 docid grade`, gzip if it ends in .gz).
 

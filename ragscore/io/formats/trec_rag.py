@@ -13,12 +13,9 @@ from typing import Any
 
 from ragscore.frames.data import DataError, Results
 from ragscore.io.formats.by_document import ID_COLUMNS, ranked_documents
-from ragscore.io.left_out import keeping
+from ragscore.io.importers import results_of_rows
 from ragscore.io.output import by_response, write_lines
-from ragscore.io.records import Record
-from ragscore.io.source import Problems, Row, as_text, json_rows
-from ragscore.io.tools.cases import imported
-from ragscore.io.tools.cells import Cells
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import extra_fields, is_int, row_dicts
 
 IDS = {"run_id": "run_id", "topic_id": "query_id"}
@@ -29,43 +26,43 @@ SENTENCES = "x_answer_sentences.json"
 def read_trec_rag(path: Path, strict: bool) -> Results:
     """Read the runs of one file, in the order in which they first appear."""
     problems = Problems(path, strict)
-    cases = [_case(row, problems) for row in json_rows(path, problems)]
-    described = {"run_id": path.name, "runs_are_named": True, "called": IDS}
-    results = imported(cases, described, problems).results
-    if results is None:
+    rows = [_row(row, problems) for row in json_rows(path, problems)]
+    if not rows:
         raise DataError(
             "no answer in the file", file=path,
             allowed="one JSON object per line, with run_id, topic_id, references and answer",
         )  # fmt: skip
-    return results
+    called = {"query_id": "topic_id", "query": "topic", "doc_id": "references"}
+    return results_of_rows(rows, path.name, problems, called=called)
 
 
-def _case(row: Row, problems: Problems) -> Record:
-    cells = Cells(row, problems)
-    case = Record(row.line, cells.identifier("topic_id"), cells.identifier("run_id"))
-    names, sentences = cells.ids("references") or [], cells.records("answer")
+def _row(row: Row, problems: Problems) -> dict[str, Any]:
+    """Return a line with our names; the sentences, without citations, are a column."""
+    answer, names = row.values.get("answer") or [], row.values.get("references") or []
+    names = names if isinstance(names, list) else [names]
+    sentences = [one for one in answer if isinstance(one, dict)] if isinstance(answer, list) else []
+    if not isinstance(answer, list) or len(sentences) < len(answer):
+        problems.reject(answer, row.line, "answer", "a list of mappings")
+    if "answer_sentences" in row.values:
+        problems.reject(
+            row.values["answer_sentences"], row.line, "answer_sentences", "another name"
+        )
     texts = [str(as_text(one.get("text")) or "").strip() for one in sentences]
-    case.response = {"query": cells.text("topic"), "answer": " ".join(texts) or None}
-    case.response |= _sentences(sentences)
-    case.hits = [{"doc_id": one} for one in names]
-    case.citations = _citations(sentences, names, row, problems)
-    if "answer_sentences" in cells.values:
-        cells.reject(cells.pop("answer_sentences"), "answer_sentences", "another name")
-    case.extra = cells.values
-    return case
-
-
-def _sentences(answer: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the sentences as a column, without citations, which are rows of their own."""
-    plain = [
-        {name: value for name, value in sentence.items() if name != "citations" or not value}
-        for sentence in answer
-    ]
-    return {SENTENCES: json.dumps(plain, ensure_ascii=False)} if plain else {}
+    extra = {name: one for name, one in row.values.items() if name not in FIELDS}
+    extra["answer_sentences"] = [
+        {name: value for name, value in one.items() if name != "citations" or not value}
+        for one in sentences
+    ] or None
+    return {
+        "line": row.line, "query_id": row.values.get("topic_id"), "extra": extra,
+        "run_id": row.values.get("run_id"), "query": row.values.get("topic"),
+        "answer": " ".join(texts) or None, "doc_id": names,
+        "citations": _citations(sentences, names, row, problems),
+    }  # fmt: skip
 
 
 def _citations(
-    answer: list[dict[str, Any]], names: list[str], row: Row, problems: Problems
+    answer: list[dict[str, Any]], names: list[Any], row: Row, problems: Problems
 ) -> list[dict[str, Any]]:
     """Return each citation of each sentence.
 
@@ -81,12 +78,11 @@ def _citations(
             continue
         for index in indices:
             place = {"position": len(citations) + 1, "marker": f"[{index}]", "x_sentence": number}
-            doc_id = {"doc_id": names[index]} if 0 <= index < len(names) else {}
+            doc_id = {"doc_id": as_id(names[index])} if 0 <= index < len(names) else {}
             citations.append(place | doc_id)
     return citations
 
 
-@keeping("responses.query", "responses.answer", "responses.x_", "hits.rank", "citations")
 def write_trec_rag(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write answers in the format of the TREC RAG track, one a line (gzip if it ends in .gz).
 

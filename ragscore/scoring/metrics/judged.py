@@ -7,14 +7,13 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import empty
-from ragscore.frames.kinds import FAILED, IMPORTANCE, NO_CLAIMS
+from ragscore.frames.kinds import FAILED, IMPORTANCE, NO_CLAIMS, WORTH
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import KEY_FACTS, NUGGETS, RUBRIC, VITAL
 
 metric = Family("judged", where="finished", default=False, reads="judgments.value")
 VERDICTS = {"supported": 1.0, "unsupported": 0.0}
-WORTH = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 PARTS = {
     "key_facts": "facts",
     "faithfulness": "claims",

@@ -307,25 +307,6 @@ def test_repeated_ranks_need_trec_ties(write):
     assert rs.load_results(file, ties="trec").hits["rank"].tolist() == [2, 1]
 
 
-@pytest.mark.parametrize(
-    ("line", "field"),
-    [
-        ("q Q0 d x 1 t", "rank"),
-        ("q Q0 d -1 1 t", "rank"),
-        ("q Q0 d 1 high t", "score"),
-        ("q Q0 d 1 nan t", "score"),
-        ("q Q0 d 1 t", None),
-    ],
-)
-def test_bad_lines_of_a_run_are_refused_with_their_number(write, line, field):
-    file = write("run.txt", RUN + line + "\n")
-    with pytest.raises(rs.DataError) as caught:
-        rs.load_results(file)
-    assert (caught.value.line, caught.value.field) == (4, field)
-    rest = rs.load_results(file, strict=False)
-    assert len(rest.hits) == 3 and rest.problems["line"].tolist() == [4]
-
-
 def test_a_run_of_scored_documents_ranks_by_score(write):
     run = {"q1": {"a": 0.5, "b": 2, "c": 0.5}, "q2": {}}
     for text in (json.dumps(run), json.dumps(run, indent=1)):
@@ -406,3 +387,24 @@ def test_every_judgement_of_a_good_file_is_in_the_frames(tmp_path_factory, rows)
         golden.queries["position"].to_numpy().tolist()
         == np.arange(golden.queries["query_id"].nunique()).tolist()
     )
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "field"),
+    [
+        ("json_run", {"q": {"t" * 70_000: 1.5}}, "score"),
+        ("json_run", {"t" * 70_000: {"d": 1.5}}, "query"),
+        ("json_qrels", {"q": {"t" * 70_000: 1}}, "grade"),
+        (
+            "qrels_jsonl",
+            {"query_id": "q", "query": "?", "relevant_docs": {"t" * 70_000: 1}},
+            "relevant_docs",
+        ),
+    ],
+)
+def test_an_endless_id_is_refused_in_a_short_message(write, format, content, field):
+    file = write("endless.json", json.dumps(content))
+    load = rs.load_results if format == "json_run" else rs.load_golden
+    with pytest.raises(rs.DataError) as caught:
+        load(file, format=format)
+    assert caught.value.field == field and len(str(caught.value)) < 1000

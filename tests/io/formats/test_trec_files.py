@@ -114,6 +114,7 @@ def test_documents_with_spaces_stay_whole_in_beirs_files(write):
         ("q1 Q0 d4 0x3 1 a", '"0x3"'), ("q1 Q0 d4 1_0 1 a", '"1_0"'), ("q1 Q0 d4 3 nan a", '"nan"'),
         ("q1 Q0 d4 3 0x1p3 a", '"0x1p3"'), ("q1 Q0 d4 -1 1 a", '"-1"'),
         ("q1 Q0 d4 3 1", 5), ("q1 Q0 d4 NA 1 a", '"NA"'),
+        ("q1 Q0 d4 3 high a", '"high"'),
     ],
 )  # fmt: skip
 def test_lines_that_are_no_hit_are_refused_with_their_number(write, line, named):

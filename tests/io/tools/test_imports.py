@@ -176,7 +176,7 @@ def test_a_conversation_s_question_is_what_the_user_said_last():
         {"content": "merge?", "type": "human"},
     ]
     assert (
-        both(pd.DataFrame({"user_input": [messages], "response": ["A"]}))
+        both(pd.DataFrame({"user_input": [messages], "response": ["A"], "reference": ["B"]}))
         .results.responses["query"]
         .item()
         == "merge?"
@@ -225,8 +225,8 @@ def test_promptfoo_assertions_that_look_for_texts_become_checks():
     (merge,) = golden.queries.loc[golden.queries["query"] == "How do I merge?", "query_id"]
     assert cell(golden.checks, merge)[["kind", "text"]].to_numpy().tolist() == [
         ["must_contain", "merge"],
-        ["forbidden", "concat"],
         ["must_contain", "Use"],
+        ["forbidden", "concat"],
     ]
     assert (
         golden.queries.set_index("query")["reference_answer"]["How do I sort?"] == "use sort_values"
@@ -528,7 +528,7 @@ def test_labels_that_contradict_each_other_are_a_problem_and_the_first_stays():
     found = rs.load_golden(frame, strict=False)
     assert found.queries["reference_answer"].tolist() == ["A"]
     assert found.targets["chunk_id"].tolist() == ["c1", "c2"]
-    assert found.problems["field"].tolist() == ["reference_answer"]
+    assert found.problems["field"].tolist() == ["gold_answer"]
 
 
 def test_deepeval_says_in_its_trace_that_a_system_failed():

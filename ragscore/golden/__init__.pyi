@@ -1,3 +1,0 @@
-from .labelling import LabelConflict, LabelSession
-
-__all__ = ["LabelConflict", "LabelSession"]

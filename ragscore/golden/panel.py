@@ -1,0 +1,198 @@
+"""Labelling panel of a notebook: a view of a label sheet, whose clicks are written at once.
+
+A click is in the golden file before its mark appears, so a visible mark is never lost. The HTML has
+no scripts, and every text from files is escaped.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+import pandas as pd
+
+from ragscore.frames.data import DataError
+from ragscore.frames.escaping import html_text, visible
+from ragscore.golden.sheet import add_labels, filled, golden_to_label
+
+GRADES = {1: "✔ supports", 2: "2 well", 3: "3 exactly", 0: "✘ no"}
+_TEXT = (
+    "white-space:pre-wrap;overflow-wrap:anywhere;max-height:9.5em;overflow-y:auto;"
+    "line-height:1.4;margin-top:3px"
+)
+LONGEST_ENTRY = 90  # characters of a query in the list
+
+
+class LabelPanel:
+    """Panel that fills in a label sheet: a query, its hits, and a button for each grade.
+
+    Every click is written into the golden file before its mark appears: `rs.add_labels` of that
+    query's rows. A second click on a grade takes it back.
+
+    Parameters
+    ----------
+    golden_file, sheet
+        As for `rs.add_labels`; the queries of the sheet are shown in its order.
+
+    Attributes
+    ----------
+    sheet
+        The sheet as the file has it now.
+    widget
+        The panel as an ipywidgets box, to be put beside others.
+    """
+
+    def __init__(self, golden_file: str | os.PathLike[str], sheet: pd.DataFrame) -> None:
+        self.golden_file, self.sheet = Path(golden_file), sheet
+        self._read()
+        self.query_ids = list(dict.fromkeys(self.sheet["query_id"]))
+        self._bar, self._query, self._status = (widgets.HTML() for _ in range(3))
+        self._list = widgets.Dropdown(layout={"flex": "1 1 300px"})
+        self._list.observe(self._on_query, "value")
+        self._refuse = _button("∅ no answer", "refuse", self._toggle_refusal)
+        self._hits, self._rows = widgets.VBox(), list[tuple[Any, dict[int, widgets.Button]]]()
+        self.widget = widgets.VBox([
+            widgets.HBox([self._bar, self._list]),
+            widgets.HBox([
+                _button("◀ previous", "previous", lambda: self._go(-1)),
+                _button("next ▶", "next", lambda: self._go(1)), self._refuse,
+            ]),
+            self._status, self._query, self._hits,
+        ], layout={"max_width": "1000px"})  # fmt: skip
+        self.widget.add_class("ragscore-label")
+        self.query_id = self.query_ids[0] if self.query_ids else ""
+        self._show()
+
+    def __repr__(self) -> str:
+        return visible(
+            f"LabelPanel: {self._done()} queries of {self.golden_file.name} are labelled"
+        )
+
+    def _repr_mimebundle_(self, **asked: Any) -> Any:
+        return {**self.widget._repr_mimebundle_(**asked), "text/plain": repr(self)}
+
+    def _read(self) -> None:
+        self.sheet = filled(self.sheet, golden_to_label(self.golden_file))
+
+    def _done(self) -> str:
+        stated = self.sheet.drop_duplicates("query_id")["answerable"].notna()
+        return f"{stated.sum()} of {len(stated)}"
+
+    def _go(self, step: int) -> None:
+        place = self.query_ids.index(self.query_id) + step
+        self.query_id = self.query_ids[place % len(self.query_ids)]
+        self._show()
+
+    def _on_query(self, change: Any) -> None:
+        if change["new"] and change["new"] != self.query_id:
+            self.query_id = change["new"]
+            self._show()
+
+    def _grade(self, row: int, grade: int) -> None:
+        is_off = self.sheet["grade"].eq(grade).fillna(False)[row]
+        self._write(lambda part: part.index == row, "grade", pd.NA if is_off else grade)
+
+    def _snippet(self, row: int, words: str) -> None:
+        self._write(lambda part: part.index == row, "snippet", words)
+
+    def _toggle_refusal(self) -> None:
+        is_off = self._part()["answerable"].eq(False).fillna(False).any()
+        self._write(lambda part: part.index >= 0, "answerable", pd.NA if is_off else False)
+
+    def _part(self) -> pd.DataFrame:
+        return self.sheet[self.sheet["query_id"].eq(self.query_id)].copy()
+
+    def _write(self, rows: Callable[[pd.DataFrame], Any], column: str, value: Any) -> None:
+        """Change cells of the query shown, write them, and show the file's state or the error."""
+        part = self._part()
+        part.loc[rows(part), column] = value
+        try:
+            add_labels(self.golden_file, part)
+            status = f'<div role="status">saved in {html_text(self.golden_file.name)}</div>'
+        except (DataError, OSError) as error:
+            status = error_html(error)
+        self._read()
+        self._show(status)
+
+    def _show(self, status: str = "") -> None:
+        part = self._part()
+        texts = self.sheet.drop_duplicates("query_id").set_index("query_id")["query"]
+        self._list.options = [
+            (f"{name}: {texts[name]}"[:LONGEST_ENTRY], name) for name in self.query_ids
+        ]
+        self._list.value = self.query_id or None
+        self._bar.value = f'<div class="ragscore-progress"><b>{self._done()} labelled</b></div>'
+        self._query.value, self._status.value = query_html(part), status
+        is_refused = part["answerable"].eq(False).fillna(False).any()
+        self._refuse.button_style = "info" if is_refused else ""
+        self._rows = [
+            self._card(row, hit) for row, hit in part.iterrows() if not pd.isna(hit["rank"])
+        ]
+        self._hits.children = [card for card, _ in self._rows] or [
+            widgets.HTML("<i>no run was asked this query</i>")
+        ]
+
+    def _card(self, row: Any, hit: "pd.Series") -> tuple[Any, dict[int, widgets.Button]]:
+        buttons = {
+            grade: _button(text, f"grade-{grade}", partial(self._grade, row, grade))
+            for grade, text in GRADES.items()
+        }
+        for grade, button in buttons.items():
+            if not pd.isna(hit["grade"]) and hit["grade"] == grade:
+                button.button_style = "success" if grade else "warning"
+        shown = [widgets.HTML(hit_html(hit), layout={"flex": "1 1 0", "min_width": "300px"})]
+        is_labelled = not pd.isna(hit["grade"]) and hit["level"] == "anchor"
+        if is_labelled and isinstance(hit["snippet"], str):
+            words = widgets.Text(hit["snippet"], continuous_update=False)
+            words.observe(lambda change: self._snippet(row, change["new"]), "value")
+            shown.append(words)
+        card = widgets.HBox([widgets.VBox(list(buttons.values())), widgets.VBox(shown)])
+        card.add_class("ragscore-hit")
+        return card, buttons
+
+
+def query_html(part: pd.DataFrame) -> str:
+    """Return a query with its state."""
+    if not len(part):
+        return ""
+    first = part.iloc[0]
+    words = {True: "labelled", False: "should refuse"}
+    stated = "unlabelled" if pd.isna(first["answerable"]) else words[bool(first["answerable"])]
+    return (
+        f'<div class="ragscore-query"><b>{html_text(first["query_id"])}</b> ({stated})'
+        f'<div style="font-size:135%;line-height:1.35">{html_text(str(first["query"]))}</div></div>'
+    )
+
+
+def hit_html(hit: "pd.Series") -> str:
+    """Return one hit: its place, the runs that found it, and its text, the snippet highlighted."""
+    places = [hit[name] for name in ("path", "heading") if isinstance(hit.get(name), str)]
+    ids = [hit[name] for name in ("doc_id", "chunk_id") if isinstance(hit.get(name), str)]
+    place, text = " › ".join(places or ids[:1]), hit.get("text")
+    words = hit["snippet"] if isinstance(hit["snippet"], str) else ""
+    body = '<i style="opacity:.7">no text was kept</i>'
+    if isinstance(text, str):
+        parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE) if words else [text]
+        body = "".join(
+            f'<mark style="background:#ffe9a8">{one}</mark>' if n % 2 else one
+            for n, one in enumerate(map(html_text, parts))
+        )
+    head = f"{html_text(place)}<span style='opacity:.75'> · {html_text(str(hit['found']))}</span>"
+    return f'<div style="padding:2px 10px 6px">{head}<div style="{_TEXT}">{body}</div></div>'
+
+
+def error_html(error: Exception) -> str:
+    """Return the reason why a click was not written."""
+    return (
+        f'<div role="alert" style="color:#b00020"><b>Not written.</b> {html_text(str(error))}</div>'
+    )
+
+
+def _button(text: str, name: str, action: Callable[[], object]) -> widgets.Button:
+    button = widgets.Button(description=text, layout={"width": "110px"})
+    button.on_click(lambda _: action())
+    button.add_class(f"ragscore-{name}")
+    return button

@@ -1,0 +1,586 @@
+"""The files of other tools, each declared once (see `importers.Tool`).
+
+Values, success, a judge's name, direction and threshold are those of the file. RAGAS writes NaN for
+a judge that failed and for a missing answer: it is a failed judge if the row has an answer. A row
+of promptfoo has no id that survives an edit of its tests (`testIdx` counts repeats, too), so a
+query's id is a hash of its `vars`. MLflow's labels stand among its scores
+(`expected_response/value`), and its passages in the trace's RETRIEVER span.
+"""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from ragscore.frames.kinds import IMPORTANCE, WORTH
+from ragscore.io import inspect_log, traces
+from ragscore.io.columns import is_query_id, names_ids
+from ragscore.io.detect import Mark, Sample
+from ragscore.io.importers import (
+    QUERY_KEYS,
+    Fields,
+    Tool,
+    aggregate,
+    each,
+    first_at,
+    labels_in,
+    text_in,
+    without_missing,
+)  # fmt: skip
+from ragscore.io.made_ids import hash_query
+from ragscore.io.rows import json_value, nested, value_at
+from ragscore.io.source import Problems, Row, as_text
+from ragscore.io.stored import our_name, score_of
+from ragscore.io.traces import ANSWER_KEYS, dicts_in, text_of
+from ragscore.io.values import as_number
+
+PASSED: Fields = {"better": "higher", "lowest": 0.0, "highest": 1.0}
+"""What is known of a share, and of what holds or doesn't."""
+
+
+def mapping(row: Fields, paths: str) -> Fields:
+    """Return the mapping at a place of a row; an empty one where there is none."""
+    found = nested(first_at(row, paths))
+    return dict(found) if isinstance(found, dict) else {}
+
+
+# RAGAS
+
+_STYLE = ("persona_name", "query_style", "query_length", "synthesizer_name")
+_RAGAS = {
+    "retrieved_contexts", "retrieved_context_ids", "reference_contexts", "reference_context_ids",
+    "reference", "rubrics", "multi_responses",
+}  # fmt: skip
+_JUDGED_BY_RAGAS = {
+    "faithfulness", "answer_relevancy", "context_precision", "context_recall",
+    "context_entity_recall", "answer_similarity", "answer_correctness",
+}  # fmt: skip
+_COMPUTED = (
+    "id_based_", "non_llm_", "rouge_score", "bleu_score", "chrf_score", "exact_match",
+    "string_present", "semantic_similarity",
+)  # fmt: skip
+_NO_METRICS = {
+    *_RAGAS, *_STYLE, "user_input", "question", "contexts", "response", "answer", "ground_truth",
+    "ground_truths", "error", "rubric",
+}  # fmt: skip
+
+
+def _fits_ragas(seen: Sample) -> int:
+    """Return what RAGAS alone has: a column of its own beside `user_input`, or of old its metrics.
+
+    A table that names ids in its own way is one of one's own.
+    """
+    known = {*_RAGAS, "id", "query_id"}
+    if any(names_ids(seen.keys - known, side) for side in ("results", "golden")):
+        return 0
+    is_old = seen.has("question", "contexts") and bool(seen.keys & _JUDGED_BY_RAGAS)
+    is_new = seen.has("user_input") and bool(seen.keys & (_RAGAS | _JUDGED_BY_RAGAS))
+    return 2 * (is_new or is_old)
+
+
+def _facts_of_ragas(rows: list[Fields], top: Fields) -> Fields:
+    """Return the names of its columns of ids and metrics, and our names of some of these."""
+    names = dict.fromkeys(name for row in rows for name in row if name not in _NO_METRICS)
+    ids = [name for name in names if is_query_id(name)]
+    is_metric = {name: _are_numbers(rows, name) for name in names if name not in ids}
+    lists = "retrieved_context_ids retrieved_contexts contexts"
+    depths = {len(one) for row in rows if (one := _listed(row, lists))}
+    # recall is the same at any cut-off that cuts nothing, precision only if all lists are as long
+    same = {"id_based_context_recall": f"recall@{max(depths)}"} if depths else {}
+    if len(depths) == 1:
+        same["id_based_context_precision"] = f"precision@{max(depths)}"
+    return {"ids": " ".join(ids), "is_metric": is_metric, "same": same}
+
+
+def _ragas(row: Fields, facts: Fields) -> Fields:
+    has_answer = first_at(row, "response answer") is not None
+    is_metric, same = facts["is_metric"], facts["same"]
+    references = _listed(row, "reference ground_truth ground_truths")
+    kept = [
+        "rubrics",
+        "multi_responses",
+        "rubric",
+        *(one for one in is_metric if not is_metric[one]),
+    ]
+    return {
+        "query": text_of(first_at(row, "user_input question"), QUERY_KEYS),
+        "query_id": first_at(row, facts["ids"]),
+        "reference_answer": references[0] if references else None,
+        **{f"tags.{name}": row.get(name) for name in _STYLE},
+        "extra": without_missing({name: row.get(name) for name in kept}),
+        "scores": [
+            {"metric": same.get(name, name), "value": row.get(name),
+             "is_judged": not name.startswith(_COMPUTED),
+             "error": "NaN in the file" if row.get(name) is None else None}
+            for name in is_metric if is_metric[name] and (has_answer or row.get(name) is not None)
+        ],
+    }  # fmt: skip
+
+
+def _listed(row: Fields, paths: str) -> list[Any]:
+    found = nested(first_at(row, paths))
+    return found if isinstance(found, list) else [] if found is None else [found]
+
+
+def _are_numbers(rows: list[Fields], name: str) -> bool:
+    """Return True for a column whose known values are all numbers or booleans."""
+    known = [one for row in rows if (one := row.get(name)) is not None]
+    return bool(known) and all(isinstance(one, bool) or as_number(one) is not None for one in known)
+
+
+# promptfoo
+
+_CHECKS = {
+    "contains": "must_contain", "contains-all": "must_contain", "not-contains": "forbidden",
+    "not-contains-any": "forbidden",
+}  # fmt: skip
+_JUDGED_BY_PROMPTFOO = (
+    "llm-rubric", "factuality", "model-graded-closedqa", "model-graded-factuality",
+    "answer-relevance", "context-faithfulness", "context-recall", "context-relevance", "g-eval",
+    "select-best", "search-rubric", "conversation-relevance",
+)  # fmt: skip
+
+
+def _provider(row: Fields) -> str:
+    names = (as_text(value_at(row, f"provider{one}")) for one in (".label", ".id", ""))
+    return next(filter(None, names), "provider")
+
+
+def _facts_of_promptfoo(rows: list[Fields], top: Fields) -> Fields:
+    n_prompts = len({as_text(row.get("promptIdx")) for row in rows})
+    return {"has_prompts": n_prompts > len({_provider(row) for row in rows})}
+
+
+def _promptfoo(row: Fields, facts: Fields) -> Fields:
+    variables, response, success = (
+        mapping(row, "vars"),
+        mapping(row, "response"),
+        row.get("success"),
+    )
+    texts = {name: one for name, one in variables.items() if isinstance(one, str)}
+    query = text_in(variables, QUERY_KEYS) or text_in(texts, texts)
+    # `error` also has the message of a failed assertion; only this says that the system failed
+    has_failed = as_number(row.get("failureReason")) == 2
+    error = (has_failed and row.get("error")) or response.get("error")
+    error = error or ("error without a message" if has_failed else None)
+    scores = _scores_of_promptfoo(row)
+    if isinstance(success, bool) and not error:
+        scores.append({"metric": "success", "value": success, "is_judged": False} | PASSED)
+    asserted = each(row, "testCase.assert", {"type": "type", "value": "value"})
+    stated = [(one["type"], text) for one in asserted for text in _listed(one, "value")
+              if as_text(text)]  # fmt: skip
+    is_cached, prompt = response.get("cached") is True, f".prompt{row.get('promptIdx')}"
+    return labels_in(mapping(row, "testCase.metadata")) | {
+        "run_id": _provider(row) + (prompt if facts["has_prompts"] else ""),
+        "query_id": hash_query(json.dumps(variables, ensure_ascii=False, sort_keys=True))
+        if variables else None,
+        "query": query or as_text(value_at(row, "prompt.raw")),
+        "error": error, "scores": scores,
+        "latency_ms": None if is_cached else row.get("latencyMs"),
+        **{check: [text for kind, text in stated if _CHECKS.get(kind) == check] or None
+           for check in ("must_contain", "forbidden")},
+        "reference_answer": next((text for kind, text in stated if kind == "equals"), None),
+        "answerable": False if any(one["type"] == "is-refusal" for one in asserted) else None,
+        "extra": without_missing({"cached": is_cached, "testIdx": row.get("testIdx")}),
+    }  # fmt: skip
+
+
+def _scores_of_promptfoo(row: Fields) -> list[Fields]:
+    """Return one score per assertion; of several with one name, the later ones are numbered."""
+    paths = {"metric": "assertion.metric assertion.type", "value": "score", "reason": "reason",
+             "judge": "assertion.provider", "kind": "assertion.type",
+             "failed": "metadata.graderError"}  # fmt: skip
+    scores, used = [], Counter[str]()
+    for one in each(row, "gradingResult.componentResults", paths):
+        name = our_name(as_text(one["metric"]) or "assertion")
+        used[name] += 1
+        one["metric"] = name if used[name] == 1 else f"{name}.{used[name]}"
+        one["is_judged"] = str(one.pop("kind")).removeprefix("not-") in _JUDGED_BY_PROMPTFOO
+        one["error"] = (one["reason"] or "grader error") if one.pop("failed") is True else None
+        one["reason"] = one["reason"] if one["is_judged"] else None
+        scores.append(one | PASSED)
+    named = mapping(row, "namedScores").items()
+    return scores + [{"metric": name, "value": value, "is_judged": False} | PASSED
+                     for name, value in named if our_name(name) not in used]  # fmt: skip
+
+
+# DeepEval
+
+_SAME_IN_DEEPEVAL = {
+    "faithfulness": "faithfulness", "contextual precision": "context_precision",
+    "contextual recall": "context_recall",
+}  # fmt: skip
+"""Answer Relevancy isn't ours: a share of relevant statements there, a similarity of texts here."""
+
+
+_METRICS_OF_DEEPEVAL = {
+    "metric": "name", "value": "score", "judge": "evaluationModel", "error": "error",
+    "reason": "reason", "cost_usd": "evaluationCost", "threshold": "threshold",
+    "success": "success",
+}  # fmt: skip
+
+
+def _facts_of_deepeval(rows: list[Fields], top: Fields) -> Fields:
+    """Return the metrics that leave 0 to 1, the range of DeepEval's own."""
+    scores = [one for row in rows for one in each(row, "metricsData", _METRICS_OF_DEEPEVAL)]
+    return {"beyond": {one["metric"] for one in scores
+                       if not 0 <= (as_number(one["value"]) or 0) <= 1}}  # fmt: skip
+
+
+def _deepeval(row: Fields, facts: Fields) -> Fields:
+    metadata = mapping(row, "metadata additionalMetadata")
+    spans = [one for kind in ("base", "agent", "llm", "retriever", "tool")
+             for one in dicts_in(value_at(row, f"trace.{kind}Spans"))]  # fmt: skip
+    # the trace itself may say SUCCESS although its root span failed
+    failed = [one.get("error") or "the trace's status is ERRORED" for one in spans
+              if one.get("status") == "ERRORED" and one.get("parentUuid") is None]  # fmt: skip
+    scores = each(row, "metricsData", _METRICS_OF_DEEPEVAL)
+    for one in scores:
+        value, threshold = as_number(one["value"]), as_number(one["threshold"])
+        success, judge = one.pop("success"), one["judge"]
+        one |= {"same": _SAME_IN_DEEPEVAL, "is_judged": judge is not None}
+        one |= {"error": one["error"] if one["value"] is None else None}
+        one |= {} if one["metric"] in facts["beyond"] else {"lowest": 0.0, "highest": 1.0}
+        if value != threshold and None not in (value, threshold, success):
+            one["better"] = "higher" if (value > threshold) == success else "lower"
+    if scores and isinstance(row.get("success"), bool):
+        about = {"metric": "success", "value": row["success"], "is_judged": False}
+        scores.append(about | PASSED)
+    own = {name: one for name, one in metadata.items() if name not in ("id", *labels_in(metadata))}
+    kept = {"name": row.get("name"), "comments": row.get("comments"), "metadata": own}
+    return labels_in(metadata) | {
+        "error": next(iter(failed), None), "scores": scores,
+        "extra": {name: one for name, one in kept.items() if one},
+    }  # fmt: skip
+
+
+# MLflow
+
+_MLFLOW_SCORE = re.compile(
+    r"^(?P<name>.+?)(?:/v\d+)?/"
+    r"(?P<part>value|rationale|error_message|error_code|score|justification)$"
+)
+_EXPECTED = ("expected_response", "expected_facts", "expected_retrieved_context", "guidelines")
+
+
+def _fits_mlflow(seen: Sample) -> bool:
+    """Return True for a table with scores `<name>/value`, or with requests and responses."""
+    has_scores = any(_MLFLOW_SCORE.match(name) for name in seen.keys)
+    return (
+        (has_scores and "user_input" not in seen.keys)
+        or seen.has("trace_id", "request", "response")
+        or seen.has("request_id", "inputs", "outputs")
+    )
+
+
+def _mlflow(values: Fields, facts: Fields) -> Fields:
+    answer = nested(first_at(values, "outputs response prediction"))
+    named = (
+        text_in(answer, ("response", *ANSWER_KEYS[:1], "output", "content"))
+        if isinstance(answer, dict)
+        else None
+    )
+    if isinstance(answer, (dict, list)):
+        answer = named or json.dumps(answer, ensure_ascii=False, default=str)
+    spans = dicts_in(nested(first_at(values, "spans trace.data.spans")))
+    named_spans = [Row({"trace_id": "-", "span_id": None} | one, 1) for one in spans]
+    searches = traces.calls_of(traces.spans_of(named_spans, Problems("", False)))
+    has_failed = values.get("state") in ("ERROR", "TraceState.ERROR")
+    message = value_at(spans, "0.status.message") or "the trace's state is ERROR"
+    seconds = as_number(values.get("latency"))  # the older table's
+    assessed = {
+        str(one["name"]): nested(first_at(one, "serialized value"))
+        for one in each(values, "assessments", {"name": "assessment_name",
+                        "serialized": "expectation.serialized_value.value",
+                        "value": "expectation.value"})
+    }  # fmt: skip
+    among_scores = without_missing({name: values.get(f"{name}/value") for name in _EXPECTED})
+    expected = mapping(values, "expectations") | without_missing(assessed) | among_scores
+    ids_of = {"gold_chunk_id": "chunk_id id", "gold_doc_id": "doc_uri doc_id source"}
+    passages = each(expected, "expected_retrieved_context", ids_of)
+    ids = ("trace_id", "request_id", "client_request_id")
+    return {
+        "query": text_of(first_at(values, "inputs request"), QUERY_KEYS),
+        "answer": as_text(answer),
+        "error": values.get("error_message") or (message if has_failed else None),
+        "latency_ms": values.get("execution_duration") if seconds is None else seconds * 1000,
+        "reference_answer": first_at(expected, "expected_response")
+        or first_at(values, "ground_truth targets target"),
+        "key_facts": expected.get("expected_facts"),
+        **{name: [one[name] for one in passages if one[name] is not None] or None
+           for name in ids_of},
+        **(searches if searches["calls"] else {}),
+        "scores": _scores_of_mlflow(values),
+        "extra": without_missing({name: as_text(values.get(name)) for name in ids}),
+    }  # fmt: skip
+
+
+def _scores_of_mlflow(values: Fields) -> list[Fields]:
+    """Return the scores, whose parts stand in columns `<name>/value`, `<name>/rationale`, ..."""
+    parts: dict[str, Fields] = {}
+    for name, one in values.items():
+        found = _MLFLOW_SCORE.match(name)
+        if found and one is not None and found["name"] not in _EXPECTED:
+            parts.setdefault(found["name"], {})[found["part"]] = one
+    scores = []
+    for name, part in parts.items():
+        value, error = first_at(part, "value score"), first_at(part, "error_message error_code")
+        reason = first_at(part, "rationale justification")
+        if error is None and value is None:
+            continue
+        metric = re.sub(r"^(precision|recall|ndcg)_at_(\d+)$", r"\1@\2", name)
+        is_judged = reason is not None or score_of(value)[1] is not None
+        scores.append({"metric": metric, "value": value, "reason": reason, "error": error,
+                       "is_judged": is_judged, "same": {}})  # fmt: skip
+    return scores
+
+
+# Phoenix's experiments
+
+
+_ANNOTATION = {
+    "metric": "name", "value": "score", "verdict": "label", "reason": "explanation",
+    "error": "error", "judge": "annotator_kind",
+}  # fmt: skip
+_FLAT = re.compile(f"annotation_(.+)_(?:{'|'.join(_ANNOTATION.values())})$")
+
+
+def _phoenix(row: Fields, facts: Fields) -> Fields:
+    """Return texts and annotations, in CSV in columns `annotation_<name>_score` and so on."""
+    flat = dict.fromkeys(found[1] for name in row if (found := _FLAT.match(name)))
+    scores = each(row, "annotations", _ANNOTATION)
+    scores += [
+        {ours: row.get(f"annotation_{name}_{one}") for ours, one in _ANNOTATION.items()}
+        | {"metric": name} for name in flat
+    ]  # fmt: skip
+    scores = [one for one in scores if first_at(one, "value verdict error") is not None]
+    for one in scores:
+        kind = as_text(one["judge"])
+        one |= {"same": {}, "is_judged": kind != "CODE", "error": one["error"] or None,
+                "judge": kind and kind.lower(),
+                "metric": one["metric"] or "annotation"}  # fmt: skip
+    return {
+        "query": text_of(row.get("input"), QUERY_KEYS),
+        "answer": text_of(row.get("output"), ANSWER_KEYS),
+        "reference_answer": text_of(row.get("reference_output"), ANSWER_KEYS), "scores": scores,
+    }  # fmt: skip
+
+
+# lm-evaluation-harness
+
+_SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT.+)\.jsonl(\.gz)?")
+
+
+def _results_of_lm_eval(source: Path) -> Fields:
+    """Return the results beside the samples, with their task and its directions."""
+    named = _SAMPLES.fullmatch(source.name)
+    file = source.with_name(f"results_{named['time']}.json") if named else source
+    content = json_value(file) if named and file.exists() else {}
+    if named is None or not isinstance(content, dict):
+        return {}
+    better = mapping(mapping(content, "higher_is_better"), named["task"])
+    told = {name: {"better": "higher" if one else "lower"} for name, one in better.items()}
+    return content | {"task": named["task"], "better": told}
+
+
+def _means_of_lm_eval(top: Fields) -> list[Fields]:
+    means = []
+    n_items = as_number(value_at(mapping(top, "n-samples"), f"{top.get('task')}.effective"))
+    for name, value in mapping(mapping(top, "results"), str(top.get("task"))).items():
+        metric, _, filter = name.partition(",")
+        if (number := as_number(value)) is None or not filter or metric.endswith("_stderr"):
+            continue
+        means.append(aggregate(name, number, name, **top["better"].get(metric, {})))
+        if n_items is not None:
+            means.append(aggregate(name, n_items, name, statistic="n"))
+    return means
+
+
+def _facts_of_lm_eval(rows: list[Fields], top: Fields) -> Fields:
+    """Return the lines of each document: there is one per filter."""
+    of_doc: dict[str, list[Fields]] = {}
+    for row in rows:
+        of_doc.setdefault(str(row.get("doc_id")), []).append(row)
+    return {"of_doc": of_doc, "better": top.get("better", {})}
+
+
+def _lm_eval(row: Fields, facts: Fields) -> Fields | None:
+    lines, prompt = facts["of_doc"][str(row.get("doc_id"))], row.get("arguments")
+    while isinstance(prompt, (list, dict)) and prompt:  # the first argument of the first request
+        prompt = next(iter(prompt.values())) if isinstance(prompt, dict) else prompt[0]
+    doc, answer, target = mapping(row, "doc"), value_at(row, "filtered_resps.0"), row.get("target")
+    return None if row is not lines[0] else {
+        "query": text_in(doc, (*QUERY_KEYS, "problem")) or as_text(prompt),
+        "answer": answer if isinstance(answer, str) else None,
+        "reference_answer": target if isinstance(target, str) else None,
+        "extra": {"doc": doc},
+        "scores": [
+            {"metric": f"{name},{as_text(line.get('filter')) or 'none'}", "value": line[name],
+             "is_judged": False, "same": {}, **facts["better"].get(name, {})}
+            for line in lines for name in map(str, _listed(line, "metrics"))
+            if as_number(line.get(name)) is not None or isinstance(line.get(name), bool)
+        ],
+    }  # fmt: skip
+
+
+# Elasticsearch's rank_eval
+
+
+def _requests(rows: list[Row], problems: Problems, described: Fields) -> list[tuple[Row, Fields]]:
+    """Return one row per request: its ratings and, of a response, its hits and its score."""
+    top, made = rows[0] if rows else Row({}, 1), []
+    for one in dicts_in(top.values.get("requests")):
+        made.append({"query_id": one.get("id"), "gold_doc_id": _ratings(one, "ratings", "_id")})
+    for query_id, one in mapping(top.values, "details").items():
+        hits = each(one, "hits", {"doc_id": "hit._id", "score": "hit._score"})
+        metric = next(iter(mapping(one, "metric_details")), "metric_score")
+        score = {"metric": metric, "value": one.get("metric_score"), "is_judged": False}
+        made.append({"query_id": query_id, "gold_doc_id": _ratings(one, "hits", "hit._id"),
+                     "doc_id": [hit["doc_id"] for hit in hits],
+                     "score": [hit["score"] for hit in hits],
+                     "scores": [score | {"better": "higher"}]})  # fmt: skip
+    for query_id, one in mapping(top.values, "failures").items():
+        error = str(value_at(one, "reason") or one)
+        made.append({"query_id": query_id, "error": error})
+    return [(Row({}, top.line), one) for one in made]
+
+
+def _ratings(values: Fields, place: str, doc: str) -> Fields:
+    rated = each(values, place, {"doc": doc, "rating": "rating"})
+    found = {str(one["doc"]): as_number(one["rating"]) for one in rated if one["doc"] is not None}
+    return without_missing(found)
+
+
+# AutoNuggetizer
+
+
+def _nuggets(rows: list[Row], problems: Problems, described: Fields) -> list[tuple[Row, Fields]]:
+    """Return each query with its nuggets; an answer with their assignments, too."""
+    made = []
+    for row in rows:
+        known = []
+        for number, one in enumerate(each(row.values, "nuggets", _NUGGET), 1):
+            wrong = [name for name, allowed in _ONE_OF.items() if one[name] not in (None, *allowed)]
+            for name in wrong:
+                allowed = f"one of {', '.join(_ONE_OF[name])}"
+                problems.reject(one[name], row.line, f"nuggets.{number}.{name}", allowed)
+            if not wrong and one["text"] is not None:
+                known.append(one | {"item": str(number)})
+        told = {name: first_at(row.values, one) for name, one in _OF_NUGGETS.items()}
+        told["key_facts"] = [
+            without_missing({name: one[name] for name in ("text", "importance", "weight")})
+            for one in known
+        ] or None
+        told["judgments"] = [
+            {"criterion": "nuggets", "item": one["item"], "item_text": one["text"],
+             "value": WORTH[one["verdict"]], "verdict": one["verdict"], "state": "scored"}
+            for one in known if one["verdict"] is not None
+        ]  # fmt: skip
+        made.append((row, told))
+    return made
+
+
+_NUGGET = {"text": "text", "importance": "importance", "weight": "weight", "verdict": "assignment"}
+_ONE_OF = {"importance": IMPORTANCE, "verdict": WORTH}
+_OF_NUGGETS = {
+    "query_id": "qid query_id", "run_id": "run_id", "query": "query",
+    "answer": "answer_text answer",
+}  # fmt: skip
+
+
+# All tools
+
+TOOLS = [
+    Tool(
+        "ragas", _fits_ragas,
+        ("RAGAS's dataset or result", "`user_input` with a column of its own",
+         "labels of RAGAS's dataset"),
+        {"text": "retrieved_contexts contexts", "chunk_id": "retrieved_context_ids",
+         "answer": "response answer", "error": "error", "gold_text": "reference_contexts",
+         "gold_chunk_id": "reference_context_ids"},
+        add=_ragas, facts=_facts_of_ragas,
+    ),
+    Tool(
+        "promptfoo",
+        lambda seen: seen.has("evalId", "results") or seen.has("promptIdx", "testIdx"),
+        ("promptfoo's results", "`evalId`, or `promptIdx` and `testIdx`",
+         "promptfoo's assertions"),
+        {"answer": "response.output", "cost_usd": "cost", "prompt_tokens": "tokenUsage.prompt",
+         "completion_tokens": "tokenUsage.completion"},
+        rows="results.results results.outputs results", run={"config": "config"},
+        add=_promptfoo, facts=_facts_of_promptfoo,
+    ),
+    Tool(
+        "inspect", inspect_log.fits,
+        ("Inspect AI's log", "`eval` and `status`, or the ending `.eval`",
+         "targets of Inspect AI's log"),
+        inspect_log.COLUMNS, rows="samples", run=inspect_log.RUN, top=inspect_log.opened,
+        add=inspect_log.sample, facts=inspect_log.facts,
+    ),
+    Tool(
+        "deepeval", Mark("", "testCases testRunData"),
+        ("DeepEval's test run", "`testCases`", "expectations of DeepEval's test run"),
+        {"query": "input", "query_id": "metadata.id additionalMetadata.id",
+         "answer": "actualOutput", "reference_answer": "expectedOutput", "gold_text": "context",
+         "text": "retrievalContext", "latency_s": "completionTime", "cost_usd": "tokenCost",
+         "tags": "tags"},
+        rows="testRunData.testCases testCases", add=_deepeval, facts=_facts_of_deepeval,
+        run={"system": "testRunData.identifier identifier",
+             "config": "testRunData.hyperparameters hyperparameters"},
+    ),
+    Tool(
+        "ragchecker",
+        lambda seen: {"query_id", "response", "retrieved_context"}
+        <= {*(value_at(seen.first, "results.0") or ())},
+        ("RAGChecker's inputs and outputs", "`retrieved_context` in `results`",
+         "queries and reference answers of RAGChecker's files"),
+        {"query_id": "query_id", "query": "query", "answer": "response",
+         "reference_answer": "gt_answer", "doc_id": "retrieved_context", "scores": "metrics"},
+        rows="results", run={"metrics": "metrics"},
+    ),
+    Tool(
+        "rank_eval",
+        lambda seen: seen.has("metric_score", "details") or seen.has("requests", "metric"),
+        ("a response of Elasticsearch's rank_eval", "`metric_score` and `details`",
+         "ratings of rank_eval's request or response"),
+        read=_requests,
+    ),
+    Tool(
+        "lm_eval", Mark("doc_id resps filtered_resps target"),
+        ("lm-evaluation-harness's samples, with the results beside them",
+         "`filtered_resps` and `target`", "targets of lm-evaluation-harness's samples"),
+        {"query_id": "doc_id"}, add=_lm_eval, facts=_facts_of_lm_eval, top=_results_of_lm_eval,
+        run={"system": "model_name", "suite": "task", "config": "config",
+             "aggregates": _means_of_lm_eval},
+    ),
+    Tool(
+        "nuggets", Mark("qid nuggets"),
+        ("nuggets of AutoNuggetizer, and its assignments to answers", "`qid` and `nuggets`",
+         "nuggets with their importance"),
+        read=_nuggets,
+    ),
+    Tool(
+        "mlflow", _fits_mlflow,
+        ("MLflow's evaluation table", "`<name>/value`, or `trace_id`, `request`, `response`",
+         "expectations of MLflow's table"),
+        add=_mlflow,
+    ),
+    Tool(
+        "phoenix", Mark("example_id repetition_number"),
+        ("Phoenix's experiment", "`example_id` and `repetition_number`",
+         "references of Phoenix's experiment"),
+        {"query_id": "example_id", "repeat": "repetition_number", "error": "error",
+         "latency_ms": "latency_ms", "prompt_tokens": "prompt_token_count",
+         "completion_tokens": "completion_token_count"},
+        add=_phoenix,
+    ),
+    Tool(
+        "traces", traces.fits,
+        ("spans of agents: OTLP, dumps of OpenTelemetry's SDK, Phoenix, Langfuse, LangSmith,"
+         " MLflow, TruLens", "ids of spans and traces, `resourceSpans`",
+         "labels among the spans' attributes, by `columns=`"),
+        read=traces.rows_of_traces, options=("calls_from",),
+    ),
+]  # fmt: skip
+"""In the order in which they are tried."""

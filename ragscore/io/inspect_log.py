@@ -1,0 +1,204 @@
+"""Inspect AI's logs (`.json`, or `.eval`, a zip of JSON), and its `samples_df`.
+
+Epochs become repeats. The place of the passages in a sample is each task author's own convention:
+name it, as in `columns={"chunk_id": "metadata.sources"}`.
+"""
+
+import os
+import re
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from ragscore.frames.errors import DataError
+from ragscore.io.detect import BROKEN_ZIP, Sample
+from ragscore.io.file_content import LIFT, check_regular, most_bytes
+from ragscore.io.importers import QUERY_KEYS, Fields, aggregate, each, labels_in
+from ragscore.io.rows import nested
+from ragscore.io.source import parse_json
+from ragscore.io.stored import SAME as COMMON
+from ragscore.io.stored import our_name, score_of
+from ragscore.io.traces import dicts_in, text_of
+from ragscore.io.values import as_number
+
+LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+SAME = {**COMMON, "exact": "exact_match", "f1": "token_f1"}
+"""Its scorers with our formula. It rounds f1 to two digits; both take the best of the targets."""
+DETERMINISTIC = ("includes", "match", "exact", "f1", "choice", "pattern", "answer")
+COLUMNS = {
+    "query_id": "id", "answer": "output.completion output.choices.0.message.content",
+    "prompt_tokens": "output.usage.input_tokens", "completion_tokens": "output.usage.output_tokens",
+    "latency_s": "working_time total_time",  # working time leaves out waiting for rate limits
+    "error": "error.message error",
+}  # fmt: skip
+RUN = {
+    "system": "eval.model", "suite": "eval.task", "config": "eval", "created_at": "eval.created",
+    "aggregates": lambda top: aggregates(top),
+}  # fmt: skip
+
+
+def fits(seen: Sample) -> bool:
+    """Return True for a log, or a frame of its samples."""
+    is_log = seen.has("eval", "status") or (seen.kind == "zip" and seen.has("header.json"))
+    return is_log or seen.has("eval_id", "epoch", "input")
+
+
+def facts(rows: list[Fields], top: Fields) -> Fields:
+    """Return which scores are accuracies, and whether there are several epochs."""
+    # an accuracy is better if it is higher; a mean may be of anything
+    accurate = {row["of"] for row in aggregates(top) if row["metric"].endswith("/accuracy")}
+    is_frame = any("eval_id" in row for row in rows)
+    return {"accurate": accurate, "repeat": is_frame or any(row.get("epoch") != 1 for row in rows)}
+
+
+def sample(row: Fields, facts: Fields) -> Fields:
+    """Return what no path says of a sample and epoch; the target is its reference answer.
+
+    A row of `samples_df` has no answer, and its texts may be cut.
+    """
+    target, metadata = nested(row.get("target")), nested(row.get("metadata"))
+    first = target[0] if isinstance(target, list) and target else target  # of several right ones
+    metadata, query = (
+        metadata if isinstance(metadata, dict) else {},
+        text_of(row.get("input"), QUERY_KEYS),
+    )
+    scores = nested(row.get("scores"))
+    scores = dict(scores) if isinstance(scores, dict) else {}
+    if "eval_id" in row:
+        query = re.sub(r"^user:\s*", "", query or "").strip()
+        scores = {
+            name.removeprefix("score_"): one
+            for name, one in row.items()
+            if name.startswith("score_") and not (one is None and row.get("error"))
+        }
+    called = [
+        each(one, "tool_calls", {"name": "function"}) for one in dicts_in(row.get("messages"))
+    ]
+    kept = {"limit": row.get("limit"), "retries": row.get("retries"),
+            "tool_calls": [one["name"] for calls in called for one in calls]}  # fmt: skip
+    kept |= {name: one for name, one in row.items() if name.startswith("metadata_")}
+    return labels_in(metadata) | {
+        "query": query, "repeat": row.get("epoch") if facts["repeat"] else None,
+        "reference_answer": first if isinstance(first, str) and first else None,
+        "scores": [one for name, score in scores.items()
+                   for one in _scores(name, score, facts["accurate"])],
+        "extra": {"metadata": metadata} | {name: one for name, one in kept.items() if one},
+    }  # fmt: skip
+
+
+def aggregates(top: Fields) -> list[Fields]:
+    """Return what a log reports of all samples: over the reduced ones, where there are epochs."""
+    found = []
+    for scorer in each(top, "results.scores", {"name": "name", "metrics": "metrics"}):
+        name, metrics = scorer["name"] or "score", scorer["metrics"]
+        for label, metric in metrics.items() if isinstance(metrics, dict) else ():
+            value = as_number(metric.get("value") if isinstance(metric, dict) else metric)
+            of = our_name(name, SAME) if label in ("accuracy", "mean") else None
+            if value is not None:
+                found.append(aggregate(f"{name}/{label}", value, of))
+    return found
+
+
+def _scores(name: str, score: Any, accurate: set[str]) -> list[Fields]:
+    """Return a score, or one per member of a score that is a mapping.
+
+    None or NaN means that the scorer gave no score. Letters are read as its accuracy does, and so
+    is every value that it makes an accuracy of.
+    """
+    score = score if isinstance(score, dict) else {"value": score}
+    value, explanation = score.get("value"), score.get("explanation")
+    about = {"is_judged": name not in DETERMINISTIC,
+             "reason": explanation if isinstance(explanation, str) else None}  # fmt: skip
+    if isinstance(value, dict):
+        return [
+            {"metric": f"{name}.{member}", "value": LETTERS.get(str(one), one)}
+            | about | _told(one, False)
+            for member, one in value.items()
+        ]  # fmt: skip
+    letter = LETTERS.get(value, value) if isinstance(value, str) else value
+    if score_of(letter) == (None, None):
+        about["error"] = about["reason"] or "unscored"
+    verdict = value if isinstance(value, str) else None
+    one = {"metric": name, "value": letter, "same": SAME, "verdict": verdict}
+    return [one | about | _told(value, our_name(name, SAME) in accurate)]
+
+
+def _told(value: Any, is_accuracy: bool) -> Fields:
+    """Return direction and range of a scorer's values, as far as a log tells them."""
+    if is_accuracy or isinstance(value, bool) or str(value) in LETTERS:
+        return {"better": "higher", "lowest": 0.0, "highest": 1.0}
+    return {}
+
+
+# The file of the kind `.eval`
+
+
+def opened(path: Path) -> Fields:
+    """Return a log of the kind `.eval` as the one object of a log in JSON; {} for another file."""
+    if path.suffix != ".eval":
+        return {}
+    check_regular(path)
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(file) as opened:
+            limit = most_bytes(path.stat().st_size)
+            if limit is not None and sum(one.file_size for one in opened.infolist()) > limit:
+                raise DataError(
+                    f"unpacks to more than {limit:,} bytes", file=path, allowed=f"less; {LIFT}"
+                )
+            names = sorted(opened.namelist(), key=_in_order)
+            # a log that was cut short has no header yet
+            head = next(one for one in ("header.json", "_journal/start.json") if one in names)
+            samples = [one for one in names if one.startswith("samples/")]
+            top, *found = (parse_json(_member(opened, file, one)) for one in (head, *samples))
+    except (*BROKEN_ZIP, StopIteration) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"can't be read ({type(error).__name__}: {error})",
+            file=path,
+            allowed="a whole log; or the log as JSON (inspect log convert --to json)",
+        ) from error
+    return top | {"samples": [_resolved(one, one.get("attachments") or {}) for one in found]}
+
+
+def _member(opened: zipfile.ZipFile, file: BinaryIO, name: str) -> str:
+    """Return a text in a zip, also one packed by zstd, which `zipfile` knows from 3.14 on."""
+    info = opened.getinfo(name)
+    if info.compress_type != _ZSTD:
+        return opened.read(name).decode()
+    file.seek(info.header_offset)
+    *_, length, more = struct.unpack("<4s22s2H", file.read(30))  # of the name and what follows it
+    file.seek(length + more, os.SEEK_CUR)
+    packed = pa.BufferReader(file.read(info.compress_size))
+    with pa.CompressedInputStream(packed, "zstd") as unpacked:
+        content = bytes(unpacked.read(info.file_size + 1))
+    if zlib.crc32(content) != info.CRC:
+        raise zipfile.BadZipFile(f"bad CRC-32 of {name}")
+    return content.decode()
+
+
+_ZSTD = 93  # its number in APPNOTE.TXT of the zip format
+
+
+def _in_order(name: str) -> tuple[int, list[tuple[str, int]]]:
+    """Return the key by which `samples/2_epoch_1.json` comes before 10, and before epoch 2."""
+    epoch = re.search(r"_epoch_(\d+)", name)
+    parts = re.findall(r"(\D*)(\d*)", name)
+    return int(epoch[1]) if epoch else 0, [(text, int(digits or 0)) for text, digits in parts]
+
+
+def _resolved(value: Any, attachments: dict[str, str]) -> Any:
+    """Return a sample with its long texts, which stand apart, in their places."""
+    if isinstance(value, dict):
+        return {name: _resolved(one, attachments) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_resolved(one, attachments) for one in value]
+    is_apart = isinstance(value, str) and value.startswith(_ATTACHED)
+    return attachments.get(value.removeprefix(_ATTACHED), value) if is_apart else value
+
+
+_ATTACHED = "attachment://"

@@ -1,1 +1,0 @@
-"""Importers of the files of other evaluation tools."""

@@ -1,0 +1,287 @@
+"""Edits of a golden file's text.
+
+Whatever a golden file looks like, an edit changes one row of it and no byte beside that row.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ragscore as rs
+from ragscore.golden.golden_text import GoldenText
+from ragscore.io.yaml_text import yaml_documents
+from tests.messages import refused
+
+SUPPORT = {"path": "docs/a.md", "heading": "A > B", "snippets": ["so: it goes # no comment"]}
+COMMENTED = """\
+# Questions of the help desk.   Trailing blanks stay:   \n
+- id: 001   # a number that stays 001
+  query: 'How long?'
+  # what answers it
+  expected_doc_ids:
+    # the handbook
+    - handbook  # 2nd edition
+    - {any: [faq, "old faq"], grade: 2}
+
+  tags: [a,   b]   # as typed
+
+# the next one
+-   id: two
+    query: >
+      folded
+      text
+
+    difficulty: easy
+- {id: three, query: "in braces", tags: [x]}  # flow
+
+- query: |+
+    kept blank lines
+
+
+  id: four
+# the end
+"""
+
+
+def text_of(content: str, name: str = "golden.yaml") -> GoldenText:
+    return GoldenText(Path(name), content)
+
+
+def segment(content: GoldenText, query_id: str) -> tuple[int, int]:
+    """The start of a row, and the start of the next one or the end of the text."""
+    body = content.text.removeprefix("\ufeff")
+    if content.path.suffix == ".yaml":
+        starts = [node.start_mark.index for node in yaml_documents(body, content.path)[-1].value]
+    else:
+        lines = body.split("\n")
+        sizes = [sum(len(line) + 1 for line in lines[:n]) for n in range(len(lines))]
+        starts = [size for line, size in zip(lines, sizes, strict=True) if line.strip()]
+    n = list(content.rows).index(query_id)
+    return starts[n], starts[n + 1] if n + 1 < len(starts) else len(body)
+
+
+def outside(before: GoldenText, after: GoldenText, query_id: str) -> None:
+    """Everything before the row and behind it is the same text."""
+    (start, end), (start_after, end_after) = segment(before, query_id), segment(after, query_id)
+    assert before.text[:start] == after.text[:start_after]
+    assert before.text[end:] == after.text[end_after:]
+
+
+@pytest.mark.parametrize("query_id", ["001", "two", "three", "four"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gold_supports": [SUPPORT]},
+        {"answerable": False},
+        {"query": "other: text\nin two lines"},
+        {"tags": ["new"]},
+    ],
+)
+def test_a_row_of_any_shape_is_changed_alone(query_id, changes):
+    before = text_of(COMMENTED)
+    after = before.edited({query_id: changes})
+    outside(before, after, query_id)
+    rows = {name: dict(row.values) for name, row in before.rows.items()}
+    assert {name: dict(row.values) for name, row in after.rows.items()} == rows | {
+        query_id: rows[query_id] | changes
+    }
+    for comment in (
+        "# Questions of the help desk.   Trailing blanks stay:   \n",
+        "# a number that stays 001",
+        "# the next one",
+        "# flow",
+        "# the end",
+        "# 2nd edition",
+    ):
+        assert comment in after.text
+
+
+def test_items_of_a_list_come_and_go_with_their_lines_only():
+    before = text_of(COMMENTED)
+    faq = {"any": ["faq", "old faq"], "grade": 2}
+    more = before.edited({"001": {"expected_doc_ids": ["handbook", faq, "intranet"]}})
+    assert more.text == before.text.replace("grade: 2}\n", "grade: 2}\n    - intranet\n")
+    less = before.edited({"001": {"expected_doc_ids": [faq]}})
+    assert less.text == before.text.replace("    - handbook  # 2nd edition\n", "")
+
+
+def test_json_lines_change_within_one_line():
+    text = '{"id": "a", "query": "x",  "n": 1.50, "tags": []}\r\n\r\n{"id":"b","query":"\\u00e9"}'
+    after = text_of(text, "golden.jsonl").edited({"a": {"tags": None, "answerable": False}})
+    assert (
+        after.text == '{"id": "a", "query": "x",  "n": 1.50, "answerable":'
+        ' false}\r\n\r\n{"id":"b","query":"\\u00e9"}'
+    )
+
+
+def test_json_in_a_yaml_file_stays_json():
+    text = '[\n{"id": "a", "query": "x"},\n{"id": "b", "query": "y"}\n]\n'
+    after = text_of(text).edited({"b": {"gold_supports": [SUPPORT], "own": "z\x85é"}})
+    assert [row["id"] for row in json.loads(after.text)] == ["a", "b"]
+    assert after.rows["b"].values["own"] == "z\x85é"
+
+
+def test_several_rows_are_changed_at_once():
+    before = text_of(COMMENTED)
+    after = before.edited({name: {"answerable": False} for name in before.rows})
+    assert after.text.count("answerable: false") == 4 and "# 2nd edition" in after.text
+    rows = {name: dict(row.values) for name, row in before.rows.items()}
+    assert {name: row.values for name, row in after.rows.items()} == {
+        name: values | {"answerable": False} for name, values in rows.items()
+    }
+
+
+def test_a_row_that_is_an_alias_is_refused_not_guessed():
+    text = "- &first {id: a, query: b}\n- id: c\n  query: d\n  like: *first\n"
+    with refused(file="golden.yaml", line=1):
+        text_of(text).edited({"a": {"answerable": False}})  # it would change what `like` holds, too
+    assert (
+        text_of(text).edited({"c": {"like": None}}).text
+        == "- &first {id: a, query: b}\n- id: c\n  query: d\n"
+    )
+
+
+def test_line_ends_and_a_byte_order_mark_stay():
+    before = text_of("\ufeff- id: a\r\n  query: b\r\n")
+    assert (
+        before.edited({"a": {"answerable": False}}).text
+        == "\ufeff- id: a\r\n  query: b\r\n  answerable: false\r\n"
+    )
+
+
+# Any file and any edit. Files are written by hand-like rules: block and flow rows, comments, blank
+# lines, quotes, multi-line texts.
+TEXTS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Cn"]), min_size=1, max_size=12
+) | st.sampled_from(
+    [
+        "no",
+        "001",
+        "1.10",
+        "2024-01-01",
+        "- a",
+        "# x",
+        "a: b",
+        "'",
+        '"',
+        "~",
+        "{",
+        "*x",
+        "&y",
+        "!t",
+        "%",
+        "@",
+        "a\nb",
+        " lead",
+        "trail ",
+        "\ttab",
+        "a #b",
+        "\x85",
+        "\u2028",
+    ]
+)
+ANY_SUPPORT = st.fixed_dictionaries(
+    {"path": TEXTS},
+    optional={
+        "heading": TEXTS,
+        "snippets": st.lists(TEXTS, min_size=1, max_size=2),
+        "grade": st.integers(0, 3),
+    },
+)
+VALUES = st.one_of(
+    TEXTS, st.booleans(), st.integers(-5, 5), st.lists(TEXTS, max_size=3),
+    st.dictionaries(TEXTS, st.integers(0, 3), max_size=2), st.lists(ANY_SUPPORT, max_size=3),
+)  # fmt: skip
+FIELDS = st.sampled_from(
+    ["answerable", "expected_doc_ids", "gold_supports", "tags", "reference_answer", "zz"]
+)
+COMMENTS = st.sampled_from(["", "# a comment: - [\n", "\n", "\n\n", "   \n# two\n# lines\n", "#\n"])
+STYLES = st.sampled_from(["block", "indented", "flow", "quoted"])
+
+
+@st.composite
+def yaml_files(draw):
+    """A file as people leave it, with its ids."""
+    ids = draw(
+        st.lists(
+            st.sampled_from(["a", "b1", "003", "d-é", "'x'"]), unique=True, min_size=1, max_size=4
+        )
+    )
+    text = draw(COMMENTS)
+    for query_id in ids:
+        row = {"id": query_id, "query": draw(TEXTS)} | draw(
+            st.dictionaries(FIELDS, VALUES, max_size=3)
+        )
+        style = draw(STYLES)
+        dumped = yaml.safe_dump(
+            row,
+            sort_keys=draw(st.booleans()),
+            allow_unicode=True,
+            default_flow_style=style == "flow",
+            width=draw(st.sampled_from([20, 10**6])),
+            default_style='"' if style == "quoted" else None,
+        )
+        lines = dumped.rstrip("\n").split("\n")
+        if draw(st.booleans()) and style != "flow" and not lines[0].endswith(("'", '"')):
+            lines.insert(1, "# inside")
+        text += (
+            "- "
+            + "\n  ".join(lines)
+            + draw(st.sampled_from(["\n", "  # behind\n"]) if len(lines) == 1 else st.just("\n"))
+            + draw(COMMENTS)
+        )
+    return text if draw(st.booleans()) or not text.endswith("\n") else text[:-1]
+
+
+def checked_edit(before: GoldenText, query_id: str, changes: dict) -> None:
+    after = before.edited({query_id: changes})
+    outside(before, after, query_id)
+    wanted = {
+        name: json.dumps(dict(row.values), sort_keys=True) for name, row in before.rows.items()
+    }
+    changed = dict(before.rows[query_id].values) | changes
+    wanted[query_id] = json.dumps(
+        {
+            name: value
+            for name, value in changed.items()
+            if value is not None or name not in changes
+        },
+        sort_keys=True,
+    )
+    assert {
+        name: json.dumps(dict(row.values), sort_keys=True) for name, row in after.rows.items()
+    } == wanted
+
+
+@given(yaml_files(), st.data())
+def test_any_yaml_file_and_any_edit_differ_in_that_row_only(text, data):
+    try:
+        before = text_of(text)
+        rows = before.rows
+    except rs.DataError:
+        return  # not a file that anything reads
+    query_id = data.draw(st.sampled_from(list(rows)))
+    changes = data.draw(st.dictionaries(FIELDS, VALUES | st.none(), min_size=1, max_size=3))
+    checked_edit(before, query_id, changes)
+
+
+@given(
+    st.lists(st.dictionaries(FIELDS, VALUES, max_size=3), min_size=1, max_size=4),
+    st.sampled_from(["\n", "\r\n", "\n\n"]),
+    st.data(),
+)
+def test_any_json_lines_and_any_edit_differ_in_that_row_only(rows, line_end, data):
+    lines = [
+        json.dumps({"id": f"q{n}", **row}, ensure_ascii=data.draw(st.booleans()), indent=None)
+        for n, row in enumerate(rows)
+    ]
+    before = text_of(line_end.join(lines) + data.draw(st.sampled_from(["", "\n"])), "golden.jsonl")
+    checked_edit(
+        before,
+        data.draw(st.sampled_from(list(before.rows))),
+        data.draw(st.dictionaries(FIELDS, VALUES | st.none(), min_size=1, max_size=3)),
+    )

@@ -1,0 +1,415 @@
+"""Tables of one's own, as people have them: read right, or refused with the line to paste."""
+
+import json
+import warnings
+
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from tests.messages import warned
+
+Q = {"id": 7, "question": "how to merge?"}
+LOG = Q | {"answer": "use merge", "ground_truth": "merge()", "retrieved_ids": ["d2", "d1"]}
+LABELLED = LOG | {"relevant_ids": ["d1"], "latency_ms": 12.5}
+FOUND = [("7", "d2"), ("7", "d1")]
+A, B = {"qid": "1", "retrieved": ["a"]}, {"qid": "2", "retrieved": ["b"]}
+JUDGED = {"qid": ["1", "1"], "docno": ["a", "b"]}
+SOURCES = [{"doc_id": f"d{n}", "filename": "f", "text": "t"} for n in range(10)]
+PASSAGE = "A passage of so many words that nobody would call it an id. It has two sentences."
+DEEP = {"pred": "x", "retrieval_result": [{"id": "d1"}]}
+MEANS = {"bm25": {"mrr": 0.27, "recall@5": 0.41}, "dense": {"mrr": 0.55, "recall@5": 0.58}}
+LOSSES = [{"qid": "1", "my_output": "x"}, {"qid": "2", "my_output": "y", "error": "Timeout"}]
+ERRORS = [
+    ("blank", ""),
+    ("spaces", " "),
+    ("false", False),
+    ("zero", 0),
+    ("object", {}),
+    ("list", []),
+]
+
+EMPTY = {"took": 1, "hits": []}
+PAIRS = {"q1": [("a", 0.5), ("b", 0.25)]}
+# Name, source, what is right: `hits` as (query, document), answers, failures, latencies;
+# `refused`: what the error names, and the columns= that it proposes; `warned`: what is said.
+RESULTS = {
+    # I1: nothing of a log is taken for another tool's
+    "a log with a reference answer": ([LABELLED], {"hits": FOUND, "latency": [12.5]}),
+    "the same in a frame": (pd.DataFrame([LABELLED]), {"hits": FOUND, "latency": [12.5]}),
+    "retrieved_doc_ids": (
+        [Q | {"answer": "a", "ground_truths": ["b"], "retrieved_doc_ids": ["d2"]}],
+        {"hits": [("7", "d2")], "answer": ["a"]},
+    ),
+    "texts in retrieved_docs": (
+        [Q | {"answer": "a", "ground_truth": "b", "retrieved_docs": [PASSAGE]}],
+        {"refused": ["retrieved_docs", "texts"], "columns": {"text": "retrieved_docs"}},
+    ),
+    "user_input and ids": (
+        [{"user_input": "why?", "response": "so", "retrieved_ids": ["d1", "d2"]}],
+        {"docs": ["d1", "d2"], "answer": ["so"]},
+    ),
+    "contexts and doc_ids": (
+        [Q | {"contexts": ["one", "two"], "doc_ids": ["d1", "d2"]}],
+        {"hits": [("7", "d1"), ("7", "d2")]},
+    ),
+    "an id and a latency are no metrics": ([LABELLED], {"reported": 0}),
+    # I2: what says that there was no error is none
+    **{
+        f"an error that is {name}": ([A | {"error": value}], {"failed": 0})
+        for name, value in ERRORS
+    },
+    "an error": ([A | {"error": "Timeout"}], {"failed": 1}),
+    "an error that is the word None": (
+        [A | {"error": "None"}],
+        {"failed": 1, "warned": ["'None'"]},
+    ),
+    "an error that is N/A": ([A | {"error": "N/A"}], {"failed": 1, "warned": ["'N/A'"]}),
+    # I3: a row that was asked stays
+    "a list that is null": ([A, B | {"retrieved": None}], {"queries": ["1", "2"], "docs": ["a"]}),
+    "an empty list": ([A, B | {"retrieved": []}], {"queries": ["1", "2"], "docs": ["a"]}),
+    "a list that is absent": ([A, {"qid": "2"}], {"queries": ["1", "2"], "docs": ["a"]}),
+    "a list that is null in a frame": (
+        pd.DataFrame([A, B | {"retrieved": None}]),
+        {"queries": ["1", "2"], "docs": ["a"]},
+    ),
+    "answers under a name of one's own": (
+        pd.DataFrame(LOSSES),
+        {"queries": ["1", "2"], "failed": 1, "warned": ["not read: my_output"]},
+    ),
+    "an answer that is null": (
+        [{"qid": "1", "response": "x"}, {"qid": "2", "response": None}],
+        {"queries": ["1", "2"], "answer": ["x", None]},
+    ),
+    "no documents for one question": (
+        {"q1": ["a"], "q2": []},
+        {"queries": ["q1", "q2"], "docs": ["a"]},
+    ),
+    # I4: means are no run
+    "means by system": (MEANS, {"refused": ["means", "bm25"]}),
+    "records beside means": (
+        {"aggregate": {"mrr": 0.5}, "per_query": [A, B]},
+        {"docs": ["a", "b"]},
+    ),
+    **{
+        f"records under {name}": ({"config": {"k": 5}, name: [A, B]}, {"docs": ["a", "b"]})
+        for name in ("per_query_results", "samples", "results", "detailed_results", "details")
+    },
+    # I6: a mapping is no answer
+    "an answer that is a mapping": (
+        [{"id": "1", "question": "a?", "output": DEEP}],
+        {
+            "refused": ["output"],
+            "columns": {"answer": "output.pred", "doc_id": "output.retrieval_result.id"},
+        },
+    ),
+    # I7: two columns may be the answer
+    **{
+        f"answer beside {name}": (
+            [{"question": "when?", "answer": "7 May", name: "in June", "retrieved_ids": ["s1"]}],
+            {"refused": ["answer", name], "columns": {"answer": "answer"}},
+        )
+        for name in (
+            "prediction",
+            "response",
+            "generated_answer",
+            "predicted_answer",
+            "model_answer",
+        )
+    },
+    "answer beside response and contexts": (
+        [Q | {"answer": "7 May", "response": "June", "contexts": ["x"]}],
+        {"refused": ["answer", "response"], "columns": {"answer": "answer"}},
+    ),
+    "answer alone": (
+        [{"question": "when?", "answer": "7 May"}],
+        {"refused": ["answer", "reference_answer"], "columns": {"answer": "answer"}},
+    ),
+    "answers that are all the reference": (
+        [LOG | {"id": n, "question": f"{n}?", "answer": "merge()"} for n in range(3)],
+        {"warned": ["answer", "ground_truth"]},
+    ),
+    # I9: gaps in ranks
+    "ranks that leave numbers out": (
+        pd.DataFrame(JUDGED | {"rank": [2, 3]}),
+        {"ranks": [2, 3], "warned": ["rank"]},
+    ),
+    "ranks of objects that leave numbers out": (
+        [{"qid": "1", "hits": [{"doc_id": "a", "rank": 2}, {"doc_id": "b", "rank": 3}]}],
+        {"ranks": [2, 3], "warned": ["rank"]},
+    ),
+    # I10: lists in a list are calls
+    "two ids a call": (
+        {"q1": [[12, 7], [3, 9]]},
+        {"docs": ["12", "7", "3", "9"], "calls": [1, 1, 2, 2]},
+    ),
+    "three ids a call": ({"q1": [[1, 2, 3], [4, 5, 6]]}, {"calls": [1, 1, 1, 2, 2, 2]}),
+    "calls in records": ([{"qid": "1", "retrieved": [["a"], ["b", "c"]]}], {"calls": [1, 2, 2]}),
+    "an id and a fraction": (
+        {"q1": [("a", 0.5), ("b", 0.25)]},
+        {"docs": ["a", "b"], "scores": [0.5, 0.25]},
+    ),
+    "scores by id": ({"q1": {"a": 1, "b": 2}}, {"docs": ["b", "a"], "scores": [2, 1]}),
+    # I11: an empty reply has no hits
+    "one empty reply": (
+        pd.DataFrame(
+            {
+                "qid": ["1", "2"],
+                "doc_id": [{"took": 1, "hits": [{"_id": "x"}]}, {"took": 1, "hits": []}],
+            }
+        ),
+        {"queries": ["1", "2"], "docs": ["x"]},
+    ),
+    "one empty reply in a dict": (
+        {
+            "1": {"took": 1, "hits": {"hits": [{"_id": "x"}]}},
+            "2": {"took": 1, "hits": {"hits": []}},
+        },
+        {"queries": ["1", "2"], "docs": ["x"]},
+    ),
+    # I13: what is not read is said
+    "objects under a name of one's own": (
+        [{"qid": "1", "answer": "x", "latency_ms": 1, "sources": SOURCES}],
+        {
+            "warned": [
+                "not read: sources (list of 10 objects: doc_id, filename, text)",
+                'columns={"doc_id": "sources.doc_id"}',
+            ]
+        },
+    ),
+    "whole numbers with a gap as ids": (
+        pd.DataFrame({"qid": [1.0, 2.0], "docno": [10.0, 11.0]}),
+        {"hits": [("1", "10"), ("2", "11")]},
+    ),
+    # One rule for columns
+    "our own name before a vague one": (
+        [{"query_id": "q", "id": "r1", "doc_ids": ["a"]}],
+        {"hits": [("q", "a")]},
+    ),
+    "two names for the query": (
+        [{"qid": "1", "topic_id": "2", "retrieved": ["a"]}],
+        {"refused": ["qid", "topic_id"], "columns": {"query_id": "qid"}},
+    ),
+    "two names for documents": (
+        [{"qid": "1", "doc_ids": ["a"], "result_ids": ["b"]}],
+        {"refused": ["doc_ids", "result_ids"], "columns": {"doc_id": "doc_ids"}},
+    ),
+    "a column called as our role before others": (
+        pd.DataFrame({"query_id": ["1"], "doc_id": ["a"], "url": ["u"]}),
+        {"docs": ["a"]},
+    ),
+    "a name in another case": (pd.DataFrame({"Query ID": ["1"], "Doc-ID": ["a"]}), {"docs": ["a"]}),
+    "no name that is known": (
+        pd.DataFrame({"topicnum": ["1"], "hitname": ["a"]}),
+        {"refused": ["topicnum", "hitname"]},
+    ),
+    # S1: citations
+    "cited ids": (
+        [A | {"answer": "x", "cited_ids": ["a", "b"]}, B | {"answer": "y", "cited_ids": []}],
+        {"cited": [("1", "a"), ("1", "b")]},
+    ),
+    "citations as objects": (
+        [A | {"answer": "x", "citations": [{"doc_id": "a", "quote": "so"}]}],
+        {"cited": [("1", "a")]},
+    ),
+    "references as ids": ([A | {"answer": "x", "references": ["a"]}], {"cited": [("1", "a")]}),
+    "ranks in the answer": (
+        [A | {"answer": "So [1], and so [2].", "retrieved": ["a", "b"]}, B | {"answer": "No."}],
+        {"cited": [("1", "a"), ("1", "b")]},
+    ),
+    "numbers in the answer that are no ranks": (
+        [A | {"answer": "x[0] is [7].", "retrieved": ["a", "b"]}],
+        {"cited": []},
+    ),
+    "no citations": ([A | {"answer": "x"}], {"cited": []}),
+}
+# `targets` as (query, id or text, grade); `answers`: the accepted ones; `answerable`.
+LABELS = {
+    "a log with labels": ([LABELLED], {"targets": [("7", "d1", 1)], "answers": ["merge()"]}),
+    **{
+        f"grades as {name}": (
+            pd.DataFrame(JUDGED | {"gain": values}),
+            {"refused": ["gain"], "columns": {"grade": "gain"}},
+        )
+        for name, values in {
+            "fractions": [1.0, 0.0],
+            "flags": [True, False],
+            "words": ["yes", "no"],
+            "1 to 5": [1, 5],
+            "-1": [1, -1],
+        }.items()
+    },
+    "a number of each query": (
+        pd.DataFrame({"qid": ["1", "1", "2"], "docno": ["a", "b", "a"], "hops": [1, 1, 2]}),
+        {"targets": [("1", "a", 1), ("1", "b", 1), ("2", "a", 1)]},
+    ),
+    "a grade beside ids": (
+        pd.DataFrame(JUDGED | {"relevance": [2, 0]}),
+        {"targets": [("1", "a", 2), ("1", "b", 0)]},
+    ),
+    "grades by id": ([{"qid": "1", "relevant": {"a": 2}}], {"targets": [("1", "a", 2)]}),
+    "grades in a list": (
+        [{"qid": "1", "relevant": ["a", "b"], "grades": [1, 3]}],
+        {"targets": [("1", "a", 1), ("1", "b", 3)]},
+    ),
+    **{
+        f"{name}, several": (
+            [Q | {name: ["Mark Twain", "Samuel Clemens"]}],
+            {"answers": ["Mark Twain", "Samuel Clemens"], "answerable": [True]},
+        )
+        for name in (
+            "gold_answers",
+            "golden_answers",
+            "answers",
+            "ground_truths",
+            "reference_answers",
+            "generation_gt",
+        )
+    },
+    **{
+        f"evidence in {name}": (
+            [Q | {name: ["one fact", "another"]}],
+            {"targets": [("7", "one fact", 1), ("7", "another", 1)], "level": "text"},
+        )
+        for name in ("expected_texts", "gold_contexts", "reference_contexts")
+    },
+    "ids beside grades by id": (
+        {"q": {"d": 2}, "p": ["e"]},
+        {"targets": [("q", "d", 2), ("p", "e", 1)]},
+    ),
+    "alternatives": (
+        [{"qid": "1", "retrieval_gt": [["a", "b"], ["c"]]}],
+        {"targets": [("1", "a", 1), ("1", "b", 1), ("1", "c", 1)]},
+    ),
+    "an empty list of documents": (
+        [
+            {"qid": "1", "question": "?", "expected_doc_ids": []},
+            {"qid": "2", "question": "!", "expected_doc_ids": ["a"]},
+        ],
+        {"targets": [("2", "a", 1)], "answerable": [False, True]},
+    ),
+    "two grades of one document": (
+        pd.DataFrame({"qid": ["1", "1"], "docno": ["a", "a"], "grade": [1, 2]}),
+        {"refused": ["a", 1, 2]},
+    ),
+    "two answers of one query": (
+        [
+            {"qid": "1", "doc_id": "a", "gold_answer": "x"},
+            {"qid": "1", "doc_id": "b", "gold_answer": "y"},
+        ],
+        {"refused": ["gold_answer", "x", "y"]},
+    ),
+    "expected as a text": (
+        [Q | {"expected": "It is so."}],
+        {"refused": ["expected"], "columns": {"reference_answer": "expected"}},
+    ),
+}
+
+
+def told(load, source):
+    """What was loaded, or the error; and what was warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = load(source)
+        except rs.DataError as error:
+            found = error
+    return found, [str(one.message) for one in caught]
+
+
+def facts_of(found):
+    """Facts of results or of a golden set by the names that the tables above have for them."""
+    if isinstance(found, rs.Golden):
+        first = found.queries.get("reference_answer", pd.Series(dtype="str")).dropna().tolist()
+        more = found.checks.loc[found.checks["kind"].eq("accepted_answer"), "text"].tolist()
+        column = found.targets.get("doc_id", pd.Series(dtype="str"))
+        if "snippet" in found.targets:
+            column = found.targets["snippet"]
+        rows = zip(found.targets["query_id"], column, found.targets["grade"], strict=True)
+        return {
+            "targets": list(rows),
+            "answers": first + more,
+            "level": "".join(set(found.targets["level"])),
+            "answerable": found.queries["answerable"].tolist(),
+        }
+    hits, responses = found.hits, found.responses
+    answers = responses.get("answer", pd.Series(None, responses.index, dtype=object))
+    cited = found.citations
+    return {
+        "hits": [*zip(hits["query_id"], hits["doc_id"], strict=True)] if "doc_id" in hits else [],
+        "docs": hits["doc_id"].tolist() if "doc_id" in hits else [],
+        "ranks": hits["rank"].tolist(),
+        "queries": responses["query_id"].tolist(),
+        "calls": hits["call"].tolist() if "call" in hits else [],
+        "scores": hits["score"].tolist() if "score" in hits else [],
+        "answer": [None if pd.isna(one) else one for one in answers],
+        "failed": int(responses["error"].notna().sum()),
+        "latency": responses["elapsed_ms"].tolist() if "elapsed_ms" in responses else [],
+        "reported": 0 if found.reported is None else len(found.reported),
+        "cited": [*zip(cited["query_id"], cited["doc_id"], strict=True)] if len(cited) else [],
+    }
+
+
+CASES = [
+    *((f"results: {name}", rs.load_results, *case) for name, case in RESULTS.items()),
+    *((f"labels: {name}", rs.load_golden, *case) for name, case in LABELS.items()),
+]
+
+
+@pytest.mark.parametrize("as_file", [False, True], ids=["in memory", "in a file"])
+@pytest.mark.parametrize(
+    ("load", "source", "right"), [one[1:] for one in CASES], ids=[one[0] for one in CASES]
+)
+def test_a_table_is_read_right_or_refused_with_the_line_to_paste(
+    load, source, right, as_file, tmp_path
+):
+    if as_file:
+        records = source.to_dict("records") if isinstance(source, pd.DataFrame) else source
+        is_list = isinstance(records, list)
+        path = tmp_path / ("table.jsonl" if is_list else "table.json")
+        lines = [json.dumps(one) for one in records] if is_list else [json.dumps(records)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        source = path
+    found, warned = told(load, source)
+    if "refused" in right:
+        assert isinstance(found, rs.DataError), found
+        assert all(str(one) in str(found) for one in right["refused"]), found
+        assert found.columns == right.get("columns", found.columns)
+        return
+    assert not isinstance(found, rs.DataError), found
+    facts = facts_of(found)
+    for name in right.keys() & facts.keys():
+        assert facts[name] == right[name], name
+    for text in right.get("warned", []):
+        assert any(text in one for one in warned), (text, warned)
+
+
+def test_citations_are_nan_where_a_table_records_none():
+    golden = rs.load_golden({"1": ["a"], "2": ["b"]})
+    rows = [A | {"answer": "x", "cited_ids": ["a"]}, B | {"answer": "y", "cited_ids": []}]
+    names = ["citation_present", "citation_recall"]
+    assert rs.score(rs.load_results(rows), golden, names)[names].to_numpy().tolist() == [
+        [1, 1],
+        [0, 0],
+    ]
+    bare = [{name: one for name, one in row.items() if name != "cited_ids"} for row in rows]
+    assert rs.score(rs.load_results(bare), golden, names)[names].isna().all(axis=None)
+
+
+def test_a_run_that_knows_only_texts_joins_the_queries_that_have_them():
+    golden = [
+        {"id": f"q{n}", "query": text, "expected_doc_ids": ["a"]}
+        for n, text in enumerate(("how do I join?", "and else?", "twice", "Twice"))
+    ]
+    run = [{"question": text, "retrieved": ["a"]} for text in ("How do I  join?", "twice")]
+    with warned("1 query found by the text"):
+        found = rs.score(rs.load_results(run), rs.load_golden(golden), ["hit@1"], missing="zero")
+    assert found["hit@1"].tolist()[:2] == [1, 0]
+
+
+def test_ids_of_texts_stay_where_the_golden_set_has_them():
+    run = [{"question": "why?", "retrieved": ["a"]}]
+    found = rs.score(
+        rs.load_results(run), rs.load_golden([{"question": "why?", "gold_ids": ["a"]}])
+    )
+    assert found["hit@1"].tolist() == [1]
