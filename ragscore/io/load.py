@@ -22,13 +22,13 @@ from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, sample
 from ragscore.io.file_content import MAX_BYTES, size_limit
+from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import frame_of, record_table
 from ragscore.io.importers import labels_beside
 from ragscore.io.registry import (
     GOLDEN_TABLE,
     TABLES,
-    TOOLS,
     formats_of,
 )
 from ragscore.io.search_hits import records_of_hits
