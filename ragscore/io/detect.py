@@ -202,47 +202,24 @@ def sample(path: Path) -> Sample:
 
 
 def choose_format(
-    path: Path, formats: list[Format], name: str | None, what: str, table: Format | None = None
+    seen: Sample,
+    formats: list[Format],
+    name: str | None,
+    what: str,
+    table: Format,
+    own: Format | None = None,
 ) -> Format:
-    """Return the format called `name`, else the only one that the file's content fits.
+    """Return the format called `name`, else the only one that a sample fits.
 
-    The first of `formats` is our own. Its reader also gets files that fit none but are named .yaml,
-    or .jsonl with two fields of ours, since it can name line and field. Any other table is read as
-    `table`, which reads tables of any shape.
+    What fits none is a `table`, if it has columns. `own` is the first choice for files that may be
+    ours, since its reader names line and field; without it whatever fits none is a table.
 
     Raises
     ------
     DataError
         An unknown format, or a file that fits several formats or none; the candidates are named.
     """
-    seen = sample(path)
-    own, otherwise = formats[0], None
-    suffixes = (".jsonl", ".yaml", ".yml")
-    if seen.kind != "folder" and path.name.removesuffix(".gz").endswith(suffixes):
-        ours = (seen.keys & own.fields) - {"conversation", "turn"}  # tables have these, too
-        is_sure = not seen.keys or seen.kind in ("yaml", "text")
-        is_sure |= len(ours) > 1 and bool(ours - {"query", "query_id", "id"})
-        is_table = table is not None and bool(table.fits(seen))
-        is_sure &= what == "results" or "query" in seen.keys or not is_table
-        may_be = bool(ours - {"query"}) and not is_table
-        may_be &= what != "results" or not has_labels(seen.keys)
-        otherwise = own if is_sure or may_be else None
-    return matching_format(seen, formats, name, what, otherwise, table)
-
-
-def matching_format(
-    seen: Sample,
-    formats: list[Format],
-    name: str | None,
-    what: str,
-    otherwise: Format | None = None,
-    table: Format | None = None,
-) -> Format:
-    """Return the format called `name`, else the only one that a sample fits, else `otherwise`.
-
-    Raises as `choose_format` does. What has columns and fits nothing is a `table`, if there is one.
-    """
-    by_name = {candidate.name: candidate for candidate in (*formats, *([table] if table else []))}
+    by_name = {candidate.name: candidate for candidate in (*formats, table)}
     if name is not None:
         if not isinstance(name, str) or name not in by_name:
             raise DataError(
@@ -250,14 +227,13 @@ def matching_format(
             )
         return by_name[name]
     sure = {one.name: int(one.fits(seen)) for one in formats}
-    best = max(sure.values(), default=0)
-    fitting = [one for one in formats if best and sure[one.name] == best]
+    fitting = [one for one in formats if sure[one.name] == max(sure.values()) > 0]
     if len(fitting) == 1:
         return fitting[0]
     if not fitting and seen.kind != "empty":
-        if otherwise is not None:
-            return otherwise
-        if table is not None and seen.keys and seen.kind in TABLES:
+        if own is not None and _may_be_ours(seen, own, what, table):
+            return own
+        if own is None or (seen.keys and seen.kind in TABLES):
             return table
     keys = ", ".join(sorted(seen.keys)[:12])
     described = f" with {keys}" if keys else f" that begins {seen.line[:60]!r}" if seen.line else ""
@@ -269,6 +245,18 @@ def matching_format(
     if seen.kind == "empty":
         raise DataError("the file is empty", file=seen.path, allowed="at least one record")
     raise DataError(found, file=seen.path, field="format", allowed=allowed)
+
+
+def _may_be_ours(seen: Sample, own: Format, what: str, table: Format) -> bool:
+    """Return True for a file that is named .yaml, or .jsonl with two fields of ours."""
+    name = seen.path.name.removesuffix(".gz")
+    if seen.kind == "folder" or not name.endswith((".jsonl", ".yaml", ".yml")):
+        return False
+    ours = (seen.keys & own.fields) - {"conversation", "turn"}  # tables have these, too
+    is_sure = not seen.keys or seen.kind in ("yaml", "text")
+    is_sure |= len(ours) > 1 and bool(ours - {"query", "query_id", "id"})
+    is_table = table.fits(seen) or (what == "results" and has_labels(seen.keys))
+    return is_sure or (bool(ours - {"query"}) and not is_table)
 
 
 def _json(text: str) -> Any:

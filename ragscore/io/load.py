@@ -20,17 +20,13 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, excerpt, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
-from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
+from ragscore.io.detect import Format, Sample, choose_format, function_at, sample
 from ragscore.io.file_content import MAX_BYTES, size_limit
+from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import frame_of, record_table
 from ragscore.io.importers import labels_beside
-from ragscore.io.registry import (
-    GOLDEN_TABLE,
-    TABLES,
-    TOOLS,
-    formats_of,
-)
+from ragscore.io.registry import GOLDEN_TABLE, TABLES, formats_of
 from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import naming, without_collector
 
@@ -475,22 +471,23 @@ def _named(columns: Any) -> Columns | None:
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:
     """Return the format of a file, or of content at hand.
 
-    With `columns` only the formats that have columns are looked at.
+    With `columns`, and for frames, only the formats that have columns are looked at.
     """
-    table, what = TABLES[side], "results" if side == "results" else "golden files"
-    with_columns = [one for one in formats_of(side) if "columns" in one.options]
+    formats, table = formats_of(side), TABLES[side]
+    what = "results" if side == "results" else "golden files"
     if isinstance(source, Mapping):
         if format not in (None, table.name):
-            raise DataError(
-                f"format={format!r} for a dict", field="format", allowed="no format, or a path"
-            )
+            found = f"format={format!r} for a dict"
+            raise DataError(found, field="format", allowed="no format, or a path")
         return table
-    if not isinstance(source, Path):
+    if isinstance(source, Path) and (columns is None or format is not None):
+        return choose_format(sample(source), formats, format, what, table, formats[0])
+    of_columns = [one for one in formats if "columns" in one.options]
+    if isinstance(source, Path):
+        seen = sample(source)
+    else:
         seen = Sample(Path(source.name), "frame", frozenset(source.fields))
-        return matching_format(seen, with_columns, format, what, table, table)
-    if columns is not None and format is None:
-        return matching_format(sample(source), with_columns, None, what, table, table)
-    return choose_format(source, formats_of(side), format, what, table)
+    return choose_format(seen, of_columns, format, what, table)
 
 
 def _renamed(results: Results, run_id: str, name: str | Path) -> Results:

@@ -34,12 +34,8 @@ from ragscore.io.values import (
     as_time,
     extra_fields,
     flatten,
-    identifier,
-    number,
     row_dicts,
-    text,
     unify_types,
-    whole,
 )
 
 _TEXTS = ("system", "suite", "commit", "config_hash", "golden_hash", "chunker_version", "note")
@@ -74,42 +70,38 @@ def run_record(
 
     Fields without a column go to `x_*`.
     """
-    faults, line_of = problems or Problems(file, strict=True), lines or {}
-    run_id = as_id(described.get("run_id"))
-    if run_id is None:
+    reader = FieldReader(described, "", None, problems or Problems(file, strict=True), lines=lines)
+    for name in described:
+        reader.problems.typos.check([name], _RUN_FIELDS, reader.lines.get(name, 1))
+    if (run_id := as_id(reader.pop("run_id"))) is None:
         has_id = "run_id" in described
         raise DataError(
             f"found {describe(described['run_id'])}" if has_id else "the field is missing",
             file=file,
-            line=line_of.get("run_id"),
+            line=reader.lines.get("run_id"),
             field="run_id",
             allowed=ID_ALLOWED,
         )
-    for name in described:
-        faults.typos.check([name], _RUN_FIELDS, line_of.get(name, 1))
-    rest = {name: value for name, value in described.items() if name not in _RUN_FIELDS}
-    snapshot = described.get("config_snapshot_json")
-    config = described["config"] if "config" in described else snapshot_of(snapshot)
-    if "config" in described and "config_snapshot_json" in described:
-        rest["config_snapshot_json"] = snapshot
-    run: dict[str, Any] = {"run_id": run_id}
-    for name in _TEXTS:
-        run[name] = text(described.get(name), name, line_of.get(name), faults)
-    for name, lowest in _LOWEST.items():
-        run[name] = whole(described.get(name), name, line_of.get(name), faults, lowest)
+    if "config" in described:
+        config = reader.values.pop("config")
+    else:
+        config = snapshot_of(reader.pop("config_snapshot_json"))
     settings = config if isinstance(config, dict) else {}
+    run = {"run_id": run_id} | {name: reader.text(name) for name in _TEXTS}
+    run |= {name: reader.whole(name, lowest=lowest) for name, lowest in _LOWEST.items()}
     if run["chunker_version"] is None:
         run["chunker_version"] = as_text(settings.get("chunker_version"))
     if described.get("k") is None:
         ks = (settings.get(name) for name in ("eval_k", "k"))
         run["k"] = next((k for k in ks if type(k) is int and 1 <= k < 2**63), None)
-    created_at = described.get("created_at")
+    created_at = reader.pop("created_at")
     run["created_at"] = as_time(created_at)
     if run["created_at"] is None and created_at is not None:
         allowed = "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
-        faults.reject(created_at, line_of.get("created_at"), "created_at", allowed)
+        reader.reject(created_at, "created_at", allowed)
     run["config"] = json.dumps(config, ensure_ascii=False, sort_keys=True)
-    return {name: value for name, value in run.items() if value is not None} | flatten(rest)
+    known = {name: value for name, value in run.items() if value is not None}
+    return known | flatten(reader.values)
 
 
 def snapshot_of(stored: Any) -> Any:
@@ -194,16 +186,19 @@ def _row_of(kind: str, row: Row, problems: Problems, *ids: str) -> dict[str, Any
             return None
         found[name] = one
     for name in [name for name in KINDS[kind].dtypes if name not in ("run_id", *ids)]:
-        value, dtype = reader.pop(name), "id" if name in _IDS else KINDS[kind].dtypes[name]
-        lowest = {"lowest": -(2**63)} if name == "effective_timestamp" else {}
-        found[name] = _READERS[dtype](value, name, row.line, problems, **lowest)
+        dtype = "id" if name in _IDS else KINDS[kind].dtypes[name]
+        lowest = -(2**63) if name == "effective_timestamp" else 0
+        found[name] = _READ[dtype](reader, name, lowest)
     return found | flatten(reader.values)
 
 
 _IDS = ("version_key", "superseded_by")
-_READERS: dict[str, Callable[..., Any]] = {
-    "str": text, "id": identifier, "float64": number, "Int64": whole,
-}  # fmt: skip
+_READ: dict[str, Callable[[FieldReader, str, int], Any]] = {
+    "str": lambda reader, name, _: reader.text(name),
+    "id": lambda reader, name, _: reader.identifier(name),
+    "float64": lambda reader, name, _: reader.number(name),
+    "Int64": lambda reader, name, lowest: reader.whole(name, lowest=lowest),
+}
 JUDGMENTS_FILE = "judgments.jsonl"
 LEDGER_FILE = "judge_ledger.jsonl"
 

@@ -121,7 +121,7 @@ def _anchors(fields: FieldReader) -> Iterator[dict[str, Any]]:
     names, name = Counter[str](), "gold_supports"
     for support in fields.shaped("a list of mappings with path", (name,), list):
         reader = fields.inner(support, name)
-        reader.problems.typos.check(reader.values, SUPPORT_FIELDS, reader.line)
+        reader.problems.typos.check(reader.values, SUPPORT_FIELDS, reader.line or 1)
         path, grade = as_id(reader.pop("path", "rel_path")), reader.pop("grade")
         start, end, unit = reader.pop("start"), reader.pop("end"), reader.text("span_unit")
         has_span = start is not None or end is not None

@@ -40,7 +40,7 @@ class FieldReader:
     __slots__ = ("line", "lines", "place", "problems", "values")
 
     def __init__(
-        self, values: dict[str, Any], place: str, line: int, problems: Problems,
+        self, values: dict[str, Any], place: str, line: int | None, problems: Problems,
         lines: dict[str, int] | None = None,
     ) -> None:  # fmt: skip
         self.values, self.place, self.line, self.problems = dict(values), place, line, problems
@@ -54,11 +54,11 @@ class FieldReader:
             found = value if found is None else found
         return found
 
-    def _read(self, type: str, *names: str) -> Any:
+    def _read(self, type: str, *names: str, **limits: int) -> Any:
         if (value := self.pop(*names)) is None:
             return None
         line = self.lines.get(names[0], self.line)
-        return READ[type](value, self.name(names[0]), line, self.problems)
+        return READ[type](value, self.name(names[0]), line, self.problems, **limits)
 
     def name(self, name: str) -> str:
         """Return what a field is called in messages."""
@@ -80,9 +80,9 @@ class FieldReader:
         """Return a number as float."""
         return self._read("number", *names)
 
-    def whole(self, *names: str) -> Any:
-        """Return a whole number from 0."""
-        return self._read("whole", *names)
+    def whole(self, *names: str, lowest: int = 0) -> Any:
+        """Return a whole number from 0, or another lowest one."""
+        return self._read("whole", *names, lowest=lowest)
 
     def text_list(self, *names: str) -> list[str]:
         """Return the texts of a list, without those that are none."""

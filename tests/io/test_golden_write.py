@@ -128,6 +128,17 @@ def test_sets_of_other_formats_become_golden_files(tmp_path):
     assert_comes_back(rs.load_golden(tmp_path / "cases.jsonl"), tmp_path, "two.yaml")
 
 
+def test_texts_as_evidence_and_accepted_answers_come_back(tmp_path):
+    rows = [
+        {"qid": "1", "question": "?", "expected_texts": ["born in 1979", "a fact"],
+         "gold_answers": ["Mark Twain", "Samuel Clemens"]},
+        {"qid": "2", "question": "!", "expected_texts": ["x"], "gold_answers": ["a"]},
+    ]  # fmt: skip
+    file = assert_comes_back(rs.load_golden(rows), tmp_path, "g.yaml")
+    assert "expected_texts: [born in 1979, a fact]" in file.read_text()
+    assert "accepted_answers: [Samuel Clemens]" in file.read_text()
+
+
 def test_a_part_of_a_set_is_numbered_anew(write_golden, tmp_path):
     golden = rs.load_golden(
         write_golden(
