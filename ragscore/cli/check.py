@@ -18,8 +18,10 @@ from ragscore.cli.options import (
     reading_options,
     say,
 )
-from ragscore.frames.data import Golden, Results, records_of
+from ragscore.frames.data import DataError, Golden, Results, records_of
+from ragscore.frames.errors import unsaid
 from ragscore.golden.requirements import parts_of, supported_metrics
+from ragscore.io.load import load_golden, load_results
 
 
 @command(
@@ -58,12 +60,26 @@ def check_command(args: argparse.Namespace) -> None:
     judged = "judgments of a model (`ragscore judge`)"
     lacking = lacking.assign(missing=lacking["missing"].mask(is_judged, judged))
     levels = next((text for text in table["levels"] if text), "")
-    parts = [*map(_seen, counts), *map(_left_out, notes)]
+    parts = [line for file in args.files for line in _told(file, options)]
+    parts += [*map(_seen, counts), *map(_left_out, notes)]
     parts += [f"targets: {levels}"] if levels else []
     parts.append(_paragraph("supported", supported["metric"]))
     for missing, rows in lacking.groupby("missing", sort=False):
         parts.append(_paragraph(f"without {missing}", rows["metric"]))
     say("\n".join(parts))
+
+
+def _told(file: str, options: dict[str, Any]) -> list[str]:
+    """Return what is in a file, and the `columns=` that would make more of it readable."""
+    told: list[str] = []
+    for what, load in (("golden set", load_golden), ("results", load_results)):
+        with unsaid() as said:
+            try:
+                told.append(f"{file}: {load(file, **options)!r}")
+            except DataError as error:
+                told += [f"no {what}: {error}"] if error.columns else []
+        told += said
+    return told
 
 
 def _seen(counts: dict[str, Any]) -> str:

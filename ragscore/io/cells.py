@@ -13,7 +13,7 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.io.file_content import LONGEST_ID, has_limits
 from ragscore.io.rows import plain_cell
 from ragscore.io.source import Problems, as_id, as_text, describe
-from ragscore.io.values import ID_ALLOWED, LOOSE, as_json
+from ragscore.io.values import ID_ALLOWED, as_json, loose_flag
 
 WIDTHS = {"number": "float64", "whole": "Int64", "rank": "int32"}
 
@@ -142,7 +142,7 @@ class Cells:
         """Return a column as booleans; yes / no and 1 / 0 are two."""
         if is_bool_dtype(column.dtype):
             return column.astype("boolean")
-        values = [LOOSE["flag"](plain_cell(one)) for one in column]
+        values = [loose_flag(plain_cell(one)) for one in column]
         found = [one if isinstance(one, bool) else None for one in values]
         wrong = [v is not None and f is None for v, f in zip(values, found, strict=True)]
         self.report(column, wrong, "true or false", drops=self.drops)

@@ -299,13 +299,15 @@ def _column_of(
     side: str, where: str,
 ) -> str | None:  # fmt: skip
     """Return the column of a role, None if no name tells one."""
+    own = _OWN.get(side, {}).get(role, plain_name(role))
     every = [
         (name in _VAGUE, column)
         for name in _KNOWN[side][role]
         for column in by_name.get(name, [])
-        if column not in roles.values() and kind_of(fields[column]) != "empty"
+        if column not in roles.values()
+        # a label without any value is one, too: what is asked by it is all in one slice
+        and (kind_of(fields[column]) != "empty" or (name == own and role not in _KINDS))
     ]
-    own = _OWN.get(side, {}).get(role, plain_name(role))
     fitting = [
         (is_vague, one)
         for is_vague, one in every

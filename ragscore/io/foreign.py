@@ -107,7 +107,7 @@ def _ragas(row: Fields, facts: Fields) -> Fields:
         "query": text_of(first_at(row, "user_input question"), QUERY_KEYS),
         "query_id": first_at(row, facts["ids"]),
         "reference_answer": references[0] if references else None,
-        "tags": [text for name in _STYLE if (text := as_text(row.get(name)))] or None,
+        **{f"tags.{name}": row.get(name) for name in _STYLE},
         "extra": without_missing({name: row.get(name) for name in kept}),
         "scores": [
             {"metric": same.get(name, name), "value": row.get(name),

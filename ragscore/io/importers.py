@@ -259,11 +259,12 @@ def golden_of_rows(
 ) -> Golden:  # fmt: skip
     """Return the labels of rows with our names."""
     rows = _with_ids(rows, problems)
-    roles = {
-        one: EXPECTED.get(one, one) for one in (*LABELLED, *LABELS, "tags", "query", "query_id")
-    }
-    known = [{role: row[one] for one, role in roles.items() if row.get(one) is not None}
-             for row in rows]  # fmt: skip
+    named = (*LABELLED, *LABELS, "tags", "query", "query_id")
+    known = [
+        {EXPECTED.get(one, one): value for one, value in row.items()
+         if value is not None and (one in named or one.startswith("tags."))}
+        for row in rows
+    ]  # fmt: skip
     asked: Fields = {}  # of texts that have one id, the first
     for one in known:
         one |= {"query": asked.setdefault(one["query_id"], one.get("query"))}

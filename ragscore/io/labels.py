@@ -54,7 +54,6 @@ def read_golden_table(
     absent_docs: str,
     catalogue: pd.DataFrame | None,
     columns: Columns | None = None,
-    gains: Mapping[str, float] | None = None,
 ) -> Golden:
     """Return the labels of a table, with one row per query or one row per judgement."""
     name = (
@@ -69,7 +68,7 @@ def read_golden_table(
     if not isinstance(table, Table):
         table = _table_of_dict(table, name)
         roles = {one: one for one in table.fields}
-        return labels_of(table, roles, problems, absent_docs, catalogue, gains)
+        return labels_of(table, roles, problems, absent_docs, catalogue)
     refuse_empty(table)
     if _is_ours(table) and not columns:
         rows = zip(table.frame.to_dict("records"), table.lines.tolist(), strict=True)
@@ -86,7 +85,7 @@ def read_golden_table(
     problems.typos.warn()
     if "grade" not in roles.keys() | (columns or {}).keys():
         _ask_for_grades(table, roles, own)
-    golden = labels_of(table, roles, problems, absent_docs, catalogue, gains)
+    golden = labels_of(table, roles, problems, absent_docs, catalogue)
     return replace(golden, mapping=mapping_of(roles, own))
 
 
@@ -183,7 +182,6 @@ def labels_of(
     problems: Problems,
     absent_docs: str,
     catalogue: pd.DataFrame | None,
-    gains: Mapping[str, float] | None = None,
 ) -> Golden:
     """Return the labels of a table by the roles of its columns."""
     columns = {role: table.column(name) for role, name in roles.items()}
@@ -232,7 +230,7 @@ def labels_of(
         found[role] = rows.one(texts, role)
         if role == "reference_answer" and not found[role].notna().any():
             del found[role]
-    targets, expects = _targets(columns, rows, cells, problems, gains)
+    targets, expects = _targets(columns, rows, cells, problems)
     checks += [
         _texts_of(columns[role], rows, cells, kind)
         for role, kind in CHECKS.items()
@@ -362,10 +360,9 @@ def _targets(
     rows: _Rows,
     cells: Cells,
     problems: Problems,
-    gains: Mapping[str, float] | None,
 ) -> tuple[pd.DataFrame, Flags]:
     """Return targets with the place of their query, and the queries that list documents."""
-    grades = _Grades(problems, gains)
+    grades = _Grades(problems)
     expects, parts = np.zeros(len(rows.ids), bool), []
     for level, role in [*LEVELS.items(), ("text", "text")]:
         if role not in columns or (role == "text" and "chunk_id" in columns):
@@ -395,7 +392,7 @@ def _targets(
     if not filled:
         return empty("targets").assign(query=np.zeros(0, np.int64)), expects
     targets = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
-    if grades.fractions or gains is not None:
+    if grades.fractions:
         gain = targets["grade"].astype("float64")
         targets = targets.assign(
             gain=gain, grade=np.searchsorted(np.unique(np.append(gain, 0.0)), gain)
@@ -482,10 +479,10 @@ def _target_rows(
 
 
 class _Grades:
-    """Reads written grades, looked up in `gains` if these are given."""
+    """Reads written grades."""
 
-    def __init__(self, problems: Problems, gains: Mapping[str, float] | None) -> None:
-        self.problems, self.gains = problems, gains
+    def __init__(self, problems: Problems) -> None:
+        self.problems = problems
         self.fractions: set[float] = set()
         self.n_negative = 0
 
@@ -498,16 +495,12 @@ class _Grades:
         values = np.array([np.nan if one is None else one for one in known] + [np.nan], np.float64)
         grade = values[written[0]]
         allowed = "a whole number, such as 0 or 1"
-        if self.gains is not None:
-            allowed = f"one of {name_list(self.gains)}, as gains= has them"
         Cells(self.problems, lines).report(column, np.isnan(grade), allowed, drops=False)
         self.n_negative += int((grade < 0).sum())
         return grade, grade >= 0
 
     def grade(self, written: Any) -> float | None:
         """Return a grade as a number; None for anything else."""
-        if self.gains is not None:
-            return self.gains.get(key_of(written))
         number, _ = score_of(written)
         if number is None or abs(number) >= 2**31:
             return None
@@ -589,9 +582,3 @@ def _check_groups(queries: pd.DataFrame, targets: pd.DataFrame, table: Table, ro
                 line=int(table.lines[row]), field="group",
                 allowed="one set of expected_doc_ids per group",
             )  # fmt: skip
-
-
-def key_of(grade: Any) -> str:
-    """Return a grade as the key of `gains=`: a whole number without a decimal point."""
-    number = as_number(grade) if not isinstance(grade, bool) else None
-    return f"{number:g}" if number is not None else str(grade).strip()

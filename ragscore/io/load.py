@@ -249,8 +249,9 @@ def load_results(
         "doc_id": "hit"}`. `outer.inner` reaches into a column. Roles: query_id, query, run_id,
         doc_id, chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
         refused, latency_ms, cost_usd, repeat, prompt_tokens, completion_tokens, conversation,
-        turn (a query needs no id beside these two), and `score.<metric>`, `reason.<metric>`,
-        `scorer_error.<metric>` for stored values. Other columns are kept as `x_<name>`.
+        turn (a query needs no id beside these two), citations, and `score.<metric>`,
+        `reason.<metric>`, `scorer_error.<metric>` for stored values. Other columns are kept as
+        `x_<name>`.
         `{"run_id": None}`: no column has this role, whatever its name.
     run_id
         Names the run. By default a run is named by a column, by `run.json`, by a TREC run's tag, or

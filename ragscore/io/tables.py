@@ -178,24 +178,20 @@ def mapping_of(roles: Columns, own: Mapping[str, Any]) -> pd.DataFrame:
 
 def tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -> None:
     """Warn of columns that no role takes and that may hold what was returned."""
-    told, proposed = [], ""
-    responses = results.responses
+    responses, told, proposed = results.responses, [], ""
+    if len(results.hits):
+        return
     has_answers = "answer" in responses and responses["answer"].notna().any()
     has_answers |= results.reported is not None and len(results.reported) > 0
     for name in own:
         value = nested(table.fields[name])
         first = value[0] if isinstance(value, list) and value else value
         known = inner_roles(first, "doc_id") if isinstance(first, dict) else {}
-        if (
-            isinstance(value, list)
-            and isinstance(first, dict)
-            and {*ID_ROLES, "text"} & known.keys()
-        ):
-            role = next(role for role in (*ID_ROLES, "text") if role in known)
+        role = next((role for role in (*ID_ROLES, "text") if role in known), None)
+        if isinstance(value, list) and role is not None:
             told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(first)})")
-            if not len(results.hits):
-                proposed = f'; columns={{"{role}": "{name}.{known[role]}"}}'
-        elif not len(results.hits) and (not has_answers or names_hits(name)):
+            proposed = f'; columns={{"{role}": "{name}.{known[role]}"}}'
+        elif not has_answers or names_hits(name):
             told.append(name)
     if told:
         warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
@@ -267,7 +263,7 @@ def of_queries(asked: Asked) -> Results:
         if "rank" in hits and "call" not in hits:
             order = np.lexsort((frames["hits"]["rank"], codes))
             frames["hits"] = frames["hits"].take(order).reset_index(drop=True)
-    cited = _citations(asked, responses, keep)
+    cited = _citations(asked, responses, keep) or _inline(responses[keep], frames.get("hits"))
     stored = _stored(asked, responses)
     responses, runs = responses[keep], runs[keep]
     asked.cell = responses[["run_id", "query_id"]]
@@ -439,6 +435,21 @@ def _citations(asked: Asked, responses: pd.DataFrame, keep: Flags) -> dict[str, 
     n_cited = pd.Series(np.where(is_empty, 0, np.nan)).astype("Int64")
     cited = cited[keep[row]].reset_index(drop=True)
     return {"citations": cited if len(cited) else empty("citations"), "n_citations": n_cited}
+
+
+def _inline(responses: pd.DataFrame, hits: pd.DataFrame | None) -> dict[str, Any]:
+    """Return the citations that answers hold as the ranks of their hits: `[1]`, `[2]`."""
+    if hits is None or "answer" not in responses:
+        return {}
+    marks = responses["answer"].str.extractall(r"(\[(\d{1,3})\])")
+    cell = responses.loc[marks.index.get_level_values(0), ["run_id", "query_id"]].astype("str")
+    marked = cell.assign(marker=marks[0].to_numpy(), rank=marks[1].astype("int32").to_numpy())
+    marked["position"] = marked.groupby(["run_id", "query_id"]).cumcount() + 1
+    ids = [one for one in ID_ROLES if one in hits]
+    found = marked.merge(
+        hits.astype({"run_id": "str"})[["run_id", "query_id", "rank", *ids]], "left"
+    ).drop(columns="rank")
+    return {"citations": found} if found[ids].notna().any(axis=None) else {}
 
 
 def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:

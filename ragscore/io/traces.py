@@ -20,7 +20,6 @@ import pandas as pd
 from ragscore.frames.errors import plural
 from ragscore.io.detect import Sample
 from ragscore.io.importers import QUERY_KEYS, first_at, json_text, text_in, without_missing
-from ragscore.io.made_ids import text_id
 from ragscore.io.rows import nested, value_at
 from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
 from ragscore.io.values import as_number
@@ -508,9 +507,7 @@ def _hit(document: Any, fields: dict[str, str]) -> dict[str, Any]:
     hit = {"chunk_id": as_id(raw.get("chunk_id")), "doc_id": as_id(raw.get("doc_id")),
            "text": as_text(raw.get("text")), "score": as_number(raw.get("score")),
            "metadata": meta if isinstance(meta, dict) else None}  # fmt: skip
-    if hit["text"] is not None and not (hit["chunk_id"] or hit["doc_id"]):
-        hit["chunk_id"] = text_id(hit["text"])
-    return without_missing(hit) if hit["chunk_id"] or hit["doc_id"] else {}
+    return without_missing(hit) if hit["chunk_id"] or hit["doc_id"] or hit["text"] else {}
 
 
 def _time(value: Any) -> Any:

@@ -28,26 +28,22 @@ from ragscore.io.source import Problems, as_id, as_text
 ID_ALLOWED = f"text that isn't empty, of at most {LONGEST_ID:,} characters, or a whole number"
 SPAN_ALLOWED = "whole numbers, 0 ≤ start < end (half-open)"
 JSON_SUFFIX = ".json"
-_AS_IN_FILE: dict[str, str] = {}
 
 
 class FieldReader:
     """The fields of one object of a record, taken out one after the other.
 
     `values` is a copy that shrinks with every field taken. `place` begins the names of fields in
-    messages, such as "answer."; `called` gives some fields other names there. With `loose`, values
-    are first made what they say: "1.5" a number, "yes" true.
+    messages, such as "answer.".
     """
 
-    __slots__ = ("called", "line", "lines", "loose", "place", "problems", "values")
+    __slots__ = ("line", "lines", "place", "problems", "values")
 
     def __init__(
         self, values: dict[str, Any], place: str, line: int | None, problems: Problems,
-        loose: bool = False, called: dict[str, str] | None = None,
         lines: dict[str, int] | None = None,
     ) -> None:  # fmt: skip
         self.values, self.place, self.line, self.problems = dict(values), place, line, problems
-        self.loose, self.called = loose, _AS_IN_FILE if called is None else called
         self.lines = {} if lines is None else lines
 
     def pop(self, *names: str) -> Any:
@@ -61,13 +57,12 @@ class FieldReader:
     def _read(self, type: str, *names: str, **limits: int) -> Any:
         if (value := self.pop(*names)) is None:
             return None
-        value = LOOSE[type](value) if self.loose and type in LOOSE else value
         line = self.lines.get(names[0], self.line)
         return READ[type](value, self.name(names[0]), line, self.problems, **limits)
 
     def name(self, name: str) -> str:
         """Return what a field is called in messages."""
-        return self.called.get(name, self.place + name)
+        return self.place + name
 
     def text(self, *names: str) -> Any:
         """Return text as written, or as it says."""
@@ -212,34 +207,13 @@ ARROW = {
 VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
 
 
-def _loose_number(value: Any) -> Any:
-    found = as_number(value)
-    return value if found is None or isinstance(value, bool) else found
-
-
-def _loose_whole(value: Any) -> Any:
-    found = as_number(value)
-    if found is None:
-        return None if isinstance(value, float) and math.isnan(value) else value
-    return int(found) if found % 1 == 0 and abs(found) < 2**53 else value
-
-
-def _loose_flag(value: Any) -> Any:
+def loose_flag(value: Any) -> Any:
+    """Return a value that says true or false as such, others as they are."""
     word = value.strip().lower() if isinstance(value, str) else value
     found = VERDICTS.get(word, as_number(word)) if isinstance(word, str) else word
     if word in ("", "nan", "none", "null"):
         return value
     return bool(found) if isinstance(found, (int, float)) and found in (0, 1) else value
-
-
-def _loose_text(value: Any) -> Any:
-    if isinstance(value, (dict, list)):
-        return as_json(value)
-    return str(value).lower() if isinstance(value, bool) else as_text(value)
-
-
-LOOSE = {"number": _loose_number, "whole": _loose_whole, "flag": _loose_flag, "text": _loose_text}
-"""What files of others write for a value of a type -> the value."""
 
 
 def as_number(value: Any) -> float | None:

@@ -213,6 +213,14 @@ RESULTS = {
         {"cited": [("1", "a")]},
     ),
     "references as ids": ([A | {"answer": "x", "references": ["a"]}], {"cited": [("1", "a")]}),
+    "ranks in the answer": (
+        [A | {"answer": "So [1], and so [2].", "retrieved": ["a", "b"]}, B | {"answer": "No."}],
+        {"cited": [("1", "a"), ("1", "b")]},
+    ),
+    "numbers in the answer that are no ranks": (
+        [A | {"answer": "x[0] is [7].", "retrieved": ["a", "b"]}],
+        {"cited": []},
+    ),
     "no citations": ([A | {"answer": "x"}], {"cited": []}),
 }
 # `targets` as (query, id or text, grade); `answers`: the accepted ones; `answerable`.
