@@ -245,11 +245,6 @@ def test_ragchecker_results_and_references_load_from_one_file(checked):
     ("content", "field", "named"),
     [
         ('{"results": [\n{]}', None, ["JSON"]),
-        (
-            {"results": [RESULT | {"retrieved_context": "text"}]},
-            "retrieved_context",
-            ["text"],
-        ),
         ({"results": {}}, "results", []),
     ],
 )

@@ -537,7 +537,7 @@ TOOLS = [
          "queries and reference answers of RAGChecker's files"),
         {"query_id": "query_id", "query": "query", "answer": "response",
          "reference_answer": "gt_answer", "doc_id": "retrieved_context", "scores": "metrics"},
-        rows="results",
+        rows="results", run={"metrics": "metrics"},
     ),
     Tool(
         "rank_eval",

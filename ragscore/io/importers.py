@@ -28,7 +28,7 @@ from ragscore.io.rows import Source, nested, table_rows, value_at
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.stored import frames_of_scores, stored
 from ragscore.io.tables import IN_DIALOGUE, OF_HITS, PER_QUERY, Asked, of_queries
-from ragscore.io.values import as_number, metadata_rows
+from ragscore.io.values import as_number, flatten, metadata_rows
 
 Fields = dict[str, Any]
 QUERY_KEYS = ("question", "query", "input", "user_input", "prompt", "request")
@@ -52,7 +52,7 @@ class Tool:
     rows
         Paths of the list of rows in the file's one object; without one, the file is the rows.
     run
-        Column of runs -> its paths in that object, or a function of it.
+        Column of runs -> its paths in that object, or a function of it; others become `x_<name>`.
     add
         Takes a row and `facts`, and returns what no path says; None: it is no answer. `scores`,
         `calls`, `judgments`, `citations` and `hit_meta` are lists of mappings, `extra` is one.
@@ -94,10 +94,13 @@ def _read(
             rows = list(table_rows(source, problems))
             top = top or (rows[0].values if len(rows) == 1 else {})
             inner = _rows_at(tool.rows, top, problems)
+            if inner is None and (held := first_at(top, tool.rows)) is not None:
+                field = tool.rows.split()[-1]
+                problems.reject(held, None, field, "a list of mappings")
             rows = rows if inner is None else inner
         for name, paths in tool.run.items():
             if (told := paths(top) if callable(paths) else first_at(top, paths)) is not None:
-                about[name] = told if isinstance(told, str | list) else json_text(told)
+                about[name] = json_text(told) if name == "config" else told
         pairs = tool.read(rows, problems, about) if tool.read else _declared(tool, rows, top)
     except RecursionError as error:
         raise DataError("nested too deeply", file=problems.file) from error
@@ -106,7 +109,8 @@ def _read(
 
 def _declared(tool: Tool, rows: list[Row], top: Fields) -> list[tuple[Row, Fields]]:
     facts = tool.facts([row.values for row in rows], top)
-    known = {path.split(".")[0] for paths in tool.columns.values() for path in paths.split()}
+    read = (paths for name, paths in tool.columns.items() if name not in LABELLED)
+    known = {path.split(".")[0] for paths in read for path in paths.split()}
     pairs = []
     for row in rows:
         made: Fields = {name: first_at(row.values, paths) for name, paths in tool.columns.items()}
@@ -137,7 +141,8 @@ def _with_users(row: Row, made: Fields, columns: dict[str, str]) -> Fields:
     made |= {role: one for role, one in own.items() if one is not None}
     scores = nested(made.get("scores")) or []
     if isinstance(scores, dict):
-        scores = [{"metric": name, "value": one, "same": {}, "is_judged": False}
+        scores = [{"metric": name, "value": one, "same": {}, "is_judged": False,
+                   "error": "no value in the file" if one is None else None}
                   for name, one in scores.items()]  # fmt: skip
     named = dict.fromkeys(role.partition(".")[2] for role in made if role.startswith(METRIC_ROLES))
     for name in named:
@@ -182,15 +187,20 @@ def _with_ids(rows: list[Fields], problems: Problems) -> list[Fields]:
 
 
 def results_of_rows(
-    rows: list[Fields], run_id: str, problems: Problems, are_repeats: bool = False
-) -> Results:
-    """Return the runs of rows with our names: one for each `run_id`, and each repeat."""
+    rows: list[Fields], run_id: str, problems: Problems, are_repeats: bool = False,
+    called: dict[str, str] | None = None,
+) -> Results:  # fmt: skip
+    """Return the runs of rows with our names: one for each `run_id`, and each repeat.
+
+    `called` is what the file calls our columns, for messages.
+    """
     rows = _with_hits(_with_ids(rows, problems))
     known = [{name: row[name] for name in _ROLES if row.get(name) is not None} for row in rows]
     lines = [row["line"] for row in rows]
     table = record_table(known, problems.file, "file", lines)
     own = record_table([row.get("extra") or {} for row in rows], problems.file, "file", lines)
-    columns = {str(name): one for name, one in table.frame.items()}
+    names = {one: one for one in _ROLES} | (called or {})
+    columns = {str(name): one.rename(names[str(name)]) for name, one in table.frame.items()}
     if "error" in columns and "answer" in columns:  # a failed query has no answer
         has_failed = Cells(problems, table.lines).failures(columns["error"]).notna()
         columns["answer"] = columns["answer"].mask(has_failed)
@@ -317,8 +327,12 @@ def _read_results(
     names = _run_names({row.get("run_id") for row in rows}, told["run_id"])
     systems = {names[run]: run or told.get("system") or names[run] for run in names}
     rows = [row | {"run_id": names[row.get("run_id")]} for row in rows]
-    results = results_of_rows(rows, told["run_id"], problems, "repeat" in (columns or {}))
+    called = {name: paths.split()[0] for name, paths in tool.columns.items()} | (columns or {})
+    results = results_of_rows(rows, told["run_id"], problems, "repeat" in (columns or {}), called)
     about_runs = {name: told[name] for name in ("suite", "config", "created_at") if name in told}
+    about_runs |= flatten(
+        {name: told[name] for name in told if name in tool.run and name not in _OF_RUN}
+    )
     system = results.runs["system"].map(systems)
     runs, reported = results.runs.assign(system=system, **about_runs), results.reported
     means = [{"run_id": run} | one for run in runs["run_id"] for one in told.get("aggregates", ())]
@@ -326,6 +340,9 @@ def _read_results(
         parts = [one for one in (reported, from_records(means, "reported")) if one is not None]
         reported = pd.concat(parts, ignore_index=True)
     return replace(results, runs=runs, reported=reported)
+
+
+_OF_RUN = ("system", "suite", "config", "created_at", "aggregates")
 
 
 def _read_golden(

@@ -206,30 +206,21 @@ def _spans_in(record: dict[str, Any]) -> list[dict[str, Any]]:
     return inner or ([record] if record else [])
 
 
-def nest(flat: Iterable[tuple[str, Any]]) -> Any:
-    """Return flat attributes (`retrieval.documents.0.document.id`) as nested ones."""
-    top: dict[str, Any] = {}
-    for name, value in flat:
-        place, parts = top, name.split(".")
-        for part in parts[:-1]:
-            inner = place.setdefault(part, {})
-            if not isinstance(inner, dict):
-                inner = place[part] = {"": inner}
-            place = inner
-        if parts[0] == "mlflow" and isinstance(value, str) and value[:1] == '"':
-            with suppress(ValueError, RecursionError):
-                value = parse_json(value)
-        place[parts[-1]] = value
-    return _listed(top)
+def _at(attributes: Any, paths: str) -> Any:
+    """Return the value at the first of these paths that has one, whether names are nested or flat.
 
-
-def _listed(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    inner = {name: _listed(one) if type(one) is dict else one for name, one in value.items()}
-    if inner and all(map(str.isdecimal, inner)):
-        return [inner[name] for name in sorted(inner, key=int)]
-    return inner
+    Flat names of a list (`retrieval.documents.0.document.id`) are a list of mappings.
+    """
+    for path in paths.split():
+        if (found := value_at(attributes, path)) is not None:
+            return nested(found)
+        items: dict[str, dict[str, Any]] = {}
+        for name in [name for name in attributes if name.startswith(path + ".")]:
+            number, _, inner = name[len(path) + 1 :].partition(".")
+            items.setdefault(number, {})[inner] = attributes[name]
+        if items and all(map(str.isdecimal, items)):
+            return [items[number] for number in sorted(items, key=int)]
+    return None
 
 
 # From records of a file to spans
@@ -285,25 +276,31 @@ def _span(
         problems.add("a span without a trace", line=line, field=place["trace"], allowed="an id")
         return None
     prefix = place.get("attributes", "")
+    held = nested(values.get(prefix)) if prefix else values
     if prefix.endswith("."):
-        own: Any = {name.removeprefix(prefix): nested(one) for name, one in values.items()
-                    if name.startswith(prefix)}  # fmt: skip
-    else:
-        held = nested(values.get(prefix)) if prefix else values
-        pairs = ((str(one.get("key")), _value(one.get("value"))) for one in dicts_in(held))
-        own = nest(held.items() if isinstance(held, dict) else pairs)
+        held = {name.removeprefix(prefix): values[name] for name in values if prefix in name}
+    pairs = ((str(one.get("key")), _value(one.get("value"))) for one in dicts_in(held))
+    own = {name: _mlflow_text(one) if name[:7] == "mlflow." else one
+           for name, one in (held.items() if isinstance(held, dict) else pairs)}  # fmt: skip
     failed = (as_text(at("status")) or "").rpartition(".")[2] in _FAILED
     failed |= place is _LANGSMITH and bool(at("error"))
-    known = (one for one in DIALECTS if first_at(own, one.kind))
+    known = (one for one in DIALECTS if _at(own, one.kind))
     dialect = place.get("dialect") or next(known, OPENINFERENCE if at("kind") else None)
-    kind = str(first_at(own, dialect.kind) or at("kind")) if dialect else ""
-    session = about.get("session") or first_at(own, dialect.session if dialect else "")
+    kind = str(_at(own, dialect.kind) or at("kind")) if dialect else ""
+    session = about.get("session") or _at(own, dialect.session if dialect else "")
     return Span(
         line, trace, as_text(at("id")), as_text(at("parent")) or None, as_text(at("name")) or "",
         dialect.kinds.get(kind, kind.upper()) if dialect else "", _ns(at("start")), _ns(at("end")),
         (as_text(at("message")) or "status ERROR") if failed else None, own, dialect, session,
         about.get("scores") or [],
     )  # fmt: skip
+
+
+def _mlflow_text(value: Any) -> Any:
+    """Return the text that MLflow writes as JSON."""
+    with suppress(ValueError, RecursionError):
+        return parse_json(value) if isinstance(value, str) and value[:1] == '"' else value
+    return value
 
 
 def _ns(value: Any) -> Any:
@@ -367,11 +364,11 @@ def _row(spans: list[Span], tools: str | None) -> dict[str, Any]:
     orphans = [one for one in spans if one.parent and one.parent not in ids]
     root = min(roots or orphans or spans, key=_start)
     dialect = root.dialect or next(filter(None, (one.dialect for one in spans)), OPENINFERENCE)
-    query = text_of(first_at(root.attributes, dialect.query), QUERY_KEYS)
+    query = text_of(_at(root.attributes, dialect.query), QUERY_KEYS)
     counts: dict[str, Any] = {}
     for span in (one for one in spans if one.kind == "LLM"):
         for name, paths in span.dialect.tokens.items():
-            count = as_number(nested(first_at(span.attributes, paths)))
+            count = as_number(_at(span.attributes, paths))
             if count is not None and count >= 0:
                 counts[name] = counts.get(name, 0) + (count if name == "cost_usd" else int(count))
     extra = {"trace_id": root.trace, "n_spans": len(spans)}
@@ -380,9 +377,9 @@ def _row(spans: list[Span], tools: str | None) -> dict[str, Any]:
     return counts | calls_of(spans, tools) | {
         "line": root.line, "start": _start(root), "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,
-        "answer": text_of(first_at(root.attributes, dialect.answer), ANSWER_KEYS),
+        "answer": text_of(_at(root.attributes, dialect.answer), ANSWER_KEYS),
         "latency_ms": _elapsed(root), "extra": extra,
-        "reference_answer": as_text(nested(first_at(root.attributes, dialect.reference))),
+        "reference_answer": as_text(_at(root.attributes, dialect.reference)),
         "scores": [_score(one) for one in dicts_in(root.scores)],
     }  # fmt: skip
 
@@ -467,13 +464,13 @@ def _is_search(span: Span, tools: str | None) -> bool:
 
 
 def _tool(span: Span) -> str | None:
-    return as_text(first_at(span.attributes, "tool.name gen_ai.tool.name tool_call.function.name"))
+    return as_text(_at(span.attributes, "tool.name gen_ai.tool.name tool_call.function.name"))
 
 
 def _call(members: list[Span], dialect: Dialect) -> dict[str, Any]:
     outer = members[0]
     known = [(one, one.dialect or dialect) for one in members]
-    asked = (text_of(first_at(one.attributes, said.query), QUERY_KEYS) for one, said in known)
+    asked = (text_of(_at(one.attributes, said.query), QUERY_KEYS) for one, said in known)
     hits = (_hits(one, said) for one, said in known)
     start = _time(outer.start)
     return {
@@ -488,7 +485,7 @@ def _call(members: list[Span], dialect: Dialect) -> dict[str, Any]:
 def _hits(span: Span, dialect: Dialect) -> list[dict[str, Any]]:
     """Return the documents of a retrieval or of a tool, none where the span has none."""
     paths = dialect.documents.get(span.kind)
-    found = nested(first_at(span.attributes, paths or dialect.answer))
+    found = _at(span.attributes, paths or dialect.answer)
     if isinstance(found, dict) and paths is None:
         found = nested(found.get("content", found))
     if isinstance(found, dict):

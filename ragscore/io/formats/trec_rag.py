@@ -32,7 +32,8 @@ def read_trec_rag(path: Path, strict: bool) -> Results:
             "no answer in the file", file=path,
             allowed="one JSON object per line, with run_id, topic_id, references and answer",
         )  # fmt: skip
-    return results_of_rows(rows, path.name, problems)
+    called = {"query_id": "topic_id", "query": "topic", "doc_id": "references"}
+    return results_of_rows(rows, path.name, problems, called=called)
 
 
 def _row(row: Row, problems: Problems) -> dict[str, Any]:
