@@ -143,7 +143,10 @@ def read_qrels_jsonl(
     judgements: list[tuple[str, str, int]] = []
     for row in json_rows(path, problems):
         values = dict(row.values)
-        query_id, docs = as_id(values.pop("query_id", None)), values.pop("relevant_docs", None)
+        query_id, docs = (
+            as_id(values.pop("query_id", None)) or "",
+            values.pop("relevant_docs", None),
+        )
         query, graded = as_text(values.pop("query", None)), docs if isinstance(docs, dict) else {}
         bad = {
             doc: one
@@ -152,7 +155,7 @@ def read_qrels_jsonl(
         }
         stated = row.values.get
         for is_right, name, found, allowed in (
-            (query_id is not None, "query_id", stated("query_id"), ID_ALLOWED),
+            (query_id != "", "query_id", stated("query_id"), ID_ALLOWED),
             (query is not None, "query", stated("query"), "text"),
             (docs is graded, "relevant_docs", docs, "an object {document: grade}, or {}"),
             (not bad, "relevant_docs", bad, f"ids with whole grades from 0 to {HIGHEST_GRADE}"),

@@ -26,7 +26,6 @@ from ragscore.io.formats.fields import (
     RUN_LEVEL,
     Fields,
     aggregate,
-    frames_of,
     json_object,
     leaves,
     named_fields,
@@ -46,6 +45,7 @@ from ragscore.io.values import (
     number,
     row_dicts,
     unflatten,
+    unify_types,
 )
 
 RESPONSE: Fields = {
@@ -154,13 +154,10 @@ def read_chatbot(path: Path, strict: bool) -> Results:
         "judgments": [one | judge for one in read.judgments],
         "reported": read.reported + reported,
     }
-    rows = {kind: [{"run_id": run_id} | one for one in beside[kind]] for kind in beside}
-    return Results(
-        runs=from_records([run], "runs"),
-        **frames,
-        **frames_of(rows, optional=rows),
-        problems=problems.frame(run_id),
-    )
+    for kind in (kind for kind, rows in beside.items() if rows):
+        rows = unify_types([{"run_id": run_id} | one for one in beside[kind]])
+        frames[kind] = from_records(rows, kind)
+    return Results(runs=from_records([run], "runs"), **frames, problems=problems.frame(run_id))
 
 
 def read_description(path: Path) -> str | None:

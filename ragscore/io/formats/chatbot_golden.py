@@ -15,6 +15,7 @@ from ragscore.io.formats.fields import golden_rows
 from ragscore.io.golden_read import TAG_FIELDS, golden_of
 from ragscore.io.output import by_query, write_lines
 from ragscore.io.source import Problems, Row, json_rows
+from ragscore.io.targets import SUPPORT_EXTRAS
 from ragscore.io.values import extra_fields, row_dicts
 
 LISTS = ("expected_key_facts", "gold_supports", "required_support_groups", *TAG_FIELDS)
@@ -80,7 +81,7 @@ def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
 
 
 def _case(query: dict[str, Any], parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    from ragscore.io.golden_write import SUPPORT_EXTRAS, row_of  # yaml is not needed to read
+    from ragscore.io.golden_write import row_of  # yaml is not needed to read
 
     own = extra_fields({name: one for name, one in query.items() if name != SUPPORT_EXTRAS})
     plain = {n: one for n, one in query.items() if n == SUPPORT_EXTRAS or not n.startswith("x_")}

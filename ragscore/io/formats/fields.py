@@ -1,15 +1,15 @@
 """Steps that the readers and writers of foreign formats share.
 
 A format states the fields of its objects once, as a table `Fields`: its reader turns them into
-columns, its writer turns columns into fields again. Records of a whole file become frames here.
+columns, its writer turns columns into fields again.
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames.data import DataError, from_records
+from ragscore.frames.data import DataError
 from ragscore.io.rows import json_value
 from ragscore.io.source import Problems, Row, describe
 from ragscore.io.values import READ, escape_key, flatten, unify_types
@@ -69,17 +69,6 @@ def aggregate(
         "value": math.nan if value is None else float(value),
         "statistic": statistic,
         "label": label.format(k=k) if label else None,
-    }
-
-
-def frames_of(
-    records: dict[str, list[dict[str, Any]]], optional: Collection[str] = ()
-) -> dict[str, Any]:
-    """Return the frame of each kind of records; optional kinds without records are left out."""
-    return {
-        kind: from_records(unify_types(rows), kind)
-        for kind, rows in records.items()
-        if rows or kind not in optional
     }
 
 

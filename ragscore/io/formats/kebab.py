@@ -104,8 +104,8 @@ def _run(
             name, _, k = metric.partition(".")
             is_cut = "{k}" in AGGREGATES.get(name, ("", ""))[0]
             known = AGGREGATES if is_cut == k.isdecimal() else {}
-            found = number(value, f"{field}.{metric}", line, problems)
-            reported.append({"run_id": run["run_id"]} | aggregate(metric, found, known, name, k))
+            value = number(value, f"{field}.{metric}", line, problems)
+            reported.append({"run_id": run["run_id"]} | aggregate(metric, value, known, name, k))
     results = results_of(run, rows, problems)
     problems.typos.warn()
     return replace(results, reported=from_records(reported, "reported")) if reported else results

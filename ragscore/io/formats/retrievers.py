@@ -247,8 +247,8 @@ def _lines(
     ks = {str(run["run_id"]): run["k"] for run in row_dicts(results.runs) if "k" in run}
     n_by_text: dict[str, dict[str, int]] = {}
     for response in row_dicts(results.responses.astype({"run_id": "str"})):
-        run_id, query_id, text = (response.get(name) for name in ("run_id", "query_id", "query"))
-        if text is None:
+        run_id, query_id = response["run_id"], response["query_id"]
+        if (text := response.get("query")) is None:
             found = f"response {query_id!r} of {run_id} has no query text"
             raise DataError(found, field="responses.query", allowed="text")
         line = {"query": text}
