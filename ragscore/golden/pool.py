@@ -14,7 +14,7 @@ from ragscore.scoring.rules import ELLIPSES, Rule, by_anchor, by_chunk, by_doc
 
 RULES: dict[str, Rule] = {"anchor": by_anchor(), "chunk": by_chunk, "doc": by_doc}
 SHOWN = (
-    "chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit", "text", "text_cut",
+    "path", "heading", "text", "text_cut", "chunk_id", "doc_id", "start", "end", "span_unit",
     "chunker_version",
 )  # fmt: skip
 

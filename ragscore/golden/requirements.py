@@ -85,18 +85,13 @@ def parts_of(source: Any, options: dict[str, Any]) -> tuple[list[Golden], list[R
         return [source], []
     if isinstance(source, Results):
         return [], [source]
-    golden: list[Golden] = []
-    results: list[Results] = []
-    errors: list[DataError] = []
+    golden, results, errors = list[Any](), list[Any](), list[DataError]()
     with unsaid():  # the table tells what the warnings of loading would
-        try:
-            golden.append(load_golden(source, **options))
-        except DataError as error:
-            errors.append(error)
-        try:
-            results.append(load_results(source, **options))
-        except DataError as error:
-            errors.append(error)
+        for load, found in ((load_golden, golden), (load_results, results)):
+            try:
+                found.append(load(source, **options))
+            except DataError as error:
+                errors.append(error)
     if len(errors) == 2:
         raise _unreadable(*errors)
     return golden, results

@@ -201,21 +201,6 @@ def _nothing_expected(golden: Golden) -> Violations:
     return violation(queries[~expects], "nothing is expected")
 
 
-def _empty_predicates(golden: Golden) -> Violations:
-    """Find predicate targets without a condition, a substring or a source key."""
-    is_predicate = golden.targets["level"] == "predicate"
-    predicates = golden.targets[is_predicate].drop_duplicates(["query_id", "target_id"])
-    not_empty = pd.concat(_expectations(golden))
-    return violation(predicates[~predicates["query_id"].isin(not_empty)], "no condition")
-
-
-def _expectations(golden: Golden) -> list[pd.Series]:
-    """Return the ids of queries that expect source keys, metadata, substrings."""
-    keys = golden.targets.loc[golden.targets["level"] == "source_key", "query_id"]
-    substrings = _checks(golden, "expected_substring")["query_id"]
-    return [keys, golden.conditions["query_id"], substrings]
-
-
 def _contained(left: pd.DataFrame, right: pd.DataFrame, ignore_case: bool) -> Violations:
     """Find texts of a query (`text`) that contain a text which the query forbids."""
     if not len(left) or not len(right):
@@ -342,8 +327,6 @@ CHECKS = (
     lambda golden: _matching(golden, "heading", r"[^\s\-=>]>[^=>]|[^\-=>]>[^\s=>]|\s\s>|>\s\s")),
     Check("some target is relevant", "answerable", "a target of grade 1 or more", _answerable(True),
     _only_grade_0),
-    Check("predicates ask for something", "expected_metadata",
-    "a condition, a substring or a source key", _all, _empty_predicates),
     Check("must_contain is not forbidden", "must_contain",
     "texts that an answer can hold without a forbidden one", _all,
     lambda golden: _contained(

@@ -27,7 +27,6 @@ from ragscore.scoring.rules import matched_pairs
 LEVELS = ("anchor", "chunk", "doc")
 FIELD_OF = {"anchor": "gold_supports"} | {level: ID_FIELDS[level][0] for level in ("chunk", "doc")}
 STATE = ["grade", "answerable", "snippet"]
-FIRST = ["query_id", "query", "answerable", "rank", "found", "path", "heading", "text"]
 KEY = ["query_id", "level", "target_id"]
 
 
@@ -77,7 +76,10 @@ def label_sheet(
         )  # fmt: skip
     sheet = known.queries[["query_id", "query"]].merge(pool, on="query_id", how="left")
     snippet = _proposed(sheet) if level == "anchor" else pd.Series(pd.NA, sheet.index, dtype="str")
-    return filled(sheet.assign(level=level, snippet=snippet), known)
+    sheet = filled(sheet.assign(snippet=snippet, level=level), known)
+    last = ["snippet", "grade", "level", "was"]
+    first = ["query_id", "query", "answerable", "rank", "found"]
+    return sheet[[*first, *(name for name in sheet if name not in (*first, *last)), *last]]
 
 
 def golden_to_label(source: Any) -> Golden:
@@ -100,10 +102,7 @@ def filled(sheet: pd.DataFrame, golden: Golden) -> pd.DataFrame:
     was = state(told).agg("|".join, axis=1)
     proposed = sheet["snippet"] if "snippet" in sheet else told["snippet"]
     told["snippet"] = told["snippet"].fillna(proposed)
-    last = ["snippet", "grade", "level", "was"]
-    first = [name for name in FIRST if name in sheet or name == "answerable"]
-    others = [name for name in sheet if name not in (*first, *last)]
-    return sheet.assign(**told[STATE], was=was)[[*first, *others, *last]]
+    return sheet.assign(**told[STATE], was=was)
 
 
 def _proposed(sheet: pd.DataFrame) -> pd.Series:
@@ -165,11 +164,12 @@ def add_labels(
 
     def action(text: GoldenText) -> GoldenText:
         golden = golden_to_label(path)
-        found = with_labels(golden, sheet)
-        changed[:] = _touched(golden, found)
-        old, new = (_rows(one, changed) for one in (golden, found))
-        fields = {name: _changes(text.rows[name].values, old[name], new[name]) for name in changed}
-        return text.edited(fields) if fields else text
+        due = _due(golden, _read(sheet))
+        asked = list(dict.fromkeys(due["query_id"]))
+        old, new = (_rows(one, asked) for one in (golden, _labelled(golden, due)))
+        fields = {name: _changes(text.rows[name].values, old[name], new[name]) for name in asked}
+        changed[:] = [name for name in asked if fields[name]]
+        return text.edited({name: fields[name] for name in changed})
 
     change_file(path, action)
     return changed
@@ -188,22 +188,25 @@ def with_labels(golden: Golden, sheet: pd.DataFrame | str | os.PathLike[str]) ->
         somebody else changed since the sheet was made; a query to refuse that has relevant targets;
         a hit without what its level needs, or a snippet that its text doesn't hold.
     """
-    due = _due(golden, _read(sheet))
-    targets = _labelled(golden, due[due["relabel"]])
-    groups = golden.support_groups
-    gone = _keys(golden.targets, KEY[::2]).difference(_keys(targets, KEY[::2]))
+    return _labelled(golden, _due(golden, _read(sheet)))
+
+
+def _labelled(golden: Golden, due: pd.DataFrame) -> Golden:
+    targets = _targets(golden, due[due["relabel"]])
+    groups, key = golden.support_groups, ["query_id", "target_id"]
+    gone = _keys(golden.targets, key).difference(_keys(targets, key))
     if len(groups) and len(gone):
-        groups = groups[~_keys(groups, KEY[::2]).isin(gone)]
+        groups = groups[~_keys(groups, key).isin(gone)]
         number = groups.groupby("query_id")["group"].rank("dense").astype("int64") - 1
         groups = groups.assign(group=number).reset_index(drop=True)
-    found = replace(golden, targets=targets, support_groups=groups)
-    return replace(found, queries=golden.queries.assign(answerable=_answerable(golden, found, due)))
+    queries = golden.queries.assign(answerable=_answerable(golden, targets, due))
+    return replace(golden, queries=queries, targets=targets, support_groups=groups)
 
 
 def _read(sheet: Any) -> pd.DataFrame:
     if not isinstance(sheet, pd.DataFrame):
         sheet = pd.read_csv(sheet, dtype="str", keep_default_na=False)
-        sheet = sheet.mask(sheet.eq(""))
+        sheet = sheet.replace("\r\n", "\n", regex=True).mask(sheet.eq(""))
     needed = ["query_id", "answerable", "grade", "level", "was"]
     if lacking := [name for name in needed if name not in sheet]:
         raise DataError(
@@ -277,7 +280,7 @@ def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _labelled(golden: Golden, due: pd.DataFrame) -> pd.DataFrame:
+def _targets(golden: Golden, due: pd.DataFrame) -> pd.DataFrame:
     """Return the targets after the labels of some rows."""
     due, targets = due.reset_index(drop=True), golden.targets.reset_index(drop=True)
     if "gain" in targets and targets["gain"].notna().any() and len(due):
@@ -362,11 +365,11 @@ def _check_chunkers(new: pd.DataFrame, known: pd.DataFrame) -> None:
         )  # fmt: skip
 
 
-def _answerable(golden: Golden, found: Golden, due: pd.DataFrame) -> pd.Series:
+def _answerable(golden: Golden, targets: pd.DataFrame, due: pd.DataFrame) -> pd.Series:
     """Return `answerable` of every query: as the sheet says, else as its targets do."""
     queries = golden.queries
     ids, before = queries["query_id"], queries["answerable"].astype("boolean")
-    positive = ids.isin(found.targets.loc[found.targets["grade"] > 0, "query_id"])
+    positive = ids.isin(targets.loc[targets["grade"] > 0, "query_id"])
     stated = due[due["restate"]].groupby("query_id")["answerable"].agg(["first", "nunique"])
     if (stated["nunique"] > 1).any():
         raise DataError(
@@ -386,19 +389,6 @@ def _answerable(golden: Golden, found: Golden, due: pd.DataFrame) -> pd.Series:
     after = before.mask(is_due & positive, True)
     after = after.mask(is_due & ~positive & ~expects & before.eq(True).fillna(False), pd.NA)
     return after.mask(says.notna() & ~positive, says.map({"true": True, "false": False}))
-
-
-def _touched(golden: Golden, found: Golden) -> list[str]:
-    """Return the queries whose labels differ."""
-    parts = []
-    for name in ("targets", "support_groups"):
-        before, after = (getattr(one, name).astype("str").fillna("") for one in (golden, found))
-        both = pd.concat([before, after]).drop_duplicates(keep=False)
-        parts.append(both["query_id"])
-    stated = [one.queries["answerable"].astype("str").fillna("") for one in (golden, found)]
-    parts.append(golden.queries.loc[stated[0].ne(stated[1]), "query_id"])
-    ids = golden.queries["query_id"]
-    return ids[ids.isin(pd.concat(parts))].tolist()
 
 
 @dataclass(frozen=True)
