@@ -75,7 +75,7 @@ CLASSES = {
     for name in re.findall(r"autoclass:: (\S+)", page.read_text(encoding="utf-8"))
 }
 MADE_BY_HAND = (
-    "Golden", "Results", "Policies", "Reading", "RunStore", "Endpoint", "LabelPanel",
+    "Golden", "Results", "Reading", "RunStore", "Endpoint", "LabelPanel",
 )  # fmt: skip
 
 

@@ -19,9 +19,8 @@ from .io.load import load_golden as load_golden, load_results as load_results
 from .judging.run import judge as judge
 from .reporting.report import Report as Report
 from .scoring import match as match
-from .scoring.metrics import Metric as Metric, metrics as metrics
+from .scoring.metrics import metrics as metrics
 from .scoring.own import metric as metric
-from .scoring.policies import Policies as Policies
 from .scoring.readings import Reading as Reading
 from .scoring.score import score as score
 from .store.store import RunStore as RunStore
@@ -31,7 +30,7 @@ __version__: str
 __all__ = [
     # objects
     "Golden", "Results", "Evaluation", "Comparison", "Leaderboard", "Report", "RunStore",
-    "Policies", "Reading", "Metric", "DataError",
+    "Reading", "DataError",
     # verbs
     "load_golden", "load_results", "evaluate", "compare", "score", "validate", "supported_metrics",
     "metric", "metrics", "collect", "judge", "label_sheet", "add_labels",

@@ -6,16 +6,17 @@ what the functions behind them need, so that nothing is passed twice and nothing
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.comparison.align import clusters_text
+from ragscore.analysis.repeats import sides_named
+from ragscore.analysis.reported import with_rows
 from ragscore.frames.data import (
     DataError,
     Golden,
@@ -25,17 +26,17 @@ from ragscore.frames.data import (
     run_names,
     runs_without_hits,
 )
-from ragscore.frames.errors import check_known, name_list, names_of, plural, unsaid, warn
+from ragscore.frames.errors import name_list, names_of, plural, warn
 from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
-from ragscore.frames.verbs import Accessor
+from ragscore.frames.verbs import Accessor, EvaluationVerbs
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.explain import explain
-from ragscore.scoring.intervals import clusters_text, query_clusters
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.intervals import query_clusters
+from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.own import with_own
-from ragscore.scoring.policies import Policies, PolicyFields, policies_of
+from ragscore.scoring.policies import Policies, PolicyFields
 from ragscore.scoring.primary import REFUSALS, primary_of
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading
 from ragscore.scoring.refusals import unstated_text
@@ -43,11 +44,9 @@ from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import Asked, asked_of, scored
 from ragscore.scoring.stored import (
-    averaged,
     deciding_of,
     golden_of,
     scored_and_stored,
-    sides_named,
 )
 from ragscore.scoring.summary import (
     Slicing,
@@ -65,22 +64,15 @@ if TYPE_CHECKING:
     from ragscore.analysis.query_view import QueryView
     from ragscore.analysis.refusals import Refusals
     from ragscore.analysis.repeats import Repeats
-    from ragscore.analysis.risk_coverage import RiskCoverage
     from ragscore.analysis.trend.trend import Trend
     from ragscore.golden.coverage import Coverage
-    from ragscore.golden.health import GoldenHealth
-    from ragscore.reporting import Report
-    from ragscore.reporting.explorer.explorer import Explorer
     from ragscore.store.store import RunStore
 
-# The metrics that tell answers from refusals, and right answers from wrong ones.
-DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
 OF_WORDS = ("exact_match", "token_f1", "rouge_l")  # a weak sign beside what a judge says
 SHOWN_RUNS = 20  # runs in the printed table
 MOST_RUNS = 100  # of more, no pairs are compared to print an evaluation
 MEDIANS = ("latency_ms", "cost_usd")  # beside the metrics that decide
 Range = tuple[float | None, float | None]
-Found = TypeVar("Found")
 
 
 @takes(Policies)
@@ -93,16 +85,15 @@ def evaluate(
     profile: str | Reading | None = None,
     primary: list[str] | str | None = None,
     baseline: str | None = None,
-    policies: Policies | None = None,
-    **fields: Unpack[PolicyFields],
+    **policies: Unpack[PolicyFields],
 ) -> Evaluation:
     """Score runs against a golden set, and keep all three together.
 
     Without a golden set, the scores that another tool stored are the metrics, and labels that stand
     beside them in their file count. Runs are then paired by the ids of their queries.
 
-    Runs without rows, of which a folder holds aggregates alone, are not scored: they stand in
-    `trend`, `leaderboard` and `report`, marked as reported.
+    Runs without rows, of which a folder holds aggregates alone, are left out: a `RunStore` keeps
+    them, and shows them in its trends.
 
     Parameters
     ----------
@@ -113,7 +104,7 @@ def evaluate(
         Labels, or one; by default about 15, by what the data supports, "all" for every metric of
         `rs.metrics()` that is marked so. Without a golden set: all that have a value. Others are
         scored when they are asked for, stored ones by their names. Metrics of your own are
-        `rs.Metric` objects (see `rs.metric`); "default" in a list stands for the default ones.
+        what `rs.metric` returns; "default" in a list stands for the default ones.
     rule
         A matching rule of your own instead of the level's; see `rs.score`.
     profile
@@ -127,8 +118,9 @@ def evaluate(
     baseline
         The run that the others are compared with: verdicts are then about these pairs. By default
         about each pair of runs.
-    policies, fields
-        `rs.Policies`, and single fields of it: `match="doc"`, `missing="zero"`.
+    policies
+        `match` "auto", a level, or "per_query"; `missing` "exclude" or "zero"; `collapse` "none" or
+        "doc"; `ties` "file", "trec" or "trec64". What is given goes before a profile's.
 
     Raises
     ------
@@ -139,7 +131,7 @@ def evaluate(
     Warns
     -----
     UserWarning
-        Without a golden set: one id stands for different inputs.
+        Runs without rows; without a golden set, one id that stands for different inputs.
 
     Examples
     --------
@@ -158,7 +150,7 @@ def evaluate(
         rule,
         profile,
         primary,
-        policies_of(policies, fields, find_reading(profile).policies),
+        Policies.of(policies, find_reading(profile).policies),
     )._against(baseline)
 
 
@@ -173,10 +165,7 @@ def _evaluated(
     given: Policies,
 ) -> Evaluation:
     """Evaluate what is loaded; `labelled` is from `with_labels`."""
-    from ragscore.analysis.reported import split_reported
-
-    results, reported = split_reported(results)
-    is_alone = golden is None
+    results, is_alone = with_rows(results), golden is None
     if golden is None:
         golden = golden_of(results, labelled)
     check_inputs(results, golden)
@@ -201,8 +190,8 @@ def _evaluated(
         )  # what is stored leads
     return Evaluation(
         golden, found.scores, found.settings.assign(primary=", ".join(deciding)),
-        deciding, found.policies, found.reading if profile else None, rule, results,
-        reported, found.table,
+        deciding, found.policies, found.reading if profile else None, rule, results, found.table,
+        _runs=results.runs,
     )  # fmt: skip
 
 
@@ -213,37 +202,33 @@ def compare(
     metrics: Asked = None,
     *,
     primary: list[str] | str | None = None,
-    policies: Policies | None = None,
     **how: Any,
 ) -> Comparison:
     """Compare two runs of two sources: `rs.evaluate` and `Evaluation.compare` in one line.
 
-    Repeats of a side (epochs, trials) are averaged first if there is no golden set: intervals count
-    queries, and not repeats.
+    Repeats of a side (epochs, trials) are averaged first: intervals count queries, and not repeats.
 
     Parameters
     ----------
     baseline, candidate
         Each whatever `rs.load_results` takes: one run, or the repeats of one system.
-    golden, metrics, primary, policies
+    golden, metrics, primary
         As for `rs.evaluate`. Without a golden set, stored scores are compared.
     how
-        As for `Evaluation.compare`, and single fields of `rs.Policies`. Metrics that are named
+        As for `Evaluation.compare`, and the policies of `rs.evaluate`. Metrics that are named
         decide.
 
     Raises
     ------
     DataError
-        A side with several systems, or with repeats where documents are expected; what
-        `rs.evaluate` and `Evaluation.compare` refuse.
+        A side with several systems; what `rs.evaluate` and `Evaluation.compare` refuse.
 
     Examples
     --------
     >>> demo = "data/demo/runs/{}/per_query.jsonl"
     >>> rs.compare(demo.format("dense"), demo.format("hybrid"), "data/demo/golden.yaml")
     """
-    names = {item.name for item in fields(Policies)}
-    given = policies_of(policies, {name: how.pop(name) for name in names & how.keys()})
+    given = Policies(**{name: how.pop(name) for name in Policies.ALLOWED.keys() & how.keys()})
     if primary is None and metrics is not None:
         named = [
             text
@@ -265,16 +250,7 @@ def evaluate_pair(
     named = sides_named([results for results, _ in sides])
     labelled = [labels for _, beside in sides for labels in beside]
     ev = _evaluated(Results.concat(named), golden, labelled, metrics, None, None, primary, policies)
-    if len(ev.run_ids) == 2:
-        return ev
-    if len(ev.golden.targets):
-        raise DataError(
-            f"{len(ev.run_ids)} runs of two systems, and averages of repeats have no ranks",
-            field="baseline, candidate",
-            allowed="one run each; rs.evaluate(...).average_repeats().leaderboard(metric) compares"
-            " averages",
-        )
-    return ev.average_repeats()
+    return ev._of_systems
 
 
 def evaluate_stored(
@@ -288,8 +264,7 @@ def evaluate_stored(
     profile: str | Reading | None = None,
     primary: list[str] | str | None = None,
     baseline: str | None = None,
-    policies: Policies | None = None,
-    **fields: Unpack[PolicyFields],
+    **policies: Unpack[PolicyFields],
 ) -> Evaluation:
     """Score stored runs group by group, and return the object of `rs.evaluate`.
 
@@ -297,7 +272,7 @@ def evaluate_stored(
 
     Parameters
     ----------
-    golden, metrics, rule, profile, primary, baseline, policies, fields
+    golden, metrics, rule, profile, primary, baseline, policies
         As for `rs.evaluate`. Runs that were all saved with the same primary metrics keep them, and
         columns of your own that were saved with runs come back.
     runs
@@ -317,10 +292,10 @@ def evaluate_stored(
     if golden is None:
         return evaluate(
             store.load(runs), None, metrics, rule=rule, profile=profile, primary=primary,
-            baseline=baseline, policies=policies, **fields,
+            baseline=baseline, **policies,
         )  # fmt: skip
     golden = replace(golden) if isinstance(golden, Golden) else load_golden(golden)
-    given = policies_of(policies, fields, find_reading(profile).policies)
+    given = Policies.of(policies, find_reading(profile).policies)
     found = store._scored(
         golden, metrics, store._with_rows(runs), client=client, rule=rule,
         profile=find_reading(profile), policies=given,
@@ -330,23 +305,19 @@ def evaluate_stored(
     own, declared = store._saved_columns(run_ids, found.table, settings)
     scores = found.scores if own is None else with_saved(found.scores, own)
     golden = store._with_turns(golden, run_ids[0])
-    deciding = primary_of(scores, primary or _saved_primary(settings, scores), declared)
+    saved = settings["primary"].unique().tolist()  # of all runs the same, if they were scored
+    names = saved[0].split(", ") if len(saved) == 1 and saved[0] else []
+    primary = primary or (names if names and {*names} <= {*scores} else None)
+    deciding = primary_of(scores, primary, declared)
     return Evaluation(
         golden, scores, settings.assign(primary=", ".join(deciding)), deciding,
         given, find_reading(profile) if profile else None, rule, partial(_loaded, store, run_ids),
-        None, declared, _among=tuple(store._by_saving()),
+        declared, _among=tuple(store._by_saving()), _runs=store._about(run_ids),
     )._against(baseline)  # fmt: skip
 
 
-def _saved_primary(settings: pd.DataFrame, scores: pd.DataFrame) -> list[str] | None:
-    """Return the primary metrics that all runs were saved with, if these were scored."""
-    saved = settings["primary"].unique().tolist()
-    names = saved[0].split(", ") if len(saved) == 1 and saved[0] else []
-    return names if names and set(names) <= set(scores) else None
-
-
 @dataclass(frozen=True, repr=False, eq=False)
-class Evaluation(Display):
+class Evaluation(EvaluationVerbs, Display):
     """Runs scored against a golden set. `rs.evaluate` and `store.evaluate` make it.
 
     Attributes
@@ -372,10 +343,11 @@ class Evaluation(Display):
     _profile: Reading | None = None
     _rule: Rule | None = None
     _source: Results | Callable[[], Results] | None = None
-    _reported: Results | None = None  # runs without rows, of which only aggregates are known
     _declared: MetricTable = TABLE  # our metrics, and those that belong to this evaluation
     _baseline: str | None = None  # the run that the others are compared with
     _among: tuple[str, ...] = ()  # the runs that these were selected from
+    _runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # what each run says of itself
+    _repeated: Evaluation | None = None  # the evaluation whose repeats are averaged in this one
 
     plot = Accessor("ragscore.plot.accessor:EVALUATION")
 
@@ -396,23 +368,16 @@ class Evaluation(Display):
         from ragscore.analysis.comparison.align import align
         from ragscore.analysis.leaderboard import level_of_all
 
-        key = tuple(metrics), baseline, cluster
-        if key not in self._levels:
-            aligned = align(scores, list(metrics), None, self._declared)
-            groups = query_clusters(self.golden, aligned.query_ids, cluster)
-            self._levels[key] = level_of_all(aligned, baseline, groups)
-        return self._levels[key]
-
-    @cached_property
-    def _levels(self) -> dict[tuple[tuple[str, ...], str | None, str | None], float]:
-        return {}
+        aligned = align(scores, list(metrics), None, self._declared)
+        groups = query_clusters(self.golden, aligned.query_ids, cluster)
+        return level_of_all(aligned, baseline, groups)
 
     @property
     def _in_order(self) -> list[str]:
         """All runs in the order that gives each its look."""
         return list(self._among or self.run_ids)
 
-    def _alike(self, found: Found) -> Found:
+    def _alike(self, found: Any) -> Any:
         """Return what draws itself with the looks that its runs have here."""
         object.__setattr__(found, "_in_order", self._in_order)
         return found
@@ -425,25 +390,17 @@ class Evaluation(Display):
 
     @cached_property
     def results(self) -> Results:
-        """The results behind the scores; a `DataError` for averages of repeats."""
-        if self._source is None:
-            raise DataError(
-                "averages of repeats have no results of their own",
-                field="results",
-                allowed="the evaluation that was averaged",
-            )
+        """The results behind the scores; of averaged repeats those of the first."""
         check_type(self._source, (Results, Callable), "results")  # type: ignore[arg-type]
         return self._source if isinstance(self._source, Results) else self._source()
 
     @cached_property
-    def _rows(self) -> Rows | None:
-        """What is known of each row of the scores; None for averages of repeats."""
-        if self._source is None:
-            return None
+    def _rows(self) -> Rows:
+        """What is known of each row of the scores."""
         reading = find_reading(self._profile)
         golden, of_hits = reading.golden(self.golden)
         lists = self._policies.lists(self.results)
-        level = choose_level(lists, of_hits, self._level)
+        level = Level.of(lists, of_hits, self._level)
         return Rows(lists, golden, level, of_hits, self._rule, reading)
 
     @property
@@ -482,14 +439,6 @@ class Evaluation(Display):
         --------
         >>> ev.select(runs=["dense", "hybrid"], queries="difficulty == 'hard'").summary()
         """
-        reported = self._reported
-        if runs is not None and reported is not None:
-            known = [self._runs, reported.runs]
-            shared = [name for name in ("run_id", "system") if all(name in one for one in known)]
-            runs = run_names(pd.concat([one[shared].astype("str") for one in known]), runs)
-            alone = [name for name in runs if name not in self.run_ids]
-            runs = [name for name in runs if name in self.run_ids]
-            reported = reported.select(alone) if alone else None
         names = self.run_ids if runs is None else run_names(self._runs, runs)
         golden = self.golden if queries is None else self.golden.select(queries)
         is_kept = self.scores["run_id"].astype("str").isin(names).to_numpy(copy=True)
@@ -500,8 +449,7 @@ class Evaluation(Display):
         scores = scores.assign(run_id=scores["run_id"].astype("str").astype(order))
         if runs is not None:
             scores = scores.iloc[np.argsort(scores["run_id"].cat.codes, kind="stable")]
-        settings = self.settings.set_index(self.settings["run_id"].astype("str")).loc[names]
-        settings = settings.reset_index(drop=True).assign(n_expected=len(golden.queries))
+        settings = of_runs(self.settings, names).assign(n_expected=len(golden.queries))
         kept = None if queries is None else set(golden.queries["query_id"])
         return replace(
             self,
@@ -510,9 +458,8 @@ class Evaluation(Display):
             settings=settings,
             _baseline=self._baseline if self._baseline in names else None,
             _among=tuple(self._in_order),
-            _source=None if self._source is None else partial(_selected, self, names, kept),
-            # what they report is over all queries
-            _reported=None if queries is not None else reported,
+            _source=partial(_selected, self, names, kept),
+            _runs=of_runs(self._runs, names),
         )
 
     def with_columns(
@@ -520,8 +467,8 @@ class Evaluation(Display):
         frame: pd.DataFrame,
         columns: list[str] | str | None = None,
         *,
-        better: Mapping[str, str] | str | None = None,
-        range: Mapping[str, Range] | Range | None = None,
+        better: str | None = None,
+        range: Range | None = None,
         partial: bool = False,
         primary: list[str] | str | None = None,
     ) -> Evaluation:
@@ -535,11 +482,10 @@ class Evaluation(Display):
         columns
             Which columns to add; by default all numbers but the keys.
         better
-            "higher" or "lower", for all columns or by column. Without it, comparisons have no word
-            for the difference.
+            "higher" or "lower". Without it, comparisons have no word for the difference.
         range
-            (lowest, highest) value, None for no bound; for all columns or by column. Direction and
-            range belong to this evaluation and to what is made of it.
+            (lowest, highest) value, None for no bound. Direction and range belong to this
+            evaluation and to what is made of it.
         partial
             Queries may be absent from the frame. They are NaN either way; without `partial`, a
             warning counts those that were answered.
@@ -550,8 +496,8 @@ class Evaluation(Display):
         Raises
         ------
         DataError
-            Queries that the scores don't have, or one of them twice; a name that is taken; a
-            direction or range of a column that isn't added; a value outside `range`.
+            Queries that the scores don't have, or one of them twice; a name that is taken; a value
+            outside `range`.
 
         Warns
         -----
@@ -576,15 +522,8 @@ class Evaluation(Display):
                 if name not in ("run_id", "query_id") and name not in self.scores
             ]
         scores = add_columns(self.scores, table, chosen, partial=partial)
-        declared = self._declared
-        for kind, given in (("better", better), ("range", range)):
-            named = list(given) if isinstance(given, Mapping) else []
-            check_known(named, chosen, kind, "added column", "columns that are added:")
+        declared = self._declared.with_metrics(with_own(name, better, range) for name in chosen)
         for name in chosen:
-            own: list[Any] = [
-                one.get(name) if isinstance(one, Mapping) else one for one in (better, range)
-            ]
-            declared = declared.with_metrics([with_own(name, *own)])
             declared.describe(name).refuse_outside(scores[name], name)
         found = replace(self, scores=scores, _declared=declared)
         return found if primary is None else found._decided_by(primary)
@@ -642,8 +581,7 @@ class Evaluation(Display):
         >>> ev.summary(["hit@5", "mrr@10"], by="difficulty")
         """
         if metrics == "all":
-            others = [] if self._source is None else TABLE.labels()
-            metrics = list(dict.fromkeys([*others, *metric_columns(self.scores)]))
+            metrics = list(dict.fromkeys([*TABLE.labels(), *metric_columns(self.scores)]))
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, rows=self._rows, cluster=cluster,
@@ -687,7 +625,6 @@ class Evaluation(Display):
         """
         from ragscore.analysis.slices import slice_means
 
-        self._need_rows()
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return slice_means(
             scores, self.golden, by, chosen, rows=self._rows, cluster=cluster,
@@ -772,48 +709,8 @@ class Evaluation(Display):
         """
         from ragscore.analysis.query_view import show_query
 
-        self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(
             self.results, self.golden, query_id, runs, match=self._level, rule=self._rule,
-        )  # fmt: skip
-
-    def explore(
-        self, query: str | None = None, runs: list[str] | str | None = None,
-        baseline: str | None = None, *, outcome: list[str] | str | None = None, search: str = "",
-        by: Slicing | None = None, texts: pd.DataFrame | None = None, max_queries: int = 1_000,
-    ) -> Explorer:  # fmt: skip
-        """Look through the queries of one run or several, side by side: an `Explorer`.
-
-        Parameters
-        ----------
-        query
-            The id of the query to open.
-        runs
-            Run ids or systems; by default all.
-        baseline
-            The run that the others are compared with, by the rules of `compare`; by default the
-            first.
-        outcome, search, by, texts, max_queries
-            As for `cmp.explore`.
-
-        Returns
-        -------
-        An `Explorer`: end a cell with it, or `.write("explorer.html")`.
-
-        Raises
-        ------
-        DataError
-            An unknown query, run, outcome or name in `by`.
-
-        Examples
-        --------
-        >>> ev.explore(runs=["dense", "hybrid"])
-        """
-        from ragscore.reporting.explorer.explorer import explore_runs
-
-        return explore_runs(
-            self, query, runs, baseline, outcome=outcome, search=search, by=by, texts=texts,
-            max_queries=max_queries,
         )  # fmt: skip
 
     def coverage(self) -> Coverage:
@@ -888,8 +785,11 @@ class Evaluation(Display):
         >>> ev.compare("dense", "hybrid")
         """
         scores, chosen = self._scored(metrics)
-        return self._compared(
-            baseline, candidate, scores, chosen, vary=vary, allow_different=allow_different,
+        whole = self if scores is self.scores else replace(self, scores=scores)
+        if not {baseline, candidate} <= {*self.run_ids}:
+            whole = whole._of_systems  # whoever names a system means all its repeats
+        return whole._compared(
+            baseline, candidate, whole.scores, chosen, vary=vary, allow_different=allow_different,
             cluster=cluster, strict_chunker_version=strict_chunker_version,
         )  # fmt: skip
 
@@ -900,11 +800,10 @@ class Evaluation(Display):
         """Compare two runs; with `of_all` by the level, and on the queries, of all runs."""
         from ragscore.analysis.comparison.compare import compare_runs
 
-        self._need_rows(baseline, candidate)
         pair = run_names(self._runs, [baseline, candidate])
         deciding = self.primary if chosen is None else tuple(dict.fromkeys(chosen))
         level, among = None, None
-        if (n := len(self.run_ids)) > 2 and not self._is_of_harness:
+        if (n := len(self.run_ids)) > 2 and not self._is_of_harness and not self._repeats:
             asked = self._baseline if self._baseline in pair else None
             level = self._level_of_all(scores, deciding, asked, how.get("cluster", "group"))
             among = None if of_all else (n, level)
@@ -917,7 +816,7 @@ class Evaluation(Display):
             rule=self._rule, profile=self._profile,
             policies=replace(self._policies, match=self._level),
             primary=deciding, declared=self._declared, level=level if of_all else None, among=among,
-            **how,
+            averaged=" ".join(self._asked_again()), **how,
         )  # fmt: skip
 
     def leaderboard(
@@ -930,13 +829,10 @@ class Evaluation(Display):
     ) -> Leaderboard:
         """Rank runs by each metric: the best, and which show no sure difference from it.
 
-        Runs that only report means stand below the others, without rank, interval or test.
-
         Parameters
         ----------
         metrics
-            Labels, or one: all of them are asked about. By default the primary metrics (where no
-            run has rows, all reported).
+            Labels, or one: all of them are asked about. By default the primary metrics.
         baseline
             The run that the others are compared with; by default that of the evaluation, if any.
         runs
@@ -957,7 +853,7 @@ class Evaluation(Display):
 
         if metrics is None and self.run_ids:
             metrics = list(self.primary)
-        scores, chosen = self._scored(metrics, or_told=True)
+        scores, chosen = self._scored(metrics)
         whole = replace(self, scores=scores)
         if runs is None and baseline not in self.run_ids and whole._of_systems is not whole:
             return whole._of_systems.leaderboard(chosen, baseline=baseline, cluster=cluster)
@@ -965,7 +861,7 @@ class Evaluation(Display):
             baseline = self._baseline
         return self._alike(leaderboard(
             scores, metrics=chosen, baseline=baseline, golden=self.golden,
-            rows=self._rows, reported=self._reported, runs=runs, cluster=cluster,
+            rows=self._rows, runs=runs, cluster=cluster,
             declared=self._declared,
         ))  # fmt: skip
 
@@ -979,13 +875,10 @@ class Evaluation(Display):
     ) -> Trend:
         """Follow a metric over the runs, in segments of runs that may be compared.
 
-        Runs that only report means stand in it, marked as reported.
-
         Parameters
         ----------
         metric
-            A label, a column of your own, or a reported metric; by default the first primary
-            metric.
+            A label, or a column of your own; by default the first primary metric.
         order
             A column of the runs (`created_at`, `x_position`), or run ids in their order (then only
             these).
@@ -1007,85 +900,19 @@ class Evaluation(Display):
         --------
         >>> ev.trend("mrr@10", order=["bm25", "dense", "hybrid"])
         """
-        from ragscore.analysis.trend.history import read_history
+        from ragscore.analysis.trend.history import JUDGED, read_history
         from ragscore.analysis.trend.trend import trend_of
 
-        metric = self.primary[0] if metric is None else metric
-        check_type(metric, str, "metric", "one metric")
-        scores, names = self._scored(metric, or_told=True)
-        results = self.results
+        name = self._named(self.primary[0] if metric is None else metric)
+        scores, _ = self._scored(name)
+        runs = self._runs
         if len(self.golden.targets):  # all are scored by it, whatever set a run was saved with
-            runs = results.runs.assign(golden_hash=self.golden.golden_hash)
-            results = replace(results, runs=runs)
+            runs = runs.assign(golden_hash=self.golden.golden_hash)
         history = read_history(
-            scores, (names or [metric])[0], golden=self.golden, results=results,
-            reported=self._reported, order=order, repeats=repeats, declared=self._declared,
+            scores, name, golden=self.golden, runs=runs, order=order, repeats=repeats,
+            results=self.results if name in JUDGED else None, declared=self._declared,
         )  # fmt: skip
         return trend_of(history, baseline)
-
-    def report(
-        self,
-        path: str | Path | None = None,
-        *,
-        slices: Sequence[Slicing] | None = None,
-        baseline: str | None = None,
-        title: str | None = None,
-        gate: Mapping[str, float] | None = None,
-        rule: str = "threshold",
-        history: RunStore | None = None,
-        vary: list[str] | str | None = None,
-        allow_different: bool | str | list[str] = False,
-    ) -> Report:
-        """Build a page to decide from, and write it if it has a path.
-
-        The runs, best first, with a picture; the queries that the newest run lost; and sections
-        that fold. All words go by `ev.confidence`, on the queries that all runs have.
-
-        Parameters
-        ----------
-        path
-            .html, .md or .json.
-        slices
-            What to slice by, one section each: names, or lists of names for their combinations. By
-            default difficulty, category and lang where the golden set has them.
-        baseline
-            The run that all others are compared with; by default the newest run is compared with
-            the one before it, and with a gate each run.
-        gate, rule
-            Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`.
-        history
-            A store: the trend is drawn over its runs.
-        title, vary, allow_different
-            The heading of the page; and as for `compare`.
-
-        Returns
-        -------
-        A `Report`: its frames, `to_html`, `to_markdown`, `to_json` and `write`.
-
-        Raises
-        ------
-        DataError
-            An unknown baseline, slice or metric of `gate`; an ending that names no form; runs that
-            `compare` refuses.
-
-        Examples
-        --------
-        >>> ev.select(["dense", "hybrid"]).report("report.html", gate={"mrr@10": 0.02})
-        """
-        from ragscore.analysis.comparison.gate import scored_by
-        from ragscore.reporting.report import report_runs
-
-        names = [*metric_columns(self.scores), *map(scored_by, gate or {})]
-        scores = self._scored(names or None)[0]
-        # what this evaluation has tested holds, where no metric was added
-        whole = (self if scores is self.scores else replace(self, scores=scores))._against(baseline)
-        made = report_runs(
-            whole, slices=slices, title=title, gate=gate, rule=rule, history=history, vary=vary,
-            allow_different=allow_different,
-        )  # fmt: skip
-        if path is not None:
-            made.write(path)
-        return made
 
     # Refusals, failures, repeats: each an object whose frames are attributes
 
@@ -1127,9 +954,9 @@ class Evaluation(Display):
         --------
         >>> ev.refusals().detection[["run_id", "precision", "recall", "f1"]]
         """
+        from ragscore.analysis.decisions import DECIDED_BY
         from ragscore.analysis.refusals import refusals
 
-        self._need_rows()
         right = None if right is None else self._named(right)
         chosen = [metrics] if isinstance(metrics, str) else list(metrics or [])
         chosen = [self._named(name) for name in chosen]
@@ -1138,55 +965,6 @@ class Evaluation(Display):
             scores, self.golden, chosen or None, right=right, threshold=threshold,
             declared=self._declared,
         )  # fmt: skip
-
-    def risk_coverage(
-        self,
-        *,
-        right: str | None = None,
-        threshold: float | None = None,
-        refusals: str = "kept",
-    ) -> RiskCoverage:
-        """Return the risk and the coverage that a threshold on the top hit's score would give.
-
-        Parameters
-        ----------
-        right, threshold
-            The metric that says that an answer is right, as for `refusals`; a ranking metric such
-            as "hit@5" will do.
-        refusals
-            "kept": the threshold comes on top of the run's own refusals. "replaced": it takes their
-            place. What the system would have answered there is unknown, so that only a ranking
-            metric can say whether it would have been right.
-
-        Returns
-        -------
-        `RiskCoverage`: frames `curve` and `areas`; its docstring has the columns.
-
-        Raises
-        ------
-        DataError
-            No metric says which answers are right; `refusals="replaced"` with a metric that reads
-            the answer.
-
-        Warns
-        -----
-        UserWarning
-            A run has no curve: its top hits have no score, or scores of several kinds, or no query
-            is known to be answered rightly or wrongly.
-
-        Examples
-        --------
-        >>> curve = ev.risk_coverage(right="hit@5").curve
-        >>> curve[curve["risk"] <= 0.3].drop_duplicates("run_id")[["run_id", "threshold"]]
-        """
-        from ragscore.analysis.risk_coverage import risk_coverage
-
-        right = None if right is None else self._named(right)
-        scores, _ = self._scored([*DECIDED_BY, *([right] if right else [])])
-        return self._alike(risk_coverage(
-            scores, self.golden, self.results, right=right,
-            threshold=threshold, refusals=refusals, declared=self._declared,
-        ))  # fmt: skip
 
     def failures(
         self,
@@ -1219,6 +997,7 @@ class Evaluation(Display):
         --------
         >>> ev.failures().transitions("dense", "hybrid")
         """
+        from ragscore.analysis.decisions import DECIDED_BY
         from ragscore.analysis.failure_causes import failures
 
         hit = None if hit is None else self._named(hit)
@@ -1272,218 +1051,35 @@ class Evaluation(Display):
 
         name = self._named(metric)
         scores, _ = self._scored(name)
-        chosen = self.results.runs if runs is None else runs
+        chosen = self._runs if runs is None else runs
         return repeats(scores, name, k, threshold, runs=chosen, declared=self._declared)
-
-    def average_repeats(self) -> Evaluation:
-        """Average the repeats of each system query by query, so that every query counts once.
-
-        Five runs of one system on 50 queries know as much about other queries as 50 do. Runs of one
-        `system` that have a `repeat` are averaged, and called by the system from then on; all
-        others stay as they are. What is returned has no `results`: it summarizes, slices and ranks
-        what was scored. Where the golden set has no targets, it has those of the first repeat, and
-        compares, too.
-
-        Raises
-        ------
-        DataError
-            Two runs of a system are the same repeat, or another run has the system's name as its
-            run_id.
-
-        Warns
-        -----
-        UserWarning
-            Queries that some repeats were not asked; they are averaged over the others.
-
-        Examples
-        --------
-        >>> ev.average_repeats().leaderboard("mrr@10")
-        """
-        from ragscore.analysis.repeats import average_names, average_repeats
-
-        scores = average_repeats(self.scores, self.results.runs)
-        names = average_names(self.results.runs, pd.Series(self.run_ids))
-        settings = self.settings.assign(run_id=names.to_numpy()).drop_duplicates("run_id")
-        source = None
-        if not len(self.golden.targets):  # no rank is compared
-            source = averaged(self.results, names.set_axis(self.run_ids))
-        baseline = dict(zip(self.run_ids, names, strict=True)).get(self._baseline or "")
-        return replace(
-            self, scores=scores, settings=settings.reset_index(drop=True), _source=source,
-            _baseline=baseline,
-        )  # fmt: skip
-
-    def golden_health(
-        self,
-        metric: str = "passed",
-        *,
-        differences: tuple[float, ...] = (0.02, 0.05, 0.1),
-    ) -> GoldenHealth:
-        """Measure how well the golden set tells runs apart, and find its gaps.
-
-        The more different runs there are, the more it tells; a single run can't show which queries
-        discriminate.
-
-        Parameters
-        ----------
-        metric
-            A metric from 0 to 1, higher being better.
-        differences
-            Differences of the metric's mean that should be detectable.
-
-        Returns
-        -------
-        `GoldenHealth`: frames `summary`, `queries`, `targets` and `needed`; its docstring has their
-        columns.
-
-        Raises
-        ------
-        DataError
-            An unknown metric, or one that doesn't range from 0 (bad) to 1 (good); a difference that
-            isn't above 0.
-
-        Examples
-        --------
-        >>> ev.golden_health("hit@5").queries.query("discriminates == 'all fail'")
-        """
-        from ragscore.golden.health import golden_health
-
-        name = self._named(metric)
-        scores, _ = self._scored(name)
-        return golden_health(
-            scores,
-            self.golden,
-            self.results,
-            name,
-            differences=differences,
-            declared=self._declared,
-        )
-
-    # Provenance, other tools
-
-    def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
-        """Return what each run was measured by: equal rows mean that scores are comparable.
-
-        Returns
-        -------
-        One row per run and component, with its `hash` and its `content` in words. Components:
-        *golden*, the queries and what is expected of each; *rule* and match level; *policies*;
-        *judge_fingerprint*, judge, prompt and temperature of every criterion among the metrics;
-        *metric_versions*; *fields*, the result fields present that decide how a metric is measured
-        (NA content: none of these metrics depends on any).
-
-        Raises
-        ------
-        DataError
-            An unknown metric.
-
-        Examples
-        --------
-        >>> ev.provenance("mrr@10")
-        """
-        from ragscore.scoring.provenance import provenance_frame, provenance_of
-
-        if metrics is not None:
-            metrics = [self._named(name) for name in names_of(metrics, "metrics")]
-        names = metrics or metric_columns(self.scores)
-        found = scored(
-            self.results, self.golden, ["failed"], rule=self._rule, profile=self._profile,
-            policies=replace(self._policies, match=self._level),
-        )  # fmt: skip
-        parts = provenance_of(found.rows, found.policies, names, self._declared)
-        frame = provenance_frame(parts, names, self._declared)
-        return frame.astype({"run_id": self.results.runs["run_id"].dtype})
-
-    def to_profile(self, profile: str | Reading) -> dict[str, dict[str, Any]]:
-        """Return the aggregates that another harness would have reported.
-
-        Returns
-        -------
-        {run_id: its JSON object}, rounded as that harness rounds; None where it writes null.
-
-        Raises
-        ------
-        DataError
-            An unknown profile.
-
-        Examples
-        --------
-        >>> ev.to_profile("trec")
-        """
-        from ragscore.scoring.harness import aggregate
-
-        return aggregate(self.results, self.golden, profile)
-
-    def save_metrics_json(
-        self,
-        path: str | Path,
-        profile: str | Reading = "chatbot",
-        *,
-        agreement: pd.DataFrame | None = None,
-    ) -> Path:
-        """Write one run's aggregates as the `metrics.json` of the chatbot harness.
-
-        Parameters
-        ----------
-        path
-            A file that ends in .json, or a folder.
-        profile
-            Whose means are written.
-        agreement
-            Of the judge with a second one (`judged.spot_check`), written as `judge_reliability`.
-
-        Raises
-        ------
-        DataError
-            More than one run; no target at the match level of the profile.
-
-        Examples
-        --------
-        >>> ev.select("dense").save_metrics_json("metrics.json", profile="kebab")
-        """
-        from ragscore.analysis.harness_files import write_metrics_json
-
-        return write_metrics_json(
-            self.results, self.golden, path, profile=profile, agreement=agreement
-        )
 
     # What it prints
 
     def _parts(self) -> list[str | Table]:
-        n, alone = len(self.run_ids), list[str | Table]()
+        n = len(self.run_ids)
         title = f"Evaluation: {plural(n, 'run')} × {len(self.golden.queries)} queries"
-        if self._reported is not None:
-            from ragscore.analysis.reported import shown_reported
-
-            told = shown_reported(self._reported, self.primary)
-            heading = f"{plural(len(told), 'run')} without rows, as reported"
-            if not n:
-                return [f"Evaluation: {heading}", Table(told), *self._notes()]
-            alone = [Table(told, heading)]
         if n and not self.primary:
             bare = "No labels, and no stored scores: no metric can be computed."
             ways = " ev.compare(a, b) shows how far two rankings overlap." if n > 1 else ""
-            return [title, f"{bare}{ways}", *alone]
+            return [title, f"{bare}{ways}"]
         board = self._of_systems._board
         notes = dict.fromkeys([*board.notes(), *self._notes()])
-        return [title, self._of_systems._standings(board), *alone, *notes]
+        return [title, board._standings(SHOWN_RUNS), *notes]
 
     @cached_property
     def _of_systems(self) -> Evaluation:
         """Return it with the repeats of each system averaged; itself where there are none."""
-        if self._is_of_harness or not self._repeats:
-            return self
-        with unsaid("queries that some repeats were not asked"):
-            return self.average_repeats()
+        from ragscore.analysis.repeats import of_systems
+
+        return of_systems(self) if self._repeats and not self._is_of_harness else self
 
     @cached_property
     def _repeats(self) -> dict[str, list[str]]:
-        """The runs of each system that are its repeats; results of a store are not read for it."""
+        """The runs of each system that are its repeats."""
         from ragscore.analysis.repeats import average_names
 
-        if not isinstance(self._source, Results):
-            return {}
-        names = average_names(self._source.runs, pd.Series(self.run_ids))
+        names = average_names(self._runs, pd.Series(self.run_ids))
         runs = pd.Series(self.run_ids).groupby(names.to_numpy(), sort=False).agg(list)
         return {str(name): own for name, own in runs.items() if len(own) > 1}
 
@@ -1493,100 +1089,57 @@ class Evaluation(Display):
 
         Without a word where another harness has none, and of so many runs that no pairs are read.
         """
-        from ragscore.analysis.leaderboard import bare_leaderboard, leaderboard
+        from ragscore.analysis.leaderboard import leaderboard
 
         medians = [one for one in MEDIANS if one in self.scores and self.scores[one].notna().any()]
         names = list(dict.fromkeys([*self.primary, *medians]))
         # results of a store are not read to be printed
         rows = self._rows if isinstance(self._source, Results) else None
-        if len(self.run_ids) > MOST_RUNS or self._is_of_harness:
-            means = summarize(
-                self.scores, self.golden, metrics=names, rows=rows, table=self._declared
-            )
-            return bare_leaderboard(means, names, self._declared)
+        has_words = len(self.run_ids) <= MOST_RUNS and not self._is_of_harness
         return self._alike(leaderboard(
-            self.scores, names, baseline=self._baseline, primary=self.primary, golden=self.golden,
-            rows=rows, declared=self._declared,
+            self.scores, names, baseline=self._baseline, primary=self.primary if has_words else (),
+            golden=self.golden, rows=rows, declared=self._declared,
         ))  # fmt: skip
-
-    def _standings(self, board: Leaderboard) -> Table:
-        """Return one row per run, best first, with the number of its failed queries if any has."""
-        table = board._standings(SHOWN_RUNS)
-        is_failed = self.scores["state"].eq("failed").to_numpy()
-        failed = self.scores.loc[is_failed, "run_id"].astype("str").value_counts()
-        if not len(failed):
-            return table
-        counts = failed.reindex(board._run_ids, fill_value=0).to_numpy()
-        return replace(table, frame=table.frame.assign(failed=counts))
 
     def _notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""
-        notes = [self._matched()] if self.run_ids else []
-        if self._reported is not None:
-            alone = self._reported.runs["run_id"].astype("str").tolist()
-            notes.append(
-                f"No rows, only reported aggregates: {name_list(alone)}. Trend, leaderboard and"
-                " report show them, marked; nothing of them is scored here."
-            )
-        of_golden = pd.Index(self.golden.queries["query_id"])
-        notes += filter(None, [clusters_text(self.golden, of_golden, "group")])
-        for system, own in self._repeats.items():
-            asked = self.scores[
-                self.scores["run_id"].isin(own) & self.scores["state"].ne("missing")
-            ]
-            n = int(asked.index.value_counts().gt(1).sum())
-            notes.append(
-                f"{system}: {len(own)} runs, averaged; {plural(n, 'query')} asked more than once"
-                " (ev.repeats has their spread)."
-            )
-        more = len(self.run_ids) - SHOWN_RUNS
-        if more > 0:
-            notes.append(f"{more} more runs: see .summary().")
+        golden = self.golden
         run, state = (self.scores[name].astype("str") for name in ("run_id", "state"))
-        counts = pd.crosstab(run, state)
-        policies = self._policies
-        texts = {
-            "missing": _MISSING[policies.missing],
-            "failed": "Failed queries, scored on the hits they have",
-            "extra": "Rows without a golden query, in no mean of quality",
+        counts = pd.crosstab(run, state).reindex(columns=list(_STATES), fill_value=0)
+        counts = counts.rename(columns=_STATES | {"missing": _MISSING[self._policies.missing]})
+        told = {
+            text: [f"{one} {n}" for one, n in of[of > 0].items()] for text, of in counts.items()
         }
-        for name, text in texts.items():
-            found = counts[name] if name in counts else pd.Series(dtype="int64")
-            if listed := [f"{run_id} {n}" for run_id, n in found[found > 0].items()]:
-                notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
-        if isinstance(self._source, Results) and set(REFUSALS) & set(self.scores):
-            notes += filter(None, [unstated_text(self._source)])
-        bases = {re.split("[@:]", str(name))[0] for name in self.scores}
-        names = [name for name in _GAINS if name in bases]
-        targets = self.golden.targets
-        if names and "gain" in targets:
-            gains = ", ".join(f"{one:g}" for one in sorted(targets["gain"].unique()))
-            notes.append(f"Labels state gains: {gains}, by which {name_list(names)} goes.")
-        if "judged_by" in targets and (n := int(targets["judged_by"].notna().sum())):
-            judges = name_list(targets["judged_by"].dropna().unique())
-            notes.append(f"Labels by a judge: {n} of {len(targets)} ({judges}).")
-        if bare := self._without_hits():
-            notes.append(
-                f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"
-                " records no hits, ask for other metrics."
-            )
-        answerable = self.golden.queries["answerable"]
-        if (n := int(answerable.isna().sum())) and self._is_matched:
-            notes.append(f"Queries without any label: {n}. They count in no ranking metric.")
-        if n := len(self.golden.refusals):
-            notes.append(f"Queries that should be refused: {n}, judged by their refusal alone.")
-        return notes
+        held = self._source if isinstance(self._source, Results) else None
+        bare = runs_without_hits(held) if held is not None and len(golden.targets) else []
+        n_bare, n_due = int(golden.queries["answerable"].isna().sum()), len(golden._refusals)
+        notes = [
+            self._matched(),
+            clusters_text(golden, pd.Index(golden.queries["query_id"]), "group"),
+            *(self._of_systems._asked_again()),
+            *(f"{text}: {', '.join(of[:SHOWN_RUNS])}." for text, of in told.items() if of),
+            unstated_text(held) if held is not None and {*REFUSALS} & {*self.scores} else "",
+            f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"
+            " records no hits, ask for other metrics." if bare else "",
+            f"Queries without any label: {n_bare}. They count in no ranking metric."
+            if n_bare and self._is_matched else "",
+            f"Queries that should be refused: {n_due}, judged by their refusal alone."
+            if n_due else "",
+        ]  # fmt: skip
+        return [one for one in notes if one]
 
-    def _without_hits(self) -> list[str]:
-        """Return the runs of which no answered query has a hit, as far as the scores tell."""
-        if not len(self.golden.targets):
-            return []
-        if "empty" not in self.scores:
-            # Results of a store are not read to be printed.
-            return runs_without_hits(self._source) if isinstance(self._source, Results) else []
-        rows = self.scores[self.scores["state"].eq("scored").to_numpy()]
-        is_empty = rows["empty"].groupby(rows["run_id"].astype("str"), sort=False).min() == 1
-        return is_empty.index[is_empty].tolist()
+    def _asked_again(self) -> list[str]:
+        """Say of each system whose repeats are averaged here how often it was asked."""
+        whole, told = self._repeated, []
+        for system in {} if whole is None else whole._repeats.keys() & {*self.run_ids}:
+            runs = whole._repeats[system]
+            is_own = whole.scores["run_id"].isin(runs) & whole.scores["state"].ne("missing")
+            n = int(whole.scores.index[is_own].value_counts().gt(1).sum())
+            told.append(
+                f"{system}: {len(runs)} runs, averaged; {plural(n, 'query')} asked more than once"
+                " (ev.repeats has their spread). Ranks and texts are those of the first."
+            )
+        return told
 
     @property
     def _is_matched(self) -> bool:
@@ -1606,44 +1159,28 @@ class Evaluation(Display):
     # Scores of metrics that are asked for later
 
     @property
-    def _known_results(self) -> Results | None:
-        return None if self._source is None else self.results
-
-    @property
-    def _runs(self) -> pd.DataFrame:
-        return self.settings if self._source is None else self.results.runs
-
-    @property
     def _level(self) -> str:
         return str(self.settings["level"].iloc[0]) if len(self.settings) else "auto"
 
-    def _scored(
-        self, metrics: list[str] | str | None, *, or_told: bool = False
-    ) -> tuple[pd.DataFrame, list[str] | None]:
-        """Return scores that have these metrics, and their names as the scores have them.
-
-        With `or_told`, metrics that runs only report need not be ours.
-        """
+    def _scored(self, metrics: list[str] | str | None) -> tuple[pd.DataFrame, list[str] | None]:
+        """Return scores that have these metrics, and their names as the scores have them."""
         if metrics is None:
             return self.scores, None
         given = names_of(metrics, "metrics", "labels, such as 'mrr@10'")
         if not given:
-            self._need_metrics()
-            raise DataError("found none", field="metrics", allowed="at least one, such as 'mrr@10'")
-        # without a run to score, what is reported needs no score
-        others = set[str]()
-        if or_told and self._reported is not None:
-            from ragscore.analysis.reported import aggregates
-
-            told = aggregates(self._reported)["metric"]
-            others = {
-                name for name in told if not (self.run_ids and (TABLE.find(name) is not None))
-            }
-        names = [name if name in others else self._named(name) for name in given]
-        known = {*self.scores, *others}
-        lacking = [name for name in dict.fromkeys(names) if name not in known]
+            allowed = "at least one, such as 'mrr@10'; no labels and no stored scores: no metric"
+            raise DataError("found none", field="metrics", allowed=allowed)
+        names = [self._named(name) for name in given]
+        lacking = [name for name in dict.fromkeys(names) if name not in self.scores]
         if not lacking:
             return self.scores, names
+        if self._repeated is not None:  # run by run, and then averaged
+            whole = self._repeated
+            scores = replace(whole, scores=whole._scored(lacking)[0])._of_systems.scores
+            is_own = scores["run_id"].isin(self.run_ids) & scores.index.isin(self.scores.index)
+            return add_columns(
+                self.scores, scores[is_own].reset_index(), lacking, partial=True
+            ), names
         own = {one.name: one for one in self._declared.own}
         asked = [own.get(self._declared.parse(name).metric.name, name) for name in lacking]
         more = scored(
@@ -1652,35 +1189,28 @@ class Evaluation(Display):
         ).scores.reset_index()  # fmt: skip
         return add_columns(self.scores, more, lacking, partial=True), names
 
-    def _need_rows(self, *runs: str) -> None:
-        """Refuse a question about queries of runs that only report aggregates, or of no others."""
-        from ragscore.analysis.reported import refuse_without_rows
-
-        alone = self._reported.runs["run_id"].astype("str") if self._reported is not None else ()
-        refuse_without_rows(runs if runs or self.run_ids else alone, self._reported)
-
-    def _need_metrics(self) -> None:
-        """Refuse a question about metrics where there is none: neither labels nor stored scores."""
-        if not metric_columns(self.scores):
-            raise DataError(
-                "no metric: there are no labels, and the runs hold no scores",
-                field="golden",
-                allowed="rs.evaluate(results, golden); without labels, ev.compare(a, b) shows how"
-                " far two rankings overlap",
-            )
-
     def _named(self, metric: str) -> str:
         """Return the name that a metric has in the scores."""
         check_type(metric, str, "metric", "the name of one metric")
         return metric if metric in self.scores else self._declared.parse(metric).text
 
 
-# What is said of golden queries without a row, and of failed queries, by their policy.
+# State of rows -> what is said of their number; of missing ones by the policy.
+_STATES = {
+    "missing": "",
+    "failed": "Failed queries, scored on the hits they have",
+    "extra": "Rows without a golden query, in no mean of quality",
+}
 _MISSING = {
     "exclude": "Golden queries without a row, left out of the means",
     "zero": "Golden queries without a row, counted as failures",
 }
-_GAINS = ("ndcg", "ndcg_linear")
+
+
+def of_runs(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return the rows of these runs, in this order."""
+    places = pd.Index(frame["run_id"].astype("str")).get_indexer(pd.Index(names))
+    return frame.iloc[places].reset_index(drop=True)
 
 
 # Functions of the module, so that an evaluation that has them as its source can be pickled.

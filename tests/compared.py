@@ -1,14 +1,19 @@
-"""Two runs scored and compared without an evaluation."""
+"""Two runs scored and compared without an evaluation, and what an evaluation was made by."""
 
+from dataclasses import asdict
+from types import SimpleNamespace
 from typing import Any
 
+import ragscore as rs
 from ragscore.analysis.comparison import compare
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import unsaid
-from ragscore.scoring.policies import POLICIES, policies_of
+from ragscore.scoring.policies import Policies
+from ragscore.scoring.provenance import provenance_of, relevant
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.score import score
+from ragscore.scoring.summary import metric_columns
 
 
 def compare_runs(
@@ -18,14 +23,42 @@ def compare_runs(
 ) -> Comparison:  # fmt: skip
     """Compare two runs, their scores made by the policies among `how` if none are given."""
     check_inputs(results, golden)
-    fields = {name: how.pop(name) for name in POLICIES if name in how}
-    policies = policies_of(policies, fields, find_reading(profile).policies)
+    fields = {name: how.pop(name) for name in Policies.ALLOWED if name in how}
+    policies = Policies.of(fields, asdict(policies) if policies else find_reading(profile).policies)
     if scores is None:
         pair = results.select(list(dict.fromkeys(run_names(results.runs, [baseline, candidate]))))
         with unsaid("golden queries without a row"):
-            scores = score(pair, golden, metrics, rule=rule, profile=profile, policies=policies)
+            scores = score(pair, golden, metrics, rule=rule, profile=profile, **asdict(policies))
         metrics = None if metrics == "all" else metrics
     return compare.compare_runs(
         results, golden, baseline, candidate, scores=scores, metrics=metrics, rule=rule,
         profile=profile, policies=policies, **how,
     )  # fmt: skip
+
+
+def check_reported(
+    results: Results, golden: Golden, reported: Any = None, *, profile: Any = None, **fields: Any
+) -> Any:
+    """Check reported values against these results, without an evaluation of them."""
+    ev = SimpleNamespace(
+        results=results, golden=golden, _profile=None, _level="auto",
+        _policies=Policies.of(fields, find_reading(profile).policies),
+    )  # fmt: skip
+    return rs.extras.check_reported(ev, reported, profile=profile)
+
+
+def extra(name: str) -> Any:
+    """Return a function of `rs.extras` that asks results and a golden set."""
+
+    def asked(results: Results, golden: Golden, *args: Any, **how: Any) -> Any:
+        ev = SimpleNamespace(results=results, golden=golden)
+        return getattr(rs.extras, name)(ev, *args, **how)
+
+    return asked
+
+
+def provenance(ev: Any, metrics: Any = None) -> dict[str, dict[str, Any]]:
+    """Return the provenance of each run's scores, as far as these metrics depend on it."""
+    names = metrics or metric_columns(ev.scores)
+    parts = provenance_of(ev._rows, ev._policies, names, ev._declared)
+    return {run: relevant(of_run, names, ev._declared) for run, of_run in parts.items()}

@@ -111,15 +111,13 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "trend": lambda: ev.trend("mrr"),
         "report": ev.report,
         "refusals": ev.refusals,
-        "risk_coverage": lambda: ev.risk_coverage(right="hit@5"),
+        "risk_coverage": lambda: rs.extras.risk_coverage(ev, right="hit@5"),
         "failures": ev.failures,
         "paraphrases": lambda: rs.extras.paraphrases(ev),
         "repeats": lambda: ev.repeats("mrr", 1),
-        "average_repeats": ev.average_repeats,
         "retrievers": lambda: rs.extras.retrievers(ev),
-        "golden_health": ev.golden_health,
+        "golden.health": lambda: ev.golden.health(ev),
         "check_reported": lambda: rs.extras.check_reported(ev),
-        "provenance": ev.provenance,
         "select": lambda: ev.select([a]),
         "compare": cmp,
         "compare metrics": lambda: ev.compare(a, b, METRICS),
@@ -152,7 +150,7 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "trend.plot", lambda: _picture(ev.trend("mrr").plot)
     yield "refusals.plot", lambda: _picture(ev.refusals().plot)
     yield "failures.plot", lambda: _picture(ev.failures().plot, a, b)
-    yield "risk_coverage.plot", lambda: _picture(ev.risk_coverage(right="hit@5").plot)
+    yield "risk_coverage.plot", lambda: _picture(rs.extras.risk_coverage(ev, right="hit@5").plot)
     yield "rs.plot.summary", lambda: _picture(rs.plot.summary, ev.summary(METRICS))
     yield (
         "rs.plot.slices",

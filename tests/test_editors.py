@@ -7,7 +7,7 @@ import pytest
 import ragscore as rs
 from ragscore.frames.verbs import Verb
 from ragscore.judging import Judged
-from ragscore.scoring.policies import PolicyFields
+from ragscore.scoring.policies import Policies, PolicyFields
 
 HOLDERS = (rs.Golden, rs.Results, rs.RunStore, rs.Comparison, Judged)
 METHODS = [
@@ -71,6 +71,6 @@ def test_no_signature_hides_what_can_be_asked_for():
 
 def test_the_keywords_of_policies_are_its_fields():
     shown = signature(rs.evaluate).parameters
-    for one in signature(rs.Policies).parameters.values():
+    for one in signature(Policies).parameters.values():
         assert shown[one.name].default == one.default
-    assert PolicyFields.__annotations__.keys() == signature(rs.Policies).parameters.keys()
+    assert PolicyFields.__annotations__.keys() == signature(Policies).parameters.keys()

@@ -13,7 +13,6 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.analysis.paraphrases import paraphrases
 from ragscore.analysis.slices import slice_means
 from ragscore.golden.health import golden_health
 from ragscore.scoring.summary import summarize
@@ -241,8 +240,7 @@ def test_asking_for_an_evaluation_imports_no_analysis():
     ("method", "function"),
     [
         (rs.Evaluation.slices, slice_means),
-        (rs.extras.paraphrases, paraphrases),
-        (rs.Evaluation.golden_health, golden_health),
+        (rs.Golden.health, golden_health),
     ],
 )
 def test_a_method_has_the_defaults_of_its_function(method, function):

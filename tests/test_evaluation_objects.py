@@ -14,13 +14,13 @@ import ragscore as rs
 from ragscore.analysis.extras.answer_behaviour import Behaviour
 from ragscore.analysis.extras.chunk_lint import Lint
 from ragscore.analysis.extras.document_versions import Freshness
+from ragscore.analysis.extras.paraphrase_groups import Paraphrases
+from ragscore.analysis.extras.retriever_report import RetrieverReport
+from ragscore.analysis.extras.score_threshold import RiskCoverage, curves_of
 from ragscore.analysis.failure_causes import Failures, failures
-from ragscore.analysis.paraphrases import Paraphrases
 from ragscore.analysis.refusals import Refusals, refusals
 from ragscore.analysis.repeats import Repeats, average_repeats, repeats
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.analysis.retrievers import RetrieverReport
-from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
 from ragscore.golden.health import GoldenHealth
 from tests.messages import refused, says
 
@@ -51,7 +51,8 @@ def test_methods_that_an_object_names_are_there(kind):
 
 def objects_of(ev):
     return (
-        ev.refusals(), ev.risk_coverage(right="hit@5"), ev.failures(), ev.golden_health("hit@5"),
+        ev.refusals(), rs.extras.risk_coverage(ev, right="hit@5"), ev.failures(),
+        ev.golden.health(ev, "hit@5"),
         rs.extras.paraphrases(ev, narrow=5, pool=10),
         ev.repeats("passed", 2, runs=["dense", "hybrid"]),
     )  # fmt: skip
@@ -74,8 +75,8 @@ def test_what_the_methods_give_is_what_the_functions_give(ev):
     found = failures(scores, golden, results, hit="hit@5", **by).table
     pd.testing.assert_frame_equal(ev.failures(hit="hit@5", **by).table, found)
     pd.testing.assert_frame_equal(
-        ev.risk_coverage(right="hit@5").curve,
-        risk_coverage(scores, golden, results, right="hit@5").curve,
+        rs.extras.risk_coverage(ev, right="hit@5").curve,
+        curves_of(scores, golden, results, right="hit@5").curve,
     )
     pd.testing.assert_frame_equal(
         ev.repeats("passed", 2, runs=["dense", "hybrid"]).per_query,
@@ -89,7 +90,7 @@ def test_what_was_not_scored_is_scored_when_an_object_needs_it(ev):
     pd.testing.assert_frame_equal(
         few.failures(hit="hit@10").table, ev.failures(hit="hit_rate@10").table
     )
-    assert few.golden_health("hit@5").metric == "hit@5"
+    assert few.golden.health(few, "hit@5").metric == "hit@5"
     with refused("no such thing", "rs.metrics()", field="metrics"):
         few.refusals(right="no such thing")
 
@@ -125,7 +126,7 @@ def test_repeats_of_a_system_are_known_from_its_runs(repeated):
 
 
 def test_averages_of_repeats_are_an_evaluation_by_system(repeated):
-    averaged = repeated.average_repeats()
+    averaged = repeated._of_systems
     assert averaged.run_ids == ["s", "t"]
     # s: 1 and 1 for q0, 1/2 and 0 for q1; t: 1/2 and 1/2
     assert averaged.pivot("mrr@10").to_numpy().tolist() == [[1, 0.5], [0.25, 0.5]]
@@ -138,12 +139,30 @@ def test_averages_of_repeats_are_an_evaluation_by_system(repeated):
     )
 
 
-def test_averages_of_repeats_do_not_pass_for_results(repeated):
-    averaged = repeated.average_repeats()
-    with refused(field="results"):
-        averaged.compare("s", "t")
-    with refused(field="results"):
-        averaged.summary("hit@7")
+def test_what_is_asked_later_is_scored_run_by_run_and_then_averaged(repeated):
+    averaged = rs.evaluate(repeated.results, repeated.golden, ["mrr"])._of_systems
+    # hit@7 of q1: 1 and 0, so 1/2; the first repeat alone has 1
+    assert averaged.summary("hit@7")["mean"].tolist() == [0.75, 1]
+    assert averaged.select("s").summary("hit@7")["mean"].tolist() == [0.75]
+    part = averaged.select(queries=["q1"]).summary("hit@7")
+    assert part["mean"].tolist() == [0.5, 1]
+
+
+def test_a_system_is_compared_with_its_repeats_averaged(repeated):
+    cmp = repeated.compare("t", "s", "mrr@10")
+    row = cmp.deltas.iloc[0]
+    assert (row["baseline"], row["candidate"], row["n"]) == (0.5, 0.625, 2)
+    says(cmp.notes(), "s: 2 runs, averaged", "2 queries", "first")
+    # ranks of the first repeat: 1 and 2 against 2 and 2
+    assert cmp.counts == {"win": 1, "draw": 1}
+    assert repeated.compare("s1", "s2", "mrr@10").deltas["delta"].tolist() == [-0.25]
+
+
+def test_a_report_has_systems_and_not_their_repeats(repeated):
+    page = repeated.report()
+    assert next(iter(page.tables)) == "Standings"
+    assert page.tables["Standings"]["run_id"].unique().tolist() == ["s", "t"]
+    assert "t against s" in page.tables and not any("s1" in name for name in page.tables)
 
 
 def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, write_run):
@@ -164,23 +183,12 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
     assert left_out["recomputed"].tolist() == [1.0]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "errors", "indexing", "hops_summary", "reported_scores", "with_judged_refusals",
-    ],
-)  # fmt: skip
-def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev, name):
-    method = getattr(rs.Results, name)
+def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev):
+    name, method = "judged", rs.Results.with_judged_refusals
     lines = re.findall(r"^ *>>> (.*)$", inspect.getdoc(method), flags=re.M)
     assert lines
     names = {"rs": rs, "results": ev.results, "golden": ev.golden}
     exec(compile("\n".join(lines), name, "exec"), names)
-
-
-def test_results_have_methods_of_their_own(ev):
-    results = ev.results
-    assert results.errors(ev.golden)["n_missing"].tolist() == [0] * 4
 
 
 def test_repeats_of_a_system_are_one_row_wherever_runs_are_ranked(repeated):

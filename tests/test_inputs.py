@@ -11,9 +11,9 @@ import pytest
 from conftest import RUN_A, THREE_QUERIES, golden_of, hit, hits_of, record, targets_of
 
 import ragscore as rs
+from ragscore.analysis.aggregates import aggregate
 from ragscore.frames.data import conform
 from ragscore.golden.coverage import coverage
-from ragscore.scoring.harness import aggregate
 from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.rules import matched_pairs
 from ragscore.scoring.summary import summarize
@@ -310,8 +310,6 @@ NAMED = [
     ("compare", ["a", "b"], {}, "allow_different", ["an empty list"]),
     ("leaderboard", ["mrr"], {}, 0, ["None"]),
     ("leaderboard", ["mrr"], {}, "baseline", ["None"]),
-    ("provenance", ["mrr"], {}, 0, ["None", "an empty list"]),
-    ("to_profile", ["trec"], {}, 0, []),
     ("repeats", ["hit@1", 1], {}, 0, []),
 ]
 
@@ -346,7 +344,7 @@ def test_a_wrong_argument_is_one_short_error(ev, verb, args, more, place, meant,
         (lambda ev: ev.select(runs="A"), (ANY, "A", "a", "b")),
         (lambda ev: ev.summary("mrr", by="lange"), ("by", "lange")),
         (
-            lambda ev: ev.to_profile("treck"),
+            lambda ev: ev.save("means.json", format="treck"),
             (ANY, "treck", "trec"),
         ),
         (

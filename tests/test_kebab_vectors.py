@@ -7,7 +7,7 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.scoring.harness import aggregate as aggregate_of
+from ragscore.analysis.aggregates import aggregate as aggregate_of
 from tests.compared import compare_runs
 from tests.messages import refused
 

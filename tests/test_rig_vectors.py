@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.extras import event_log, score_diff
-from ragscore.scoring.harness import aggregate
 from ragscore.scoring.readings import HARNESSES, READINGS
 from ragscore.scoring.summary import summarize
 from ragscore.stats.bootstrap import _splitmix64

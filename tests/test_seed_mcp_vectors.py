@@ -11,7 +11,7 @@ from conftest import found, said
 from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
-from ragscore.scoring.harness import aggregate as aggregate_of
+from ragscore.analysis.aggregates import aggregate as aggregate_of
 from tests.messages import warned
 
 TABLE = {

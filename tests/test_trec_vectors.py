@@ -14,7 +14,7 @@ from conftest import EXAMPLES
 from trec_collections import ROBUST, as_dicts, needs
 
 import ragscore as rs
-from ragscore.scoring.harness import aggregate
+from ragscore.analysis.aggregates import aggregate
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.readings import HARNESSES
 from tests.messages import warned
@@ -127,7 +127,7 @@ def test_ndcg_means_the_same_under_every_profile_and_the_profile_says_which_is_t
     assert ev.scores["ndcg"].tolist() == under.tolist()
     assert ev.scores["ndcg_linear"].tolist() == pytest.approx([theirs])
     assert rig.scores["ndcg@10"].tolist() == pytest.approx(under.tolist())
-    assert ev.to_profile("trec")["run"]["ndcg"] == pytest.approx(theirs)
+    assert aggregate(ev.results, ev.golden, "trec")["run"]["ndcg"] == pytest.approx(theirs)
 
 
 @needs(ROBUST)

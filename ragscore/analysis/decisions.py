@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, categorical, check_type
-from ragscore.frames.errors import excerpt, nearest
+from ragscore.frames.errors import check_known
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import metric_columns
@@ -24,6 +24,8 @@ DECISIONS = (*ANSWERED, "over-refusal", "right refusal", "unsupported answer", *
 # Metrics that say that an answer is right, in order of preference, each with its threshold. A
 # judge's 4 of 5 is where LlamaIndex's correctness evaluator passes.
 RIGHT_FROM = {"judge_correctness": 4.0, "key_facts": 1.0, "answer_checks": 1.0}
+# The metrics that tell answers from refusals, and right answers from wrong ones.
+DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
 
 
 def refusal_decisions(
@@ -33,10 +35,10 @@ def refusal_decisions(
     *,
     right: str | None = None,
     threshold: float | None = None,
-) -> pd.DataFrame:
-    """Return `Refusals.decisions`; parameters as for `refusals`."""
+) -> tuple[pd.DataFrame, str]:
+    """Return `Refusals.decisions`, and in words what a right answer is; parameters as there."""
     rows = rows_with_queries(scores, golden)
-    verdict = right_answers(rows, right, threshold, declared)
+    verdict, right_by = right_answers(rows, right, threshold, declared)
     correct_refusal, false_refusal = (
         rows[name].to_numpy("float64", na_value=np.nan)
         for name in ("refusal_correct", "false_refusal")
@@ -57,18 +59,13 @@ def refusal_decisions(
         "unlabelled": is_among(rows["query_id"], unlabelled),
     }
     codes = np.select(
-        list(flags.values()),
-        [DECISIONS.index(name) for name in flags],
-        DECISIONS.index("undecided"),
+        list(flags.values()), [*map(DECISIONS.index, flags)], DECISIONS.index("undecided")
     )
-    return pd.DataFrame(
-        {
-            "run_id": rows["run_id"],
-            "query_id": rows["query_id"],
-            "decision": categorical(codes, DECISIONS),
-            "right": np.where(codes < len(ANSWERED), verdict, np.nan),
-        }
+    found = rows[["run_id", "query_id"]].assign(
+        decision=categorical(codes, DECISIONS),
+        right=np.where(codes < len(ANSWERED), verdict, np.nan),
     )
+    return found, right_by
 
 
 def metric_applies(rows: pd.DataFrame, golden: Golden, metric: str) -> Flags:
@@ -86,76 +83,46 @@ def metric_applies(rows: pd.DataFrame, golden: Golden, metric: str) -> Flags:
     has_all = np.all([every, *(need.anywhere(golden) for need in described.needs)], axis=0)
     applies = golden.queries.loc[has_all, "query_id"]
     if described.family not in ("success", "refusals", "operations"):
-        applies = applies[~is_among(applies, golden.refusals)]
+        applies = applies[~is_among(applies, golden._refusals)]
     return is_among(rows["query_id"], applies)
 
 
 def right_answers(
     rows: pd.DataFrame, right: str | None, threshold: float | None, declared: MetricTable
-) -> Values:
-    """Return 1 for a right answer, 0 for a wrong one, NaN where the metric has no value."""
-    criterion = right_metric(rows, right, threshold, declared)
-    if criterion is None:
-        return np.full(len(rows), np.nan)
-    values = rows[criterion[0]].to_numpy("float64", na_value=np.nan)
-    return np.where(np.isnan(values), np.nan, values >= criterion[1])
+) -> tuple[Values, str]:
+    """Return 1 for a right answer, 0 for a wrong one, NaN where the metric has no value.
 
-
-def right_by(
-    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: MetricTable
-) -> str:
-    """Return in words what counts as a right answer; empty without a metric for it."""
-    criterion = right_metric(rows, right, threshold, declared)
-    return "" if criterion is None else f"{criterion[0]} ≥ {criterion[1]:g}"
-
-
-def right_metric(
-    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: MetricTable
-) -> tuple[str, float] | None:
-    """Return the metric that says what is right and its threshold; None without such a metric."""
+    And the metric with its threshold in words; empty without a metric for it. By default it is the
+    first of those that most runs have.
+    """
     check_type(right, (str, type(None)), "right", "the name of one metric")
-    if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, Real)):
-        raise DataError(f"found {threshold!r}", field="threshold", allowed="a number")
+    check_type(threshold, (Real, type(None)), "threshold", "a number")
     if right is None:
-        runs_with = {
-            name: set(rows.loc[rows[name].notna(), "run_id"])
-            for name in RIGHT_FROM
-            if name in rows and rows[name].notna().any()
-        }
-        if not runs_with:
-            return None
-        all_runs = set().union(*runs_with.values())
-        complete = [name for name, runs in runs_with.items() if runs == all_runs]
-        right = [*complete, *runs_with][0]
+        known = rows[[name for name in RIGHT_FROM if name in rows]].notna()
+        n_runs = known.groupby(rows["run_id"], observed=True).any().sum()
+        if not n_runs.gt(0).any():
+            return np.full(len(rows), np.nan), ""
+        right = str(n_runs.idxmax())
     check_higher(rows, [right], "right", declared)
     if threshold is None and right not in RIGHT_FROM and not declared.describe(right).is_unit:
         raise DataError(
-            f"{right} ranges {declared.describe(right).range}",
-            field="threshold",
+            f"{right} ranges {declared.describe(right).range}", field="threshold",
             allowed="the least value that counts as right",
-        )
-    return right, RIGHT_FROM.get(right, 1.0) if threshold is None else threshold
+        )  # fmt: skip
+    least = RIGHT_FROM.get(right, 1.0) if threshold is None else threshold
+    values = rows[right].to_numpy("float64", na_value=np.nan)
+    return np.where(np.isnan(values), np.nan, values >= least), f"{right} ≥ {least:g}"
 
 
 def check_higher(rows: pd.DataFrame, names: list[str], field: str, declared: MetricTable) -> None:
     """Refuse a metric that the scores lack, or of which lower values are better."""
-    known = metric_columns(rows)
+    check_known(names, metric_columns(rows), field, "column", "scores has")
     for name in names:
-        if name not in known:
-            raise DataError(
-                f"no column {excerpt(name)}",
-                field=field,
-                allowed=(
-                    f"{nearest(name, known, 'scores has')}; rs.score(..., metrics=[...]) brings"
-                    " others"
-                ),
-            )
         if declared.describe(name).better == "lower":
             raise DataError(
-                f"lower values of {name} are better",
-                field=field,
+                f"lower values of {name} are better", field=field,
                 allowed="a metric of which higher values are better",
-            )
+            )  # fmt: skip
 
 
 def rows_with_queries(

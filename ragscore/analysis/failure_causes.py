@@ -5,7 +5,6 @@ query, their counts, and the transitions from run to run.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +14,6 @@ from ragscore.analysis.decisions import (
     APART,
     DECISIONS,
     refusal_decisions,
-    right_by,
-    right_metric,
     rows_with_queries,
     shares,
 )
@@ -73,18 +70,10 @@ class Failures(FramesResult):
 
     plot = Accessor("ragscore.plot.accessor:FAILURES")
 
+    table: pd.DataFrame
     per_query: pd.DataFrame
     hit_by: str
     right_by: str
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """The number of queries of each run and cause."""
-        n = self.per_query.groupby(["run_id", "cause"], observed=False).size().unstack()
-        groups = (FAULTS, REFUSED, TO_REFUSE)
-        totals = {name: n[list(group)].sum(axis=1) for group in groups for name in group}
-        totals |= {name: n.sum(axis=1) for name in CLASSES if name not in totals}
-        return shares(n, totals, "cause").assign(hit_by=self.hit_by, right_by=self.right_by)
 
     def changes(self, baseline: str, candidate: str) -> pd.DataFrame:
         """Return the cause of each query in two runs.
@@ -155,13 +144,14 @@ def failures(
     """
     rows = rows_with_queries(scores, golden)
     hit = _hit_metric(rows, results, hit)
-    if right_metric(rows, right, threshold, declared) is None:
+    decisions, right_by = refusal_decisions(
+        scores, golden, declared, right=right, threshold=threshold
+    )
+    if not right_by:
         raise DataError(
-            "no metric says which answers are right",
-            field="right",
+            "no metric says which answers are right", field="right",
             allowed="scores with judge_correctness, key_facts or answer_checks, or right='...'",
-        )
-    decisions = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)
+        )  # fmt: skip
     decision, verdict = decisions["decision"], decisions["right"].to_numpy()
     is_hit = rows[hit].to_numpy("float64", na_value=np.nan)
     answered = decision.isin(["right answer", "wrong answer"]).to_numpy() & ~np.isnan(is_hit)
@@ -182,7 +172,12 @@ def failures(
     per_query = decisions[["run_id", "query_id"]].assign(
         hit=is_hit, right=verdict, cause=categorical(codes, CLASSES)
     )
-    return Failures(per_query, hit, right_by(rows, right, threshold, declared))
+    n = per_query.groupby(["run_id", "cause"], observed=False).size().unstack()
+    groups = (FAULTS, REFUSED, TO_REFUSE)
+    totals = {name: n[list(group)].sum(axis=1) for group in groups for name in group}
+    totals |= {name: n.sum(axis=1) for name in CLASSES if name not in totals}
+    table = shares(n, totals, "cause").assign(hit_by=hit, right_by=right_by)
+    return Failures(table, per_query, hit, right_by)
 
 
 def turns(table: pd.DataFrame) -> npt.NDArray[np.int64]:

@@ -11,14 +11,63 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.operations import ALL_TYPES, errors, indexing
-from ragscore.frames.data import Golden, Results
+from ragscore.analysis.aggregates import aggregate, aggregate_rows, harness_of, rows_by_run
+from ragscore.analysis.operations import indexed_types
+from ragscore.frames.data import DataError, Golden, Results, empty
 from ragscore.io.output import check_one_run, write_json
-from ragscore.scoring.harness import aggregate_rows, rows_by_run
-from ragscore.scoring.readings import Harness, Reading, find_reading, harness_of, k_of_runs
+from ragscore.scoring.readings import (
+    HARNESSES,
+    Harness,
+    Reading,
+    find_reading,
+    k_of_runs,
+)
 from ragscore.scoring.summary import NO_VALUE, slices
 
 NOT_HASHED = "eval_set_commit_hash"
+
+
+def save_means(
+    ev: Any,
+    path: str | Path,
+    format: str | Reading | None = None,
+    *,
+    agreement: pd.DataFrame | None = None,
+) -> Path:
+    """Write each run's means as another harness would have reported them.
+
+    Parameters
+    ----------
+    path
+        A file; for "chatbot" one that ends in .json, or a folder.
+    format
+        The harness's profile; by default that of the evaluation. "chatbot" writes one run's
+        `metrics.json`, the others {run_id: its JSON object}, rounded as that harness rounds; null
+        where it writes null.
+    agreement
+        For "chatbot": of the judge with a second one (`judged.spot_check`), written as
+        `judge_reliability`.
+
+    Returns
+    -------
+    The path that was written.
+
+    Raises
+    ------
+    DataError
+        An unknown profile, or none; for "chatbot" more than one run.
+
+    Examples
+    --------
+    >>> ev.select("dense").save("metrics.json", format="chatbot")
+    """
+    profile = ev._profile if format is None else find_reading(format)
+    if profile is None or profile.name not in HARNESSES:
+        allowed = f"one of {', '.join(HARNESSES)}"
+        raise DataError("found no harness", field="format", allowed=allowed)
+    if profile.name != "chatbot":
+        return write_json(path, aggregate(ev.results, ev.golden, profile), indent=2)
+    return write_metrics_json(ev.results, ev.golden, path, profile=profile, agreement=agreement)
 
 
 def write_metrics_json(
@@ -31,7 +80,7 @@ def write_metrics_json(
 ) -> Path:
     """Write one run's scores as `metrics.json` in the layout of a chatbot's harness.
 
-    Names and values are those of `ev.to_profile` with that harness's profile, so that they can be
+    Names and values are those of `aggregate` with that harness's profile, so that they can be
     compared with files that it wrote: for example, queries to refuse count 0 in the means of
     retrieval. Added are the costs of the judges, the same means by tag and by category, and the
     number of tests; with `results.chunks` and `results.documents` also the share of documents that
@@ -57,7 +106,7 @@ def write_metrics_json(
     Raises
     ------
     DataError
-        `results` holds no run or more than one, or what `ev.to_profile` refuses.
+        `results` holds no run or more than one, or what `aggregate` refuses.
     """
     check_one_run(results)
     file = Path(path) if str(path).endswith(".json") else Path(path) / "metrics.json"
@@ -95,16 +144,16 @@ def _aggregates(
     rows = rows_by_run(results, golden, profile, harness)[run_id]
     means = aggregate_rows(rows, harness, k)
     if results.chunks is not None and results.documents is not None:
-        by_type = indexing(results).dropna(subset=["coverage"])
-        by_type = by_type[by_type["doc_type"] != ALL_TYPES]
+        by_type = indexed_types(results).dropna(subset=["coverage"])
         if coverage := dict(zip(by_type["doc_type"], by_type["coverage"].tolist(), strict=True)):
             means.setdefault("operational_metrics", {})["coverage_by_doc_type"] = coverage
-    counts = errors(results, golden).iloc[0]
+    judgments = results.judgments if results.judgments is not None else empty("judgments")
+    tokens, usd = (
+        judgments[name].sum(min_count=1) if name in judgments else None
+        for name in ("tokens", "cost_usd")
+    )
     asked = golden.queries[golden.queries["query_id"].isin(results.responses["query_id"])]
-    cost = {
-        "judge_total_tokens": _plain(counts["judge_tokens"]),
-        "judge_total_usd": _plain(counts["judge_cost_usd"]),
-    }
+    cost = {"judge_total_tokens": _plain(tokens), "judge_total_usd": _plain(usd)}
     return {
         "aggregate_metrics": means | {"cost": cost},
         "by_tag": _by_slice(rows, golden, "tag", harness, k),

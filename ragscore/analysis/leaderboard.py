@@ -10,36 +10,30 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
+from ragscore.analysis.comparison.align import AlignedScores, align, clusters_text, expected_in
 from ragscore.analysis.comparison.deltas import FIGURES, figures, level_together, verdicts
 from ragscore.analysis.comparison.text import few_names, in_words
-from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import JsonResult, TableResult
-from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import excerpt, names_of, nearest, plural
 from ragscore.frames.render import shown_interval, shown_intervals
 from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Table
 from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
-    BY_QUANTILES,
-    Groups,
-    are_timed,
-    clusters_text,
     intervals,
     quantile_intervals,
     query_clusters,
     shared_only,
 )
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
 from ragscore.scoring.rows import Rows
 from ragscore.stats.multiple import ALPHA
 from ragscore.stats.verdicts import UNSURE
 
 COLUMNS = [
-    "metric", "run_id", "is_reported", "rank", "statistic", "value", "low", "high", "n",
+    "metric", "run_id", "rank", "statistic", "value", "low", "high", "n",
     "n_expected", "n_left_out", "mark",
 ]  # fmt: skip
 PAIRS = ["metric", "run_baseline", "run_candidate", *FIGURES, "detectable", "n", "verdict"]
@@ -59,8 +53,7 @@ class Leaderboard(JsonResult, TableResult):
         One row per metric and run. `rank`: 1 is best; `value`, the mean (of times and costs the
         median: `statistic`) with its 95 % interval `low`, `high`; `n` of `n_expected` queries,
         `n_left_out` without a value in every run. `mark`, without a baseline: ★ the best value, ≈
-        no sure difference from it. `is_reported`: the run has no rows, and its value is what it
-        reports.
+        no sure difference from it.
     pairs
         One row per metric and pair of runs, with a baseline its pairs: `baseline` and `candidate`,
         their values; `delta` = candidate − baseline with its interval `low`, `high`; `detectable`,
@@ -92,20 +85,12 @@ class Leaderboard(JsonResult, TableResult):
         values = self._aligned.pivot(index="query_id", columns="run_id", values=metric).dropna()
         return values[[run_id for run_id in self._run_ids if run_id in values]]
 
-    @property
-    def _reported_ids(self) -> list[str]:
-        """The runs without rows, of which only reported means are known."""
-        rows = self.table[self.table["is_reported"].to_numpy(dtype=bool)]
-        return rows["run_id"].unique().tolist()
-
     def _standings(self, limit: int = SHOWN_ROWS) -> Table:
         """Return runs × metrics as text, with marks: the first with its interval, others without.
 
         So every metric fits a line. Marks are ★ and ≈, or signs of the words with a baseline.
         """
-        alone = self._reported_ids
-        names = [f"{one} (reported)" if one in alone else one for one in self._run_ids]
-        columns: dict[str, list[str]] = {"run": names}
+        columns: dict[str, list[str]] = {"run": self._run_ids}
         for place, metric in enumerate(self._metrics):
             rows = self.table[(self.table["metric"] == metric).to_numpy()]
             rows = rows.set_index("run_id").reindex(self._run_ids)
@@ -152,22 +137,6 @@ class Leaderboard(JsonResult, TableResult):
         signs = own.astype("str").replace(SIGNS).to_dict()
         return [signs.get(run, "") for run in self._run_ids]
 
-    def _against(self) -> pd.DataFrame:
-        """Return candidates × metrics as text: difference, interval, word."""
-        if not self._baseline:
-            return pd.DataFrame()
-        runs = [one for one in self._run_ids if one not in (self._baseline, *self._reported_ids)]
-        columns: dict[str, list[str]] = {"run": runs}
-        for metric in self._metrics:
-            rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
-            rows = rows.set_index("run_candidate").reindex(runs)
-            texts = shown_intervals(rows[["delta", "low", "high"]], signed=True)
-            words = rows["verdict"].astype("object").fillna("")
-            columns[in_words(metric)] = [
-                f"{text} {word}".rstrip() for text, word in zip(texts, words, strict=True)
-            ]
-        return pd.DataFrame(columns)
-
     def notes(self) -> list[str]:
         """Return what a reader must know beside the tables."""
         notes, n_asked = [], int(self.pairs["verdict"].notna().sum())
@@ -177,22 +146,24 @@ class Leaderboard(JsonResult, TableResult):
             notes.append(f"Against {self._baseline}: {signs} ({level}).")
         elif self.table["mark"].eq(BEST).any():
             notes.append(f"{BEST} best; {TIED} no sure difference from it ({level}).")
-        if self._reported_ids:
-            notes.append(
-                f"Reported, not scored here (no rows): {', '.join(self._reported_ids)}. Their means"
-                " may be over other queries and by other labels: no rank, no mark."
-            )
         n = self.table.groupby("metric", sort=False)["n_left_out"].max()
         if left_out := [f"{own} of {name}" for name, own in n[n > 0].items()]:
             notes.append(f"Queries without a value in every run: {few_names(left_out, 5)}.")
         return [*notes, *filter(None, [self._clusters])]
 
     def _tables(self) -> list[Table]:
-        against = self._against()
         tables = [replace(self._standings(), heading="Leaderboard")]
-        if len(against):
+        runs = [one for one in self._run_ids if one != self._baseline]
+        columns: dict[str, list[str]] = {"run": runs}
+        for metric in self._metrics if self._baseline and runs else ():
+            rows = self.pairs[(self.pairs["metric"] == metric).to_numpy()]
+            rows = rows.set_index("run_candidate").reindex(runs)
+            texts = shown_intervals(rows[["delta", "low", "high"]], signed=True)
+            told = zip(texts, rows["verdict"].astype("object").fillna(""), strict=True)
+            columns[in_words(metric)] = [f"{text} {word}".rstrip() for text, word in told]
+        if len(columns) > 1:  # difference, interval and word of each candidate
             heading = f"Against {self._baseline}"
-            tables.append(Table(against, heading, against.columns.tolist(), SHOWN_ROWS, ".pairs"))
+            tables.append(Table(pd.DataFrame(columns), heading, [*columns], SHOWN_ROWS, ".pairs"))
         return tables
 
 
@@ -205,7 +176,6 @@ def leaderboard(
     runs: list[str] | None = None,
     golden: Golden | None = None,
     rows: Rows | None = None,
-    reported: Results | None = None,
     cluster: str | None = "group",
     declared: MetricTable = TABLE,
 ) -> Leaderboard:
@@ -216,28 +186,17 @@ def leaderboard(
     Parameters
     ----------
     primary
-        The metrics that are asked about; by default all.
-    results
+        The metrics that are asked about; by default all. Of none, no pair is compared.
+    rows
         With them `n_expected` also counts what was refused, not judged or not recorded.
-    reported
-        Results of runs without rows: the means that they report stand below the runs with rows.
     """
-    check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
-    refuse_without_rows([] if baseline is None else [baseline], reported)
-    told = _told(reported, runs, declared)
-    own = set() if reported is None else {*reported.runs["run_id"].astype("str")}
-    with_rows = None if runs is None else [one for one in runs if one not in own]
     wanted = None if metrics is None else names_of(metrics, "metrics")
-    has_rows = bool(scores["run_id"].notna().any()) and with_rows != []
-    if wanted is None and not has_rows:
-        wanted = headline_of(told["metric"].unique().tolist())
-    scored = wanted and [one for one in wanted if one in scores or one not in {*told["metric"]}]
-    aligned = align(scores, scored if has_rows else [], with_rows, declared)
+    aligned = align(scores, wanted, runs, declared)
     if rows is not None:
         judges = judges_by_criterion(rows.results)  # different ones are warned of
         parts = {name: {"judge_fingerprint": judges.get(name, {})} for name in aligned.run_ids}
         check_provenance(parts, aligned.metrics, True)
-    if not (aligned.run_ids and aligned.metrics) and not len(told):
+    if not (aligned.run_ids and aligned.metrics):
         raise DataError("found none", field="runs", allowed="at least one run with scores")
     base = None if baseline is None else align(scores, aligned.metrics[:1], [baseline]).run_ids[0]
     if base is not None and base not in aligned.run_ids:
@@ -250,46 +209,22 @@ def leaderboard(
     table = _rows_of(aligned, groups)
     # metrics × runs, as the rows are
     expected = expected_in(aligned, scores, rows).sum(axis=0).T.ravel()
-    pairs, level = _pairs_of(aligned.only(asked), base, groups)
+    pairs, level = pd.DataFrame(columns=PAIRS), ALPHA
+    if asked:
+        pairs, level = _pairs_of(aligned.only(asked), base, groups)
     marks = _marks(table, pairs) if base is None else None
-    table = table.assign(n_expected=expected, mark=marks)
-    names = wanted or aligned.metrics
-    table = pd.concat([one for one in (table, told) if len(one)], ignore_index=True)
-    table = table[table["metric"].isin(names).to_numpy()].reindex(columns=COLUMNS)
+    table = table.assign(n_expected=expected, mark=marks).reindex(columns=COLUMNS)
     table = table.astype({**dict.fromkeys(["rank", "n", "n_expected"], "Int64"), "mark": "str"})
-    place = table["metric"].map(names.index)
-    order = np.lexsort((table["is_reported"].astype(bool), place))
-    first = table[place.eq(0).to_numpy()].sort_values(["is_reported", "rank"], kind="stable")
+    names = aligned.metrics
+    first = table[table["metric"].eq(names[0]).to_numpy()].sort_values("rank", kind="stable")
     return Leaderboard(
-        list(names), first["run_id"].tolist(), base, table.iloc[order].reset_index(drop=True),
-        pairs, asked, 1 - level, aligned.declared, aligned.rows(),
+        list(names), first["run_id"].tolist(), base, table, pairs, asked, 1 - level,
+        aligned.declared, aligned.rows(),
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip
 
 
-def bare_leaderboard(
-    summary: pd.DataFrame, metrics: list[str], declared: MetricTable = TABLE
-) -> Leaderboard:
-    """Return runs by their own means of `ev.summary()`: no pairs, no words, no marks."""
-    is_timed = are_timed(map(declared.describe, summary["metric"]))
-    parts = {"value": ("p50", "mean"), "low": ("p50_low", "low"), "high": ("p50_high", "high")}
-    values = {
-        name: summary[timed].where(is_timed, summary[other])
-        for name, (timed, other) in parts.items()
-    }
-    table = summary[["metric", "run_id", "n", "n_expected"]].assign(
-        **values, is_reported=False, n_left_out=0
-    )
-    table = table.astype({"run_id": "str"}).reindex(columns=COLUMNS)
-    first = table[table["metric"].eq(metrics[0]).to_numpy()]
-    is_up = declared.describe(metrics[0]).better == "lower"
-    order = first.sort_values("value", ascending=is_up, kind="stable")["run_id"].tolist()
-    return Leaderboard(
-        metrics, order, None, table, pd.DataFrame(columns=PAIRS), [], 1 - ALPHA, declared
-    )
-
-
-def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Groups | None) -> float:
+def level_of_all(aligned: AlignedScores, baseline: str | None, groups: Codes | None) -> float:
     """Return the level of each interval, at which those of all pairs and metrics hold together."""
     return level_together(*_stacked(aligned, baseline), groups)
 
@@ -318,14 +253,14 @@ def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Codes, Codes]:
     return np.full(len(others), base), others
 
 
-def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
+def _rows_of(aligned: AlignedScores, groups: Codes | None) -> pd.DataFrame:
     """Return the rows of all metrics and runs: what each is, and its rank."""
     parts = [pd.DataFrame(columns=COLUMNS)]
     for name, metric in zip(aligned.metrics, aligned.described(), strict=True):
         every = aligned.of(name)
         shared = ~np.isnan(every).any(axis=1)
         values, of_runs = every[shared], [metric] * every.shape[1]
-        is_timed, value = metric.kind in BY_QUANTILES, np.full(len(of_runs), np.nan)
+        is_timed, value = metric.is_timed, np.full(len(of_runs), np.nan)
         if len(values):
             value = np.asarray((np.median if is_timed else np.mean)(values, axis=0))
         own = None if is_timed or groups is None else shared_only(groups[shared])
@@ -339,7 +274,7 @@ def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
         parts.append(
             pd.DataFrame(
                 {
-                    "metric": name, "run_id": aligned.run_ids, "is_reported": False, "rank": rank,
+                    "metric": name, "run_id": aligned.run_ids, "rank": rank,
                     "statistic": "median" if is_timed else "mean", "value": value, "low": low,
                     "high": high, "n": len(values), "n_left_out": n_any - len(values),
                 }
@@ -349,7 +284,7 @@ def _rows_of(aligned: AlignedScores, groups: Groups | None) -> pd.DataFrame:
 
 
 def _pairs_of(
-    aligned: AlignedScores, baseline: str | None, groups: Groups | None
+    aligned: AlignedScores, baseline: str | None, groups: Codes | None
 ) -> tuple[pd.DataFrame, float]:
     """Return the pairs of all metrics, and the level at which their intervals hold together."""
     first, second, metrics = _stacked(aligned, baseline)
@@ -379,21 +314,6 @@ def _marks(table: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
     keys = pd.MultiIndex.from_arrays([table["metric"], best, table["run_id"]])
     marks = pd.Series(keys.isin(pd.MultiIndex.from_frame(unsure))).map({True: TIED})
     return marks.mask(best.eq(table["run_id"]), BEST)
-
-
-def _told(reported: Results | None, runs: list[str] | None, declared: MetricTable) -> pd.DataFrame:
-    """Return what runs without rows report as rows of the table, the best of a metric first."""
-    if reported is None:
-        return pd.DataFrame({"metric": pd.Series(dtype="str")})
-    rows = reported_summary(reported)
-    rows = rows if runs is None else rows[rows["run_id"].isin(runs).to_numpy()]
-    timed = are_timed(map(declared.describe, rows["metric"]))
-    value = rows["p50"].where(timed, rows["mean"])
-    signs = [-1 if declared.describe(one).better == "lower" else 1 for one in rows["metric"]]
-    table = rows[["metric", "run_id"]].assign(
-        is_reported=True, statistic=np.where(timed, "median", "mean"), value=value, n_left_out=0
-    )
-    return table.iloc[np.argsort(-value.to_numpy("float64") * signs, kind="stable")]
 
 
 def pareto_front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:

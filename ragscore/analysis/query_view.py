@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.calls import call_of_hits, repeats, search_rows
-from ragscore.analysis.conversations import turn_numbers
+from ragscore.analysis.extras.call_report import call_of_hits, repeats, search_rows
+from ragscore.analysis.extras.conversation_turns import turn_numbers
 from ragscore.frames.data import (
     DataError,
     Golden,
@@ -24,7 +24,7 @@ from ragscore.frames.data import (
 )
 from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.tables import Display, Table
-from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, targets_at
 
@@ -77,10 +77,6 @@ class QueryView(Display):
     turns: pd.DataFrame
 
     def _parts(self) -> list[str | Table]:
-        answers = [
-            f"{row['run_id']}: {_answer_text(row)}" for row in self.answers.to_dict("records")
-        ]
-        title = f"{self.query_id}: {self.query}"
         turns = [
             f"{'turn' if row['query_id'] != self.query_id else 'this is turn'} {row['turn']}"
             f" of {row['conversation']}: {row['query']}"
@@ -93,23 +89,21 @@ class QueryView(Display):
             {name: pd.Series(labels, dtype="str") for name, labels in columns.items()}
         ).fillna("")
         lists.insert(0, "rank", range(1, len(lists) + 1), allow_duplicates=True)
-        return [title, *before, self._expected_text(), Table(lists, verdicts=()), *answers]
+        title, shown = f"{self.query_id}: {self.query}", Table(lists, verdicts=())
+        answers = [_answer_text(row) for row in self.answers.to_dict("records")]
+        return [title, *before, self._expected_text(), shown, *answers]
 
     def _expected_text(self) -> str:
         if self.should_refuse:
             return "The system should refuse this query."
-        if not len(self.targets):
-            return "No target is labelled for this query."
-        lines = []
+        lines = [] if len(self.targets) else ["No target is labelled for this query."]
         for row in self.targets.to_dict("records"):
             ranks = "; ".join(
                 f"{one} not found" if pd.isna(row[one]) else f"{one} rank {row[one]}"
                 for one in self.run_ids
             )
-            lines.append(
-                f"expected ({self.level}, grade {row['grade']}): {row['target_id']}"
-                f"{f' or {others}' if (others := row['alternatives']) else ''} ({ranks})"
-            )
+            names = " or ".join(filter(None, [row["target_id"], row["alternatives"]]))
+            lines.append(f"expected ({self.level}, grade {row['grade']}): {names} ({ranks})")
         lines += [f"{kind}: {text}" for kind, text in self.checks.itertuples(index=False)]
         return "\n".join(lines)
 
@@ -135,28 +129,28 @@ def show_query(
         return frame[(frame["query_id"] == query_id).to_numpy()]
 
     responses, known = of_query(chosen.responses), of_query(golden.queries)
-    if not len(responses) and not len(known):
-        raise DataError(
-            f"no query {excerpt(query_id)}",
-            field="query_id",
-            allowed=nearest(
-                query_id,
-                pd.concat([golden.queries["query_id"], chosen.responses["query_id"]]).unique(),
-                "the golden set and these runs have",
-            ),
-        )
-    level = _level_name(query_id, choose_level(chosen, golden, match), golden)
+    asked = known if len(known) else responses
+    if not len(asked):
+        ids = pd.concat([golden.queries["query_id"], chosen.responses["query_id"]]).unique()
+        allowed = nearest(query_id, ids, "the golden set and these runs have")
+        raise DataError(f"no query {excerpt(query_id)}", field="query_id", allowed=allowed)
+    chosen_level = Level.of(chosen, golden, match)
+    # the finest level of the query's targets where queries have levels of their own
+    finest = (
+        name
+        for name in LEVELS
+        if name in chosen_level.joinable and len(of_query(targets_at(golden, name).targets))
+    )
+    level = chosen_level.name if chosen_level.name != "per_query" else next(finest, "doc")
     hits = of_query(chosen.hits).sort_values(["run_id", "rank"], ignore_index=True)
     targets = of_query(targets_at(golden, level).targets).reset_index(drop=True)
     hit, target = matched_pairs(rule or rule_of(level, chosen, golden), hits, targets)
     calls = None if chosen.calls is None else of_query(chosen.calls)
-    own = narrowed(chosen, hits=hits, calls=calls)
     shown = _shown_hits(hits, names)
-    met = shown[["run_id", "rank"]].assign(hit=shown.index, call=call_of_hits(hits))
-    met = met.iloc[hit].reset_index(drop=True)
-    for name in ("target_id", "grade"):
-        met[name] = targets[name].to_numpy()[target]
-    met = met.sort_values("hit", kind="stable")
+    met = shown[["run_id", "rank"]].assign(hit=shown.index, call=call_of_hits(hits)).iloc[hit]
+    met = met.assign(**{
+        name: targets[name].to_numpy()[target] for name in ("target_id", "grade")
+    }).sort_values("hit", kind="stable", ignore_index=True)  # fmt: skip
     by_hit = met[["hit", "target_id", "grade"]].drop_duplicates().groupby("hit")
     names_of_targets = by_hit["target_id"].agg(", ".join).reindex(shown.index)
     shown = shown.assign(
@@ -166,30 +160,17 @@ def show_query(
     )
     return QueryView(
         query_id,
-        str((known if len(known) else responses)["query"].iloc[0]),
+        str(asked["query"].iloc[0]),
         tuple(names),
         shown,
         _target_ranks(targets, met, names),
         _answers(responses, of_query(chosen.citations)),
         of_query(golden.checks)[["kind", "text"]].reset_index(drop=True),
         level,
-        bool((golden.refusals == query_id).any()),
-        _calls(own, met[(met["grade"] > 0).to_numpy()], names),
+        bool((golden._refusals == query_id).any()),
+        _calls(narrowed(chosen, hits=hits, calls=calls), met[(met["grade"] > 0).to_numpy()], names),
         _turns(golden, query_id),
     )
-
-
-def _level_name(query_id: str, level: Level, golden: Golden) -> str:
-    """Return the match level of the query: its finest where queries have levels of their own."""
-    if level.name != "per_query":
-        return level.name
-    finest = (
-        name
-        for name in LEVELS
-        if name in level.joinable
-        and (targets_at(golden, name).targets["query_id"] == query_id).any()
-    )
-    return next(finest, "doc")
 
 
 def _shown_hits(hits: pd.DataFrame, names: list[str]) -> pd.DataFrame:
@@ -299,7 +280,10 @@ def _labels(hits: pd.DataFrame, run_id: str, first_run: str) -> list[str]:
     rows = hits[(hits["run_id"] == run_id).to_numpy()]
     labels = [""] * (int(rows["rank"].max()) if len(rows) else 0)
     for row in rows.to_dict("records"):
-        notes = [] if run_id == first_run else [_move(row["rank"], row["rank_before"])]
+        up = 0 if pd.isna(row["rank_before"]) else row["rank_before"] - row["rank"]
+        move = "↑" if up > 0 else "↓" if up < 0 else "="
+        move = "new" if pd.isna(row["rank_before"]) else f"{move}{abs(up) or ''}"
+        notes = [] if run_id == first_run else [move]
         if not pd.isna(earlier := row.get("repeats", pd.NA)):
             notes.append(f"as in call {earlier}")
         told = f" ({', '.join(notes)})" if notes else ""
@@ -307,22 +291,12 @@ def _labels(hits: pd.DataFrame, run_id: str, first_run: str) -> list[str]:
     return labels
 
 
-def _move(rank: Any, before: Any) -> str:
-    if pd.isna(before):
-        return "new"
-    change = int(before) - int(rank)
-    return "=" if change == 0 else f"{'↑' if change > 0 else '↓'}{abs(change)}"
-
-
 def _answer_text(row: dict[Any, Any]) -> str:
-    if not pd.isna(row.get("error")):
-        return f"failed: {row['error']}"
-    parts = []
-    if row.get("refused") is True:
-        reason = row.get("refusal_reason")
-        parts.append("refused" if pd.isna(reason) else f"refused ({reason})")
-    answer, cites = row.get("answer"), row.get("cites")
-    if isinstance(answer, str) and answer:
-        parts.append(answer[:MAX_CHARS])
-    text = " ".join(parts or ["no answer"])
-    return f"{text}\ncites {cites}" if isinstance(cites, str) else text
+    known = {name: value for name, value in row.items() if not pd.isna(value)}
+    if "error" in known:
+        return f"{row['run_id']}: failed: {row['error']}"
+    reason = f" ({known['refusal_reason']})" if "refusal_reason" in known else ""
+    parts = [f"refused{reason}" if known.get("refused") is True else "", known.get("answer", "")]
+    text = " ".join(filter(None, parts))[:MAX_CHARS] or "no answer"
+    cites = f"\ncites {known['cites']}" if "cites" in known else ""
+    return f"{row['run_id']}: {text}{cites}"

@@ -6,8 +6,7 @@ of unanswerable queries.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -19,13 +18,12 @@ from ragscore.analysis.decisions import (
     check_higher,
     metric_applies,
     refusal_decisions,
-    right_by,
     rows_with_queries,
     shares,
 )
 from ragscore.analysis.result_forms import FramesResult, shares_by_run
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden
+from ragscore.frames.data import Golden
 from ragscore.frames.errors import plural
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
@@ -36,6 +34,11 @@ QUALITY = (
     *RIGHT_FROM, "exact_match", "token_f1", "rouge_l", "key_facts_literal", "judge_groundedness",
     "faithfulness",
 )  # fmt: skip
+QUALITY_COLUMNS = [
+    "run_id", "metric", "coverage", "coverage_low", "coverage_high", "answered", "answered_low",
+    "answered_high", "overall", "overall_low", "overall_high", "n_answered", "n_refused",
+    "n_unmeasured", "n_failed",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -74,7 +77,7 @@ class Refusals(FramesResult):
         `overall_low`, `overall_high` (intervals as in a summary); NaN where there is no such query.
         `n_answered` (with a value), `n_refused`; apart from them `n_unmeasured` (answered, but
         without a value, such as a failed judgment) and `n_failed` (the query failed or is missing).
-        A `DataError` where no metric of answers has a value.
+        Empty where no metric of answers has a value.
     detection
         Refusal as a detector of unanswerable queries. One row per run: `precision` (due refusals /
         refusals), `recall` (due refusals / queries that should be refused), `f1`, `accuracy`
@@ -91,82 +94,11 @@ class Refusals(FramesResult):
 
     plot = Accessor("ragscore.plot.accessor:REFUSALS")
 
+    table: pd.DataFrame
     decisions: pd.DataFrame
+    quality: pd.DataFrame
+    detection: pd.DataFrame
     right_by: str
-    _rows: pd.DataFrame = field(repr=False)
-    _golden: Golden = field(repr=False)
-    _metrics: tuple[str, ...] | None = field(repr=False)
-    _declared: MetricTable = field(default=TABLE, repr=False)
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """The 2 × 2 of answerable × refused of each run, and the rows apart from it."""
-        n = self.decisions.groupby(["run_id", "decision"], observed=False).size().unstack()
-        answered, checked = n[list(ANSWERED)].sum(axis=1), n[list(ANSWERED[:2])].sum(axis=1)
-        answerable = answered + n["over-refusal"]
-        to_refuse = n["right refusal"] + n["unsupported answer"]
-        totals = {
-            "answered": answerable,
-            "right answer": checked,
-            "wrong answer": checked,
-            "unchecked answer": answered,
-            "over-refusal": answerable,
-            "right refusal": to_refuse,
-            "unsupported answer": to_refuse,
-            **{name: n.sum(axis=1) for name in APART},
-        }
-        table = shares(n.assign(answered=answered), totals, "decision")
-        return table.assign(right_by=self.right_by)
-
-    @cached_property
-    def quality(self) -> pd.DataFrame:
-        """The quality of the answers that each run gave, beside its coverage."""
-        rows = self._rows
-        chosen = self._metrics or tuple(
-            name for name in QUALITY if name in rows and rows[name].notna().any()
-        )
-        if not chosen:
-            raise DataError(
-                "no metric of the answers has a value",
-                field="metrics",
-                allowed=f"scores with one of {', '.join(QUALITY)}, or metrics=[...]",
-            )
-        parts = [
-            _quality(
-                rows, self._golden, self.decisions["decision"], name, self._declared.describe(name)
-            )
-            for name in chosen
-        ]
-        # metric by metric, with the same runs in each: a stable sort keeps the metrics' order
-        table = pd.concat(parts, ignore_index=True)
-        return table.sort_values("run_id", kind="stable", ignore_index=True)
-
-    @cached_property
-    def detection(self) -> pd.DataFrame:
-        """Precision, recall and F1 of refusal as a detector of unanswerable queries."""
-        asked = self._rows[self._rows["state"] != "missing"]
-        by_run = asked[["refusal_correct", "false_refusal"]].groupby(
-            asked["run_id"], observed=False
-        )
-        counts, sums = by_run.count(), by_run.sum()
-        due, wrong = sums["refusal_correct"], sums["false_refusal"]
-        missed, answered = counts["refusal_correct"] - due, counts["false_refusal"] - wrong
-        n = counts.sum(axis=1)
-        ratios = {
-            "precision": due / (due + wrong),
-            "recall": due / (due + missed),
-            "f1": 2 * due / (2 * due + wrong + missed),
-            "accuracy": (due + answered) / n,
-        }
-        numbers = {
-            "n": n,
-            "n_refused_due": due,
-            "n_refused_answerable": wrong,
-            "n_answered_due": missed,
-            "n_answered_answerable": answered,
-            "n_undecided": asked.groupby("run_id", observed=False).size() - n,
-        }
-        return pd.DataFrame(ratios | numbers).astype(dict.fromkeys(numbers, "int64")).reset_index()
 
     def _heading(self) -> str:
         right = f"; right answer: {self.right_by}" if self.right_by else ""
@@ -187,64 +119,86 @@ def refusals(
 ) -> Refusals:
     """Return each run's decisions to answer or refuse; see `Evaluation.refusals`."""
     rows = rows_with_queries(scores, golden)
-    if metrics is not None:
-        metrics = tuple(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
-        check_higher(rows, list(metrics), "metrics", declared)
-    decisions = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)
-    return Refusals(
-        decisions, right_by(rows, right, threshold, declared), rows, golden, metrics, declared
+    names = [metrics] if isinstance(metrics, str) else list(dict.fromkeys(metrics or ()))
+    check_higher(rows, names, "metrics", declared)
+    names = names or [name for name in QUALITY if name in rows and rows[name].notna().any()]
+    decisions, right_by = refusal_decisions(
+        scores, golden, declared, right=right, threshold=threshold
     )
+    n = decisions.groupby(["run_id", "decision"], observed=False).size().unstack()
+    answered, checked = n[list(ANSWERED)].sum(axis=1), n[list(ANSWERED[:2])].sum(axis=1)
+    answerable, to_refuse = answered + n["over-refusal"], n[["right refusal", "unsupported answer"]]
+    totals = {
+        "answered": answerable, "right answer": checked, "wrong answer": checked,
+        "unchecked answer": answered, "over-refusal": answerable,
+        **dict.fromkeys(to_refuse, to_refuse.sum(axis=1)),
+        **dict.fromkeys(APART, n.sum(axis=1)),
+    }  # fmt: skip
+    table = shares(n.assign(answered=answered), totals, "decision").assign(right_by=right_by)
+    parts = [
+        _quality(rows, golden, decisions["decision"], name, declared.describe(name))
+        for name in names
+    ]
+    # metric by metric, with the same runs in each: a stable sort keeps the metrics' order
+    quality = pd.concat(parts or [pd.DataFrame(columns=QUALITY_COLUMNS)], ignore_index=True)
+    quality = quality.sort_values("run_id", kind="stable", ignore_index=True)
+    return Refusals(table, decisions, quality, _detection(rows), right_by)
+
+
+def _detection(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return precision, recall and F1 of refusal as a detector of unanswerable queries."""
+    asked = rows[rows["state"] != "missing"]
+    by_run = asked.groupby("run_id", observed=False)[["refusal_correct", "false_refusal"]]
+    counts, sums = by_run.count(), by_run.sum()
+    due, wrong = sums["refusal_correct"], sums["false_refusal"]
+    missed, answered = counts["refusal_correct"] - due, counts["false_refusal"] - wrong
+    n = counts.sum(axis=1)
+    ratios = {
+        "precision": due / (due + wrong), "recall": due / (due + missed),
+        "f1": 2 * due / (2 * due + wrong + missed), "accuracy": (due + answered) / n,
+    }  # fmt: skip
+    numbers = {
+        "n": n, "n_refused_due": due, "n_refused_answerable": wrong, "n_answered_due": missed,
+        "n_answered_answerable": answered, "n_undecided": by_run.size() - n,
+    }  # fmt: skip
+    return pd.DataFrame(ratios | numbers).astype(dict.fromkeys(numbers, "int64")).reset_index()
 
 
 def _quality(
     rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: str, described: Metric
 ) -> pd.DataFrame:
-    values = rows[metric].to_numpy("float64", na_value=np.nan)
-    applies = metric_applies(rows, golden, metric)
-    answered = decision.isin(ANSWERED).to_numpy() & applies
-    refused = (decision == "over-refusal").to_numpy() & applies
+    """Return the mean of a metric over answers, and with refused queries as 0, by run."""
+    values, applies = rows[metric].astype("float64"), metric_applies(rows, golden, metric)
+    answered, refused = decision.isin(ANSWERED) & applies, decision.eq("over-refusal") & applies
     is_answerable = golden.queries["answerable"].fillna(False).astype(bool)
     answerable = is_among(rows["query_id"], golden.queries.loc[is_answerable, "query_id"])
-    on_answers = np.where(answered, values, np.nan)
-    columns = pd.DataFrame(
-        {
-            "answered": on_answers,
-            "overall": np.where(refused, 0.0, on_answers),
-            "refused": refused,
-            "unmeasured": answered & np.isnan(values),
-            "failed": applies & answerable & decision.isin(["failed", "missing"]).to_numpy(),
-        }
-    )
+    on_answers = values.where(answered)
+    columns = rows[["run_id"]].assign(
+        answered=on_answers, overall=on_answers.mask(refused, 0.0), n_refused=refused,
+        n_unmeasured=answered & values.isna(),
+        n_failed=decision.isin(["failed", "missing"]) & applies & answerable,
+    )  # fmt: skip
     # by value: sums don't depend on the order of queries
-    order = np.argsort(values, kind="stable")
-    by_run = columns.iloc[order].groupby(rows["run_id"].iloc[order], observed=False)
-    n = by_run[["answered", "overall"]].count()
-    sums = by_run[["refused", "unmeasured", "failed"]].sum().astype("int64")
-    n_given = n["answered"].to_numpy() + sums["unmeasured"].to_numpy()
-    total = (n_given + sums["refused"].to_numpy()).astype("float64")
-    coverage = np.divide(n_given, total, out=np.full(len(total), np.nan), where=total > 0)
-    low, high = wilson_interval(coverage, total)
-    table = pd.DataFrame(
-        {
-            "run_id": n.index,
-            "metric": metric,
-            "coverage": coverage,
-            "coverage_low": low,
-            "coverage_high": high,
-        }
+    by_run = columns.iloc[np.argsort(values.to_numpy(), kind="stable")].groupby(
+        "run_id", observed=False
     )
+    n = by_run[["answered", "overall"]].count()
+    table = by_run[["n_refused", "n_unmeasured", "n_failed"]].sum().astype("int64")
+    n_given = n["answered"] + table["n_unmeasured"]
+    total = (n_given + table["n_refused"]).astype("float64")
+    coverage = n_given / total.where(total > 0)
+    low, high = wilson_interval(coverage.to_numpy(), total.to_numpy())
+    table = table.assign(
+        metric=metric, coverage=coverage, coverage_low=low, coverage_high=high,
+        n_answered=n["answered"],
+    )  # fmt: skip
     least, most = described.bounds if described.kind == "bounded" else (0.0, 1.0)
     width = most - least
     for name in ("answered", "overall"):
-        mean, std = (
-            np.asarray(values, dtype=np.float64)
-            for values in (by_run[name].mean(), by_run[name].std())
-        )
+        mean, std = by_run[name].mean().to_numpy("float64"), by_run[name].std().to_numpy("float64")
         low, high = interval_from_moments(
             (mean - least) / width, std / width, n[name].to_numpy("float64"), described.kind
         )
-        low, high = least + width * low, least + width * high
-        table = table.assign(**{name: mean, f"{name}_low": low, f"{name}_high": high})
-    return table.assign(
-        n_answered=n["answered"].to_numpy(), **{f"n_{name}": sums[name].to_numpy() for name in sums}
-    )
+        ends = {f"{name}_low": least + width * low, f"{name}_high": least + width * high}
+        table = table.assign(**{name: mean}, **ends)
+    return table.reset_index()[QUALITY_COLUMNS]

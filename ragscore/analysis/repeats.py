@@ -4,19 +4,21 @@ In: scores of several runs that are repeats (trials) of each other. Out: `Repeat
 system and query, and per system; or scores with the repeats averaged.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import check_known, names_of, warn
+from ragscore.frames.data import DataError, Results, check_type
+from ragscore.frames.errors import check_known, name_list, names_of, plural, unsaid, warn
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import metric_columns
+from ragscore.scoring.turns import renamed
 from ragscore.stats.intervals import interval_from_moments
 
 
@@ -44,27 +46,10 @@ class Repeats(FramesResult):
 
     FRAMES = ("summary", "per_query")
 
+    summary: pd.DataFrame
     per_query: pd.DataFrame
     metric: str
     k: int
-
-    @cached_property
-    def summary(self) -> pd.DataFrame:
-        """The means of the measures over queries."""
-        measures = [name for name in self.per_query.columns if name.startswith("pass")]
-        rows = self.per_query.sort_values("query_id", kind="stable")  # one order for sums
-        grouped = rows.groupby("system", sort=False)[measures]
-        statistics = {"mean": grouped.mean(), "std": grouped.std(), "n": grouped.count()}
-        systems = pd.Index(self.per_query["system"].unique(), name="system")
-        table = pd.DataFrame(
-            {
-                name: part.loc[systems].rename_axis(columns="measure").stack()
-                for name, part in statistics.items()
-            }
-        ).reset_index()
-        mean, std, n = (table[name].to_numpy("float64") for name in ("mean", "std", "n"))
-        low, high = interval_from_moments(mean, std, n, "bounded")
-        return table.assign(low=low, high=high)[["system", "measure", "mean", "low", "high", "n"]]
 
     def _heading(self) -> str:
         sizes = self.per_query.groupby("system", sort=False)["n"].max()
@@ -104,76 +89,65 @@ def repeats(
         names = known if runs is None else names_of(runs, "runs", "run ids of the scores")
         check_known(names, known, "runs", "run", "run ids of the scores:")
         systems = pd.Series("all", index=pd.Index(names).unique())
-    rows = scores.reset_index().assign(run_id=scores["run_id"].astype("str").to_numpy())
-    rows = rows.assign(state=rows["state"].astype("str") if "state" in rows else "scored")
-    rows = rows[rows["state"].ne("extra") & rows["run_id"].isin(systems.index)]
+    n_repeats = systems.value_counts()
+    check_type(k, int, "k", allowed := f"whole numbers from 1 to {n_repeats.min()}")
+    if not 1 <= k <= n_repeats.min():
+        found = f"k is {k} and {n_repeats.idxmin()} has {n_repeats.min()} repeats"
+        raise DataError(found, field="k", allowed=allowed)
+    rows, value = scores.reset_index(), scores[metric].astype("float64").to_numpy()
+    state = rows["state"].astype("str") if "state" in rows else pd.Series("scored", rows.index)
+    rows = pd.DataFrame({
+        "run_id": rows["run_id"].astype("str"), "query_id": rows["query_id"],
+        "value": np.where(np.isfinite(value), value, np.nan), "asked": state.ne("missing"),
+        "known": np.isfinite(value) | state.eq("failed"),
+        "passed": value <= limit if is_lower_better else value >= limit,
+    })[state.ne("extra").to_numpy()]  # fmt: skip
+    rows = rows.assign(system=rows["run_id"].map(systems)).dropna(subset=["system"])
+    keys = ["system", "query_id"]
     if rows.duplicated(["run_id", "query_id"]).any():
         raise DataError(
-            "a query stands twice in one repeat",
-            field="scores",
+            "a query stands twice in one repeat", field="scores",
             allowed="one row per run and query",
-        )
-    parts = []
-    for system, of_system in systems.groupby(systems, sort=False):
-        ids = of_system.index.tolist()
-        own = rows[rows["run_id"].isin(ids)]
-        queries = own["query_id"].unique()
-        values, state = (
-            own.pivot(index="query_id", columns="run_id", values=name).reindex(
-                index=queries, columns=ids
-            )
-            for name in (metric, "state")
-        )
-        values, state = values.astype("float64"), state.fillna("missing")
-        _refuse_any(state == "missing", "answer to", "the same queries in every repeat")
-        is_finite = values.abs().lt(np.inf)
-        applies = is_finite.any(axis=1)
-        lacking = (~is_finite & (state != "failed")).mul(applies, axis=0)
-        _refuse_any(lacking, "value of another repeat's query", "a finite value in every repeat")
-        passed = values.le(limit) if is_lower_better else values.ge(limit)
-        parts.append(_per_query(str(system), values[is_finite], passed, applies, k))
-    return Repeats(pd.concat(parts, ignore_index=True), metric, k)
-
-
-def _refuse_any(flags: pd.DataFrame, what: str, allowed: str) -> None:
-    """Refuse the first flagged cell of queries × repeats."""
-    if not flags.to_numpy().any():
-        return
-    row, column = np.argwhere(flags.to_numpy())[0]
-    raise DataError(
-        f"{flags.columns[column]} has no {what} {flags.index[row]}"
-        f" ({int(flags.to_numpy().sum())} cells)",
-        field="scores",
-        allowed=allowed,
-    )
-
-
-def _per_query(
-    system: str, values: pd.DataFrame, passed: pd.DataFrame, applies: pd.Series, k: int
-) -> pd.DataFrame:
-    """One row per query of a system: values and successes, queries × repeats, added up."""
-    n = values.shape[1]
-    allowed = f"whole numbers from 1 to {n}"
-    check_type(k, int, "k", allowed)
-    if not 1 <= k <= n:
-        raise DataError(f"k is {k} and {system} has {n} repeats", field="k", allowed=allowed)
-    n_passed = passed.sum(axis=1).to_numpy("float64")
+        )  # fmt: skip
+    table = rows.groupby(keys, sort=False).agg(
+        n_asked=("asked", "sum"), n_known=("known", "sum"), n_values=("value", "count"),
+        n_passed=("passed", "sum"), mean=("value", "mean"), spread=("value", "std"),
+    ).reset_index()  # fmt: skip
+    n, applies = table["system"].map(n_repeats).astype("int64"), table["n_values"] > 0
+    for what, lacks in (
+        ("no answer to", table["n_asked"] < n), ("no value of", applies & (table["n_known"] < n)),
+    ):  # fmt: skip
+        for system, query in table.loc[lacks, keys].head(1).itertuples(index=False):
+            raise DataError(
+                f"a repeat of {system} has {what} {query} ({lacks.sum()} queries)", field="scores",
+                allowed="the same queries, with finite values, in every repeat",
+            )  # fmt: skip
+    n_passed = table["n_passed"].to_numpy("float64")
     measures = pd.DataFrame({
         "pass_rate": n_passed / n, f"pass@{k}": pass_at_k(n, n_passed, k),
-        f"pass^{k}": pass_power_k(n, n_passed, k), "mean": values.mean(axis=1).to_numpy(),
-        "spread": values.std(axis=1).to_numpy(),
-    }, index=values.index).where(applies)  # fmt: skip
-    counts = {"n": applies * n, "n_passed": passed.sum(axis=1).where(applies, 0)}
-    table = pd.DataFrame(counts).astype("int64").join(measures)
-    return (
-        table.rename_axis("query_id")
-        .reset_index()
-        .assign(system=system)[["system", "query_id", *table.columns]]
-    )
+        f"pass^{k}": pass_power_k(n, n_passed, k),
+    }).where(applies)  # fmt: skip
+    counts = pd.DataFrame({"n": n, "n_passed": table["n_passed"]}).where(applies, 0)
+    per_query = table[keys].join(counts).join(measures).join(table[["mean", "spread"]])
+    return Repeats(_summary(per_query, list(measures)), per_query, metric, k)
+
+
+def _summary(per_query: pd.DataFrame, measures: list[str]) -> pd.DataFrame:
+    """Return the means of the measures over the queries of each system."""
+    rows = per_query.sort_values("query_id", kind="stable")  # one order for sums
+    long = rows.melt("system", measures, "measure")
+    systems, order = per_query["system"].unique(), {one: at for at, one in enumerate(measures)}
+    of_system = long.groupby(["system", "measure"])["value"]
+    table = of_system.agg(["mean", "std", "count"]).reindex(systems, level="system").reset_index()
+    table = table.iloc[np.lexsort((table["measure"].map(order), pd.factorize(table["system"])[0]))]
+    mean, std, n = (table[name].to_numpy("float64") for name in ("mean", "std", "count"))
+    low, high = interval_from_moments(mean, std, n, "bounded")
+    table = table.rename(columns={"count": "n"}).assign(low=low, high=high)
+    return table[["system", "measure", "mean", "low", "high", "n"]].reset_index(drop=True)
 
 
 def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores with one row per system or run and query; see `Evaluation.average_repeats`.
+    """Return the scores with one row per system or run and query.
 
     A query is `scored` if it was in any of the repeats.
     """
@@ -208,6 +182,35 @@ def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     return averaged if "query_id" in scores else averaged.set_index("query_id")
 
 
+def of_systems(ev: Any) -> Any:
+    """Return an evaluation with the repeats of each system averaged query by query.
+
+    Runs of one `system` that have a `repeat` are averaged, and called by the system from then on;
+    all others stay as they are. Its results are those of each system's first repeat.
+    """
+    names = average_names(ev._runs, pd.Series(ev.run_ids)).set_axis(ev.run_ids)
+    with unsaid("queries that some repeats were not asked"):
+        scores = average_repeats(ev.scores, ev._runs)
+    first = names.drop_duplicates()
+    settings, runs = (
+        frame.iloc[pd.Index(frame["run_id"].astype("str")).get_indexer(first.index)]
+        .assign(run_id=first.to_numpy())
+        .reset_index(drop=True)
+        for frame in (ev.settings, ev._runs.drop(columns="repeat"))
+    )
+    return replace(
+        ev, scores=scores, settings=settings, _source=partial(_of_first, ev, names), _runs=runs,
+        _baseline=names.get(ev._baseline or ""), _among=(), _repeated=ev,
+    )  # fmt: skip
+
+
+def _of_first(ev: Any, names: pd.Series) -> Results:
+    """Return results with one run per name: the first of the repeats that have it."""
+    first = names.drop_duplicates()
+    kept = ev.results.select(first.index.tolist())
+    return renamed(kept, "run_id", lambda frame: frame["run_id"].astype("str").map(first))
+
+
 def average_names(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
     """Return what each run is called once repeats are averaged: its system, or itself."""
     systems = _repeated_systems(runs, run_ids.drop_duplicates())
@@ -231,22 +234,22 @@ def _repeated_systems(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
     return systems
 
 
-def pass_at_k(n: int, n_passed: Values, k: int) -> Values:
+def pass_at_k(n: npt.ArrayLike, n_passed: Values, k: int) -> Values:
     """Return 1 - C(n-c, k) / C(n, k).
 
     Computed as a product, so that large n neither overflow nor lose small probabilities.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        steps = np.log1p(-n_passed[:, None] / (n - np.arange(k)))
+        steps = np.log1p(-n_passed[:, None] / (np.asarray(n)[..., None] - np.arange(k)))
+    chance = -np.expm1(np.nan_to_num(steps, neginf=-np.inf).sum(axis=1))
     # Fewer than k failures: every draw of k holds a success.
-    return np.where(
-        n - n_passed < k, 1.0, -np.expm1(np.nan_to_num(steps, neginf=-np.inf).sum(axis=1))
-    )
+    return np.where(n - n_passed < k, 1.0, chance)
 
 
-def pass_power_k(n: int, n_passed: Values, k: int) -> Values:
+def pass_power_k(n: npt.ArrayLike, n_passed: Values, k: int) -> Values:
     """Return C(c, k) / C(n, k), as a product."""
-    steps = (n_passed[:, None] - np.arange(k)) / (n - np.arange(k))
+    drawn = np.arange(k)
+    steps = (n_passed[:, None] - drawn) / (np.asarray(n)[..., None] - drawn)
     return np.where(n_passed < k, 0.0, steps.clip(min=0).prod(axis=1))
 
 
@@ -267,3 +270,38 @@ def _systems_of(runs: pd.DataFrame, run_ids: npt.NDArray[np.object_]) -> pd.Seri
                 allowed="another number for every repeat of a system",
             )
     return runs["system"].astype("str").set_axis(runs["run_id"].astype("str"))
+
+
+def sides_named(sides: list[Results]) -> list[Results]:
+    """Return the two sides of a comparison, each with runs of one system.
+
+    The system of repeats is called as their runs are, without the number of the repeat.
+
+    Raises
+    ------
+    DataError
+        A side with several systems, or with none; two sides of one name.
+    """
+    found, taken = [], set[str]()
+    for place, side in zip(("baseline", "candidate"), sides, strict=True):
+        runs = side.runs["run_id"].astype("str")
+        names = runs.str.replace(r"-r[0-9]+$", "", regex=True) if len(runs) > 1 else runs
+        if names.nunique() != 1:
+            raise DataError(
+                f"found {plural(len(runs), 'run')} ({name_list(runs)})",
+                field=place,
+                allowed="one run, or repeats of one; rs.evaluate(...).compare(...) takes two of"
+                " many",
+            )
+        if twice := taken & {*runs, *names}:
+            raise DataError(
+                f"both sides are called {name_list(sorted(twice))}",
+                field=place,
+                allowed="another name of a file, or rs.load_results(path, run_id='new')",
+            )
+        taken |= {*runs, *names}
+        told = side.runs.assign(system=names.to_numpy())
+        if len(runs) > 1:
+            told["repeat"] = pd.array(range(1, len(runs) + 1), dtype="Int64")
+        found.append(replace(side, runs=told))
+    return found

@@ -5,19 +5,14 @@ scores, or one row per reported value beside the recomputed one.
 """
 
 import re
-from collections.abc import Iterable
 
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, categorical
-from ragscore.frames.errors import name_list, nearest
-from ragscore.frames.render import shown_number
-from ragscore.scoring.intervals import BY_QUANTILES
+from ragscore.frames.errors import name_list, nearest, warn
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.declaration import spelling
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.provenance import judge_fingerprint
-from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.targets import LEVELS
 
 REPORTED_NAMES = {
@@ -83,7 +78,7 @@ def reported_scores(results: Results) -> pd.DataFrame:
     --------
     >>> from dataclasses import replace
     >>> values = results.responses[["run_id", "query_id"]].assign(metric="mrr", value=1.0)
-    >>> replace(results, reported=values).reported_scores()
+    >>> reported_scores(replace(results, reported=values))
     """
     reported = known_reports(results, None)
     reported = reported[reported["query_id"].ne("")]
@@ -112,47 +107,6 @@ def reported_scores(results: Results) -> pd.DataFrame:
     return wide.astype({"run_id": pd.CategoricalDtype(runs)})
 
 
-def reported_summary(results: Results) -> pd.DataFrame:
-    """Return the aggregates that runs report, side by side with `ev.summary`.
-
-    Nothing is computed: a mean is over the queries that the other tool counted, whatever they were.
-
-    Returns
-    -------
-    One row per run and metric: `run_id`; `metric`, ours where the definition is the same, else the
-    other tool's; `reported_as`, what that tool calls it; then the statistics of `ev.summary`
-    (`mean`, `low`, `high`, `n`, `p50`, `p95`, `sum`, ...), NaN where nothing is reported. Empty
-    where no run reports an aggregate.
-
-    Raises
-    ------
-    DataError
-        A run reports one statistic of a metric twice, with different values.
-
-    Examples
-    --------
-    >>> results.reported_summary()[["run_id", "metric", "mean", "p50"]]
-    """
-    keys = ["run_id", "metric"]
-    rows = aggregates(results)
-    rows = rows[rows["statistic"].isin(STATISTICS)].drop_duplicates([*keys, "statistic", "value"])
-    is_twice = rows.duplicated([*keys, "statistic"], keep=False)
-    if is_twice.any():
-        first = rows[is_twice].iloc[0]
-        raise DataError(
-            f"{first['run_id']} reports several values of {first['metric']} ({first['statistic']})",
-            field="results.reported",
-            allowed="each statistic of a metric once",
-        )
-    index = pd.MultiIndex.from_frame(rows[keys].drop_duplicates())
-    wide = rows.pivot(index=keys, columns="statistic", values="value").reindex(index)
-    wide = wide.reindex(columns=list(STATISTICS)).astype("float64").rename_axis(columns=None)
-    own_names = rows.groupby(keys, sort=False)["reported_as"].agg(lambda names: ", ".join(names))
-    wide.insert(0, "reported_as", own_names.reindex(index).astype("str"))
-    counts = {name: "Int64" for name in STATISTICS if name == "n" or name.startswith("n_")}
-    return wide.astype(counts).reset_index().astype(dict.fromkeys(keys, "str"))
-
-
 def aggregates(results: Results) -> pd.DataFrame:
     """Return the reported values of whole runs: run_id, metric, reported_as, statistic, value."""
     columns = ["run_id", "metric", "reported_as", "statistic", "value"]
@@ -170,56 +124,24 @@ def aggregates(results: Results) -> pd.DataFrame:
     )[columns].reset_index(drop=True)
 
 
-SHOWN = 8  # metrics in the printed table of what runs report
-
-
-def shown_reported(reported: Results, first: Iterable[str] = ()) -> pd.DataFrame:
-    """Return runs × reported metrics as text: means, and medians of times and costs.
-
-    Those named `first` come first, then the headline metrics.
-    """
-    rows = reported_summary(reported)
-    known = rows["metric"].unique().tolist()
-    order = [*first, *headline_of(known), *known]
-    metrics = [name for name in dict.fromkeys(order) if name in known][:SHOWN]
-    by_metric = rows.set_index(["metric", "run_id"])
-    runs = reported.runs["run_id"].astype("str").tolist()
-    columns = {"run": runs}
-    for name in metrics:
-        is_timed = TABLE.describe(name).kind in BY_QUANTILES
-        values = by_metric["p50" if is_timed else "mean"].loc[name].reindex(runs)
-        columns[f"{name} (p50)" if is_timed else name] = values.map(shown_number).tolist()
-    return pd.DataFrame(columns)
-
-
-def split_reported(results: Results) -> tuple[Results, Results | None]:
-    """Return the runs that have rows, and those of which only aggregates are known (or None)."""
-    if results.reported is None:
-        return results, None
-    with_rows = set(results.responses["run_id"].unique())
+def split_reported(results: Results) -> tuple[Results, list[str]]:
+    """Return the runs that have rows, and the names of those that report means alone."""
+    asked, told = set(results.responses["run_id"].unique()), set(aggregates(results)["run_id"])
     run_ids = results.runs["run_id"].astype("str").tolist()
-    told = set(results.reported.loc[results.reported["query_id"].eq(""), "run_id"].astype("str"))
-    alone = [run_id for run_id in run_ids if run_id in told and run_id not in with_rows]
-    if not alone:
-        return results, None
-    return results.select([one for one in run_ids if one not in alone]), results.select(alone)
+    alone = [one for one in run_ids if one in told and one not in asked]
+    kept = [one for one in run_ids if one not in alone]
+    return (results.select(kept) if alone else results), alone
 
 
-def refuse_without_rows(names: Iterable[str], reported: Results | None) -> None:
-    """Refuse runs of which only aggregates are known, where rows are needed."""
-    known = set() if reported is None else set(reported.runs["run_id"].astype("str"))
-    for name in names:
-        if reported is None or name not in known:
-            continue
-        files = reported.problems
-        own = files.loc[files.get("run_id", files["file"]).astype("str").eq(name), "file"]
-        raise DataError(
-            f"of {name} only reported aggregates are known, no rows",
-            file=own.iloc[0] if len(own) else None,
-            field="run",
-            allowed="a run with rows; trend, leaderboard and report show this one"
-            + (", and that file would bring its rows" if len(own) else ""),
-        )
+def with_rows(results: Results) -> Results:
+    """Return results without the runs that report means alone; a warning names them."""
+    kept, alone = split_reported(results)
+    way = "a RunStore keeps their means: store.save(results), then store.summary() and store.trend"
+    if alone and not len(kept.runs):
+        raise DataError("no run has rows, only reported means", field="results", allowed=way)
+    if alone:
+        warn(f"{name_list(alone)} left out: no rows, only reported means; {way}")
+    return kept
 
 
 def known_reports(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:

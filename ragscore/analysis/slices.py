@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
+from ragscore.analysis.comparison.align import AlignedScores, align, clusters_text, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.text import in_words, shown_figures
 from ragscore.analysis.result_forms import TableResult
@@ -19,15 +19,11 @@ from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.render import shown_n
 from ragscore.frames.tables import SHOWN_ROWS, Table
-from ragscore.frames.typing import Flags
+from ragscore.frames.typing import Codes, Flags
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
-    Groups,
-    are_timed,
-    clusters_text,
     intervals,
     query_clusters,
-    scales_of,
     shared_only,
 )
 from ragscore.scoring.metrics import TABLE, MetricTable
@@ -73,8 +69,8 @@ def slice_means(
             mean_rest, _, n_rest = moments(values[~inside])
             own = shared_only(None if groups is None else groups[inside])
             low, high = intervals(values[inside], described, own)
-            scale = scales_of(described)
-            parts_of = np.where(are_timed(described), np.nan, values / scale)
+            scale = np.array([one.scale for one in described])
+            parts_of = np.where([one.is_timed for one in described], np.nan, values / scale)
             delta, *ends, p = welch(parts_of, inside, groups=groups)
             table = pd.DataFrame(
                 {
@@ -192,7 +188,7 @@ def compare_slices(
 def _prepared(
     scores: pd.DataFrame, golden: Golden, by: Slicing, metrics: list[str] | str | None,
     runs: list[str] | None, cluster: str | None, declared: MetricTable,
-) -> tuple[AlignedScores, Groups | None]:  # fmt: skip
+) -> tuple[AlignedScores, Codes | None]:  # fmt: skip
     check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
     if reserved := [name for name in slice_names(by) if name in RESERVED]:
         raise DataError(

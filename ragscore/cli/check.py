@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.analysis.operations import traces
 from ragscore.cli.options import (
     JSON,
     RUN_HELP,
@@ -47,7 +48,7 @@ def check_command(args: argparse.Namespace) -> None:
     sources: list[Golden | Results] = [one for side in sides for one in side]
     table = supported_metrics(*sources)
     traced = [one for one in sources if isinstance(one, Results) and "x_n_spans" in one.responses]
-    counts = [row for one in traced for row in records_of(one.traces())]
+    counts = [row for one in traced for row in records_of(traces(one))]
     notes = [row for one in traced for row in records_of(one.problems)]
     if args.json:
         metrics_of = records_of(table)

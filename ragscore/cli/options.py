@@ -16,7 +16,7 @@ from ragscore.frames.ranking import TIES
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.registry import format_names
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.policies import POLICIES, Policies
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import COMPONENTS
 from ragscore.scoring.readings import READINGS
 from ragscore.store.store import RunStore
@@ -215,7 +215,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-_VALUES = {name: "|".join(POLICIES[name]) for name in POLICY_HELP} | {"match": "LEVEL"}
+_VALUES = {name: "|".join(Policies.ALLOWED[name]) for name in POLICY_HELP} | {"match": "LEVEL"}
 # no default, to tell what was given
 _POLICIES = [
     option(flag(name), text, _VALUES[name], default=None) for name, text in POLICY_HELP.items()

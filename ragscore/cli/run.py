@@ -34,7 +34,7 @@ from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.errors import packages_of
 from ragscore.io.load import load_golden
-from ragscore.scoring.primary import headline_of
+from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.summary import metric_columns
 
 ALL_FAILED, STOPPED = 3, 130
@@ -149,7 +149,7 @@ def run_command(args: argparse.Namespace) -> int:
         return ALL_FAILED
     asked = golden.select(golden.queries["query_id"].isin(results.responses["query_id"]))
     ev = evaluate(results, asked, args.metric)
-    metrics = args.metric if args.metric or args.json else headline_of(metric_columns(ev.scores))
+    metrics = args.metric if args.metric or args.json else TABLE.headline(metric_columns(ev.scores))
     table = ev.summary(metrics)
     say(as_json(records_of(table)) if args.json else readable(table, []))
     return 0

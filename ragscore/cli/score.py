@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from ragscore.analysis.aggregates import aggregate
 from ragscore.cli.options import (
     GOLDEN_ARGUMENT,
     JSON,
@@ -22,7 +23,6 @@ from ragscore.cli.options import (
     several,
 )
 from ragscore.frames.data import records_of
-from ragscore.scoring.harness import aggregate
 
 
 @command(

@@ -51,7 +51,7 @@ def show_demo(runs: Path, out: Path, report: Callable[[str], object] = print) ->
     golden = demo_data() / "golden.yaml"
     ev = evaluate(str(runs), golden)
     board = ev.leaderboard(STANDINGS)
-    n, n_refusals = len(ev.golden.queries), len(ev.golden.refusals)
+    n, n_refusals = len(ev.golden.queries), len(ev.golden._refusals)
     report(f"""\
 {len(ev.run_ids)} retrieval systems answered {n} queries about the manuals of Python, numpy,
 pandas and matplotlib. {n_refusals} of these have no answer there: refusing is right.
@@ -75,7 +75,7 @@ Is {PAIR[1]} better than {PAIR[0]}?
 Asked about these two: {cmp.overall}.
 Picked out of all {cmp._n_runs} runs: {cmp._among or cmp.overall}.
 
-{Table(deltas[["metric", "delta", "95 % interval", "candidate is"]]).to_text(WIDTH)}
+{Table(deltas[["metric", "delta", "interval", "candidate is"]]).to_text(WIDTH)}
 
 answer_checks: the answer names what it must.
 answered_unanswerable, false_refusal: it answers what it should refuse, or the

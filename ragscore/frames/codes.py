@@ -218,6 +218,16 @@ def pair_codes(
     return np.where((a < 0) | (b < 0), -1, a * len(second) + b)
 
 
+def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> Codes:
+    """Return the position in `responses` of the run and query of each row, -1 for none."""
+    cell, known = ("run_id", "query_id"), (responses["run_id"], responses["query_id"])
+    runs, queries = known[0].cat.categories, pd.Index(known[1].unique())
+    of, own = (pair_codes(frame, cell, runs, queries) for frame in (responses, rows))
+    place = np.full(len(runs) * len(queries) + 1, -1)  # the last is of what is unknown
+    place[of] = np.arange(len(of))
+    return place[own]
+
+
 def has_pair(
     frame: pd.DataFrame, pairs: pd.DataFrame, columns: tuple[str, str]
 ) -> npt.NDArray[np.bool_]:

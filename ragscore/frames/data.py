@@ -22,7 +22,7 @@ from ragscore.frames.codes import (
 )
 from ragscore.frames.content_hashes import hashes_by_query
 from ragscore.frames.errors import DataError as DataError
-from ragscore.frames.errors import excerpt, name_list, names_of, nearest, plural
+from ragscore.frames.errors import check_known, excerpt, name_list, names_of, nearest, plural
 from ragscore.frames.escaping import visible
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
@@ -185,20 +185,14 @@ class Golden(GoldenVerbs):
             kept = frame[np.asarray(queries)]
         else:
             ids = names_of(queries, "queries", "query ids, a mask, or a pandas query")
-            lacking = [one for one in ids if one not in set(known)]
-            if lacking:
-                raise DataError(
-                    f"{', '.join(map(str, lacking[:3]))} ({len(lacking)} of {len(ids)})",
-                    field="queries",
-                    allowed="ids of golden.queries",
-                )
+            check_known(ids, known, "queries", "query", "ids of golden.queries:")
             kept = frame[known.isin(ids).to_numpy()]
         if not len(kept):
             raise DataError("no query left", field="queries", allowed="at least one query")
         return golden_part(golden, kept)
 
     @property
-    def refusals(self) -> pd.Series:
+    def _refusals(self) -> pd.Series:
         """Ids of the queries that should be refused, without unlabelled ones."""
         should_refuse = self.queries["answerable"].eq(False).fillna(False).astype(bool)
         return self.queries.loc[should_refuse, "query_id"]
@@ -233,8 +227,8 @@ class Golden(GoldenVerbs):
         return found
 
     @property
-    def _query_hashes(self) -> pd.Series:
-        """A content hash per query (index query_id): text, labels, targets, checks.
+    def _content(self) -> dict[str, pd.DataFrame]:
+        """What a set is known by: texts, labels, targets, checks.
 
         Locators that `resolve_spans` added don't count.
         """
@@ -245,9 +239,8 @@ class Golden(GoldenVerbs):
         names = ("tags", "checks", "support_groups", "conditions")
         # What results may tell, and no score depends on, is no content.
         queries = self.queries.drop(columns=["position", "conversation", "turn"], errors="ignore")
-        parts = {"queries": queries, "targets": targets}
-        parts |= {name: getattr(self, name) for name in names}
-        return hashes_by_query(self.queries["query_id"], parts)
+        of_names = {name: getattr(self, name) for name in names}
+        return {"queries": queries, "targets": targets, **of_names}
 
     @property
     def golden_hash(self) -> str:
@@ -256,7 +249,7 @@ class Golden(GoldenVerbs):
         Neither the order of queries matters, nor conversations, turns, and spans that
         `resolve_spans` added.
         """
-        digests = self._query_hashes
+        digests = hashes_by_query(self.queries["query_id"], self._content)
         pairs = zip(digests.index.tolist(), digests.tolist(), strict=True)
         lines = sorted(f"{query_id} {digest}" for query_id, digest in pairs)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
@@ -264,7 +257,7 @@ class Golden(GoldenVerbs):
     def __repr__(self) -> str:
         answerable = self.queries["answerable"]
         labels = (
-            f"{int(answerable.sum())} answerable, {len(self.refusals)} should be refused,"
+            f"{int(answerable.sum())} answerable, {len(self._refusals)} should be refused,"
             f" {int(answerable.isna().sum())} unlabelled"
         )
         n_targets = self.targets.groupby("level")["target_id"].count()
@@ -323,32 +316,18 @@ class Results(ResultsVerbs):
                 field="runs.run_id",
                 allowed="run ids must be unique",
             )
-        run_ids = pd.CategoricalDtype(names.tolist())
         for item in fields(self):
             frame = getattr(self, item.name)
+            if frame is None or "run_id" not in frame:
+                continue
             # Compare the lists, not the dtypes: unordered category dtypes are equal in any order.
-            if (
-                frame is not None
-                and "run_id" in frame.columns
-                and frame["run_id"].cat.categories.tolist() != run_ids.categories.tolist()
-            ):
-                recoded = frame["run_id"].cat.set_categories(run_ids.categories)
-                if recoded.isna().sum() > frame["run_id"].isna().sum():
-                    unknown = frame["run_id"][recoded.isna() & frame["run_id"].notna()].iloc[0]
-                    raise DataError(
-                        f"run_id {unknown!r} is not in the runs frame",
-                        field=item.name,
-                        allowed=nearest(unknown, names),
-                    )
+            column = frame["run_id"].cat
+            if column.categories.tolist() != names.tolist():
+                known = column.remove_unused_categories().cat.categories
+                check_known(known, names.tolist(), item.name, "run_id", "the runs frame has")
+                recoded = column.set_categories(names.tolist())
                 setattr(self, item.name, frame.assign(run_id=recoded))
         _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
-
-    @property
-    def hops(self) -> pd.DataFrame | None:
-        """The calls as steps of multi-hop answers: `hop` counts from 0."""
-        if self.calls is None:
-            return None
-        return self.calls.assign(call=self.calls["call"] - 1).rename(columns={"call": "hop"})
 
     def select(
         self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None
@@ -358,19 +337,11 @@ class Results(ResultsVerbs):
         With `query_ids`, return only the rows of those queries (or this one); `runs` still tells of
         the whole runs.
         """
-        names = run_names(self.runs, run_ids)
-        twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
-        if twice:
-            raise DataError(
-                f"{name_list(twice)} is named twice", field="run", allowed="each run once"
-            )
+        names = list(dict.fromkeys(run_names(self.runs, run_ids)))
         if query_ids is not None:
             check_type(query_ids, Iterable, "query_ids", "query ids")
             query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
-        results = replace(self)
-        if query_ids is None and names == results.runs["run_id"].astype("str").tolist():
-            return results
-        frames: dict[str, Any] = {}
+        results, frames = replace(self), dict[str, Any]()
         for item in fields(results):
             frame = getattr(results, item.name)
             if frame is not None and "run_id" in frame.columns:
@@ -403,12 +374,7 @@ class Results(ResultsVerbs):
             ]
             if not found:
                 continue
-            # Runs differ, and so do their categories: join texts, Results makes one dtype of them.
-            plain = [
-                frame.assign(run_id=frame["run_id"].astype("str")) if "run_id" in frame else frame
-                for frame in found
-            ]
-            frames[item.name] = plain[0] if len(plain) == 1 else pd.concat(plain, ignore_index=True)
+            frames[item.name] = found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
         if "mapping" in frames:
             frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
         return cls(**frames)
@@ -470,17 +436,10 @@ def golden_part(golden: Golden, queries: pd.DataFrame) -> Golden:
 def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
     """Refuse an argument of another type, such as a file's name where a frame belongs."""
     if not isinstance(value, kind):
-        made_by = {
-            "Results": "Results, as rs.load_results gives them",
-            "Golden": "a Golden, as rs.load_golden gives it",
-        }
         name = kind.__name__ if isinstance(kind, type) else ""
-        is_frame = isinstance(value, pd.DataFrame)
-        raise DataError(
-            f"found {'DataFrame' if is_frame else type(value).__name__}",
-            field=field,
-            allowed=allowed or made_by.get(name, f"a {name}"),
-        )
+        made_by = f", as rs.load_{name.lower()} gives it" * (name in ("Results", "Golden"))
+        allowed = allowed or f"a {name}{made_by}"
+        raise DataError(f"found {type(value).__name__}", field=field, allowed=allowed)
 
 
 def check_inputs(results: object, golden: object) -> None:
@@ -509,22 +468,13 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
     DataError
         A name that no run has, or a system that several have; the candidates are listed.
     """
-    given = [names] if isinstance(names, str) else names
-    if not isinstance(given, (list, tuple, pd.Index, pd.Series, np.ndarray)):
-        raise DataError(
-            f"found {excerpt(given)}", field="run", allowed="the names of runs, as text"
-        )
     ids = runs["run_id"].astype("str")
     systems = (
         runs["system"] if "system" in runs else pd.Series(pd.NA, index=runs.index, dtype="str")
     )
     run_ids, known = list[str](), set(ids)
-    for name in given:
-        candidates = (
-            ([name] if name in known else ids[systems == name].tolist())
-            if isinstance(name, str)
-            else []
-        )
+    for name in names_of(names, "run", "the names of runs, as text"):
+        candidates = [name] if name in known else ids[systems == name].tolist()
         if len(candidates) > 1:
             raise DataError(
                 f"{name!r} is the system of {len(candidates)} runs",

@@ -90,19 +90,15 @@ def nearest(name: object, known: Iterable[object], preface: str = "one of") -> s
     names = list(dict.fromkeys(map(str, known)))
     if not names:
         return "there are none"
-    wanted = _plain(str(name)[:SHOWN])
+    wanted, listed = _plain(str(name)[:SHOWN]), f"{preface} {name_list(names)}"
     plain = {_plain(one): one for one in reversed(names)}
-    if wanted in plain:
-        close = [plain[wanted]]
-    else:
-        alike = list(plain)[:COMPARED]
-        close = [plain[one] for one in get_close_matches(wanted, alike, n=3)]
-        if not close and len(wanted) > 2:
-            close = [plain[one] for one in reversed(plain) if wanted in one][:3]
+    close = [wanted] if wanted in plain else get_close_matches(wanted, list(plain)[:COMPARED], n=3)
+    if not close and len(wanted) > 2:
+        close = [one for one in reversed(plain) if wanted in one][:3]
     if not close or len(names) == 1:
-        return f"{preface} {name_list(names)}"
-    parts = [f"{preface} {name_list(names)}"] if len(names) <= LISTED + 2 else []
-    return "; ".join([*parts, f"did you mean {' or '.join(close)}?"])
+        return listed
+    meant = f"did you mean {' or '.join(plain[one] for one in close)}?"
+    return f"{listed}; {meant}" if len(names) <= LISTED + 2 else meant
 
 
 def _plain(name: str) -> str:
@@ -157,21 +153,11 @@ def packages_of(
 
 
 def to_install(extra: str) -> str:
-    """Return how to install what an extra needs: by the packages' own names, or from a clone.
+    """Return how to install what an extra needs.
 
-    Never by ours: on the package index, that name is another project's. The packages are those
-    that our own metadata lists.
+    Not by our name: on the package index, that is another project's.
     """
-    from importlib.metadata import PackageNotFoundError, requires
-
-    try:
-        lines = requires("ragscore") or []
-    except PackageNotFoundError:
-        lines = []
-    wanted = re.compile(rf"([\w.-]+)[^;]*;\s*extra\s*==\s*['\"]{extra}['\"]")
-    names = [match[1] for line in lines if (match := wanted.fullmatch(line))]
-    clone = f"pip install '.[{extra}]' in a clone of ragscore"
-    return f"pip install {' '.join(names)}, or {clone}" if names else clone
+    return f"that package; all of the extra: pip install '.[{extra}]' in a clone of ragscore"
 
 
 def check_known(

@@ -5,11 +5,12 @@ others, scores by both versions can be compared.
 """
 
 import hashlib
-from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import Golden, check_type, empty
+from ragscore.frames.content_hashes import hashes_by_query
+from ragscore.frames.data import Golden, check_type
 
 PARTS = ("text", "labels", "notes")
 
@@ -54,28 +55,19 @@ def query_parts(golden: Golden) -> pd.DataFrame:
     columns such as difficulty, which change no score. Folder tags count as labels, since
     `scope_miss` compares them.
     """
-    queries, is_folder = golden.queries, (golden.tags["kind"] == "folder").to_numpy(dtype=bool)
-    measuring = [
-        name
-        for name in ("query_id", "answerable", "reference_answer", "position")
-        if name in queries
-    ]
-    labels = replace(
-        golden, queries=queries[measuring].assign(query=""), tags=golden.tags[is_folder]
-    )
-    plain = queries.drop(columns="reference_answer", errors="ignore").assign(
-        query="", answerable=pd.array([pd.NA] * len(queries), dtype="boolean")
-    )
-    none = {name: empty(name) for name in ("targets", "checks", "support_groups", "conditions")}
-    notes = replace(golden, queries=plain, tags=golden.tags[~is_folder], **none)
-    text = pd.Series(
-        [short_hash(query) for query in queries["query"].fillna("").tolist()],
-        index=pd.Index(queries["query_id"]),
-        dtype="str",
-    )
-    return pd.DataFrame(
-        {"text": text, "labels": labels._query_hashes, "notes": notes._query_hashes}
-    ).rename_axis("query_id")
+    content = golden._content
+    queries, tags = content["queries"].assign(query=""), content["tags"]
+    is_folder = tags["kind"].eq("folder").to_numpy(dtype=bool)
+    expected = [name for name in ("answerable", "reference_answer") if name in queries]
+    labels = {"queries": queries[["query_id", "query", *expected]], "tags": tags[is_folder]}
+    notes = {"queries": queries.drop(columns=expected), "tags": tags[~is_folder]}
+    ids, texts = golden.queries["query_id"], golden.queries["query"].fillna("")
+    parts = {
+        "text": texts.map(short_hash).set_axis(pd.Index(ids)),
+        "labels": hashes_by_query(ids, content | labels),
+        "notes": hashes_by_query(ids, notes),
+    }
+    return pd.DataFrame(parts).rename_axis("query_id")
 
 
 def golden_digest(parts: pd.DataFrame) -> str:
@@ -87,19 +79,15 @@ def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Return one row per changed query (query_id, change), from the sets' `query_parts`."""
     ids = old.index.append(new.index[~new.index.isin(old.index)])
     before, after = old.reindex(ids), new.reindex(ids)
-    differs = {
-        name: (before[name] != after[name]).fillna(True).to_numpy(dtype=bool) for name in PARTS
-    }
-    text, labels = differs["text"], differs["labels"]
-    words = pd.Series("", index=ids, dtype="str")
-    words[differs["notes"]] = "annotated"
-    words[labels] = "relabelled"
-    words[text] = "reworded"
-    words[text & labels] = "reworded and relabelled"
-    words[before["text"].isna().to_numpy()] = "added"
-    words[after["text"].isna().to_numpy()] = "removed"
-    changed = words[words != ""]
-    return pd.DataFrame({"query_id": changed.index, "change": changed.to_numpy()}).astype("str")
+    text, labels, notes = (before[name].ne(after[name]).fillna(True) for name in PARTS)
+    words = {  # the first that holds
+        "removed": after["text"].isna(), "added": before["text"].isna(),
+        "reworded and relabelled": text & labels, "reworded": text, "relabelled": labels,
+        "annotated": notes,
+    }  # fmt: skip
+    change = np.select([one.to_numpy(dtype=bool) for one in words.values()], list(words), "")
+    changes = pd.DataFrame({"query_id": ids, "change": change}).astype("str")
+    return changes[change != ""].reset_index(drop=True)
 
 
 def counted(changes: pd.DataFrame, n: int) -> str:

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -199,12 +198,22 @@ KINDS: dict[str, Kind] = {
     "mapping": Kind(("role", "column"), {"role": "str", "column": "str"}),
 }  # fmt: skip
 
+UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the query doesn't have
+
+# What a judgment says instead of a value (`state`), and its verdict on a text that claims nothing.
+FAILED, NOT_MEASURABLE, NO_CLAIMS = "judge_failed", "not_measurable", "no_claims"
+
 # How much a key fact matters -> its weight where nuggets are weighted by it.
 IMPORTANCE = {"vital": 1.0, "okay": 0.5}
 # Verdict on a key fact -> what it counts, unless the count is strict.
 WORTH = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 
 LARGEST_EXACT_FLOAT = 2**53  # up to here every whole number is a float64, too
+# What pandas says of values -> the dtype of a user's own column with them; others are text.
+_INFERRED = {
+    "boolean": "boolean", "integer": "Int64", "floating": "float64", "empty": "float64",
+    "mixed-integer-float": "float64",
+}  # fmt: skip
 
 
 def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -230,7 +239,7 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         and frame.columns.equals(known.columns)
         and frame.dtypes.tolist() == known.dtypes.tolist()
     )
-    return _conformed_empty(kind).copy(deep=False) if is_known else _conformed(frame, kind)
+    return known.copy(deep=False) if is_known else _conformed(frame, kind)
 
 
 def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -269,18 +278,16 @@ def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     for name, choices in spec.choices.items():
         is_other = ~is_among(columns[name], choices)
         refuse_rows(columns[name], is_other, kind, f"one of {', '.join(choices)}")
-    for name, column in columns.items():
-        if spec.dtypes[name] == "float64" and name not in spec.infinite:
-            is_infinite = np.isinf(column.to_numpy())
-            refuse_rows(column, is_infinite, kind, "finite numbers; NaN where unknown")
-    for name in extra:
-        if str(name).startswith("latency_") and is_float_dtype(given[name].dtype):
-            is_infinite = np.isinf(given[name].to_numpy("float64", na_value=np.nan))
-            refuse_rows(given[name], is_infinite, kind, "finite numbers; NaN where unknown")
-        elif given[name].dtype == object:
-            is_large = given[name].map(_is_beyond_64_bits).to_numpy(dtype=bool)
-            refuse_rows(given[name], is_large, kind, "whole numbers of 64 bits, or text")
     columns |= {name: given[name] for name in extra}
+    finite = {name for name, dtype in spec.dtypes.items() if dtype == "float64"} - {*spec.infinite}
+    for name, column in columns.items():
+        is_finite = name in finite or str(name).startswith("latency_")
+        if is_finite and is_float_dtype(column.dtype):
+            is_infinite = np.isinf(column.to_numpy("float64", na_value=np.nan))
+            refuse_rows(column, is_infinite, kind, "finite numbers; NaN where unknown")
+        elif column.dtype == object:
+            is_large = column.map(_is_beyond_64_bits).to_numpy(dtype=bool)
+            refuse_rows(column, is_large, kind, "whole numbers of 64 bits, or text")
     return pd.DataFrame(columns, index=frame.index, copy=False)
 
 
@@ -296,12 +303,8 @@ def empty(kind: str) -> pd.DataFrame:
 @cache
 def _new_empty(kind: str) -> pd.DataFrame:
     required = KINDS[kind].required.items()
-    return pd.DataFrame({name: pd.Series([], dtype=_new_dtype(dtype)) for name, dtype in required})
-
-
-@cache
-def _conformed_empty(kind: str) -> pd.DataFrame:
-    return _conformed(_new_empty(kind), kind)
+    columns = {name: pd.Series([], dtype=_new_dtype(dtype)) for name, dtype in required}
+    return _conformed(pd.DataFrame(columns), kind)
 
 
 def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
@@ -311,10 +314,8 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
     """
     if not records:
         return empty(kind)
-    names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
-    spec = KINDS[kind]
-    columns: dict[str, pd.Series] = {}
-    for name in names:
+    spec, columns = KINDS[kind], dict[str, pd.Series]()
+    for name in dict.fromkeys(chain.from_iterable(records)):
         values = [record.get(name) for record in records]
         if name in spec.required or any(value is not None for value in values):
             declared = spec.dtypes.get(name)
@@ -330,16 +331,10 @@ def _new_dtype(dtype: str) -> str:
 
 def common_dtype(values: list[Any]) -> str:
     """Return the narrowest dtype that keeps every value of a user's own column as it is."""
-    types = {*map(type, values)} - {NoneType}
-    if types == {bool} or types == {str}:
-        return "boolean" if bool in types else "str"
-    present = [value for value in values if value is not None]
-    if types == {int} and all(-(2**63) <= value < 2**63 for value in present):
-        return "Int64"
-    is_exact = types <= {int, float} and all(
-        isinstance(value, float) or abs(value) <= LARGEST_EXACT_FLOAT for value in present
-    )
-    return "float64" if is_exact else "str"
+    dtype = _INFERRED.get(infer_dtype(values, skipna=True), "str")
+    largest = {"Int64": 2**63 - 1, "float64": LARGEST_EXACT_FLOAT}.get(dtype, np.inf)
+    is_large = any(isinstance(value, int) and abs(value) > largest for value in values)
+    return "str" if is_large else dtype
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -371,8 +366,10 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     if str(column.dtype) == dtype:
         return column
     try:
-        if dtype in ("str", "category"):
-            return _as_text(column, dtype, kind)
+        if dtype == "category":
+            return cast(column, "str", kind).astype("category")
+        if dtype == "str":
+            return _as_text(column, kind)
         if dtype in ("int32", "int64", "Int64"):
             return _as_whole_numbers(column, dtype, kind)
         if dtype == "boolean" and column.dtype == object:
@@ -405,13 +402,12 @@ def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) 
         )
 
 
-def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
-    """Return texts or categories. Ids are text or whole numbers; other texts may be any number."""
+def _as_text(column: pd.Series, kind: str) -> pd.Series:
+    """Return texts. Ids are text or whole numbers; other texts may be any number."""
     if isinstance(column.dtype, pd.CategoricalDtype):  # a text per category, not per row
-        each = _as_text(pd.Series(column.cat.categories, name=column.name), "str", kind)
+        each = _as_text(pd.Series(column.cat.categories, name=column.name), kind)
         texts = each.array.take(column.cat.codes.to_numpy(), allow_fill=True)
-        text = pd.Series(texts, column.index, name=column.name)
-        return text.astype("category") if dtype == "category" else text
+        return pd.Series(texts, column.index, name=column.name)
     is_id = str(column.name).endswith("_id")
     known = ("string", "integer", "empty") if is_id else ("string", "integer", "empty", "floating")
     if infer_dtype(column, skipna=True) not in known:
@@ -421,8 +417,7 @@ def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
         )
         allowed = "text or whole numbers" if is_id else "text"
         refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, allowed)
-    text = column.astype("str")
-    return text.astype("category") if dtype == "category" else text
+    return column.astype("str")
 
 
 def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
@@ -443,15 +438,12 @@ def _as_whole_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     if column.dtype.kind in "bmM":  # flags, times, durations
         refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
     numbers = column if column.dtype.kind in "iuf" else _as_numbers(column)
-    unfit = column.notna() & numbers.isna()
-    if dtype != "Int64":
-        unfit |= column.isna()
-    refuse_rows(column, unfit.to_numpy(dtype=bool), kind, allowed)
-    is_bad = (numbers < low) | (numbers > high)
+    fits = (numbers >= low) & (numbers <= high)
     if not is_integer_dtype(numbers.dtype):
         # 2**63 - 1 is no float: the next one up must not pass for it.
-        is_bad |= (numbers % 1 != 0) & numbers.notna() | (numbers >= 2.0**63)
-    refuse_rows(column, is_bad.fillna(False).to_numpy(dtype=bool), kind, allowed)
+        fits &= (numbers % 1 == 0) & (numbers < 2.0**63)
+    is_bad = ~fits.fillna(False).to_numpy(dtype=bool)
+    refuse_rows(column, is_bad & (column.notna() | (dtype != "Int64")).to_numpy(), kind, allowed)
     return numbers.astype(dtype)  # type: ignore[call-overload]
 
 

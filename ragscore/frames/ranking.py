@@ -50,9 +50,8 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
         ranks leave numbers out: they stay as they are.
     """
     check_choice(ties, TIES, "ties")
-    if not len(hits):
-        return conform(hits.assign(rank=np.zeros(0, dtype="int32")), "hits")
-    return conform(hits.assign(rank=TIES[ties][0](hits).astype("int32")), "hits")
+    ranks = TIES[ties][0](hits) if len(hits) else np.zeros(0)
+    return conform(hits.assign(rank=ranks.astype("int32")), "hits")
 
 
 def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:

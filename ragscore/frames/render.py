@@ -111,13 +111,6 @@ ALPHA = 0.05  # p values below it decide
 EXACT = 15  # decimals that a number needs at most
 
 
-def decimals_for(error: float) -> int:
-    """Return the number of decimals worth showing beside a standard error: .04 -> 2, .004 -> 3."""
-    if math.isnan(error) or error <= 0:
-        return 3
-    return min(max(-math.floor(math.log10(error)), 0), 4)
-
-
 def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
     """Return a number for a table: `—` for NaN, with a sign on request, but none for 0."""
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
@@ -144,7 +137,8 @@ def decimals_within(low: float, high: float, least: int = 2) -> int:
 
     An interval that leaves out 0 is shown as one that does: words that go by it stand beside it.
     """
-    places = max(decimals_for((high - low) / 4), least)
+    error = (high - low) / 4  # .04 is worth 2 decimals, .004 3
+    places = max(min(-math.floor(math.log10(error)), 4) if error > 0 else 3, least)
     nearest = min(abs(low), abs(high))
     return decimals_beside(nearest, 0.0, True, places) if low * high > 0 else places
 

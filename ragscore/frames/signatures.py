@@ -19,16 +19,14 @@ def takes(*others: Callable[..., Any] | Iterable[Parameter]) -> Callable[[F], F]
 
     def shown(function: F) -> F:
         whole = signature(function)
-        kept = [one for one in whole.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-        names = {one.name for one in kept}
+        given = [one for one in whole.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        kept = {one.name: one for one in given}
         for other in others:
             of = signature(other).parameters.values() if callable(other) else other
-            more = [one for one in of if one.default is not Parameter.empty]
-            kept += [
-                one.replace(kind=Parameter.KEYWORD_ONLY) for one in more if one.name not in names
-            ]
-            names |= {one.name for one in more}
-        function.__signature__ = whole.replace(parameters=kept)  # type: ignore[attr-defined]
+            for one in (one for one in of if one.default is not Parameter.empty):
+                kept.setdefault(one.name, one.replace(kind=Parameter.KEYWORD_ONLY))
+        listed = list(kept.values())
+        function.__signature__ = whole.replace(parameters=listed)  # type: ignore[attr-defined]
         return function
 
     return shown

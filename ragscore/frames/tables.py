@@ -45,22 +45,21 @@ WIDTH = 100  # characters of a line, in a terminal at most
 CUTS = (40, 20)  # characters of a text in a terminal, at most and at least
 SHOWN_ROWS = 20  # of a table on one screen
 LONG = 90  # characters from which a text is folded to three lines
-INTERVAL = "95 % interval"  # a column of text that belongs to the number before it
+INTERVALS = ("95 % interval", "interval")  # columns of text that belong to the number before
 
 BLANK = ("—", "")
 _NUMBERS = re.compile(r"(?=.*\d)(?:[\W\d_]|\b(?:of|n|exact|p(?=\d\d )))+", re.DOTALL)
 _WORD = re.compile(
     rf"[\W\d_]*(?P<word>{'|'.join(sorted(SIGNS, key=len, reverse=True))})(?: \(.*\))?"
 )
-_DRAWN = re.compile(r"{0} \[{0}, {0}\]".format(r"([-+]?\d*\.?\d+)"))
 
 
 @dataclass(frozen=True)
 class Table:
     """One table for people, made of a frame without its index.
 
-    A value with `low` and `high` behind it is one column, as precise as its interval, which HTML
-    also draws. Numbers stand right. Missing values are `—`, and nothing is `-0.00`.
+    A value with `low` and `high` behind it is one column, as precise as its interval. Numbers stand
+    right. Missing values are `—`, and nothing is `-0.00`.
 
     Text and HTML show the first columns that fit 100 characters and name the others; a terminal
     cuts long texts. Markdown has every column.
@@ -162,7 +161,7 @@ class Table:
                 place += 2
             else:
                 texts = _texts(part.iloc[:, 0])
-            if name == INTERVAL and columns:
+            if name in INTERVALS and columns:
                 before = columns.pop()
                 texts = [f"{a} {b}" for a, b in zip(before.cells, texts, strict=True)]
                 name = f"{before.name} [{name}]"
@@ -234,49 +233,21 @@ def _padded(text: str, width: int, column: _Column) -> str:
 
 
 def _html_cells(column: _Column) -> list[str]:
-    """Return the cells of a column as HTML; where all are intervals, with these drawn."""
-    bars = [""] * len(column.cells) if column.is_verdict else _bars(column.cells)
+    """Return the cells of a column as HTML; long texts are folded."""
     cells = []
-    for text, bar in zip(column.cells, bars, strict=True):
+    for text in column.cells:
         found = _WORD.fullmatch(text) if column.is_verdict else None
         tint = f"rs-{TINTS.get(found['word'], 'open')}" if found else ""
-        inner = f"{html_text(text)}{bar}"
+        inner = html_text(text)
         if len(text) > LONG:
             inner = f"<details><summary>{inner}</summary></details>"
-        cells.append(f"<td{_side('n' if column.is_number or bar else tint)}>{inner}</td>")
+        cells.append(f"<td{_side('n' if column.is_number else tint)}>{inner}</td>")
     return cells
 
 
 def _side(kind: str) -> str:
     # a notebook that isn't trusted drops style sheets, and not this
     return ' class="n"' if kind == "n" else f' class="{kind}" style="text-align:left"'
-
-
-def _bars(cells: list[str]) -> list[str]:
-    """Return intervals drawn on one scale; "" unless every number of a column has one.
-
-    Times among shares stay without: they would press these to a point.
-    """
-    found = [_DRAWN.match(text) for text in cells]
-    if not any(found) or not all(
-        one or text in BLANK for one, text in zip(found, cells, strict=True)
-    ):
-        return [""] * len(cells)
-    values = np.array([list(map(float, one.groups())) if one else [np.nan] * 3 for one in found])
-    is_share = (np.abs(values) <= 1).all(axis=1)
-    values[~is_share & is_share.any()] = np.nan
-    zero = [0.0] if any(text[:1] in "+-" for text in cells) else []
-    low, high = min([np.nanmin(values), *zero]), max([np.nanmax(values), *zero])
-    line, bars = '<line x1="{}" x2="{}" y1="{}" y2="{}" stroke="currentColor"/>', list[str]()
-    for row in values:
-        places = (100 * (one - low) / ((high - low) or 1.0) for one in (*row, 0.0))
-        at, left, right, origin = (f"{place:.1f}%" for place in places)
-        drawn = line.format(left, right, "50%", "50%") + f'<circle cx="{at}" cy="50%" r="4"/>'
-        axis = line.format(origin, origin, 0, "100%") * len(zero)
-        bars.append(
-            f'<svg aria-hidden="true">{(axis + drawn) * bool(np.isfinite(row).all())}</svg>'
-        )
-    return bars
 
 
 class Notes(str):
@@ -400,7 +371,6 @@ STYLE = """
 .rs-table tbody td:not(.n) { max-width: 26em; overflow-wrap: break-word }
 .rs-table thead th { position: sticky; top: 0; z-index: 1; font-weight: 600; vertical-align: bottom; border-bottom: 2px solid color-mix(in srgb, currentColor 40%, transparent) }
 .rs-table thead th.n, .rs-table tbody td.n { text-align: right } .rs-table tbody td.n { font-variant-numeric: tabular-nums; white-space: nowrap }
-.rs-table td svg { display: inline-block; width: 5.5em; height: 1em; margin: 0 .3em 0 .8em; vertical-align: -.15em; overflow: visible; fill: currentColor; stroke-width: 2 }
 .rs-table thead th:first-child, .rs-table tbody td:first-child { position: sticky; left: 0; z-index: 1; max-width: min(22em, 45vw) }
 .rs-table thead th:first-child { z-index: 2 }
 .rs-table tbody td:is(.rs-good, .rs-poor, .rs-bad) { font-weight: 600; white-space: nowrap; background-image: linear-gradient(color-mix(in srgb, var(--rs) 22%, transparent) 0 0) }

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.codes import codes_of, distinct, is_among, lookup
+from ragscore.frames.codes import codes_of, distinct, is_among, lookup, response_of
 from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.frames.errors import plural
 from ragscore.frames.ranking import tied
@@ -18,7 +18,7 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.ids import COLUMN
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.rows import Rows, response_of
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import pairs_with_equal
 from ragscore.scoring.targets import targets_at
 
@@ -96,7 +96,7 @@ def coverage(results: Results, golden: Golden) -> Coverage:
         "n_failed": of_run["error"].count(),
         "n_empty": counts.get("empty", 0),
         "n_unlabelled": int(golden.queries["answerable"].isna().sum()),
-        "n_should_refuse": len(golden.refusals),
+        "n_should_refuse": len(golden._refusals),
         "n_rank_order": counts.get("rank order", 0),
         "n_ties": counts.get("ties", 0),
         "k": (

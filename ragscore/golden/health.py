@@ -5,6 +5,7 @@ summary: queries that don't discriminate, targets never returned, and the number
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,9 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import check_known
 from ragscore.scoring.intervals import query_clusters, shared_only
-from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
-from ragscore.scoring.rows import Rows, found_targets
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import metric_columns
 from ragscore.scoring.targets import targets_at
 from ragscore.stats import minimum_detectable, queries_needed
@@ -72,6 +73,45 @@ class GoldenHealth(FramesResult):
         return self.summary
 
 
+def health(
+    golden: Golden, ev: Any, metric: str = "passed", *, differences: tuple[float, ...] = DIFFERENCES
+) -> GoldenHealth:
+    """Measure how well the golden set tells runs apart, and find its gaps.
+
+    The more different runs there are, the more it tells; a single run can't show which queries
+    discriminate.
+
+    Parameters
+    ----------
+    ev
+        What `rs.evaluate` returned of runs and this golden set.
+    metric
+        A metric from 0 to 1, higher being better.
+    differences
+        Differences of the metric's mean that should be detectable.
+
+    Returns
+    -------
+    `GoldenHealth`: frames `summary`, `queries`, `targets` and `needed`; its docstring has their
+    columns.
+
+    Raises
+    ------
+    DataError
+        An unknown metric, or one that doesn't range from 0 (bad) to 1 (good); a difference that
+        isn't above 0.
+
+    Examples
+    --------
+    >>> ev.golden.health(ev, "hit@5").queries.query("discriminates == 'all fail'")
+    """
+    name = ev._named(metric)
+    scores, _ = ev._scored(name)
+    return golden_health(
+        scores, golden, ev.results, name, differences=differences, declared=ev._declared
+    )
+
+
 def golden_health(
     scores: pd.DataFrame,
     golden: Golden,
@@ -81,7 +121,7 @@ def golden_health(
     differences: tuple[float, ...] = DIFFERENCES,
     declared: MetricTable = TABLE,
 ) -> GoldenHealth:
-    """Measure how well a golden set tells runs apart; see `Evaluation.golden_health`.
+    """Measure how well a golden set tells runs apart; see `Golden.health`.
 
     Without results, `targets` is empty.
     """
@@ -142,7 +182,7 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
 
 def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     """Return targets that no run returned, and the number of targets of all asked queries."""
-    level, keys = choose_level(results, golden), ["query_id", "target_id"]
+    level, keys = Level.of(results, golden), ["query_id", "target_id"]
     asked = results.responses["query_id"].value_counts()
     parts, n_targets = [_NO_TARGETS], 0
     for name in level.joinable if level.name == "per_query" else (level.name,):
@@ -154,7 +194,7 @@ def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
         # a target may have alternatives, one row each: it was seen if any of them was
         columns = {"level": "first", "grade": "max", "n_runs": "first", "seen_elsewhere": "max"}
         targets = rows.groupby(keys, sort=False).agg(columns).reset_index()
-        found = found_targets(Rows(results, golden, Level(name, "", (name,))))
+        _, found = Rows(results, golden, Level(name, "", (name,))).relevant_targets()
         returned = pd.MultiIndex.from_frame(found[keys].astype("str"))
         is_found = pd.MultiIndex.from_frame(targets[keys].astype("str")).isin(returned)
         parts.append(targets.loc[~is_found, list(_NO_TARGETS)])

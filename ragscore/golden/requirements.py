@@ -29,7 +29,7 @@ def supported_metrics(
     sources
         Golden files and runs, or other tools' files that hold both: whatever `load_golden` or
         `load_results` takes, `Golden`, `Results`. Labels alone or runs alone suffice. And metrics
-        of your own, `rs.Metric`, which come last in the table.
+        of your own (`rs.metric`), which come last in the table.
     format, columns, strict
         As for `rs.load_golden` and `rs.load_results`, for every file among the sources.
 

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.comparison.changes import GOOD_FROM
 from ragscore.frames.codes import has_pair
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, name_list, warn
 from ragscore.frames.signatures import takes
+from ragscore.frames.typing import Codes
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.relevance import CRITERION, IDS, relevance_grades
 from ragscore.judging.run import Judged, judge
-from ragscore.scoring.intervals import Groups, query_clusters, shared_only
+from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.metrics import CRITERIA, TABLE, Metric
-from ragscore.scoring.metrics.judged import measured
-from ragscore.scoring.primary import GOOD_FROM
-from ragscore.scoring.refusals import response_rows
+from ragscore.scoring.rows import Rows
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
 POINTS_FROM = 3.0  # width from which a scale is one of points
@@ -240,11 +240,11 @@ def values_of(side: Side, other: Side) -> pd.DataFrame:
     results = side.results if isinstance(side, Judged) else side
     check_type(results, Results, "a, b", "judgments, or a frame of people's values")
     assert isinstance(results, Results)
-    rows = response_rows(results)  # one per response, in their order
+    rows = Rows.of_responses(results)  # one per response, in their order
     wide = results.responses[["query_id"]].assign(
         run_id=results.responses["run_id"].astype("str"),
         item="",
-        **{name: measured(rows, name) for name in CRITERIA},
+        **{name: TABLE[name].compute(rows) for name in CRITERIA},  # type: ignore[misc]
     )
     keys = ["run_id", "query_id", "item"]
     long = wide.melt(keys, list(CRITERIA), var_name="criterion").dropna(subset=["value"])
@@ -311,7 +311,7 @@ def grades_of(side: Side) -> pd.DataFrame:
 
 def clusters_of(
     query_ids: pd.Series, golden: Golden | None = None, cluster: str | None = "group"
-) -> Groups | None:
+) -> Codes | None:
     """Return a cluster number per row, -1 for rows that stand alone; None if all of them do.
 
     Rows of one query are one cluster, and so are those of queries that share a value of the golden

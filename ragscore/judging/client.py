@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ragscore.frames.kinds import FAILED, NO_CLAIMS, NOT_MEASURABLE
 from ragscore.judging.cache import Cache, digest
 from ragscore.judging.cases import Case
 from ragscore.judging.endpoint import (
@@ -37,7 +38,6 @@ from ragscore.judging.judges import (
     parse_claims,
     read_reply,
 )
-from ragscore.scoring.metrics.judged import FAILED, NO_CLAIMS, NOT_MEASURABLE
 from ragscore.stats.similarity import cosine_matrix
 
 _TEXTS = ("item", "verdict", "reason", "item_text", "state")

@@ -13,11 +13,11 @@ import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import DataError, Golden, check_type, run_names
+from ragscore.frames.typing import Codes
 from ragscore.judging.agreement import clusters_of, people_values, values_of
 from ragscore.judging.run import Judged
-from ragscore.scoring.intervals import Groups, shared_only
+from ragscore.scoring.intervals import shared_only
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.metrics.declaration import Bounds
 from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
 from ragscore.stats import ppi_difference, ppi_mean
 from ragscore.stats.paired import welch
@@ -145,8 +145,8 @@ def corrected(
 
 
 def _row(
-    judge: npt.NDArray[np.float64], people: npt.NDArray[np.float64], bounds: Bounds,
-    groups: Groups | None, random: bool, is_difference: bool,
+    judge: npt.NDArray[np.float64], people: npt.NDArray[np.float64], bounds: tuple[float, float],
+    groups: Codes | None, random: bool, is_difference: bool,
 ) -> list[Any]:  # fmt: skip
     """Return the figures of one run, criterion and slice, in the order of COLUMNS."""
     has = ~np.isnan(people)
@@ -179,7 +179,7 @@ def _members(
 
 
 def _refusal(
-    judge: npt.NDArray[np.float64], has: npt.NDArray[np.bool_], groups: Groups | None, random: bool
+    judge: npt.NDArray[np.float64], has: npt.NDArray[np.bool_], groups: Codes | None, random: bool
 ) -> str | None:
     """Return the reason why labels cannot correct the judge, or None if they can."""
     if (n := int(has.sum())) < LEAST_LABELS:

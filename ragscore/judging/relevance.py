@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragscore.frames.codes import has_pair
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.scoring.metrics.judged import FAILED
+from ragscore.frames.kinds import FAILED
 
 CRITERION = "relevance"
 IDS = ("chunk_id", "doc_id")

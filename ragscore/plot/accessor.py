@@ -12,6 +12,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from ragscore.analysis.extras.score_threshold import risk_coverage
 from ragscore.frames.errors import nearest
 from ragscore.plot import dots, grids, lines
 from ragscore.plot.style import all_runs
@@ -78,8 +79,10 @@ class Gallery:
     def __init__(self, example: str, pictures: Mapping[Draw, Given]) -> None:
         self.pictures = pictures
         others = ", ".join(f"`.plot.{draw.__name__}`" for draw in pictures)
-        text = f"Draw the usual picture; by name, any of {others}."
-        self.__doc__ = f"{text}\n\nExamples\n--------\n>>> {example}"
+        self.__doc__ = (
+            f"Draw the usual picture; by name, any of {others}."
+            f"\n\nExamples\n--------\n>>> {example}"
+        )
 
     def __call__(self, holder: Any) -> Plots:
         """Return the pictures of one object."""
@@ -92,17 +95,17 @@ EVALUATION = Gallery(
     'ev.plot(["hit@5", "mrr@10"])',
     {
         dots.summary: {
-            "table": lambda ev: ev.summary(),
+            "table": lambda ev: ev._of_systems.summary(),
             "primary": "primary",
             "declared": "_declared",
         },
         dots.slices: SCORED,
         grids.heatmap: SCORED,
-        lines.metric_at_k: {"table": lambda ev: ev.summary("all")},
-        grids.tradeoff: {"table": lambda ev: ev.summary(), "declared": "_declared"},
+        lines.metric_at_k: {"table": lambda ev: ev._of_systems.summary("all")},
+        grids.tradeoff: {"table": lambda ev: ev._of_systems.summary(), "declared": "_declared"},
         grids.scatter: {"scores": "scores", "declared": "_declared"},
         dots.refusals: {"table": lambda ev: ev.refusals().table},
-        lines.risk_coverage: {"curve": lambda ev: ev.risk_coverage().curve},
+        lines.risk_coverage: {"curve": lambda ev: risk_coverage(ev).curve},
     },
 )
 COMPARISON = Gallery(
@@ -135,4 +138,6 @@ CONVERSATIONS = Gallery(
     "rs.extras.conversations(ev).plot()", {lines.turns: {"table": "turns", "metric": "metric"}}
 )
 CALLS = Gallery("rs.extras.calls(ev).plot()", {lines.calls: {"after": "after"}})
-RISK_COVERAGE = Gallery("ev.risk_coverage().plot()", {lines.risk_coverage: {"curve": "curve"}})
+RISK_COVERAGE = Gallery(
+    "rs.extras.risk_coverage(ev).plot()", {lines.risk_coverage: {"curve": "curve"}}
+)

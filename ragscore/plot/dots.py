@@ -30,7 +30,6 @@ from ragscore.plot.style import (
     runs_text,
 )
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.summary import (
     Slicing,
     slice_names,
@@ -295,7 +294,7 @@ def forest(
     known = deltas[deltas["n"].gt(0).to_numpy()].set_index("metric", drop=False)
     unit = [name for name in known.index if declared.describe(name).is_unit]
     primary = [name for name in unit if known.get("is_primary", known["n"].lt(0))[name]]
-    first = dict.fromkeys([*primary, *headline_of(unit)])
+    first = dict.fromkeys([*primary, *TABLE.headline(unit)])
     rows = known.loc[_of_one_scale([*known.index], metrics, [*first], declared)]
     lower = [declared.describe(name).better == "lower" for name in rows.index]
     labels = [
@@ -303,7 +302,9 @@ def forest(
         for name, down, n in zip(rows.index, lower, rows["n"], strict=True)
     ]
     more = "; ↓: lower is better" if any(lower) else ""
-    told = f"difference with paired 95 % interval (queries in brackets{more})"
+    n_primary = int(known["is_primary"].sum()) if "is_primary" in known else 0
+    joint = "; of what decides, together" if n_primary > 1 else ""
+    told = f"difference with paired interval (95 %{joint}; queries in brackets{more})"
     return _differences(rows, labels, legend, ax, f"{candidate} − {baseline}", xlabel=told)
 
 

@@ -162,7 +162,7 @@ def risk_coverage(
     Parameters
     ----------
     curve
-        `ev.risk_coverage().curve`.
+        `rs.extras.risk_coverage(ev).curve`.
     highlight
         Runs in colour; the others are grey.
 
@@ -172,7 +172,7 @@ def risk_coverage(
         Not that frame; nothing is answered at any threshold.
     """
     columns = ("coverage", "risk", "risk_low", "risk_high")
-    known = "ev.risk_coverage().curve"
+    known = "rs.extras.risk_coverage(ev).curve"
     check_columns(curve, {"run_id", "n", *columns}, "curve", known)
     rows = curve[curve["risk"].notna().to_numpy()]
     is_stable = (rows["coverage"] * rows["n"]).round(6).ge(MIN_ANSWERS).to_numpy()

@@ -17,9 +17,10 @@ from urllib.parse import quote
 import pandas as pd
 
 from ragscore.analysis.comparison.gate import gate as gate_of
+from ragscore.analysis.comparison.gate import scored_by
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.reported import aggregates, reported_summary
+from ragscore.analysis.extras.score_threshold import risk_coverage
 from ragscore.frames import tables
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import plural, unsaid
@@ -31,8 +32,7 @@ from ragscore.plot.style import in_order
 from ragscore.reporting.explorer.element import digest, element
 from ragscore.reporting.explorer.explorer import explore_comparison
 from ragscore.reporting.figures import figure
-from ragscore.scoring.primary import headline_of
-from ragscore.scoring.summary import Slicing, slice_names, slice_texts
+from ragscore.scoring.summary import Slicing, metric_columns, slice_names, slice_texts
 from ragscore.store.store import RunStore
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class _Page:
     def compared(self, cmp: Comparison, max_drop: Mapping[str, float] | None, rule: str) -> None:
         name = f"{cmp.candidate} against {cmp.baseline}"
         title = ": ".join([name, *cmp._words()[:1]])
-        self.put(name, cmp, cmp.deltas, title=title)  # its table draws the differences
+        self.put(name, cmp, cmp.deltas, title=title)
         if max_drop:
             found = gate_of(cmp, max_drop, rule=rule)
             self.put(f"Gate: {name}", found, found.table, title=str(found._parts()[0]))
@@ -239,17 +239,66 @@ class _Page:
 
 
 def report_runs(
-    ev: Any, *, slices: Sequence[Slicing] | None = None, title: str | None = None,
-    gate: Mapping[str, float] | None = None, rule: str = "threshold",
-    history: RunStore | None = None, **how: Any,
-) -> Report:  # fmt: skip
-    """Build a page about runs; see `Evaluation.report`. `how`: as for `ev.compare`."""
+    ev: Any,
+    path: str | Path | None = None,
+    *,
+    slices: Sequence[Slicing] | None = None,
+    baseline: str | None = None,
+    title: str | None = None,
+    gate: Mapping[str, float] | None = None,
+    rule: str = "threshold",
+    history: RunStore | None = None,
+    vary: list[str] | str | None = None,
+    allow_different: bool | str | list[str] = False,
+) -> Report:
+    """Build a page to decide from, and write it if it has a path.
+
+    The runs, best first, with a picture; the queries that the newest run lost; and sections
+    that fold. All words go by `ev.confidence`, on the queries that all runs have.
+
+    Parameters
+    ----------
+    path
+        .html, .md or .json.
+    slices
+        What to slice by, one section each: names, or lists of names for their combinations. By
+        default difficulty, category and lang where the golden set has them.
+    baseline
+        The run that all others are compared with; by default the newest run is compared with
+        the one before it, and with a gate each run.
+    gate, rule
+        Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`.
+    history
+        A store: the trend is drawn over its runs.
+    title, vary, allow_different
+        The heading of the page; and as for `compare`.
+
+    Returns
+    -------
+    A `Report`: its frames, `to_html`, `to_markdown`, `to_json` and `write`.
+
+    Raises
+    ------
+    DataError
+        An unknown baseline, slice or metric of `gate`; an ending that names no form; runs that
+        `compare` refuses.
+
+    Examples
+    --------
+    >>> ev.select(["dense", "hybrid"]).report("report.html", gate={"mrr@10": 0.02})
+    """
+    names = [*metric_columns(ev.scores), *map(scored_by, gate or {})]
+    scores = ev._scored(names or None)[0]
+    # what this evaluation has tested holds, where no metric was added
+    ev = (ev if scores is ev.scores else replace(ev, scores=scores))._against(baseline)
     check_type(history, (RunStore, type(None)), "history", "a RunStore")
+    whole, ev = ev, ev._of_systems
     page, several = _Page(), len(ev.run_ids) > 2
     compared = [
-        ev._compared(a, b, ev.scores, of_all=several, **how) for a, b in _pairs(ev, bool(gate))
+        ev._compared(a, b, ev.scores, of_all=several, vary=vary, allow_different=allow_different)
+        for a, b in _pairs(ev, bool(gate))
     ]
-    _standings(page, ev)
+    _standings(page, whole)
     explorer = page.attempt(QUERIES, compared[0].explore if compared else partial(_alone, ev))
     if compared:
         page.lost(compared[0])
@@ -263,14 +312,16 @@ def report_runs(
         page.left_out.append(("Gate", "one run, and none to compare it with"))
     for place, by in enumerate(_slicings(ev, slices)):
         _sliced(page, ev, by, is_drawn=not place)
-    _analyses(page, ev, history)
-    runs = _described(ev)
+    _analyses(page, whole, history)
+    runs = _described(whole)
     described, is_same = runs.copy(), runs.iloc[:, 1:].nunique(axis="columns").eq(1)
     described.loc[is_same, runs.columns[2:]] = "same"
     page.put("The runs", Table(described), runs)
-    n_all = len(ev.run_ids) + (0 if ev._reported is None else len(ev._reported.runs))
-    name = f"{plural(n_all, 'run')} on {len(ev.golden.queries)} golden queries"
-    return page.report(title or name, explorer, "cmp" if compared else "ev")
+    name = f"{plural(len(ev.run_ids), 'run')} on {len(ev.golden.queries)} golden queries"
+    made = page.report(title or name, explorer, "cmp" if compared else "ev")
+    if path is not None:
+        made.write(path)
+    return made
 
 
 def report_comparison(
@@ -325,12 +376,11 @@ def _alone(ev: Any) -> Explorer:
 
 def _standings(page: _Page, ev: Any) -> None:
     """Put what an evaluation shows, and a picture of its first primary metric."""
-    if not (ev.run_ids and ev.primary):
-        alone = pd.DataFrame() if ev._reported is None else reported_summary(ev._reported)
-        page.put("Standings", ev, alone, is_open=True)
+    if not ev.primary:
+        page.put("Standings", ev, pd.DataFrame(), is_open=True)
         return
-    board = ev._board
-    metric = ev.primary[0] if len(ev.run_ids) > 1 else None
+    board = ev._of_systems._board
+    metric = ev.primary[0] if len(board._run_ids) > 1 else None
     page.put("Standings", ev, board.table, title=board._headline(), is_open=True,
              draw=partial(board.plot, metric))  # fmt: skip
 
@@ -347,7 +397,7 @@ def _sliced(page: _Page, ev: Any, by: Slicing, is_drawn: bool) -> None:
     """Put means of the first primary metric, one row per slice, one column per run."""
     names = slice_names(by)
     name = f"By {' × '.join(names)}"
-    if not (ev.run_ids and ev.primary):
+    if not ev.primary:
         page.left_out.append((name, "no metric has a value"))
         return
     metric, rows = ev.primary[0], ev.summary(list(ev.primary), by=by)
@@ -365,33 +415,31 @@ def _sliced(page: _Page, ev: Any, by: Slicing, is_drawn: bool) -> None:
 
 def _analyses(page: _Page, ev: Any, history: RunStore | None) -> None:
     """Put the trend, refusals, a threshold on the score, and why answers are wrong."""
-    known = [*ev.primary]
-    if not known and ev._reported is not None:
-        known = headline_of(aggregates(ev._reported)["metric"].unique().tolist())
-    if not known:
+    if not ev.primary:
         reason = "no metric has a value"
     elif history is not None:
-        reason, trend = "", partial(history.trend, known[0])
+        reason, trend = "", partial(history.trend, ev.primary[0])
     else:
-        reason, trend = _no_trend(ev), partial(ev.trend, known[0])
+        reason, trend = _no_trend(ev), ev.trend
     if reason:
         page.left_out.append(("Trend", reason))
     elif (found := page.attempt("Trend", trend)) is not None:
         page.put("Trend", found, found.table, title=str(found._parts()[0]), draw=found.plot)
     is_decided = ev.scores.reindex(columns=REFUSALS).notna().any(axis=None)
+    threshold = partial(risk_coverage, ev)
     for name, make in {
-        "Refusals": ev.refusals, "Refusal threshold": ev.risk_coverage, "Failures": ev.failures,
+        "Refusals": ev.refusals, "Refusal threshold": threshold, "Failures": ev.failures,
     }.items():  # fmt: skip
         if name == "Refusals" and not is_decided:
             page.left_out.append((name, "nothing says which queries should be refused, or were"))
         elif (found := page.attempt(name, make)) is not None:
             frame = getattr(found, found.FRAMES[0])
-            draw = found.plot if make == ev.risk_coverage else None
+            draw = found.plot if make is threshold else None
             page.put(name, Table(found._shown()), frame, title=found._heading(), draw=draw)
 
 
 def _no_trend(ev: Any) -> str:
-    runs = pd.concat([ev._runs, *([] if ev._reported is None else [ev._reported.runs])])
+    runs = ev._runs
     if "created_at" not in runs or runs["created_at"].isna().any():
         return "not every run says when it was made (created_at)"
     system = runs["system"].astype("str") if "system" in runs else runs["run_id"].eq("")
@@ -401,9 +449,7 @@ def _no_trend(ev: Any) -> str:
 
 def _described(ev: Any) -> pd.DataFrame:
     """One row per fact and config key, one column per run; what differs comes first."""
-    runs = [ev.results.runs] if ev.run_ids else []
-    runs += [ev._reported.runs] if ev._reported is not None else []
-    facts = pd.concat(runs, ignore_index=True).astype({"run_id": "str"}).set_index("run_id")
+    facts = ev.results.runs.astype({"run_id": "str"}).set_index("run_id")
     for name in facts.select_dtypes("datetimetz"):
         facts[name] = facts[name].dt.strftime("%Y-%m-%d %H:%M")
     facts = facts.drop(columns="config", errors="ignore").T.astype("object")

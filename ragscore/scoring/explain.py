@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import categorical
+from ragscore.frames.kinds import FAILED
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.metrics import Label, MetricTable
 from ragscore.scoring.metrics.declaration import recorded_words
-from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.metrics.needs import IRRELEVANT
 from ragscore.scoring.rows import Rows
 

@@ -14,6 +14,7 @@ import pandas as pd
 from ragscore.frames.codes import codes_of, is_among, is_present, lookup
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, name_list
+from ragscore.frames.typing import Codes
 from ragscore.scoring.targets import numbered, targets_at
 
 if TYPE_CHECKING:
@@ -39,12 +40,6 @@ READINGS = {  # words -> the end of the line of pandas that reads ids so
 }
 
 
-def _read(ids: pd.Series, code: str) -> pd.Series:
-    """Return ids as the end of a line of pandas reads them."""
-    found: pd.Series = eval(f"ids{code}", {"ids": ids})
-    return found
-
-
 def joined_by(own: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
     """Return flags of wanted ids that own ones of their row meet: as they are "", by each reading.
 
@@ -55,7 +50,8 @@ def joined_by(own: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
              for one in (own, wanted)]  # fmt: skip
     joined = {}
     for words, code in {"": "", **READINGS}.items():
-        read = [_read(pd.Series(ids, dtype="str"), code) for _, _, ids in sides]
+        # the line that a note shows is the line that is counted by
+        read = [eval(f"ids{code}", {"ids": pd.Series(ids, dtype="str")}) for _, _, ids in sides]
         known = pd.Index(read[1].unique())
         place = [lookup(ids, known)[at] for ids, (_, at, _) in zip(read, sides, strict=True)]
         keys = [np.where(at < 0, -1, row * len(known) + at)
@@ -96,7 +92,9 @@ def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
     n_met = np.bincount(met_row[is_given[met_target]], minlength=rows.n)
     counted = (rows.n_hits > 0) & (rows.query >= 0)
     numbers = np.column_stack([n_met, n_wanted, rows.n_hits])
-    lacks, counts, steps, some = counted & (n_met < n_wanted), {}, {}, [np.zeros(0, np.int64)]
+    lacks, counts, steps, some = counted & (n_met < n_wanted), {}, {}, list[Codes]()
+    if not lacks.any():
+        return
     for run in np.unique(rows.run[lacks]).tolist():
         of_run = rows.run == run
         counts[run] = numbers[of_run & counted].sum(axis=0).tolist()
@@ -107,7 +105,9 @@ def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
     is_asked[chosen] = True  # the last is of hits that belong to no row
     here = np.flatnonzero(is_asked[rows.row_of_hit])
     ids = hits[column].iloc[here] if column in hits else pd.Series(pd.NA, here, dtype="str")
-    own = pd.DataFrame({"row": rows.row_of_hit[here], "id": ids.astype("str").to_numpy()})
+    own = pd.DataFrame(
+        {"row": rows.row_of_hit[here].astype(np.int64), "id": ids.astype("str").to_numpy()}
+    )
     expected = pd.DataFrame({"query": query, "id": golden.targets[column][is_given].astype("str")})
     asks = pd.DataFrame({"row": chosen, "query": rows.query[chosen]})
     wanted = asks.merge(expected, on="query")

@@ -1,25 +1,19 @@
 """Confidence intervals of a run's means and quantiles, by what each metric's kind asks for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import check_known
-from ragscore.frames.typing import Flags, Values
+from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.metrics.declaration import ROUNDING, Bounds, Metric
 from ragscore.stats import mean_interval, quantile_interval
 
-Groups = npt.NDArray[np.int64]
-BY_QUANTILES = ("time", "cost")  # a mean follows its few largest values
 
-
-def query_clusters(
-    golden: Golden | None, query_ids: pd.Index, cluster: str | None
-) -> Groups | None:
+def query_clusters(golden: Golden | None, query_ids: pd.Index, cluster: str | None) -> Codes | None:
     """Return the cluster number of each query by a column of `golden.queries`, -1 for none.
 
     "group" stands for the conversation, too, where queries name one. None if no two of these
@@ -45,7 +39,7 @@ def query_clusters(
     return shared_only(number[lookup(query_ids, pd.Index(queries["query_id"]))])
 
 
-def shared_only(codes: Groups | None) -> Groups | None:
+def shared_only(codes: Codes | None) -> Codes | None:
     """Return the clusters that hold several of these queries, others as -1; None without any."""
     if codes is None:
         return None
@@ -53,40 +47,8 @@ def shared_only(codes: Groups | None) -> Groups | None:
     return np.where(is_shared, codes, -1) if is_shared.any() else None
 
 
-def clusters_text(
-    golden: Golden | None, query_ids: pd.Index, cluster: str | None, *, talks: bool = False
-) -> str:
-    """Say how many clusters of queries intervals account for; "" without any.
-
-    With `talks`, clusters count that are conversations, and no others.
-    """
-    shared, is_talk = query_clusters(golden, query_ids, cluster), cluster == "conversation"
-    if cluster == "group" and golden is not None:
-        is_talk = bool(golden.queries.reindex(columns=["conversation"]).notna().any(axis=None))
-    if shared is None or (talks and not is_talk):
-        return ""
-    n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-    what = "conversations" if is_talk else f"groups of queries ({cluster})"
-    return f"Intervals account for {n} {what}: {of} queries depend on each other."
-
-
-def kind_of(metric: Metric) -> str:
-    """Return the kind that intervals and tests go by; a scale with two ends is bounded."""
-    return "bounded" if metric.kind == "other" and np.isfinite(metric.width) else metric.kind
-
-
-def are_timed(metrics: Iterable[Metric]) -> Flags:
-    """Flag times and costs, of which quantiles are shown."""
-    return np.array([metric.kind in BY_QUANTILES for metric in metrics], dtype=bool)
-
-
-def scales_of(metrics: Iterable[Metric]) -> Values:
-    """Return the scale of each metric, by which its values are divided before they are tested."""
-    return np.array([metric.scale for metric in metrics], dtype=np.float64)
-
-
 def intervals(
-    values: Values, metrics: Sequence[Metric], groups: Groups | None = None,
+    values: Values, metrics: Sequence[Metric], groups: Codes | None = None,
     confidence: float = 0.95,
 ) -> tuple[Values, Values]:  # fmt: skip
     """Return the interval of every column's mean, by its metric.
@@ -109,7 +71,7 @@ def intervals(
 
 def _family(metric: Metric, values: Values) -> tuple[str, Bounds]:
     """Return kind and bounds that an interval goes by."""
-    kind, (least, most), off = kind_of(metric), metric.bounds, ROUNDING * metric.width
+    kind, (least, most), off = metric.tested_as, metric.bounds, ROUNDING * metric.width
     if kind in ("binary", "bounded") and ((values < least - off) | (values > most + off)).any():
         kind = "other"
     return kind, (least, most) if kind == "bounded" else (0.0, 1.0)
@@ -120,6 +82,6 @@ def quantile_intervals(
 ) -> tuple[Values, Values]:
     """Return the order-statistic interval of the q-quantile of every column of times or costs."""
     low, high = np.full(len(metrics), np.nan), np.full(len(metrics), np.nan)
-    for place in np.flatnonzero(are_timed(metrics)):
+    for place in [place for place, one in enumerate(metrics) if one.is_timed]:
         low[place], high[place] = quantile_interval(values[:, place], q, confidence)
     return low, high

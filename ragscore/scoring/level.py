@@ -43,57 +43,57 @@ class Level:
     irrelevant: tuple[str, ...] = ()
     warning: str = ""
 
+    @classmethod
+    def of(cls, results: Results, golden: Golden, match: str = "auto") -> "Level":
+        """Choose the finest level at which every query with targets has some, and hits carry it.
+
+        Raises
+        ------
+        DataError
+            `match` names a level for which the golden set has no target at all.
+        """
+        queries = {level: with_target(golden, level) for level in LEVELS}
+        with_targets = {level: int(flags.sum()) for level, flags in queries.items()}
+        n_all = int(np.any(list(queries.values()), axis=0).sum())
+        why = {level: _obstacle(results, golden, level) for level in LEVELS if with_targets[level]}
+        joinable = tuple(level for level, reason in why.items() if not reason)
+        for level in joinable:
+            if lacking := n_all - with_targets[level]:
+                why[level] = f"{lacking} of {n_all} queries have no {level} targets"
+        versions_differ = why.get("chunk", "").startswith("chunker versions differ")
+        if not joinable and "chunk" in why and not versions_differ:
+            joinable = ("chunk",)  # a run that finds no expected chunk has missed them: 0, not NaN
+        name = match
+        if match == "auto":
+            complete = [level for level in joinable if not why[level]]
+            most = max(joinable, key=lambda one: with_targets[one], default="doc")
+            name = complete[0] if complete else most
+        elif match in LEVELS and n_all and not with_targets[match]:
+            raise DataError(
+                f"no query has {match} targets",
+                field="match",
+                allowed=f"levels with targets: {', '.join(why)}",
+            )
+        upto = LEVELS[: LEVELS.index(name) + 1] if name in LEVELS else LEVELS
+        left_out = "; ".join(f"{level}: {why[level]}" for level in upto if why.get(level))
+        by_span = name == "span" or (name == "per_query" and "span" in joinable)
+        fallback = "fallback_doc_span" if by_span else "fallback_doc"
+        warning, n_without = "", n_all - with_targets.get(name, 0)
+        if match == "auto" and joinable and 0 < n_without < n_all:
+            more = np.any([queries[level] for level in joinable], axis=0).sum() - with_targets[name]
+            way_on = f"; match='per_query' keeps {more} of them" if more else f": {left_out}"
+            warning = (
+                f"{n_without} of {n_all} queries with targets have none at the match level ({name})"
+                f" and are in no mean of retrieval{way_on}"
+            )
+        irrelevant = tuple(at for at in why if judges_irrelevant(targets_at(golden, at)))
+        match_of_versions = fallback if versions_differ else "exact"
+        return cls(name, left_out, joinable or ("doc",), match_of_versions, irrelevant, warning)
+
     @property
     def used(self) -> tuple[str, ...]:
         """The levels that queries are matched at: one, unless each query has its own."""
         return self.joinable if self.name == "per_query" else (self.name,)
-
-
-def choose_level(results: Results, golden: Golden, match: str = "auto") -> Level:
-    """Choose the finest level at which every query with targets has some, and hits carry it.
-
-    Raises
-    ------
-    DataError
-        `match` names a level for which the golden set has no target at all.
-    """
-    queries = {level: with_target(golden, level) for level in LEVELS}
-    with_targets = {level: int(flags.sum()) for level, flags in queries.items()}
-    n_all = int(np.any(list(queries.values()), axis=0).sum())
-    why = {level: _obstacle(results, golden, level) for level in LEVELS if with_targets[level]}
-    joinable = tuple(level for level, reason in why.items() if not reason)
-    for level in joinable:
-        if lacking := n_all - with_targets[level]:
-            why[level] = f"{lacking} of {n_all} queries have no {level} targets"
-    versions_differ = why.get("chunk", "").startswith("chunker versions differ")
-    if not joinable and "chunk" in why and not versions_differ:
-        joinable = ("chunk",)  # a run that finds no expected chunk has missed them: 0, not NaN
-    name = match
-    if match == "auto":
-        complete = [level for level in joinable if not why[level]]
-        most = max(joinable, key=lambda one: with_targets[one], default="doc")
-        name = complete[0] if complete else most
-    elif match in LEVELS and n_all and not with_targets[match]:
-        raise DataError(
-            f"no query has {match} targets",
-            field="match",
-            allowed=f"levels with targets: {', '.join(why)}",
-        )
-    upto = LEVELS[: LEVELS.index(name) + 1] if name in LEVELS else LEVELS
-    left_out = "; ".join(f"{level}: {why[level]}" for level in upto if why.get(level))
-    by_span = name == "span" or (name == "per_query" and "span" in joinable)
-    fallback = "fallback_doc_span" if by_span else "fallback_doc"
-    warning, n_without = "", n_all - with_targets.get(name, 0)
-    if match == "auto" and joinable and 0 < n_without < n_all:
-        more = np.any([queries[level] for level in joinable], axis=0).sum() - with_targets[name]
-        way_on = f"; match='per_query' keeps {more} of them" if more else f": {left_out}"
-        warning = (
-            f"{n_without} of {n_all} queries with targets have none at the match level ({name}) and"
-            f" are in no mean of retrieval{way_on}"
-        )
-    irrelevant = tuple(at for at in why if judges_irrelevant(targets_at(golden, at)))
-    match_of_versions = fallback if versions_differ else "exact"
-    return Level(name, left_out, joinable or ("doc",), match_of_versions, irrelevant, warning)
 
 
 def _obstacle(results: Results, golden: Golden, level: str) -> str:

@@ -81,7 +81,7 @@ def judged_only(results: Results, golden: Golden) -> Results:
     rows = scored(results, golden, ["judged@10"]).rows
     keep = np.zeros(len(results.hits), dtype=bool)
     width = int(results.hits["rank"].max() if len(results.hits) else 0) + 1
-    place = rows.row_of_hit * width + rows.hits["rank"].to_numpy()
+    place = rows.row_of_hit.astype(np.int64) * width + rows.hits["rank"].to_numpy()
     for level in rows.level.used:
         matched = rows.matched_at(level)
         keep |= np.isin(place, matched.row * width + matched.rank) & (rows.row_of_hit >= 0)

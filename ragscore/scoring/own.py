@@ -5,14 +5,14 @@ A metric is a function of a pandas frame that returns a number per run and query
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import check_choice, excerpt
+from ragscore.frames.errors import check_choice, check_known, excerpt
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable, own_column
 from ragscore.scoring.metrics.declaration import ANY, Bounds, spelling
@@ -24,7 +24,6 @@ from ragscore.scoring.rules import source_hash
 FRAMES = ("hits", "responses", "citations", "judgments")
 RESERVED = ("run_id", "query_id", "state", "level", "created_at", "system", "default", "all")
 KEYS = ["run_id", "query_id"]
-DECLARED = "declared"  # the field of run.json that holds metrics and columns of your own
 
 
 def metric(
@@ -73,7 +72,18 @@ def metric(
     """
     check_choice(of, FRAMES, "of")
     check_choice(kind, ("binary", "bounded", "time", "cost", "other"), "kind")
-    _check_name(name)
+    check_type(name, str, "name", "text, such as 'in_budget@k'")
+    base = name.removesuffix("@k")
+    if not re.fullmatch(r"[A-Za-z_][\w.-]*", base) or base in RESERVED:
+        raise DataError(
+            f"found {excerpt(name)}",
+            field="name",
+            allowed="letters, digits and _, with @k at the end if it takes a cut-off",
+        )
+    if spelling(base) in TABLE.spelled:
+        raise DataError(
+            f"{base} is a metric of ours, or of another tool", field="name", allowed="another name"
+        )
     bounds = _bounds(range)
     if kind in ("binary", "bounded") and range is None:
         bounds = (0.0, 1.0)
@@ -155,22 +165,8 @@ def with_own(name: str, better: str | None = None, range: Any = None) -> Metric:
     return own_column(name, _direction(better), _bounds(range))
 
 
-def to_plain(own: Iterable[Metric]) -> dict[str, dict[str, Any]]:
-    """Return metrics and columns of your own as JSON holds them."""
-    return {
-        one.name: {
-            "better": one.better if one.better in ("higher", "lower") else None,
-            "range": [bound if np.isfinite(bound) else None for bound in one.bounds],
-            **({"formula": one.formula,
-                "of": "hits" if one.family == "ranking" else one.reads or "responses",
-                "kind": one.kind, "source": one.source} if one.source else {}),
-        }
-        for one in own
-    }  # fmt: skip
-
-
 def from_plain(content: Any) -> list[Metric]:
-    """Return what `to_plain` wrote; metrics have no function.
+    """Return what `MetricTable.to_plain` wrote; metrics have no function.
 
     Raises
     ------
@@ -181,16 +177,12 @@ def from_plain(content: Any) -> list[Metric]:
     found = []
     for name, told in content.items():
         check_type(told, Mapping, f"declared.{name}", "{better, range}")
-        better, bounds = _direction(told.get("better")), _bounds(told.get("range"))
-        if "source" not in told:
-            found.append(with_own(str(name), told.get("better"), told.get("range")))
-            continue
-        if missing := [key for key in ("formula", "of", "kind") if key not in told]:
-            raise DataError(
-                f"no {missing[0]}", field=f"declared.{name}", allowed="what rs.metric was given"
-            )
-        source = told["source"]
-        found.append(_metric(name, told["formula"], better, bounds, told, None, source))
+        one = with_own(str(name), told.get("better"), told.get("range"))
+        if "source" in told:
+            check_known(("formula", "of", "kind"), told, f"declared.{name}", "key", "found")
+            formula, source = told["formula"], told["source"]
+            one = _metric(str(name), formula, one.better, one.bounds, told, None, source)
+        found.append(one)
     return found
 
 
@@ -212,21 +204,5 @@ def _bounds(range: Any) -> Bounds:
     return bounds
 
 
-def _check_name(name: Any) -> None:
-    check_type(name, str, "name", "text, such as 'in_budget@k'")
-    base = name.removesuffix("@k")
-    if not re.fullmatch(r"[A-Za-z_][\w.-]*", base) or base in RESERVED:
-        raise DataError(
-            f"found {excerpt(name)}",
-            field="name",
-            allowed="letters, digits and _, with @k at the end if it takes a cut-off",
-        )
-    if spelling(base) in TABLE.spelled:
-        raise DataError(
-            f"{base} is a metric of ours, or of another tool", field="name", allowed="another name"
-        )
-
-
-# Reports write and read a table by these; the table itself is below this module.
-MetricTable.to_plain = lambda table: to_plain(table.own)  # type: ignore[attr-defined]
-MetricTable.from_plain = lambda content: TABLE.with_metrics(from_plain(content))  # type: ignore[attr-defined]
+# The table itself is below this module.
+MetricTable.from_plain = lambda content: TABLE.with_metrics(from_plain(content))

@@ -1,19 +1,13 @@
 """Policies: what a scoring matches by, and what it does with gaps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypedDict
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypedDict
 
-from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, nearest
+from ragscore.frames.data import Golden, Results, check_type
+from ragscore.frames.errors import check_choice, check_known
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.scoring.targets import LEVELS
-
-# Each policy with its values, its default first.
-POLICIES = {
-    "match": ("auto", *LEVELS, "per_query"), "missing": ("exclude", "zero"),
-    "collapse": ("none", "doc"), "ties": tuple(TIES),
-}  # fmt: skip
 
 
 class PolicyFields(TypedDict, total=False):
@@ -51,39 +45,37 @@ class Policies:
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
 
+    ALLOWED: ClassVar = {
+        "match": ("auto", *LEVELS, "per_query"), "missing": ("exclude", "zero"),
+        "collapse": ("none", "doc"), "ties": tuple(TIES),
+    }  # fmt: skip
+
     match: str = "auto"
     missing: str = "exclude"
     collapse: str = "none"
     ties: str = "file"
 
     def __post_init__(self) -> None:
-        for name, allowed in POLICIES.items():
+        for name, allowed in self.ALLOWED.items():
             check_choice(getattr(self, name), allowed, name)
+
+    @classmethod
+    def of(cls, stated: Mapping[str, Any], default: Mapping[str, Any] | None = None) -> "Policies":
+        """Return policies as stated; what isn't said, as a reading has it.
+
+        Raises
+        ------
+        DataError
+            An unknown policy, or a value that it can't have.
+        """
+        check_known(stated, cls.ALLOWED, "policies", "policy")
+        return cls(**{**(default or {}), **stated})
 
     def lists(self, results: Results) -> Results:
         """Return results with the lists of hits that are scored."""
         if self.ties != "file":
             results = ranked_again(results, rank_hits(results.hits, self.ties))
         return collapsed(results) if self.collapse == "doc" else results
-
-
-def policies_of(
-    given: Policies | None, stated: Mapping[str, Any], default: Mapping[str, Any] | None = None
-) -> Policies:
-    """Return policies as given, single fields over them; where neither says, a reading's own.
-
-    Raises
-    ------
-    DataError
-        An unknown policy, or a value that it can't have.
-    """
-    known = [one.name for one in fields(Policies)]
-    if unknown := sorted(stated.keys() - set(known)):
-        raise DataError(
-            f"found {unknown[0]!r}", field="policies", allowed=nearest(unknown[0], known)
-        )
-    check_type(given, (Policies, type(None)), "policies", "rs.Policies(...), or its fields")
-    return replace(given or Policies(**(default or {})), **stated)
 
 
 def with_min_grade(golden: Golden, grade: int) -> Golden:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError
@@ -23,36 +22,6 @@ ASPECTS = {
     "passed": ("passed",),
 }  # fmt: skip
 REFUSALS = ASPECTS["refusals"]
-# Metrics that a table for readers starts with; the rest is in the frames.
-HEADLINE = (
-    "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "set_recall",
-    "set_precision", "passed", "answer_checks", "key_facts", "nugget_all", "nugget_vital",
-    "faithfulness", "context_precision", "context_recall", "answer_relevance", "claim_precision",
-    "claim_recall", "judge_groundedness", "judge_correctness", "citation_coverage",
-    "refusal_correct", "answered_unanswerable", "false_refusal", "empty", "failed", "n_calls",
-    "n_documents", "latency_ms",
-)  # fmt: skip
-
-
-BAD_BELOW, GOOD_FROM = 0.6, 0.8  # of a scale: 3 and 4 of 0 to 5 points
-
-
-def limits_of(name: str, table: MetricTable = TABLE) -> tuple[float, float] | None:
-    """Return (bad, good) of a metric; None where nothing says what is good.
-
-    A value worse than the first is bad, one at least as good as the second is good. Known are 0/1
-    metrics, what judges measure, and columns of your own with a direction and a range: bad below .6
-    and good from .8 of the scale, from the other end where lower is better.
-    """
-    metric = table.describe(name)
-    is_lower, (least, most) = metric.better == "lower", metric.bounds
-    if metric.kind == "binary":
-        return (0.0, 0.0) if is_lower else (1.0, 1.0)
-    is_own = metric.family == "own" and metric.better in ("higher", "lower")
-    if not (is_own or metric.family == "judged") or not np.isfinite(metric.width):
-        return None
-    bad, good = (1 - BAD_BELOW, 1 - GOOD_FROM) if is_lower else (BAD_BELOW, GOOD_FROM)
-    return round(least + bad * (most - least), 9), round(least + good * (most - least), 9)
 
 
 def primary_of(
@@ -72,27 +41,21 @@ def primary_of(
     DataError
         A name that wasn't scored; no name at all.
     """
-    columns = metric_columns(scores)
+    columns, found = metric_columns(scores), list[str]()
     if given is None:
         known = [name for name in columns if scores[name].notna().any()]
-        return default_primary(known) or tuple(columns[:1])
+        for aspect, of in ASPECTS.items():
+            held = [name for name in of if name in known]
+            # of retrieval alone `passed` says the same again, and would halve its level
+            if aspect != "passed" or aspects_of(found).keys() != {"retrieval"}:
+                found += held if aspect == "refusals" else held[:1]
+        return tuple(found or columns[:1])
     names = chosen_columns(scores, names_of(given, "primary"), table, "primary")
     if not names:
         raise DataError("found none", field="primary", allowed="at least one, such as 'mrr@10'")
     if set(names) & set(REFUSALS):
         names += [name for name in REFUSALS if name in columns]
     return tuple(dict.fromkeys(names))
-
-
-def default_primary(known: Sequence[str]) -> tuple[str, ...]:
-    """Return the metrics among these that decide by default; none if no aspect is there."""
-    found: list[str] = []
-    for aspect, of in ASPECTS.items():
-        held = [name for name in of if name in known]
-        # of retrieval alone `passed` says the same again, and would halve its level
-        if aspect != "passed" or aspects_of(found).keys() != {"retrieval"}:
-            found += held if aspect == "refusals" else held[:1]
-    return tuple(found)
 
 
 def aspects_of(primary: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -109,15 +72,3 @@ def aspects_of(primary: Iterable[str]) -> dict[str, tuple[str, ...]]:
         key = aspect if aspect == "refusals" or counts[aspect] <= 1 else name
         found[key] = (*found.get(key, ()), name)
     return found
-
-
-def headline_of(columns: Iterable[str], table: MetricTable = TABLE) -> list[str]:
-    """Return the metrics that a table shows by default: headline ones, and columns of your own.
-
-    All columns if none is a headline metric.
-    """
-    known = [str(name) for name in columns]
-    headline = [name for name in HEADLINE if name in known]
-    metrics = {name: table.describe(name) for name in known if name not in headline}
-    own = [name for name, one in metrics.items() if one.family == "own" or one.source]
-    return [*headline, *own] if headline else known

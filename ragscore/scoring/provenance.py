@@ -4,7 +4,6 @@ A change of labels, settings or judges is then not taken for one of the system. 
 state is compared: what one doesn't state contradicts nothing.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -13,9 +12,9 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import check_known, names_of, warn
-from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
+from ragscore.frames.golden_versions import golden_digest, query_parts
+from ragscore.frames.kinds import FAILED
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import READS_TEXT, rule_name
@@ -102,15 +101,11 @@ def _runs_with(results: Results, field: str) -> set[str]:
     """Return the runs of which a row has a value of a field; rows of no run count for all."""
     name, _, column = field.partition(".")
     frame, column = getattr(results, name), column or "chunk_id"
-    if frame is None or column not in frame:
+    if frame is None or column not in frame or not frame[column].notna().any():
         return set()
     held = frame[frame[column].notna().to_numpy()]
     is_of_runs = "run_id" in held and held["run_id"].notna().all()
-    return (
-        set(held["run_id"].unique() if is_of_runs else results.runs["run_id"])
-        if len(held)
-        else set()
-    )
+    return set(held["run_id"].unique() if is_of_runs else results.runs["run_id"])
 
 
 def relevant(parts: Parts, columns: Iterable[str], table: MetricTable = TABLE) -> Parts:
@@ -131,21 +126,6 @@ def relevant(parts: Parts, columns: Iterable[str], table: MetricTable = TABLE) -
         content = found[component].items()
         found[component] = {key: one for key, one in content if key in keys and one is not None}
     return found
-
-
-def provenance_frame(
-    parts: Mapping[str, Parts], columns: Iterable[str], table: MetricTable = TABLE
-) -> pd.DataFrame:
-    """Return the provenance of several runs as a frame: run_id, component, hash, content."""
-    names, rows = list(columns), []
-    for run_id, of_run in parts.items():
-        for component, content in relevant(of_run, names, table).items():
-            text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-            words = content
-            if isinstance(content, dict):
-                words = ", ".join(f"{key} {_shown(one)}" for key, one in content.items()) or None
-            rows.append([run_id, component, short_hash(text) if content else None, words])
-    return pd.DataFrame(rows, columns=["run_id", "component", "hash", "content"], dtype="str")
 
 
 def check_ignored(ignore: bool | str | list[str]) -> tuple[str, ...]:
@@ -261,29 +241,3 @@ def judge_fingerprint(results: Results) -> pd.Series:
         texts = {f"{name}:{settings_text([one])}" for name, of in judges.items() for one in of}
         told[run_id] = "|".join(sorted(texts))
     return pd.Series(told, dtype="str", name="judge_fingerprint").rename_axis("run_id")
-
-
-def compare_judges(a: Judges, b: Judges) -> str:
-    """Return whether two judged runs state the same judges: equal, differs, unknown.
-
-    Judges of other criteria differ.
-    """
-    if a.keys() != b.keys() or not agree(a, b):
-        return "differs"
-    return "equal" if _stated(a) == _stated(b) else "unknown"
-
-
-def unstated_judges(
-    parts: Mapping[str, Parts], columns: Iterable[str], table: MetricTable = TABLE
-) -> list[str]:
-    """List what of a judge's settings one of two runs states and the other doesn't."""
-    a, b = (relevant(one, columns, table)["judge_fingerprint"] for one in parts.values())
-    return sorted(
-        f"{name.removeprefix('x_')} of the judge of {criterion}"
-        for criterion, name in _stated(a) ^ _stated(b)
-        if criterion in a and criterion in b
-    )
-
-
-def _stated(judges: Judges) -> set[tuple[str, str]]:
-    return {(criterion, name) for criterion, of in judges.items() for one in of for name in one}

@@ -225,17 +225,6 @@ def find_reading(profile: str | Reading | None) -> Reading:
     return READINGS[profile]
 
 
-def harness_of(profile: str | Reading | None) -> Harness:
-    """Return what the harness of a reading writes; a reading of another name has none."""
-    name = find_reading(profile).name
-    if name not in HARNESSES:
-        raise DataError(
-            f"no harness is called {excerpt(name)}" if name else "no profile given",
-            field="profile", allowed=f"a reading of the name {', '.join(HARNESSES)}",
-        )  # fmt: skip
-    return HARNESSES[name]
-
-
 def k_of_runs(runs: pd.DataFrame, default: int | None = 10) -> dict[str, int | None]:
     """Return the k of each run, the default where it states none."""
     stated: Any = runs["k"] if "k" in runs else pd.Series(pd.NA, index=runs.index)

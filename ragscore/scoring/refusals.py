@@ -11,9 +11,8 @@ from importlib import resources
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.data import DataError, Results, check_type
 from ragscore.frames.errors import excerpt, plural
-from ragscore.scoring.level import Level
 from ragscore.scoring.metrics.judged import measured
 from ragscore.scoring.rows import Rows
 
@@ -99,12 +98,6 @@ def unstated_text(results: Results) -> str:
     )
 
 
-def response_rows(results: Results) -> Rows:
-    """Return the rows of the responses alone, in their order."""
-    queries = pd.DataFrame({"query_id": pd.Series(dtype="str"), "query": pd.Series(dtype="str")})
-    return Rows(results, Golden(queries), Level("doc", "", ("doc",)))
-
-
 def with_judged_refusals(results: Results, override: bool = False) -> Results:
     """Fill in `responses.refused` from the abstention judge's verdicts, where it isn't known.
 
@@ -121,7 +114,7 @@ def with_judged_refusals(results: Results, override: bool = False) -> Results:
     """
     check_type(results, Results, "results")
     responses = results.responses
-    rows = response_rows(results)  # one per response, in their order
+    rows = Rows.of_responses(results)  # one per response, in their order
     judged = pd.Series(measured(rows, "judge_refused"), responses.index)
     verdict = judged.gt(0.5).astype("boolean").mask(judged.isna())
     first, second = _stated(responses), verdict

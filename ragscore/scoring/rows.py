@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, is_among, lookup, pair_codes, small_lookup
+from ragscore.frames.codes import blocks, codes_of, is_among, lookup, small_lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.citations import Cited
 from ragscore.scoring.metrics.declaration import Label, Metric
-from ragscore.scoring.metrics.judged import verdicts
+from ragscore.scoring.metrics.judged import judged_nuggets, verdicts
 from ragscore.scoring.metrics.matched import MatchedHits, matched_hits
 from ragscore.scoring.metrics.needs import IRRELEVANT, TARGETS, Need, with_target
 from ragscore.scoring.readings import OURS, Reading, k_of_runs
 from ragscore.scoring.rules import Rule, matched_pairs, rule_of
-from ragscore.scoring.targets import LEVELS, targets_at
+from ragscore.scoring.targets import LEVELS, numbered, targets_at
 
 STATES = ("scored", "failed", "missing", "extra")
 LONGEST_ERROR = 60  # characters of an error in a reason
@@ -41,6 +41,13 @@ class Rows:
         Places in the golden queries (-1: none), in the responses (-1: none), and in the runs.
     seen
         The hits that answers may cite: all of them, where ranking metrics see some.
+    rows, asked, failed, finished
+        Flags of all rows, of those with a response, those whose response ended in an error, and
+        those with one that did not.
+    state
+        Places in STATES.
+    matched_at
+        Level -> the matched hits of all rows there, found once.
     """
 
     def __init__(
@@ -69,19 +76,37 @@ class Rows:
         self.response = response_of[cells]
         row_of[cells] = np.arange(self.n)
         self._row_at, self._row_of = row_of, np.where(response_of < 0, -1, row_of)
+        # as a rule each run answers just the golden queries, and cells number the rows
+        self._are_rows = bool((self._row_of[:-1] == np.arange(len(row_of) - 1)).all())
+        self.rows, self.asked = np.ones(self.n, dtype=bool), self.response >= 0
+        self.failed = self.has("error")
+        self.finished = self.asked & ~self.failed
+        self.state = np.select([~self.asked, self.query < 0, self.failed], [2, 3, 1], 0)
+        self.matched_at = cache(self._matched_at)
         self._known: dict[str, Values] = {}  # values of metrics of responses
 
+    @classmethod
+    def of_responses(cls, results: Results) -> "Rows":
+        """Return the rows of the responses alone, in their order."""
+        texts = pd.Series(dtype="str")
+        golden = Golden(pd.DataFrame({"query_id": texts, "query": texts}))
+        return cls(results, golden, Level("doc", "", ("doc",)))
+
     def _cells(self, frame: pd.DataFrame) -> Codes:
-        """Return a number for the run and query of each row of a frame; -1 for unknown ones."""
+        """Return a number for the run and query of each row of a frame; -1 for unknown ones.
+
+        It may be of fewer bits than 64.
+        """
         query = small_lookup(frame["query_id"], self.queries)
         if len(self.runs) == 1:
-            return query.astype(np.int64, copy=False)
+            return query
         run = lookup(frame["run_id"], self.runs)
         return np.where((run < 0) | (query < 0), -1, run * len(self.queries) + query)
 
     def of(self, frame: pd.DataFrame | None) -> Codes:
         """Return the row that each row of a frame of results belongs to, -1 for none."""
-        return np.zeros(0, np.int64) if frame is None else self._row_of[self._cells(frame)]
+        cells = np.zeros(0, np.int64) if frame is None else self._cells(frame)
+        return cells if self._are_rows else self._row_of[cells]
 
     def places(self, scores: pd.DataFrame) -> Codes:
         """Return the row of each row of a frame of scores, missing ones too."""
@@ -102,21 +127,28 @@ class Rows:
         row, rank = self.of(self.hits), self.hits["rank"].to_numpy()
         if len(rank) and rank.min() < 1:
             raise DataError(f"rank {rank.min()}", field="hits.rank", allowed="ranks count from 1")
-        step = np.diff(row)
-        if not ((step > 0) | ((step == 0) & (np.diff(rank) > 0))).all():
-            place = row * (int(rank.max(initial=0)) + 1) + rank
-            twice = pd.Series(place).duplicated().to_numpy() & (row >= 0)
-            if twice.any():
-                one = self.results.hits[twice].iloc[0]
-                raise DataError(
-                    f"rank {one['rank']} appears twice for query {one['query_id']!r} of run"
-                    f" {one['run_id']!r}", field="hits.rank", allowed="ranks must be 1, 2, 3, ...",
-                )  # fmt: skip
+        for at in blocks(0, len(rank)):  # which stay in the processor's cache
+            here = slice(at.start, at.stop + 1)  # with the first of the next block
+            step = np.diff(row[here])
+            if not ((step > 0) | ((step == 0) & (np.diff(rank[here]) > 0))).all():
+                break
+        else:  # by row, then rank
+            return row
+        place = row.astype(np.int64) * (int(rank.max()) + 1) + rank
+        twice = pd.Series(place).duplicated().to_numpy() & (row >= 0)
+        if twice.any():
+            one = self.results.hits[twice].iloc[0]
+            raise DataError(
+                f"rank {one['rank']} appears twice for query {one['query_id']!r} of run"
+                f" {one['run_id']!r}", field="hits.rank", allowed="ranks must be 1, 2, 3, ...",
+            )  # fmt: skip
         return row
 
     def count(self, row: Codes) -> Codes:
         """Count the elements of each row."""
-        return np.bincount(row + 1, minlength=self.n + 1)[1:]
+        parts = blocks(0, len(row), max(2**15, 4 * self.n))  # widened all at once is slower
+        counts = (np.bincount(row[at].astype(np.int64) + 1, minlength=self.n + 1) for at in parts)
+        return sum(counts, np.zeros(self.n + 1, np.int64))[1:]
 
     @cached_property
     def n_calls(self) -> Codes:
@@ -156,35 +188,10 @@ class Rows:
         return np.append(flags, False)[self.query]
 
     @cached_property
-    def state(self) -> Codes:
-        """Places in STATES."""
-        return np.select([self.response < 0, self.query < 0, self.failed], [2, 3, 1], 0)
-
-    @cached_property
-    def rows(self) -> Flags:
-        """All of them."""
-        return np.ones(self.n, dtype=bool)
-
-    @cached_property
-    def asked(self) -> Flags:
-        """Rows with a response."""
-        return self.response >= 0
-
-    @cached_property
-    def failed(self) -> Flags:
-        """Responses that ended in an error."""
-        return self.has("error")
-
-    @cached_property
     def error_words(self) -> Any:
         """The first line of each error."""
         texts = self.column("error").astype("str").fillna("").str.slice(0, LONGEST_ERROR)
         return np.where(texts == "", "the query failed", "the query failed: " + texts)
-
-    @cached_property
-    def finished(self) -> Flags:
-        """Rows with a response that ended in no error."""
-        return self.asked & ~self.failed
 
     @cached_property
     def answers(self) -> pd.Series:
@@ -204,7 +211,7 @@ class Rows:
     @cached_property
     def should_refuse(self) -> Flags:
         """Rows of queries that should be refused."""
-        return self.of_query(is_among(self.golden.queries["query_id"], self.golden.refusals))
+        return self.of_query(is_among(self.golden.queries["query_id"], self.golden._refusals))
 
     @cached_property
     def due(self) -> Flags:
@@ -239,6 +246,11 @@ class Rows:
         return verdicts(self)
 
     @cached_property
+    def nuggets(self) -> pd.DataFrame:
+        """What judges say of each key fact: see `judged_nuggets`."""
+        return judged_nuggets(self)
+
+    @cached_property
     def cited(self) -> Cited:
         """What answers cite."""
         return Cited(self)
@@ -270,11 +282,6 @@ class Rows:
             used[self.of_query(with_target(self.of_hits, level))] = LEVELS.index(level)
         return used
 
-    @cached_property
-    def matched_at(self) -> Callable[[str], MatchedHits]:
-        """Level -> the matched hits of all rows there, found once."""
-        return cache(self._matched_at)
-
     def _matched_at(self, level: str) -> MatchedHits:
         golden = targets_at(self.of_hits, level)
         if self.rule is not None and level in self.level.used:
@@ -299,7 +306,7 @@ class Rows:
         """Flag rows of golden queries without any relevant target, at whatever level."""
         golden, queries = self.of_hits, self.golden.queries["query_id"]
         relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
-        return self.of_query(~is_among(queries, relevant) & ~is_among(queries, golden.refusals))
+        return self.of_query(~is_among(queries, relevant) & ~is_among(queries, golden._refusals))
 
     def score(self, label: Label) -> Values:
         """Return the values of a metric; NaN where it doesn't apply."""
@@ -341,47 +348,24 @@ class Rows:
         golden = self.of_hits if need == TARGETS else self.golden
         return np.any([need.of_queries(golden, one) for one in levels], axis=0)
 
+    def relevant_targets(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the relevant targets at the level of their query, and those that runs found.
 
-def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> Codes:
-    """Return the position in `responses` of the run and query of each row, -1 for none."""
-    runs, queries = responses["run_id"].cat.categories, pd.Index(responses["query_id"].unique())
-    of, own = (
-        pair_codes(frame, ("run_id", "query_id"), runs, queries) for frame in (responses, rows)
-    )
-    known = np.full(len(runs) * len(queries) + 1, -1)  # the last is of what is unknown
-    known[of] = np.arange(len(of))
-    return known[own]
-
-
-def found_targets(rows: Rows) -> pd.DataFrame:
-    """Return one row per relevant target that a run found, at the level of its query.
-
-    Columns run_id, query_id, target_id, grade, the first `rank`, and `level`.
-    """
-    parts = []
-    for level in rows.level.used:
-        row, rank, target = rows.matched_at(level).met
-        targets = targets_at(rows.of_hits, level).targets
-        grade = targets["grade"].to_numpy()[target]
-        keep = (grade > 0) & (rows.used[row] == LEVELS.index(level))
-        row = row[keep]
-        parts.append(pd.DataFrame({
-            "run_id": rows.runs.astype("str")[rows.run[row]],
-            "query_id": rows.query_ids.astype("str").to_numpy()[row],
-            "target_id": targets["target_id"].astype("str").to_numpy()[target[keep]],
-            "grade": grade[keep], "rank": rank[keep], "level": level,
-        }))  # fmt: skip
-    return pd.concat(parts, ignore_index=True)
-
-
-def expected_targets(rows: Rows) -> pd.DataFrame:
-    """Return query_id, target_id, level and grade of relevant targets at their query's level."""
-    used = rows.used[: len(rows.golden.queries)]
-    parts = []
-    for level in rows.level.used:
-        is_used = rows.golden.queries["query_id"][used == LEVELS.index(level)]
-        targets = targets_at(rows.of_hits, level).targets
-        keep = is_among(targets["query_id"], is_used) & (targets["grade"].to_numpy() > 0)
-        found = targets.loc[keep, ["query_id", "target_id", "grade"]].astype({"query_id": "str"})
-        parts.append(found.assign(level=level))
-    return pd.concat(parts, ignore_index=True).drop_duplicates(["query_id", "target_id"])
+        Columns query_id, target_id, grade, level; of those found also run_id and the first `rank`.
+        """
+        expected, found = [], []
+        for level in self.level.used:
+            golden, (row, rank, target) = (
+                targets_at(self.of_hits, level),
+                self.matched_at(level).met,
+            )
+            ids = golden.targets[["query_id", "target_id", "grade"]].assign(level=level)
+            ids = ids.astype({"query_id": "str", "target_id": "str"})
+            is_used = self.used[numbered(golden)[0]] == LEVELS.index(level)
+            counts = is_used & (ids["grade"] > 0).to_numpy()
+            expected.append(ids[counts])
+            at = counts[target]
+            run_id = self.runs.astype("str")[self.run[row[at]]]
+            found.append(ids.iloc[target[at]].assign(run_id=run_id, rank=rank[at]))
+        every = pd.concat(expected, ignore_index=True).drop_duplicates(["query_id", "target_id"])
+        return every, pd.concat(found, ignore_index=True)

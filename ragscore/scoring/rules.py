@@ -32,8 +32,8 @@ from ragscore.frames.codes import (
     small_lookup,
 )
 from ragscore.frames.data import DataError, Golden, Results, empty
-from ragscore.frames.errors import check_choice
-from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.frames.errors import check_choice, excerpt
+from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.readings import k_of_runs
 
 Pairs = tuple[Codes, Codes]
@@ -147,10 +147,10 @@ def by_anchor(snippets: bool = True, cut_text: str = "unknown") -> Rule:
 
     def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
         hit, target = pairs_with_equal(hits, targets, "path")
-        is_inside = is_under(
-            texts(hits, "heading").take(hit), texts(targets, "heading").take(target)
-        )
-        hit, target = hit[is_inside], target[is_inside]
+        sides = texts(hits, "heading").take(hit), texts(targets, "heading").take(target)
+        pairs = zip(*(map(heading_parts, side) for side in sides), strict=True)
+        is_under = np.array([own[: len(of)] == of for own, of in pairs], dtype=bool)
+        hit, target = hit[is_under], target[is_under]
         if not snippets or "snippet" not in targets or not len(hit):
             return hit, target
         snippet, whole = targets["snippet"].take(target), texts(hits, "text").take(hit).str.lower()
@@ -181,12 +181,6 @@ def heading_parts(heading: str) -> tuple[str, ...]:
     """Split a heading path at `>` into names, without `#` marks and extra white space."""
     names = (" ".join(re.sub(r"^[#\s]+", "", part).split()) for part in heading.split(">"))
     return tuple(name for name in names if name)
-
-
-def is_under(headings: pd.Series, wanted: pd.Series) -> Flags:
-    """Flag the headings that lie at or under the wanted one of their row; "" holds every one."""
-    pairs = zip(map(heading_parts, headings), map(heading_parts, wanted), strict=True)
-    return np.array([own[: len(of)] == of for own, of in pairs], dtype=bool)
 
 
 def by_text(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
@@ -373,21 +367,20 @@ def matched_pairs(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> Pair
             f"found {type(rule).__name__}", field="rule", allowed="a function, as rs.match.by_doc"
         )
     found, name = rule(hits, targets), str(getattr(rule, "__qualname__", "rule"))
-    allowed = "two arrays of positions, or a DataFrame with the columns hit and target"
-    if isinstance(found, pd.DataFrame):
-        if len(found) and (lacking := sorted({"hit", "target"} - {*found})):
-            raise DataError(f"no column {lacking}", field=name, allowed=allowed)
-        found = (found["hit"], found["target"]) if len(found) else (NONE, NONE)
+    if isinstance(found, pd.DataFrame) and ({"hit", "target"} <= {*found} or not len(found)):
+        found = tuple(found.get(side, NONE) for side in ("hit", "target"))
     if not isinstance(found, tuple) or len(found) != 2:
-        raise DataError(f"found {type(found).__name__}", field=name, allowed=allowed)
+        raise DataError(
+            f"found {excerpt(found)}", field=name,
+            allowed="two arrays of positions, or a DataFrame with the columns hit and target",
+        )  # fmt: skip
     for positions, frame, side in zip(found, (hits, targets), ("hit", "target"), strict=True):
-        at = pd.Series(positions).reset_index(drop=True)
-        is_place = pd.Series(pd.api.types.is_integer_dtype(at), at.index, dtype=bool)
-        is_place &= at.between(0, len(frame) - 1).fillna(False) if is_place.all() else False
+        at = pd.Series(positions).fillna(-1)
+        is_place = at.between(0, len(frame) - 1) if pd.api.types.is_integer_dtype(at) else at.isna()
         if not is_place.all():
-            wrong = int(is_place.argmin())
+            wrong = at.iloc[int(is_place.argmin())]
             raise DataError(
-                f"{at[wrong]} ({at.dtype}) in row {wrong}", field=f"{name}.{side}",
+                f"found {excerpt(wrong)}", field=f"{name}.{side}",
                 allowed=f"row positions from 0 to {len(frame) - 1}",
             )  # fmt: skip
     hit, target = (pd.Series(one).to_numpy(np.int64) for one in found)

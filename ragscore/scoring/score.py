@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -11,15 +11,15 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_inputs
 from ragscore.frames.errors import warn
+from ragscore.frames.kinds import FAILED
 from ragscore.frames.schema import MADE_ID
 from ragscore.frames.signatures import takes
 from ragscore.frames.typing import Values
 from ragscore.scoring.ids import join_notes, joined_by
-from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable
-from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.metrics.needs import among
-from ragscore.scoring.policies import Policies, PolicyFields, policies_of
+from ragscore.scoring.policies import Policies, PolicyFields
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
 from ragscore.scoring.rows import STATES, Rows
 from ragscore.scoring.rules import READS_TEXT, Rule, rule_name
@@ -55,30 +55,48 @@ class Scored:
     level: Level
     reading: Reading
     policies: Policies
-    notes: tuple[str, ...]
+    asked: Asked
+    notes: tuple[str, ...] = ()
 
     @property
     def settings(self) -> pd.DataFrame:
         """One row per run: what its values were made by."""
-        rows, rule = self.rows, self.rows.rule
-        return settings_of(
-            rows.results.runs, rows.golden, self.level, rule, self.reading, self.policies
-        )
+        runs, golden, level = self.rows.results.runs, self.rows.golden, self.level
+        return pd.DataFrame({
+            "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out,
+            "chunker_version_match": level.chunker_version_match,
+            "rule": rule_name(self.rows.rule, level.name),
+            "policies": json.dumps(asdict(self.policies), sort_keys=True),
+            "profile": pd.Series([self.reading.name or None] * len(runs), dtype="str"),
+            "golden_hash": golden.golden_hash,
+            "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(golden.queries),
+        })  # fmt: skip
 
-
-def settings_of(
-    runs: pd.DataFrame, golden: Golden, level: Level, rule: Rule | None, reading: Reading,
-    policies: Policies,
-) -> pd.DataFrame:  # fmt: skip
-    """Return one row per run: what its values were made by."""
-    return pd.DataFrame({
-        "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out,
-        "chunker_version_match": level.chunker_version_match, "rule": rule_name(rule, level.name),
-        "policies": json.dumps(asdict(policies), sort_keys=True),
-        "profile": pd.Series([reading.name or None] * len(runs), dtype="str"),
-        "golden_hash": golden.golden_hash,
-        "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(golden.queries),
-    })  # fmt: skip
+    def notes_on(self, scores: pd.DataFrame) -> Iterator[str]:
+        """Say what a mean of the scores of whole runs leaves out, or can't know."""
+        golden, labels, level = self.rows.golden, self.labels, self.level
+        is_ranked = any(label.is_ranking for label in labels)
+        says_nothing = not len(golden.targets) and not len(golden.checks)
+        says_nothing &= not golden.queries["answerable"].notna().any()
+        if says_nothing and len(golden.queries) and is_ranked:
+            yield (
+                f"none of the {len(golden.queries)} queries of the golden set is labelled: give"
+                " expected ids (expected_doc_ids, expected_chunk_ids), or answerable: false"
+            )
+        if level.warning and any(label.is_ranking and label.level is None for label in labels):
+            yield level.warning
+        if self.policies.missing == "exclude":
+            yield from _missing_notes(scores)
+        if is_ranked and len(golden.targets):
+            targets, queries = golden.targets, golden.queries["query_id"]
+            judged = among(golden, targets["query_id"]) & ~is_among(queries, golden._refusals)
+            relevant = among(golden, targets.loc[targets["grade"] > 0, "query_id"])
+            if (n := int((judged & ~relevant).sum())) and not self.reading.empty:
+                yield (
+                    f"{n} of {judged.sum()} judged queries have no relevant target (grades of 0"
+                    " throughout): their ranking metrics are 0, as trec_eval's"
+                )
+            yield from _gain_notes(golden, self.reading, labels, self.asked)
 
 
 @takes(Policies)
@@ -89,24 +107,23 @@ def score(
     *,
     rule: Rule | None = None,
     profile: str | Reading | None = None,
-    policies: Policies | None = None,
-    **fields: Unpack[PolicyFields],
+    **policies: Unpack[PolicyFields],
 ) -> pd.DataFrame:
     """Score runs against a golden set.
 
     Parameters
     ----------
     metrics
-        Labels, or one (see `rs.metrics()`); `rs.Metric` objects, for metrics of your own. By
+        Labels, or one (see `rs.metrics()`); what `rs.metric` returns, for metrics of your own. By
         default about 15, by what the data supports; "all": every default metric at k = 1, 3, 5, 10,
         and all that judges measured.
     rule
         A rule of your own, (hits, targets) -> pairs, instead of the level's.
     profile
         Conventions of another harness ("kebab"), or a `Reading` of your own.
-    policies, fields
-        `rs.Policies`, and single fields of it: `match="doc"`, `missing="zero"`. What is given goes
-        before a profile's.
+    policies
+        `match` "auto", a level, or "per_query"; `missing` "exclude" or "zero"; `collapse` "none" or
+        "doc"; `ties` "file", "trec" or "trec64". What is given goes before a profile's.
 
     Returns
     -------
@@ -129,9 +146,7 @@ def score(
     """
     check_inputs(results, golden)
     results, golden = with_turns(results, golden)
-    found = scored(
-        results, golden, metrics, rule=rule, profile=profile, policies=policies, **fields
-    )
+    found = scored(results, golden, metrics, rule=rule, profile=profile, **policies)
     for note in found.notes:
         warn(note)
     return found.scores
@@ -146,22 +161,28 @@ def scored(
     profile: str | Reading | None = None,
     policies: Policies | None = None,
     level: Level | None = None,
+    is_outline: bool = False,
     **fields: Unpack[PolicyFields],
 ) -> Scored:
     """Return the scores, and all that is known of them; arguments as for `score`.
 
     Each query is scored by itself. So a run may be scored in parts, each with some of its queries
-    and the `level` of the whole run; notes are then on its hits alone.
+    and the `level` of the whole run; notes are then on its hits alone. Of an outline, which tells
+    what runs hold, only level, labels and settings are found.
     """
     reading = find_reading(profile)
-    held = policies_of(policies, fields, reading.policies)
+    held = policies or Policies.of(fields, reading.policies)
     golden, of_hits = reading.golden(golden)
     table = table_of(metrics)
-    labels, lists = labels_of(results, golden, metrics, reading, table), held.lists(results)
+    labels = tuple(labels_of(results, golden, metrics, reading, table))
+    lists = results if is_outline else held.lists(results)
     is_part = level is not None
-    level = level or choose_level(lists, of_hits, held.match)
+    level = level or Level.of(lists, of_hits, held.match)
     rows = Rows(lists, golden, level, of_hits, rule, reading)
     rows.seen = results.hits
+    found = Scored(pd.DataFrame(), rows, labels, table, level, reading, held, metrics)
+    if is_outline:
+        return found
     columns = {label.text: rows.score(label) for label in labels}
     scores = _with_policies(rows, columns, labels, held)
     for label in labels:
@@ -169,8 +190,8 @@ def scored(
             label.metric.refuse_outside(scores[label.text], label.text)
     notes = [*notes_on_hits(rows, labels)]
     if not is_part:
-        notes += notes_on_queries(scores, golden, labels, level, reading, held, metrics)
-    return Scored(scores, rows, tuple(labels), table, level, reading, held, tuple(notes))
+        notes += found.notes_on(scores)
+    return replace(found, scores=scores, notes=tuple(notes))
 
 
 def asked_of(metrics: Asked) -> list[Any]:
@@ -207,7 +228,7 @@ def labels_of(
             raise DataError(
                 f"{label.text} has stored values alone; the function that makes others is not here",
                 field="metrics",
-                allowed=f"metrics=[the rs.Metric {label.metric.name}]",
+                allowed=f"metrics=[{label.metric.name}], the metric itself",
             )
     return list({label.text: label for label in labels}.values())
 
@@ -218,8 +239,7 @@ def judged_metrics(judgments: pd.DataFrame | None) -> set[str]:
         return set()
     criteria = set(judgments["criterion"].astype("str"))
     names = criteria & {*CRITERIA} - {"judge_refused"}
-    if "nuggets" in criteria:
-        names |= {one for one in TABLE if one.startswith("nugget_")}
+    names |= {one for one in TABLE if one.startswith("nugget_") and "nuggets" in criteria}
     has_failed = "state" in judgments and judgments["state"].eq(FAILED).any()
     return names | ({FAILED} if has_failed else set())
 
@@ -231,7 +251,7 @@ def default_labels(results: Results, golden: Golden, reading: Reading) -> list[s
         return HARNESSES[reading.name].labels(ks)
     checks, queries = set(golden.checks["kind"]), golden.queries
     responses, has_answers = results.responses, _has(results.responses, "answer")
-    ranked, refuses = len(golden.targets) > 0, len(golden.refusals) > 0
+    ranked, refuses = len(golden.targets) > 0, len(golden._refusals) > 0
     has_calls = "call" in results.hits and bool((results.hits["call"].dropna() > 1).any())
     has_reference = _has(queries, "reference_answer") or "accepted_answer" in checks
     tells_refusals = has_answers or _has(responses, "refused")
@@ -297,37 +317,8 @@ def notes_on_hits(rows: Rows, labels: Iterable[Label]) -> Iterator[str]:
             f"cut text of {n_cut} hits: an expected text is looked for in what is left of it, and"
             " a snippet that isn't there leaves file and heading to decide"
         )
-    if n := int((rows.row_of_hit < 0).sum()):
+    if n := len(hits) - int(rows.n_hits.sum()):
         yield f"{n} hits belong to no response and don't count: responses lacks their query"
-
-
-def notes_on_queries(
-    scores: pd.DataFrame, golden: Golden, labels: Sequence[Label], level: Level, reading: Reading,
-    policies: Policies, asked: Asked = None,
-) -> Iterator[str]:  # fmt: skip
-    """Say what a mean of whole runs leaves out, or can't know."""
-    is_ranked = any(label.is_ranking for label in labels)
-    says_nothing = not len(golden.targets) and not len(golden.checks)
-    says_nothing &= not golden.queries["answerable"].notna().any()
-    if says_nothing and len(golden.queries) and is_ranked:
-        yield (
-            f"none of the {len(golden.queries)} queries of the golden set is labelled: give"
-            " expected ids (expected_doc_ids, expected_chunk_ids), or answerable: false"
-        )
-    if level.warning and any(label.is_ranking and label.level is None for label in labels):
-        yield level.warning
-    if policies.missing == "exclude":
-        yield from _missing_notes(scores)
-    if is_ranked and len(golden.targets):
-        targets, queries = golden.targets, golden.queries["query_id"]
-        judged = among(golden, targets["query_id"]) & ~is_among(queries, golden.refusals)
-        relevant = among(golden, targets.loc[targets["grade"] > 0, "query_id"])
-        if (n := int((judged & ~relevant).sum())) and not reading.empty:
-            yield (
-                f"{n} of {judged.sum()} judged queries have no relevant target (grades of 0"
-                " throughout): their ranking metrics are 0, as trec_eval's"
-            )
-        yield from _gain_notes(golden, reading, labels, asked)
 
 
 def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
@@ -342,30 +333,26 @@ def _missing_notes(scores: pd.DataFrame) -> Iterator[str]:
             pd.Series(of_run.index[of_run == state].unique(), dtype="str")
             for state in ("extra", "missing")
         )
+        sides = (", ".join(map(repr, side.iloc[:3])) for side in (ids, wanted))
+        text = "query ids of {} do not join: it has {}; the golden set has {}"
+        own, expected = (pd.DataFrame({"row": 0, "id": side}) for side in (ids, wanted))
+        n_joined = joined_by(own, expected).sum()
+        if words := str(n_joined.idxmax()):
+            text += f". {n_joined[words]} of {len(wanted)} would join {words}"
+        elif ids.str.fullmatch(MADE_ID).all():
+            text += (
+                ". The run's ids were made from the texts of its queries: name the column that"
+                ' holds ids, columns={{"query_id": ...}}, or give the golden set the same texts as'
+                " `query`"
+            )
         if len(ids):
-            yield _unjoined(run_id, ids, wanted)
+            yield text.format(run_id, *sides)
     listed = ", ".join(f"{run_id}: {n}" for run_id, n in n_missing[n_missing > 0].items())
     yield (
         f"golden queries without a row are left out of the means ({listed}), as never asked: runs"
         " that list hits alone, such as TREC's, don't tell these from queries without any hit;"
         " missing='zero' counts them as failures"
     )
-
-
-def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
-    """Say that no query id of a run is one of the golden set's, and what would join them."""
-    sides = (", ".join(map(repr, side.iloc[:3])) for side in (ids, wanted))
-    text = "query ids of {} do not join: it has {}; the golden set has {}".format(run_id, *sides)
-    own, expected = (pd.DataFrame({"row": 0, "id": side}) for side in (ids, wanted))
-    n_joined = joined_by(own, expected).sum()
-    if words := str(n_joined.idxmax()):
-        return f"{text}. {n_joined[words]} of {len(wanted)} would join {words}"
-    if ids.str.fullmatch(MADE_ID).all():
-        text += (
-            ". The run's ids were made from the texts of its queries: name the column that holds"
-            ' ids, columns={"query_id": ...}, or give the golden set the same texts as `query`'
-        )
-    return text
 
 
 def _gain_notes(

@@ -12,14 +12,13 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, golden_part
-from ragscore.frames.errors import excerpt, name_list, plural, warn
+from ragscore.frames.errors import excerpt, plural, warn
+from ragscore.frames.kinds import FAILED
 from ragscore.io.stored import ABOUT_METRIC
 from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable, own_column
-from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.own import with_own
 from ragscore.scoring.score import DEFAULT, Asked, Scored, scored, table_of
 from ragscore.scoring.summary import add_columns, metric_columns
-from ragscore.scoring.turns import renamed
 
 _CELL = ["run_id", "query_id"]
 MOST_DECIDING = 5  # stored metrics that decide by default
@@ -199,45 +198,3 @@ def _labelled(asked: pd.DataFrame, parts: list[Golden]) -> Golden:
     }
     about = frames.pop("queries").drop(columns=["query", "position"], errors="ignore")
     return Golden(asked.merge(about, on="query_id", how="left"), **frames)
-
-
-def averaged(results: Results, names: pd.Series) -> Results:
-    """Return results with one run per name: the first of the repeats that have it.
-
-    `names` has a name for each run id (its index).
-    """
-    first = names.drop_duplicates()
-    kept = results.select(first.index.tolist())
-    return renamed(kept, "run_id", lambda frame: frame["run_id"].astype("str").map(first))
-
-
-def sides_named(sides: list[Results]) -> list[Results]:
-    """Return the two sides of a comparison, each with runs of one system.
-
-    The system of repeats is called as their runs are, without the number of the repeat.
-
-    Raises
-    ------
-    DataError
-        A side with several systems, or with none; two sides of one name.
-    """
-    found, taken = [], set[str]()
-    for place, side in zip(("baseline", "candidate"), sides, strict=True):
-        runs = side.runs["run_id"].astype("str")
-        names = runs.str.replace(r"-r[0-9]+$", "", regex=True) if len(runs) > 1 else runs
-        if names.nunique() != 1:
-            raise DataError(
-                f"found {plural(len(runs), 'run')} ({name_list(runs)})",
-                field=place,
-                allowed="one run, or repeats of one; rs.evaluate(...).compare(...) takes two of"
-                " many",
-            )
-        if twice := taken & {*runs, *names}:
-            raise DataError(
-                f"both sides are called {name_list(sorted(twice))}",
-                field=place,
-                allowed="another name of a file, or rs.load_results(path, run_id='new')",
-            )
-        taken |= {*runs, *names}
-        found.append(replace(side, runs=side.runs.assign(system=names.to_numpy())))
-    return found

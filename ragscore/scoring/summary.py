@@ -225,18 +225,13 @@ def chosen_columns(
     known = metric_columns(scores)
     if metrics is None:
         return known
-    asked = names_of(metrics, field)
-    chosen = list(dict.fromkeys(column_of(one, known, table) for one in asked))
-    check_known(chosen, known, field, "column of numbers", "scores has")
-    return chosen
-
-
-def column_of(name: str, known: list[str], table: MetricTable = TABLE) -> str:
-    """Return the column of a metric that may be asked for by another tool's name."""
-    with suppress(DataError):
-        label = table.parse(name).text
-        return label if label in known and name not in known else name
-    return name
+    chosen = dict[str, None]()
+    for name in names_of(metrics, field):
+        with suppress(DataError):  # another tool's name
+            name = name if name in known else table.parse(name).text
+        chosen[name] = None
+    check_known(list(chosen), known, field, "column of numbers", "scores has")
+    return list(chosen)
 
 
 def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import pandas as pd
 from ragscore.frames.codes import all_differ, has_pair, is_among, is_present, lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, narrowed
 from ragscore.frames.errors import check_choice
+from ragscore.frames.kinds import UNKNOWN_TARGET
 from ragscore.frames.typing import Codes, Values
 
 Gain = Callable[[Codes], Values]  # grades -> what they earn
@@ -15,7 +16,6 @@ LEVELS = ("chunk", "span", "anchor", "text", "doc", "predicate")  # finest first
 # a match level -> the target levels it takes, where those differ
 TARGET_LEVELS = {"predicate": ("predicate", "source_key")}
 RANKLESS = ("expected_empty", "forbidden_source_key")  # checks by which no hit is right
-UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the query doesn't have
 
 
 def targets_at(golden: Golden, level: str) -> Golden:
@@ -37,7 +37,7 @@ def _targets_at(golden: Golden, level: str) -> Golden:
         keep = is_among(targets["level"], TARGET_LEVELS.get(level, (level,)))
     if not keep.any():
         return narrowed(golden, targets=targets.iloc[:0], support_groups=groups.iloc[:0])
-    keep = keep & ~is_among(targets["query_id"], golden.refusals)
+    keep = keep & ~is_among(targets["query_id"], golden._refusals)
     if level == "predicate":  # source keys decide alone where there are some
         keyed = targets.loc[targets["level"] == "source_key", "query_id"]
         outvoted = (targets["level"] == "predicate").to_numpy() & is_among(

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pandas as pd
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import plural, warn
 from ragscore.frames.schema import MADE_ID
 from ragscore.io.made_ids import hash_query, ids_made
@@ -98,21 +98,3 @@ def with_told_turns(golden: Golden, responses: pd.DataFrame) -> Golden:
         return golden
     queries = golden.queries.assign(**both)
     return golden if queries.equals(golden.queries) else replace(golden, queries=queries)
-
-
-def conversations_of(golden: Golden, query_ids: pd.Series) -> pd.Series:
-    """Return the conversation of each query, NA for those of none.
-
-    Raises
-    ------
-    DataError
-        No query of the golden set names its conversation.
-    """
-    queries = golden.queries.reindex(columns=["query_id", "conversation"]).set_index("query_id")
-    if queries["conversation"].isna().all():
-        raise DataError(
-            "no query names its conversation",
-            field="golden.queries.conversation",
-            allowed="a column conversation (golden.queries.query_id.str.extract reads it from ids)",
-        )
-    return queries["conversation"].reindex(query_ids).set_axis(query_ids.index)

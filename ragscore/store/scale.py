@@ -8,10 +8,10 @@ same for all groups, metrics and match level, follows from the runs' files befor
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,24 +27,14 @@ from ragscore.frames.data import (
     from_records,
 )
 from ragscore.frames.errors import packages_of, warn
-from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.metrics import Label, MetricTable
+from ragscore.scoring.level import Level
+from ragscore.scoring.metrics import MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import SETTINGS
 from ragscore.scoring.readings import Reading
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import READS_TEXT, Rule
-from ragscore.scoring.score import (
-    DEFAULT,
-    Asked,
-    Scored,
-    asked_of,
-    labels_of,
-    notes_on_queries,
-    scored,
-    settings_of,
-    table_of,
-)
+from ragscore.scoring.score import Asked, Scored, scored, table_of
 from ragscore.scoring.summary import summarize
 from ragscore.scoring.turns import with_turns
 from ragscore.store import tables
@@ -79,7 +69,7 @@ class Job:
     policies: Policies
     about: pd.DataFrame  # the runs' rows of the runs frame
     table: MetricTable
-    labels: Sequence[Label] = ()
+    labels: Asked = ()
     level: Level | None = None
     known: Results | None = None  # an outline of the runs
     counts: bool = False  # whether expected values are counted
@@ -128,15 +118,11 @@ def score_stored_runs(
         for note in found.notes:
             warn(note)
         return StoredScores(found.scores, lambda: found.settings, found.table, found.rows)
-    read, of_hits = profile.golden(golden)
-    known = outline(runs, groups, job, metrics, client)
-    job = replace(
-        job,
-        labels=labels_of(known, read, metrics, profile, table),
-        level=choose_level(known, of_hits, policies.match),
-        known=known,
+    known = outline(runs, groups, job, client)
+    plan = scored(
+        known, golden, metrics, rule=rule, profile=profile, policies=policies, is_outline=True
     )
-    assert job.level is not None
+    job = replace(job, labels=plan.labels, level=plan.level, known=known)
     parts = list(run_each(score_group, groups, job, client))
     scores, notes = _assembled(parts, job), Counter[str]()
     for note in [note for one in parts for note in one.notes]:
@@ -144,13 +130,11 @@ def score_stored_runs(
         notes[note.replace(n, "{}", 1) if n else note] += int(n or 0)
     for note in [
         *(text.replace("{}", str(n), 1) for text, n in notes.items()),
-        *notes_on_queries(scores, read, job.labels, job.level, profile, policies, metrics),
+        *plan.notes_on(scores),
     ]:
         warn(note)
-    settings = partial(settings_of, about, read, job.level, rule, profile, policies)
     counted = pd.concat([one.expected for one in parts]) if counts else None
-    rows = Rows(known, read._coded, job.level, of_hits._coded, rule, profile)
-    return StoredScores(scores, settings, table, rows, counted)
+    return StoredScores(scores, lambda: plan.settings, table, plan.rows, counted)
 
 
 def groups_of(runs: list[StoredRun], n_queries: int) -> list[list[Part]]:
@@ -168,23 +152,16 @@ def groups_of(runs: list[StoredRun], n_queries: int) -> list[list[Part]]:
     return groups
 
 
-def outline(
-    runs: list[StoredRun], groups: list[list[Part]], job: Job, metrics: Asked, client: Any
-) -> Results:
+def outline(runs: list[StoredRun], groups: list[list[Part]], job: Job, client: Any) -> Results:
     """Return a few made-up rows per run, from which metrics and match level follow as from all.
 
     The runs' files tell which columns hold a value. Only expected chunk ids, versions of chunkers
     and numbers of calls are looked up.
     """
     rows = {kind: [_made_up(run, kind, run.filled(kind)) for run in runs if run.n_rows(kind)]
-            for kind in ("responses", "hits", "hit_meta")}  # fmt: skip
-    # all citations are compared at the levels that any of them carries
-    cited = set().union(*(run.filled("citations") for run in runs))
-    rows["citations"] = [
-        _made_up(run, "citations", cited) for run in runs if run.n_rows("citations")
-    ]
+            for kind in ("responses", "hits", "citations", "hit_meta")}  # fmt: skip
     chunks: list[dict[str, Any]] = []
-    has_calls = DEFAULT in asked_of(metrics) and any("call" in run.filled("hits") for run in runs)
+    has_calls = any("call" in run.filled("hits") for run in runs)
     if has_calls or len(_expected_chunks(job)):
         for hits, own in run_each(find_evidence, groups, job, client):
             rows["hits"] += [one | {"query_id": MADE_UP} for one in hits]

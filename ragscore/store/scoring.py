@@ -13,18 +13,17 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.golden_versions import query_parts
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.own import DECLARED, to_plain
-from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import provenance_of
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import ALL
 from ragscore.scoring.summary import STATISTICS, metric_columns, summarize, with_saved
 from ragscore.store.runs import Draft
 from ragscore.store.scale import StoredScores
 from ragscore.store.tables import rows_of_run, write_table
 
 PROFILE = "profile"
+DECLARED = "declared"  # the field of run.json that holds metrics and columns of your own
 Kept = tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, Any]]]
 """Scores, their summary, and what is kept of the scoring of each run."""
 
@@ -42,7 +41,7 @@ class Request:
     golden: Golden
     rule: Rule | None
     choices: dict[str, Any]
-    metrics: tuple[str, ...] = (ALL,)
+    metrics: tuple[str, ...] = ("all",)
     primary: tuple[str, ...] = ()
     own: pd.DataFrame | None = None
     declared: MetricTable = TABLE
@@ -52,7 +51,7 @@ class Request:
         """The keywords of `rs.score`."""
         reading = find_reading(self.choices.get(PROFILE))
         given = {name: value for name, value in self.choices.items() if name != PROFILE}
-        policies = policies_of(None, given, reading.policies)
+        policies = Policies.of(given, reading.policies)
         return {"rule": self.rule, "profile": reading, "policies": policies}
 
 
@@ -69,9 +68,10 @@ def kept_of(found: StoredScores, request: Request) -> Kept:
         scoring["primary"] = list(request.primary)
     if request.own is not None:
         scores = with_saved(scores, request.own)
-        own = {one.base: one for one in request.declared.own}
+        plain = request.declared.to_plain()
+        own = {one.base: plain[one.name] for one in request.declared.own}
         scoring[DECLARED] = {
-            name: next(iter(to_plain([own[base]]).values())) if base in own else {}
+            name: own.get(base, {})
             for name in map(str, request.own.columns[2:])
             for base in [name if name in own else name.partition("@")[0]]
         }
@@ -131,7 +131,7 @@ def is_made_otherwise(scoring: Mapping[str, Any], made_by: Mapping[str, Any]) ->
 def check_choices(wanted: dict[str, Any]) -> None:
     """Refuse an unknown policy, value of one, or profile."""
     find_reading(wanted.get(PROFILE))
-    policies_of(None, {name: value for name, value in wanted.items() if name != PROFILE})
+    Policies.of({name: value for name, value in wanted.items() if name != PROFILE})
     if not isinstance(wanted.get(PROFILE), (str, type(None))):
         raise DataError(
             "a profile that has no name here",

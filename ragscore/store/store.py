@@ -37,13 +37,12 @@ from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.verbs import RunStoreVerbs
 from ragscore.io.sidecars import run_description
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.own import DECLARED, from_plain
-from ragscore.scoring.policies import Policies, PolicyFields, policies_of
+from ragscore.scoring.policies import Policies, PolicyFields
 from ragscore.scoring.provenance import check_provenance
 from ragscore.scoring.readings import READINGS, Reading, find_reading
 from ragscore.scoring.rows import STATES
 from ragscore.scoring.rules import Rule, rule_name
-from ragscore.scoring.score import ALL, Asked, scored
+from ragscore.scoring.score import Asked, scored
 from ragscore.scoring.summary import STATISTICS, metric_columns
 from ragscore.scoring.targets import LEVELS
 from ragscore.scoring.turns import TOLD, with_told_turns, with_turns
@@ -60,6 +59,7 @@ from ragscore.store.runs import (
 )
 from ragscore.store.scale import StoredScores, score_stored_runs
 from ragscore.store.scoring import (
+    DECLARED,
     PROFILE,
     Request,
     check_choices,
@@ -151,8 +151,7 @@ class RunStore(RunStoreVerbs):
         text: int | None = None,
         rule: Rule | None = None,
         profile: str | None = None,
-        policies: Policies | None = None,
-        **fields: Unpack[PolicyFields],
+        **policies: Unpack[PolicyFields],
     ) -> list[str]:
         """Write every run, and its scores if there is a golden set.
 
@@ -174,7 +173,7 @@ class RunStore(RunStoreVerbs):
         text
             How many characters of a hit's text are stored; None: all, 0: none. What was cut can't
             be looked for when stored hits are scored anew, nor read by a judge.
-        rule, profile, policies, fields
+        rule, profile, policies
             As for `rs.score`; a profile is given by its name. They are stored with the scores, and
             refused without a golden set.
 
@@ -182,15 +181,15 @@ class RunStore(RunStoreVerbs):
         -------
         The run ids written.
         """
-        metrics: tuple[str, ...] = (ALL,)
+        metrics: tuple[str, ...] = ("all",)
         is_scored = isinstance(getattr(results, "golden", None), Golden)
         if not isinstance(results, Iterator):
             allowed = "Results, an Evaluation, or an iterator of Results"
             check_type(results.results if is_scored else results, Results, "results", allowed)
-        primary, own, declared = (), None, TABLE
+        primary, own, declared, used = (), None, TABLE, Policies.of(policies)
         if is_scored:
             ev, results = results, results.results
-            golden, rule, policies, primary = ev.golden, ev._rule, ev._policies, ev.primary
+            golden, rule, used, primary = ev.golden, ev._rule, ev._policies, ev.primary
             profile, declared = ev._profile.name if ev._profile else None, ev._declared
             if ev._profile not in (None, READINGS.get(str(profile))):
                 raise DataError(
@@ -204,7 +203,7 @@ class RunStore(RunStoreVerbs):
             if mine:
                 own = ev.scores.reset_index()[["run_id", "query_id", *mine]]
                 own = own.astype({"run_id": "str"})
-        choices = _choices(golden, text, profile, policies_of(policies, fields))
+        choices = _choices(golden, text, profile, used)
         request = None
         if golden is not None:
             request = Request(golden, rule, choices, metrics, primary, own, declared)
@@ -413,8 +412,7 @@ class RunStore(RunStoreVerbs):
         rule: Rule | None = None,
         profile: str | Reading | None = None,
         allow_different: bool | str | list[str] = False,
-        policies: Policies | None = None,
-        **fields: Unpack[PolicyFields],
+        **policies: Unpack[PolicyFields],
     ) -> pd.DataFrame:
         """Return stored scores; with a golden set, new ones of the stored hits.
 
@@ -434,7 +432,7 @@ class RunStore(RunStoreVerbs):
         rule
             As for `rs.score`, with a golden set. A rule or metric of your own sees the hits of one
             group at a time.
-        profile, policies, fields
+        profile, policies
             As for `rs.score`. Stored scores must have been made by those given.
         allow_different
             Components of the stored scores' provenance that may differ (`ev.settings`); True or
@@ -449,7 +447,7 @@ class RunStore(RunStoreVerbs):
         check_type(golden, (Golden, type(None)), "golden", "a Golden; metrics=, runs= by name")
         if golden is not None:
             reading = find_reading(profile)
-            given = policies_of(policies, fields, reading.policies)
+            given = Policies.of(policies, reading.policies)
             return self._scored(
                 golden, metrics, runs, client=client, rule=rule, profile=reading, policies=given
             ).scores
@@ -457,8 +455,7 @@ class RunStore(RunStoreVerbs):
             raise DataError(
                 "stored scores are read as they are", field="golden", allowed="a golden set"
             )
-        wanted = {} if policies is None else asdict(policies)
-        wanted |= {**fields} | ({} if profile is None else {PROFILE: profile})
+        wanted = {**policies} | ({} if profile is None else {PROFILE: profile})
         check_choices(wanted)
         return self._read_scores(metrics, runs, wanted, allow_different)
 
@@ -578,7 +575,7 @@ class RunStore(RunStoreVerbs):
         if stale:
             warn(
                 f"left out: {name_list(sorted(stale))}, scored by another golden set or policy;"
-                " metrics=[the rs.Metric] scores them anew"
+                " metrics=[the metric itself] scores them anew"
             )
         kept = {name: [one for one in own if one not in gone | stale] for name, own in told.items()}
         parts = [
@@ -595,7 +592,12 @@ class RunStore(RunStoreVerbs):
              for name, one in own.items() if one}
             for own in told.values()
         ]  # fmt: skip
-        own_metrics = [one for own in of_metrics for one in from_plain(own) if one.base in every]
+        own_metrics = [
+            one
+            for own in of_metrics
+            for one in MetricTable.from_plain(own).own
+            if one.base in every
+        ]
         return found, declared.with_metrics(own_metrics)
 
     def summary(

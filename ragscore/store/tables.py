@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ragscore.frames.codes import codes_of, is_among
+from ragscore.frames.codes import codes_of, is_among, response_of
 from ragscore.frames.data import (
     KINDS,
     DataError,
@@ -30,7 +30,6 @@ from ragscore.frames.data import (
 from ragscore.frames.errors import name_list
 from ragscore.io.parquet_file import reading_parquet
 from ragscore.io.source import naming
-from ragscore.scoring.rows import response_of
 from ragscore.store.runs import Draft, StoredRun
 
 FRAMES = (

@@ -1,15 +1,26 @@
 """What changed with what: the keys that vary, beside the means."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.config_effects import config_effects
+import ragscore as rs
+from ragscore.scoring.metrics import TABLE
 from tests.messages import refused
 
 N = 20
 MEANS = {"r1": 5, "r2": 15, "r3": 15, "r4": 5}  # queries passed
+
+
+def config_effects(scores, runs, **options):
+    """Ask an evaluation of these scores and runs."""
+    ev = SimpleNamespace(
+        results=SimpleNamespace(runs=runs), primary=("hit@5",), _declared=TABLE,
+        _need_rows=lambda: None, _scored=lambda metrics: (scores, metrics),
+    )  # fmt: skip
+    return rs.extras.config_effects(ev, **options)
 
 
 def scores_of(means=MEANS):

@@ -299,9 +299,7 @@ def test_stored_scores_of_a_file_have_the_known_means_by_turn():
     golden = with_turns(
         TASK, [{"id": one, "query": one, "answerable": True} for one in values.index]
     )
-    ev = rs.evaluate(results, golden).with_columns(
-        values.add_prefix("own_"), better={"own_idk_eval": "lower"}
-    )
+    ev = rs.evaluate(results, golden).with_columns(values.add_prefix("own_"))
     known = {"RL_F": (0.7003, 0.7991, 0.6914), "RL_F_idk": (0.6828, 0.7812, 0.6739),
              "idk_eval": (0.1667, 0.2143, 0.1624)}  # fmt: skip
     turn = values.index.str.extract("<::>([0-9]+)$")[0].to_numpy()

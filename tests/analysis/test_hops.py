@@ -50,13 +50,13 @@ def results(write_run):
 
 
 def test_steps_are_rows(results):
-    hops = results.hops
-    assert hops[["query_id", "hop", "kind"]].values.tolist() == [
-        ["q0", 0, "decompose"],
-        ["q0", 1, "decide"],
-        ["q0", 2, "synthesize"],
-        ["q1", 0, "decompose"],
-        ["q1", 1, "synthesize"],
+    hops = results.calls
+    assert hops[["query_id", "call", "kind"]].values.tolist() == [
+        ["q0", 1, "decompose"],
+        ["q0", 2, "decide"],
+        ["q0", 3, "synthesize"],
+        ["q1", 1, "decompose"],
+        ["q1", 2, "synthesize"],
     ]
     assert hops["sub_queries"].tolist()[:2] == ['["a?", "b?"]', "[]"]
     assert hops["x_seen"].iloc[2] == 4
@@ -64,7 +64,7 @@ def test_steps_are_rows(results):
 
 def test_steps_come_back_as_they_were_written(results, tmp_path):
     again = rs.load_results(results.save(tmp_path / "copy" / "r", format="per_query"))
-    pd.testing.assert_frame_equal(again.hops, results.hops)
+    pd.testing.assert_frame_equal(again.calls, results.calls)
     pd.testing.assert_frame_equal(again.responses, results.responses)
     written = [
         json.loads(line)
@@ -84,8 +84,8 @@ def test_what_a_step_does_not_say_is_not_made_up(write_run, tmp_path, hops):
 
 def test_steps_without_numbers_are_numbered_in_order(write_run):
     plain = [{"kind": "decide"}, {"kind": "synthesize"}]
-    hops = rs.load_results(write_run("r", [record("q", [], answer=answer("x", hops=plain))])).hops
-    assert hops["hop"].tolist() == [0, 1]
+    found = rs.load_results(write_run("r", [record("q", [], answer=answer("x", hops=plain))]))
+    assert found.calls["call"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,3 @@ def test_steps_without_numbers_are_numbered_in_order(write_run):
 def test_what_is_no_trace_is_named_by_line(write_run, bad):
     with refused("answer.hops", file="per_query.jsonl", line=1):
         rs.load_results(write_run("r", [record("q", [], answer=answer("x", hops=bad))]))
-
-
-def test_hops_of_a_run_in_figures(results):
-    row = results.hops_summary().iloc[0]
-    assert (row["n_queries"], row["share"], row["hops_mean"], row["hops_max"]) == (2, 0.5, 2.5, 3)
-    assert (row["n_forced"], row["forced_rate"], row["query_ms_p50"]) == (1, 0.5, 500)
-
-
-def test_results_without_hops_say_so(pair):
-    with refused(field="results.calls"):
-        pair[0].hops_summary()

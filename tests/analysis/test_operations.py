@@ -6,17 +6,16 @@ Refusals, errors and cost, indexing; and a chatbot harness's metrics.json.
 import json
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.aggregates import aggregate as aggregate_of
 from ragscore.analysis.harness_files import config_hash, write_metrics_json
-from ragscore.analysis.operations import errors, indexing
+from ragscore.analysis.operations import indexed_types
 from ragscore.analysis.refusals import refusals
 from ragscore.io.formats.chatbot import BESIDE
 from ragscore.judging.agreement import agreement
-from ragscore.scoring.harness import aggregate as aggregate_of
 from ragscore.scoring.readings import READINGS
 from tests.messages import refused, warned
 
@@ -79,41 +78,13 @@ def test_rates_are_over_all_ten_cases_though_upstream_counts_good_ones_twice():
     mixed = responses(
         10, answer=["a"] * 7 + [" ", None, None], error=[None] * 8 + ["Request timed out"] * 2
     )
-    report = errors(results_of(mixed)).iloc[0]
-    told = ["n", "n_failed", "n_timeout", "error_rate", "timeout_rate"]
-    assert report[told].tolist() == [10, 2, 2, 0.2, 0.2]
-    assert report["empty_response_rate"] == 1 / 8  # of the eight that were answered
-
-
-def test_cases_without_a_response_are_missing_not_gone():
-    report = errors(results_of(responses(8, answer="a")), golden_of([True] * 10)).iloc[0]
-    assert report[["n_missing", "missing_rate", "error_rate"]].tolist() == [2, 0.2, 0]
-
-
-def test_costs_are_totals_of_answers_and_of_judges():
-    judgments = pd.DataFrame(
-        {"run_id": "run", "query_id": ["q0", "q1"], "criterion": "correctness", "item": "",
-         "value": 1.0, "tokens": [100, 20], "cost_usd": [0.5, 0.25]}
-    )  # fmt: skip
-    report = errors(results_of(responses(2, prompt_tokens=[5, 6]), judgments=judgments)).iloc[0]
-    assert report[["prompt_tokens", "judge_tokens", "judge_cost_usd"]].tolist() == [11, 120, 0.75]
-    assert np.isnan(report["cost_usd"])
-
-
-def test_the_record_of_indexing_is_told_per_run():
-    record = {
-        "docs_processed": 10, "docs_with_0_chunks": 1, "chunks_attempted": 40,
-        "chunks_embedded": 30, "chunks_skipped": 10, "chunks_skipped_reasons.too long": 7,
-        "chunks_skipped_reasons.empty": 3, "chunk_token_stats.min": 2,
-        "chunk_token_stats.mean": 50.5, "chunk_token_stats.p95": 90, "chunk_token_stats.max": 120,
+    rates = ["failed", "timeout", "empty_response"]
+    ev = rs.evaluate(results_of(mixed), golden_of([True] * 10), rates)
+    found = ev.summary(rates).set_index("metric")[["mean", "n"]]
+    # of the eight that were answered one is empty
+    assert found.T.to_dict("list") == {
+        "failed": [0.2, 10], "timeout": [0.2, 10], "empty_response": [1 / 8, 8]
     }  # fmt: skip
-    columns = {f"x_indexing_coverage.{name}": [value, None] for name, value in record.items()}
-    report = indexing(results_of(responses(2, **columns))).iloc[0]
-    told = ["doc_type", "n_docs", "n_without_chunks", "coverage", "skipped_rate"]
-    assert report[told].tolist() == ["(all)", 10, 1, 0.9, 0.25]
-    tokens = report[["tokens_min", "tokens_mean", "tokens_p95", "tokens_max"]]
-    assert tokens.tolist() == [2, 50.5, 90, 120]
-    assert json.loads(report["reasons"]) == {"too long": 7, "empty": 3}
 
 
 def test_documents_without_chunks_show_by_type():
@@ -125,17 +96,15 @@ def test_documents_without_chunks_show_by_type():
         {"doc_id": ["a", "b", "c", "d", "f"], "doc_type": [None, "scan", "scan", None, None],
          "path": ["a.md", "b.pdf", "c.pdf", "d.md", None]}
     )  # fmt: skip
-    report = indexing(results_of(responses(1), chunks=chunks, documents=documents))
+    report = indexed_types(results_of(responses(1), chunks=chunks, documents=documents))
     # b has a chunk by its path; c, d and f have none; e is known from the catalogue only.
     columns = ["n_docs", "n_without_chunks", "coverage", "n_embedded"]
     assert report.set_index("doc_type")[columns].T.to_dict("list") == {
         "(none)": [1, 1, 0, 0], "md": [2, 1, 0.5, 2], "scan": [2, 1, 0.5, 1], "txt": [1, 0, 1, 1]
     }  # fmt: skip
-    alone = indexing(results_of(responses(1), chunks=chunks)).set_index("doc_type")
+    alone = indexed_types(results_of(responses(1), chunks=chunks)).set_index("doc_type")
     assert alone["n_docs"].to_dict() == {"md": 1, "pdf": 1, "txt": 1}
     assert alone[["coverage", "n_without_chunks"]].isna().all(axis=None)
-    with refused("indexing", field="results"):
-        indexing(results_of(responses(1)))
 
 
 def test_documents_of_one_run_say_nothing_of_another():
@@ -147,7 +116,7 @@ def test_documents_of_one_run_say_nothing_of_another():
         chunks=chunks,
         documents=documents,
     )
-    report = indexing(results).set_index("run_id")
+    report = indexed_types(results).set_index("run_id")
     assert report["coverage"].fillna(-1).to_dict() == {"one": 0.5, "two": -1}
     assert report["n_docs"].to_dict() == {"one": 2, "two": 1}
 
@@ -314,7 +283,7 @@ def test_metrics_json_holds_how_often_a_second_judge_disagreed(chatbot, tmp_path
     # of four pairs one is far apart, among two answers
     ev = rs.evaluate(results, golden, profile="chatbot")
     folder = results.save(tmp_path / "again" / "20260101_000000", format="chatbot")
-    file = ev.save_metrics_json(folder, agreement=found)
+    file = ev.save(folder, agreement=found)
     reliability = {"disagreement_rate": 0.25, "spot_check_n": 2}
     assert json.loads(file.read_text())["judge_reliability"] == reliability
     reported = rs.load_results(folder).reported.set_index(["query_id", "metric"])["value"]

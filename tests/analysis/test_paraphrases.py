@@ -7,9 +7,11 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.analysis.paraphrases import paraphrases
-from ragscore.scoring.harness import aggregate
+from ragscore.analysis.aggregates import aggregate
+from tests.compared import extra
 from tests.messages import refused, warned
+
+paraphrases = extra("paraphrases")
 
 GROUP = [
     {

@@ -11,8 +11,8 @@ from conftest import answer, hit, record
 from scipy.stats import binomtest
 
 import ragscore as rs
+from ragscore.analysis.extras.score_threshold import curves_of
 from ragscore.analysis.refusals import refusals
-from ragscore.analysis.risk_coverage import risk_coverage
 from tests.messages import refused, warned
 
 # Answerable a1 to a8 (a6 without a text to check), r1 to r3 that should be refused, u unlabelled.
@@ -189,7 +189,7 @@ def test_a_run_that_refuses_everything_has_no_quality_of_answers(load):
 
 def test_a_threshold_refuses_answer_by_answer(load):
     scores, golden, results = load(RUN)
-    curve = risk_coverage(scores, golden, results).curve
+    curve = curves_of(scores, golden, results).curve
     # By score: a1 .9 right, a2 .8 wrong, r3 .75 unsupported, a3 .7 right, r2 .3 unsupported, a4 .2
     # wrong; a5 and r1 stay refused, a6 is unchecked.
     assert curve["threshold"].tolist() == [-np.inf, 0.3, 0.7, 0.75, 0.8, 0.9]
@@ -207,7 +207,7 @@ def test_a_threshold_refuses_answer_by_answer(load):
 
 def test_the_area_is_the_mean_risk_over_all_coverages(load):
     scores, golden, results = load(RUN)
-    row = risk_coverage(scores, golden, results).areas.iloc[0]
+    row = curves_of(scores, golden, results).areas.iloc[0]
     assert row["aurc"] == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 4 + 3 / 5 + 4 / 6) / 6)
     # both right answers first
     assert row["aurc_best"] == pytest.approx((0 + 0 + 1 / 3 + 2 / 4 + 3 / 5 + 4 / 6) / 6)
@@ -218,14 +218,14 @@ def test_equal_scores_are_refused_together(load):
     scores, golden, results = load(
         [asked("a1", "yes", "d", 0.5), asked("a2", "no", "d", 0.5), asked("a3", "yes", "d", 0.9)]
     )
-    found = risk_coverage(scores, golden, results)
+    found = curves_of(scores, golden, results)
     assert found.curve["n_answered"].tolist() == [3, 1]
     assert found.areas["aurc"].iloc[0] == pytest.approx((0 + 1 / 3 + 1 / 3) / 3)
 
 
 def test_a_question_without_hits_is_refused_at_any_threshold(load):
     scores, golden, results = load([asked("a1", "yes", "d", 0.5), asked("a2", "no", None, 0)])
-    curve = risk_coverage(scores, golden, results).curve
+    curve = curves_of(scores, golden, results).curve
     assert curve[["threshold", "n_answered", "risk"]].to_numpy().tolist() == [
         [-np.inf, 2, 0.5],
         [0.5, 1, 0],
@@ -234,14 +234,14 @@ def test_a_question_without_hits_is_refused_at_any_threshold(load):
 
 def test_a_threshold_may_take_the_place_of_the_runs_own_refusals(load):
     scores, golden, results = load(RUN)
-    curve = risk_coverage(scores, golden, results, right="hit@1", refusals="replaced").curve
+    curve = curves_of(scores, golden, results, right="hit@1", refusals="replaced").curve
     # Known of all nine decided questions: a1, a2, a5, a6 hit; a3, a4 miss; r1 to r3 are never
     # right.
     assert curve["n_answered"].tolist() == list(range(9, 0, -1))
     assert curve["risk"].iloc[0] == pytest.approx(5 / 9)
     assert curve["over_refusal"].iloc[0] == 0
     with refused("refused", field="right"):
-        risk_coverage(scores, golden, results, refusals="replaced")
+        curves_of(scores, golden, results, refusals="replaced")
 
 
 def test_thresholds_of_different_kinds_of_scores_are_never_mixed(load):
@@ -252,7 +252,7 @@ def test_thresholds_of_different_kinds_of_scores_are_never_mixed(load):
     ]
     scores, golden, results = load(run)
     with warned("A", "kinds"):
-        assert risk_coverage(scores, golden, results).curve.empty
+        assert curves_of(scores, golden, results).curve.empty
 
 
 def test_a_distance_is_better_the_smaller_it_is(load):
@@ -264,7 +264,7 @@ def test_a_distance_is_better_the_smaller_it_is(load):
     scores, golden, results = load(
         [record("a1", near, answer=answer("yes")), record("a2", far, answer=answer("no"))]
     )
-    curve = risk_coverage(scores, golden, results).curve
+    curve = curves_of(scores, golden, results).curve
     assert curve[["better", "threshold", "n_answered", "risk"]].to_numpy().tolist() == [
         ["lower", np.inf, 2, 0.5],
         ["lower", 0.1, 1, 0.0],
@@ -275,10 +275,10 @@ def test_a_run_without_scores_has_no_curve_and_says_so(load):
     no_score = [record("a1", [hit("c", "d", 1, retrieval={})], answer=answer("yes"))]
     scores, golden, results = load(RUN, no_score)
     with warned("B", "score"):
-        found = risk_coverage(scores, golden, results)
+        found = curves_of(scores, golden, results)
     assert set(found.curve["run_id"]) == {"A"}
     with warned("B", "score"):
-        none = risk_coverage(scores[scores["run_id"] == "B"], golden, results.select("B"))
+        none = curves_of(scores[scores["run_id"] == "B"], golden, results.select("B"))
     assert none.curve.empty and none.areas.empty
     assert none.curve.columns.equals(found.curve.columns)
 
@@ -293,7 +293,7 @@ def hits_only(n):
 
 def test_a_run_without_answers_answers_every_query_with_hits():
     golden = rs.load_golden({f"q{i}": [f"d{i}"] for i in range(4)})
-    found = rs.evaluate(hits_only(4), golden).risk_coverage(right="hit@1")
+    found = rs.extras.risk_coverage(rs.evaluate(hits_only(4), golden), right="hit@1")
     # best scores first: q0 wrong, q1 right, q2 wrong, q3 right; the loosest threshold first
     assert found.curve["n_answered"].tolist() == [4, 3, 2, 1]
     assert found.curve["n_wrong"].tolist() == [2, 2, 1, 1]
@@ -310,7 +310,7 @@ def test_a_run_without_answers_refuses_where_it_has_no_hit():
         ]
     )
     source = {"q0": {"d0": 1.0}, "q1": {}, "q2": {"x": 0.5}}
-    loosest = rs.evaluate(source, golden).risk_coverage(right="hit@1").curve.iloc[0]
+    loosest = rs.extras.risk_coverage(rs.evaluate(source, golden), right="hit@1").curve.iloc[0]
     counts = ["n", "n_answered", "n_wrong", "n_unsupported", "n_over_refusals"]
     assert loosest[counts].tolist() == [3, 2, 0, 1, 1]
 
@@ -322,4 +322,4 @@ def test_without_labels_of_what_is_answerable_there_is_no_curve():
         warnings.simplefilter("ignore", UserWarning)
         ev = rs.evaluate(hits_only(4), unlabelled)
     with warned("answerable"):
-        assert ev.risk_coverage(right="hit@1").curve.empty
+        assert rs.extras.risk_coverage(ev, right="hit@1").curve.empty

@@ -94,10 +94,10 @@ def test_k_beyond_the_trials_is_refused(k):
     ("spoil", "named"),
     [
         (lambda s: s.rename(columns={"hit@1": "hit@3"}), ["hit@1"]),
-        (lambda s: s.iloc[:-1], ["t2", "q2", "answer"]),
-        (lambda s: s.assign(state=["scored"] * 5 + ["missing"]), ["t2", "q2", "answer"]),
-        (lambda s: s.assign(**{"hit@1": [1, 0, 0, 1, 1, np.nan]}), ["t2", "q2", "value"]),
-        (lambda s: s.assign(**{"hit@1": [1, 0, 0, 1, 1, np.inf]}), ["t2", "q2", "value"]),
+        (lambda s: s.iloc[:-1], ["all", "q2", "answer"]),
+        (lambda s: s.assign(state=["scored"] * 5 + ["missing"]), ["all", "q2", "answer"]),
+        (lambda s: s.assign(**{"hit@1": [1, 0, 0, 1, 1, np.nan]}), ["all", "q2", "value"]),
+        (lambda s: s.assign(**{"hit@1": [1, 0, 0, 1, 1, np.inf]}), ["all", "q2", "value"]),
         (lambda s: pd.concat([s, s.iloc[:1]]), ["query"]),
     ],
 )

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.check_reported import check_reported
 from ragscore.analysis.extras import score_diff
 from ragscore.analysis.reported import REPORTED_NAMES, label_of, reported_scores
 from ragscore.scoring.readings import HARNESSES, Harness, Reading
 from ragscore.scoring.summary import summarize
+from tests.compared import check_reported
 from tests.messages import refused, says, warned
 
 ENTRY = {
@@ -340,7 +340,7 @@ def of_judges(report, *judges):
 def test_reports_of_one_judge_are_subtracted_without_a_word(report, judge):
     results = of_judges(report, judge, judge)
     assert [row["delta"] for row in score_diff(results, "a", "b")["rows"]] == [0, 0]
-    assert ("judge_fingerprint" in results.reported_scores()) == (judge is not None)
+    assert ("judge_fingerprint" in reported_scores(results)) == (judge is not None)
 
 
 def test_reports_of_different_judges_are_refused_with_both_names(report):
@@ -349,7 +349,7 @@ def test_reports_of_different_judges_are_refused_with_both_names(report):
     with refused(*facts, "allow_different=['judge_fingerprint']", field="judge_fingerprint"):
         score_diff(results, "a", "b")
     # the frame tells by itself, also after frames were joined
-    scores = results.reported_scores()
+    scores = reported_scores(results)
     parts = [scores[scores["run_id"] == run].astype({"run_id": "str"}) for run in ("a", "b")]
     with refused(*facts, field="judge_fingerprint"):
         score_diff(pd.concat(parts), "a", "b")

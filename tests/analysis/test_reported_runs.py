@@ -15,7 +15,6 @@ import pytest
 from stored import stored_file
 
 import ragscore as rs
-from ragscore.analysis.leaderboard import Leaderboard
 from tests.messages import refused, says, warned
 
 SHARED = next(
@@ -91,8 +90,8 @@ def test_folders_without_rows_load_as_runs(folders, source):
     assert "n_queries" not in results.runs  # unknown, and not 0
     assert len(results.reported) == 3 * 6
     # null is a value that is not known
-    table = results.reported_summary().set_index(["metric", "run_id"])["mean"]
-    assert table["judge_groundedness"].fillna(-1).tolist() == [2.5, 3, -1]
+    values = means_of(results).set_index(["metric", "run_id"])["mean"]
+    assert values["judge_groundedness"].dropna().to_dict() == {"run_01": 2.5, "run_02": 3}
 
 
 def test_names_are_ours_where_the_definition_is_the_same_and_latencies_keep_their_statistic(
@@ -105,7 +104,7 @@ def test_names_are_ours_where_the_definition_is_the_same_and_latencies_keep_thei
         "latency.p95_ms": "latency_ms", "latency.total_ms": "latency_ms",
         "recall_at_k_avg": "hit@7",
     }  # fmt: skip
-    table = results.reported_summary().set_index("metric")
+    table = means_of(results).set_index("metric")
     assert table.loc["latency_ms", ["p50", "p95", "sum"]].tolist() == [100, 300, 1200]
     assert pd.isna(table.loc["latency_ms", "mean"]) and pd.isna(table.loc["hit@7", "n"])
     assert table.loc[["hit@7", "their_own_score"], "mean"].tolist() == [0.25, 9]
@@ -127,6 +126,14 @@ def trend_of(results, metric):
         return store.trend(metric)
 
 
+def means_of(results):
+    """What runs report, by a store that holds nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = rs.RunStore(folder)
+        store.save(results)
+        return store.summary()
+
+
 def test_a_trend_breaks_where_eval_set_or_judge_differ(folders):
     results = rs.load_results(folders)
     table = trend_of(results, "hit@5").table
@@ -141,46 +148,14 @@ def test_a_trend_breaks_where_eval_set_or_judge_differ(folders):
         trend_of(results, "hit@6")
 
 
-def test_an_evaluation_of_reported_runs_alone_shows_them_and_scores_nothing(folders, golden):
-    ev = rs.evaluate(folders, golden)
-    assert ev.run_ids == [] and ev.scores.empty
-    says("\n".join(ev._notes()), "run_01, run_02, run_03")
-    assert ev.trend("hit@5").table["mean"].tolist() == [0.5, 0.6, 0.7]
-    board = ev.leaderboard("hit@5")
-    assert board._run_ids == ["run_03", "run_02", "run_01"] and board.table["is_reported"].all()
-    assert board.table[["rank", "low", "n"]].isna().all(axis=None)
-    assert ev.report().tables["Standings"].query("metric == 'hit@5'")["mean"].tolist() == [
-        0.5, 0.6, 0.7,
-    ]  # fmt: skip
-    checked = rs.extras.check_reported(ev)
-    assert checked["recomputed"].isna().all()
-    (note,) = set(checked["note"])
-    says(note, "rows")
-
-
-def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
-    folders, golden, write_run
-):
+def test_an_evaluation_knows_runs_with_rows_alone(folders, golden, write_run):
+    with refused("no run has rows", "store.summary()", field="results"):
+        rs.evaluate(folders, golden)
     scored = write_run("scored", [FOUND], system="mine")
-    ev = rs.evaluate([scored, folders / "run_02", folders / "run_03"], golden)
+    with warned("run_02", "run_03", "store.trend"):
+        ev = rs.evaluate([scored, folders / "run_02", folders / "run_03"], golden)
     pd.testing.assert_frame_equal(ev.scores, rs.evaluate(scored, golden).scores)
-    assert ev._reported.runs["run_id"].tolist() == ["run_02", "run_03"]
-    board = ev.leaderboard(["hit@5", "mrr@10"])
-    rows = board.table.set_index(["metric", "run_id"])
-    assert rows.loc[("hit@5", "run_03"), "value"] == 0.7
-    assert ("mrr@10", "run_03") not in rows.index  # not reported, and never 0
-    assert rows["rank"].notna().tolist() == (~rows["is_reported"]).tolist()
-    assert rows["mark"].isna().all() and board._run_ids[-2:] == ["run_03", "run_02"]
-    pd.testing.assert_frame_equal(Leaderboard.from_json(board.to_json()).table, board.table)
-    table = ev.trend("hit@5", order=["scored", "run_02", "run_03"]).table
-    assert table["is_reported"].tolist() == [False, True, True]
-    for ask in (
-        lambda: ev.compare("scored", "run_02"),
-        lambda: ev.leaderboard(baseline="run_02"),
-    ):
-        with refused("run_02/results.jsonl", "aggregates", field="run"):
-            ask()
-    assert ev.select("run_02").run_ids == [] and ev.select("scored")._reported is None
+    assert ev.run_ids == ["scored"] and ev.results.runs["run_id"].tolist() == ["scored"]
 
 
 # -- a clone of a store: run-….json, no Parquet --

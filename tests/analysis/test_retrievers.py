@@ -12,8 +12,11 @@ from conftest import found, said
 from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
-from ragscore.analysis.retrievers import retrievers
+from ragscore.analysis.aggregates import aggregate
+from tests.compared import extra
 from tests.messages import refused, says, warned
+
+retrievers = extra("retrievers")
 
 
 @pytest.fixture
@@ -155,7 +158,7 @@ def test_times_have_one_decimal_in_summaries_and_aggregates(written, tmp_path):
     rows = rs.extras.retrievers(ev).per_query
     file = ev.results.save(tmp_path / "summary.jsonl", format="retriever_summary", rows=rows)
     assert json.loads(file.read_text(encoding="utf-8"))["elapsed_ms"] == 3.1
-    assert ev.to_profile("seed-mcp")["dense"]["avg_latency_ms"] == 3.1
+    assert aggregate(ev.results, ev.golden, "seed-mcp")["dense"]["avg_latency_ms"] == 3.1
 
 
 def test_expected_texts_that_cut_texts_lack_are_misses(written):

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-import ragscore as rs
 from ragscore.cli import COMMANDS, main, make_parser
+from ragscore.scoring.policies import Policies
 
 (SUBPARSERS,) = (
     one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction)
@@ -49,4 +49,4 @@ def test_every_option_says_its_values_and_its_default(name):
 @pytest.mark.parametrize("name", ["score", "compare", "gate"])
 def test_every_policy_is_an_option_of_what_scores(name):
     given = {one.dest for one in PARSERS[name]._actions}
-    assert {field.name for field in fields(rs.Policies)} <= given
+    assert {field.name for field in fields(Policies)} <= given

@@ -106,13 +106,13 @@ def test_no_query_repeats_three_words_running_of_its_targets_summary(corpus, gol
 
 def test_the_golden_set_is_as_rich_as_its_readme_says(golden):
     queries, targets = golden.queries, golden.targets
-    assert (len(queries), len(golden.refusals)) == (182, 32)
+    assert (len(queries), len(golden._refusals)) == (182, 32)
     groups = queries.groupby("group")["variant"].agg(["size", "nunique"])
     assert len(groups) == 17 and (groups == 3).all().all()  # three kinds of paraphrase each
     multi_hop = set(queries.loc[queries["category"] == "multi_hop", "query_id"])
     assert len(multi_hop) == 19 and multi_hop <= set(golden.support_groups["query_id"])
     near = golden.tags.loc[golden.tags["value"] == "near", "query_id"]
-    assert len(near) == 16 and near.isin(golden.refusals).all()
+    assert len(near) == 16 and near.isin(golden._refusals).all()
     expected = targets.groupby("level")["query_id"].nunique()
     assert (expected["doc"], expected["chunk"]) == (150, 84)
     assert targets["grade"].nunique() == 3 and targets["alternative"].max() >= 1

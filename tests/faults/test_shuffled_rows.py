@@ -13,7 +13,9 @@ import pytest
 
 import ragscore as rs
 from faults.size import times
+from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.rankings import rank_overlap
+from ragscore.frames.golden_versions import query_parts
 
 pytestmark = pytest.mark.slow
 
@@ -163,16 +165,14 @@ QUESTIONS = {
     "trend": lambda ev: ev.trend("mrr"),
     "refusals": lambda ev: ev.refusals(right="judge_correctness", threshold=0.5),
     "failures": lambda ev: ev.failures(right="judge_correctness", threshold=0.5),
-    "risk": lambda ev: ev.risk_coverage(right="judge_correctness", threshold=0.5),
-    "health": lambda ev: ev.golden_health("mrr"),
+    "risk": lambda ev: rs.extras.risk_coverage(ev, right="judge_correctness", threshold=0.5),
+    "health": lambda ev: ev.golden.health(ev, "mrr"),
     "config": lambda ev: rs.extras.config_effects(ev, ["mrr"]),
     "score diff": lambda ev: pd.DataFrame(rs.extras.score_diff(ev, "a", "b")["rows"]),
     "one query": lambda ev: ev.query("q001"),
     "overlap": lambda ev: rank_overlap(ev.results, "a", "b"),
-    "errors": lambda ev: ev.results.errors(),
-    "reported": lambda ev: ev.results.reported_summary(),
-    "another harness's": lambda ev: ev.to_profile("kebab"),
-    "hash": lambda ev: ev.golden._query_hashes.rename_axis("query_id").reset_index(),
+    "another harness's": lambda ev: aggregate(ev.results, ev.golden, "kebab"),
+    "hash": lambda ev: query_parts(ev.golden).reset_index(),
 }  # fmt: skip
 # What is said of pairs or changes of runs goes by the order of the runs, which is the user's.
 ANY_ORDER_OF_RUNS = (

@@ -266,9 +266,9 @@ def objects(ev, runs, store):
     yield "coverage", ev.coverage
     yield "refusals", ev.refusals
     yield "failures", ev.failures
-    yield "risk", ev.risk_coverage
+    yield "risk", lambda: rs.extras.risk_coverage(ev)
     yield "retrievers", lambda: rs.extras.retrievers(ev)
-    yield "health", ev.golden_health
+    yield "health", lambda: ev.golden.health(ev)
     yield "paraphrases", lambda: rs.extras.paraphrases(ev)
     yield "trend", lambda: ev.trend("hit@5")
     yield "query", lambda: ev.query(ev.golden.queries["query_id"].iloc[0])
@@ -344,7 +344,7 @@ def figures(ev, runs, metric: str):
     yield lambda: plot.tradeoff(ev.summary(), metric)
     yield lambda: plot.refusals(ev.refusals().table)
     yield lambda: plot.failures(ev.failures(), *runs)
-    yield lambda: plot.risk_coverage(ev.risk_coverage().curve)
+    yield lambda: plot.risk_coverage(rs.extras.risk_coverage(ev).curve)
     yield lambda: plot.trend(ev.trend(metric))
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.frames.ranking import tied
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.score import scored
 from tests.messages import refused, warned
 
@@ -309,7 +310,7 @@ def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run)
 
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
     made = scored(*passages, profile="trec").settings.iloc[0]
-    assert set(json.loads(made["policies"])) == set(asdict(rs.Policies()))
+    assert set(json.loads(made["policies"])) == set(asdict(Policies()))
     assert json.loads(made["policies"])["missing"] == "zero" and (
         made["profile"],
         made["level"],

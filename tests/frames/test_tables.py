@@ -102,23 +102,6 @@ def test_wide_letters_take_two_columns_of_a_terminal():
     assert lines == ["a     b", "漢字  x", "abcd  y"]
 
 
-def test_intervals_are_drawn_on_one_scale_and_differences_with_their_zero():
-    rows = {"value": [0.2, 0.4], "low": [0.1, 0.3], "high": [0.3, 0.5]}
-    html = Table(pd.DataFrame({"run": ["a", "b"], **rows})).to_html()
-    # from .1 to .5: .2 stands at a quarter
-    assert re.findall('cx="(.*?)"', html) == ["25.0%", "75.0%"]
-    assert html.count("<line") == 2
-    signed = Table(pd.DataFrame(rows).rename(columns={"value": "delta"})).to_html()
-    assert re.findall('cx="(.*?)"', signed) == ["40.0%", "80.0%"] and signed.count("<line") == 4
-    marked = Table(
-        pd.DataFrame({"run": ["a", "b"], "hit@5": ["0.2 [0.1, 0.3] ★", "0.1 [0, 0.5] ≈"]})
-    )
-    assert marked.to_html().count("<circle") == 2
-    # seconds among shares
-    mixed = Table(pd.DataFrame({"of": ["0.2 [0.1, 0.3]", "900 [800, 950]", "0.3 [0.1, 0.3]"]}))
-    assert mixed.to_html().count("<circle") == 2
-
-
 FRAME = pd.DataFrame(
     {
         "metric": ["mrr@10", "latency_ms", "failed"],

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.operations import traces
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 NOT_DATA = {".md", ".sql"}
@@ -132,7 +133,7 @@ READ = {  # file: sessions, turns, spans of each trace, orphans
 @pytest.mark.parametrize(("file", "known"), READ.items(), ids=list(READ))
 def test_no_span_is_lost_and_orphans_are_counted(file, known):
     results = opened(rs.load_results, file)
-    read, per_trace = results.traces().iloc[0], sorted(results.responses["x_n_spans"])
+    read, per_trace = traces(results).iloc[0], sorted(results.responses["x_n_spans"])
     n_sessions, n_turns, n_spans, n_orphans = known
     assert (read["n_sessions"], read["n_turns"]) == (n_sessions, n_turns)
     assert (per_trace, read["n_spans"], read["n_orphans"]) == (n_spans, sum(n_spans), n_orphans)

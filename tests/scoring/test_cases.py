@@ -9,10 +9,10 @@ import pytest
 
 from ragscore.frames.data import Golden, Results
 from ragscore.scoring.explain import explain
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.level import Level
 from ragscore.scoring.match import by_predicate, judged_only
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.own import from_plain, metric, to_plain
+from ragscore.scoring.own import from_plain, metric
 from ragscore.scoring.policies import with_min_grade
 from ragscore.scoring.readings import READINGS
 from ragscore.scoring.refusals import with_refusals_in_words
@@ -280,7 +280,7 @@ def test_a_metric_of_your_own_is_a_function_of_a_frame():
     # s has a target and no hit, t no target
     np.testing.assert_equal(found.scores["first_half@3"].tolist(), [1 / 3, 0, 0, math.nan])
     np.testing.assert_equal(found.scores["words"].tolist(), [3] + [math.nan] * 3)
-    told = found.table.with_metrics(from_plain(to_plain(found.table.own)))
+    told = found.table.with_metrics(from_plain(found.table.to_plain()))
     assert told.describe("words").better == "lower" and told["words"].source == words.source
     summary = summarize(found.scores, golden, table=found.table, rows=found.rows)
     assert summary.set_index("metric").loc["first_half@3", "mean"] == pytest.approx(1 / 9)
@@ -356,7 +356,7 @@ def test_default_and_all():
 
 def test_a_part_of_one_query_is_scored_at_the_level_given():
     golden, results = golden_of({"q": {"a": 1}}), results_of({"q": ["a"]})
-    assert scored(results, golden, ["mrr"], level=choose_level(results, golden)).scores[
+    assert scored(results, golden, ["mrr"], level=Level.of(results, golden)).scores[
         "mrr"
     ].tolist() == [1]
 

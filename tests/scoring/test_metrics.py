@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.scoring.metrics import TABLE
+from ragscore.scoring.policies import Policies
 from tests.messages import refused, warned
 
 DOCS = [f"d{n}" for n in range(8)]
@@ -357,4 +358,4 @@ def test_a_document_found_in_three_passages_earns_no_more_than_one(label):
 def test_policies_of_grades_and_order_are_checked(policy, allowed):
     ((field, given),) = policy.items()
     with refused(given, *allowed, field=field):
-        rs.Policies(**policy)
+        Policies(**policy)

@@ -12,11 +12,12 @@ import pytest
 from conftest import found, said
 
 import ragscore as rs
-from ragscore.analysis.retrievers import retrievers
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
-from tests.compared import compare_runs
+from tests.compared import compare_runs, extra
 from tests.messages import refused, says
+
+retrievers = extra("retrievers")
 
 
 def _settings(*of, **how):

@@ -16,23 +16,16 @@ from stored import described
 import ragscore as rs
 from ragscore.analysis.trend.trend import trend
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.policies import POLICIES
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import COMPONENTS
-from tests.compared import compare_runs
+from tests.compared import compare_runs, provenance
 from tests.messages import refused, says, warned
 
 METRICS = ["hit@1", "citation_coverage", "faithfulness"]
 
 
 def components(results, golden, metrics=METRICS, **more):
-    return (
-        rs.evaluate(results, golden, metrics, **more)
-        .provenance()
-        .set_index(["run_id", "component"])["hash"]
-        .loc["a"]
-        .fillna("")
-        .to_dict()
-    )
+    return provenance(rs.evaluate(results, golden, metrics, **more))["a"]
 
 
 def changed(before, after):
@@ -95,7 +88,9 @@ def test_the_rule_component_is_rule_and_level(one):
 
 
 @pytest.mark.parametrize(
-    "policy", [{name: allowed[1]} for name, allowed in POLICIES.items() if name != "match"], ids=str
+    "policy",
+    [{name: allowed[1]} for name, allowed in Policies.ALLOWED.items() if name != "match"],
+    ids=str,
 )
 def test_the_policies_component_is_every_policy(one, policy):
     assert changed(components(*one), components(*one, **policy)) == {"policies"}
@@ -199,12 +194,12 @@ def test_stored_scores_of_different_formulas_are_refused_where_they_are_asked_fo
 
 def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(runs, write_run):
     store, _, _, golden = runs
-    policies = {name: allowed[1] for name, allowed in POLICIES.items() if name != "match"}
+    policies = {name: allowed[1] for name, allowed in Policies.ALLOWED.items() if name != "match"}
     golden = replace(golden, targets=golden.targets.assign(grade=np.int32(2)))
     store.save(rs.load_results(write_run("a", CITED[:2])), golden=golden, match="doc", **policies)
     stored = described(store, "a")["scoring"]
     assert stored["policies"] == policies | {"match": "doc"}
-    of_scoring = {field.name for field in fields(rs.Policies)}
+    of_scoring = {field.name for field in fields(Policies)}
     assert set(stored["policies"]) == of_scoring
     for _ in range(2):
         # the third was never asked: missing="zero"

@@ -192,7 +192,7 @@ def test_repeats_are_averaged_and_intervals_count_queries(write):
     file = write("a.json", epochs([(1, 1, "I"), (1, 2, "C"), (2, 1, "C"), (2, 2, "C")]))
     ev = rs.evaluate(file)
     assert len(ev.run_ids) == 2 and "m: 2 runs, averaged" in str(ev)
-    row = ev.average_repeats().summary("match").iloc[0]
+    row = ev._of_systems.summary("match").iloc[0]
     assert (row["mean"], row["n"]) == (0.75, 2)
 
 
@@ -211,11 +211,13 @@ def test_a_side_with_two_systems_is_refused(write, tmp_path):
         rs.compare(two[two["run"].eq("x")], two)
 
 
-def test_repeats_are_not_averaged_where_documents_are_expected():
+def test_repeats_are_averaged_where_documents_are_expected():
     golden = rs.load_golden([{"query": "a", "relevant_doc_ids": ["d1"]}])
     runs = pd.DataFrame({"run": ["x-r1", "x-r2"], "query": ["a", "a"], "doc_id": ["d1", "d1"]})
-    with refused("4 runs", "average_repeats", field="baseline, candidate"):
-        rs.compare(runs, runs.replace("x-", "y-", regex=True), golden)
+    second = pd.DataFrame({"run": ["x-r2"], "query": ["a"], "doc_id": ["d2"]})
+    worse = pd.concat([runs.iloc[:1], second, runs.iloc[1:]]).replace("x-", "y-", regex=True)
+    row = rs.compare(runs, worse, golden, "hit@1").deltas.iloc[0]
+    assert (row["baseline"], row["candidate"], row["n"]) == (1, 0.5, 1)
 
 
 def test_sides_of_one_name_are_refused_until_one_is_named(write, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from tests.compared import provenance
 from tests.messages import says, warned
 
 VERDICT = "judge_correctness"
@@ -108,7 +109,6 @@ def test_runs_with_and_without_answers_are_compared_with_a_warning(write_golden,
 def test_passed_is_measured_by_the_judge_of_correctness(load):
     results, golden = load([SOUGHT], [record("q", HITS, answer=answer("so"))], 4.0)
     results = replace(results, judgments=results.judgments.assign(judge="m"))
-    parts = rs.evaluate(results, golden, METRICS).provenance(["passed"])
-    content = parts.set_index("component")["content"]
+    (content,) = provenance(rs.evaluate(results, golden, METRICS), ["passed"]).values()
     assert VERDICT in content["judge_fingerprint"]
-    says(content["fields"], f"judgments.{VERDICT} recorded")
+    assert content["fields"][f"judgments.{VERDICT}"]

@@ -12,7 +12,8 @@ from stored import stored_run
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.level import Level
+from ragscore.scoring.score import scored
 from ragscore.store import scale, tables
 from tests.messages import refused, warned
 
@@ -217,16 +218,20 @@ def test_metrics_and_level_follow_from_the_runs_files(write_run, tmp_path, edit,
     store.save(a)
     store.save(dataclasses.replace(b, **EDITS[edit](b)))
     monkeypatch.setattr(tables, "PART_HITS", 4)  # each run is a group
-    chosen = []
-    monkeypatch.setattr(
-        scale, "choose_level", lambda *given: chosen.append(choose_level(*given)) or chosen[-1]
-    )
+    plans = []
+
+    def outlined(*given, **how):
+        plans.append(scored(*given, **how))
+        return plans[-1]
+
+    monkeypatch.setattr(scale, "scored", outlined)
     for name, of_golden in GOLDENS.items():
         golden, results = rs.load_golden(of_golden), store.load()
         scores = store.scores(golden)
         expected = rs.score(results, golden)
         assert list(scores) == list(expected), name
-        assert chosen.pop() == choose_level(results, golden), name
+        assert plans[0].level == Level.of(results, golden), name
+        plans.clear()
         pd.testing.assert_frame_equal(scores, expected)
 
 
@@ -256,6 +261,28 @@ def test_a_frame_added_to_a_run_in_parts_counts_in_each_of_them(varied, tmp_path
     assert expected.notna().sum() == 3
     pd.testing.assert_series_equal(scores, expected)
     pd.testing.assert_frame_equal(store.load("a").judgments, results.select("a").judgments)
+
+
+def test_parts_whose_citations_carry_other_ids_or_none_score_as_the_whole(
+    write_golden, write_run, tmp_path, monkeypatch
+):
+    golden = rs.load_golden(write_golden([
+        {"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"],
+         "expected_chunk_ids": [f"c{n}"]} for n in range(4)
+    ]))  # fmt: skip
+    results = rs.load_results(
+        write_run("a", [record(f"q{n}", hits(n), answer=answer("text")) for n in range(4)])
+    )
+    cited = [{"query_id": "q0", "chunk_id": "c0"}, {"query_id": "q2", "doc_id": "d2"}]
+    rows = [{"run_id": "a", "position": 1, **one} for one in cited]
+    results = dataclasses.replace(results, citations=from_records(rows, "citations"))
+    monkeypatch.setattr(tables, "PART_HITS", 4)
+    store, names = rs.RunStore(tmp_path), ["citation_present", "citation_recall"]
+    store.save(results)
+    assert stored_run(store, "a").n_parts == 4
+    whole = rs.score(results, golden, names)
+    assert whole[names].to_numpy().tolist() == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
+    pd.testing.assert_frame_equal(store.scores(golden, names), whole, check_exact=True)
 
 
 def test_a_store_without_runs_has_nothing_to_score(varied, tmp_path):

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, run_names
+from ragscore.frames.data import DataError, Golden, run_names
 from ragscore.frames.typing import Values
 from ragscore.scoring.explain import expected
+from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import chosen_columns, score_rows
 
@@ -97,7 +97,7 @@ def align(
     """
     names = chosen_columns(scores, metrics)
     if metrics is None:
-        names = headline_of(name for name in names if scores[name].notna().any())
+        names = TABLE.headline(name for name in names if scores[name].notna().any())
     rows = scores if "query_id" in scores else scores.reset_index()
     if missing := [name for name in ("run_id", "query_id") if name not in rows]:
         raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
@@ -142,3 +142,20 @@ def expected_in(
     for of_metric, is_expected in zip(flags, known, strict=True):
         of_metric[run, query] = is_expected
     return flags.T
+
+
+def clusters_text(
+    golden: Golden | None, query_ids: pd.Index, cluster: str | None, *, talks: bool = False
+) -> str:
+    """Say how many clusters of queries intervals account for; "" without any.
+
+    With `talks`, clusters count that are conversations, and no others.
+    """
+    shared, is_talk = query_clusters(golden, query_ids, cluster), cluster == "conversation"
+    if cluster == "group" and golden is not None:
+        is_talk = bool(golden.queries.reindex(columns=["conversation"]).notna().any(axis=None))
+    if shared is None or (talks and not is_talk):
+        return ""
+    n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
+    what = "conversations" if is_talk else f"groups of queries ({cluster})"
+    return f"Intervals account for {n} {what}: {of} queries depend on each other."

@@ -3,14 +3,16 @@
 In: a frame of scores, and what is declared of its metrics. Out: one row per metric and query.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
-from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.primary import limits_of
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.summary import metric_columns
 
 LARGEST = 3  # queries that are listed in each direction
+BAD_BELOW, GOOD_FROM = 0.6, 0.8  # of a scale: 3 and 4 of 0 to 5 points
 
 
 def value_changes(
@@ -56,6 +58,23 @@ def values_of(scores: pd.DataFrame, run: str, metrics: list[str]) -> pd.DataFram
     return scores.loc[is_own, metrics].astype("float64").sort_index()
 
 
+def limits_of(metric: Metric) -> tuple[float, float] | None:
+    """Return (bad, good) of a metric; None where nothing says what is good.
+
+    A value worse than the first is bad, one at least as good as the second is good. Known are 0/1
+    metrics, what judges measure, and columns of your own with a direction and a range: bad below .6
+    and good from .8 of the scale, from the other end where lower is better.
+    """
+    is_lower, (least, most) = metric.better == "lower", metric.bounds
+    if metric.kind == "binary":
+        return (0.0, 0.0) if is_lower else (1.0, 1.0)
+    is_own = metric.family == "own" and metric.better in ("higher", "lower")
+    if not (is_own or metric.family == "judged") or not np.isfinite(metric.width):
+        return None
+    bad, good = (1 - BAD_BELOW, 1 - GOOD_FROM) if is_lower else (BAD_BELOW, GOOD_FROM)
+    return round(least + bad * (most - least), 9), round(least + good * (most - least), 9)
+
+
 def flips(
     scores: pd.DataFrame, a: str, b: str, declared: MetricTable = TABLE,
     metrics: list[str] | None = None,
@@ -68,7 +87,7 @@ def flips(
     if metrics is None:
         names = metric_columns(scores)
         metrics = [name for name in names if not declared.label_of(name).is_ranking]
-    limits = {name: found for name in metrics if (found := limits_of(name, declared))}
+    limits = {name: found for name in metrics if (found := limits_of(declared.describe(name)))}
     rows = value_changes(scores, a, b, list(limits), declared)
     ends = pd.DataFrame(limits, index=["bad", "good"]).T.astype("float64").reindex(rows["metric"])
     rows = rows.assign(bad=ends["bad"].to_numpy(), good=ends["good"].to_numpy())
@@ -81,9 +100,11 @@ def flips(
     return rows[has_flipped.to_numpy()].drop(columns="delta").reset_index(drop=True)
 
 
-def largest_changes(scores: pd.DataFrame, a: str, b: str, declared: MetricTable) -> pd.DataFrame:
+def largest_changes(
+    scores: pd.DataFrame, a: str, b: str, declared: MetricTable, metrics: Sequence[str]
+) -> pd.DataFrame:
     """The three queries that lost most and the three that gained most in each metric but 0/1."""
-    names = [one for one in metric_columns(scores) if declared.describe(one).kind != "binary"]
+    names = [one for one in metrics if declared.describe(one).kind != "binary"]
     rows = value_changes(scores, a, b, names, declared)
     is_large = rows.groupby(["metric", "kind"]).cumcount().lt(LARGEST)
     return rows[is_large.to_numpy()].reset_index(drop=True)

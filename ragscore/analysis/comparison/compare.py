@@ -11,7 +11,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import align, expected_in
+from ragscore.analysis.aggregates import aggregate
+from ragscore.analysis.comparison.align import align, clusters_text, expected_in
 from ragscore.analysis.comparison.changes import flips, largest_changes
 from ragscore.analysis.comparison.deltas import aspects, level_together, paired_deltas, tails
 from ragscore.analysis.comparison.invariants import (
@@ -22,19 +23,19 @@ from ragscore.analysis.comparison.invariants import (
     profile_invariants,
 )
 from ragscore.analysis.comparison.model import Comparison, RankChanges
-from ragscore.analysis.comparison.profile_report import COMPARISONS, HarnessComparison
+from ragscore.analysis.comparison.profile_report import COMPARISONS, harness_outcomes
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.scoring.harness import aggregate
-from ragscore.scoring.intervals import Groups, clusters_text, query_clusters
-from ragscore.scoring.level import Level, choose_level, chunker_versions
+from ragscore.frames.typing import Codes
+from ragscore.scoring.intervals import query_clusters
+from ragscore.scoring.level import Level, chunker_versions
 from ragscore.scoring.metrics import TABLE, MetricTable
-from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.primary import primary_of
 from ragscore.scoring.provenance import recorded_parts
 from ragscore.scoring.readings import HARNESSES, Reading, find_reading, k_of_runs
-from ragscore.scoring.rows import Rows, expected_targets, found_targets
+from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import chosen_columns, metric_columns
 from ragscore.scoring.turns import with_turns
@@ -66,64 +67,37 @@ def compare_runs(
     declared: MetricTable = TABLE,
     level: float | None = None,
     among: tuple[int, float] | None = None,
+    averaged: str = "",
 ) -> Comparison:
-    """Compare two runs query by query, on the queries both have.
+    """Compare two runs query by query, on the queries both have; see `Evaluation.compare`.
 
     Parameters
     ----------
-    baseline, candidate
-        Each a run_id, or a system that only one run has.
     scores
         Rows of both runs as `rs.score` made them at this match level, with columns of your own if
         there are any.
     metrics
         Columns of the scores for `deltas`; by default all.
-    rule
-        A matching rule of your own instead of the level's; see `rs.score`.
     profile
         Another harness's conventions for aggregates, outcomes and JSON. It has match levels and
-        policies of its own.
-    strict_chunker_version
-        Refuse to compare runs of different chunkers instead of falling back to spans or documents.
-    cluster
-        The column of `golden.queries` whose equal values make queries depend on each other
-        (paraphrases, a source, a conversation): intervals allow for it. None: every query stands
-        alone.
+        policies of its own, and may want values of the config to agree
+        (`HarnessComparison.must_agree`), the chatbot's judge and eval set: component
+        judge_fingerprint, and golden.
     primary
         The metrics that decide; by default those that are named, else those of the scores.
-    vary
-        Config keys that are meant to differ (a key that holds others stands for all of them).
-        `config_diff` then has a column `declared`, and a warning names other keys that differ.
     allow_different
-        Components of `ev.provenance` that may differ, or True or "all". Both runs
-        are scored here by the same golden set, so two components can differ. Different judges of a
-        judged metric are refused unless ignored. Result fields that a metric reads, and only one
-        run has, cause a warning. Either difference is a row of `invariants`. A profile may also
-        want values of the config to agree (`HarnessComparison.must_agree`), the chatbot's judge and
-        eval set: component judge_fingerprint, and golden.
-    declared
-        What is declared of columns of your own among the scores.
+        Components of the provenance that may differ, or True or "all". Both runs are scored here
+        by the same golden set, so judges and result fields alone can differ.
     level
         Of each interval of the primary metrics; by default all of these two runs hold together.
     among
         The number of runs, where these two are of several, and the level at which the intervals of
         all their pairs hold together.
+    averaged
+        What is said of repeats that are averaged in the scores.
     policies
         What the scores were made by, else the profile's. With `collapse`, ranks, outcomes and
         targets are those of the shorter lists, too.
-
-    Raises
-    ------
-    DataError
-        Unknown or ambiguous run names; the same run twice; different chunkers with
-        `strict_chunker_version`; a `cluster` that the golden set doesn't have; different judges of
-        a metric that is compared; a key of `vary` that neither run has.
-
-    Warns
-    -----
-    UserWarning
-        Config keys differ that `vary` doesn't declare; judges differ, and are ignored; only one run
-        has a result field.
     """
     changes = compare_ranks(
         results, golden, baseline, candidate, rule=rule, profile=profile, vary=vary,
@@ -173,7 +147,7 @@ def compare_runs(
         flips=flips(scores, a, b, declared),
         aspects=aspects(table, declared),
         _tails=tails(first, second, declared),
-        _largest_changes=largest_changes(scores, a, b, declared),
+        _largest_changes=largest_changes(scores, a, b, declared, deciding),
         _aggregates=aggregate(cut, golden, harness) if harness else {},
         _primary=deciding,
         _declared=declared,
@@ -182,6 +156,7 @@ def compare_runs(
         confidence=1 - level,
         _among=wider,
         _n_runs=2 if among is None else among[0],
+        _averaged=averaged,
     )
 
 
@@ -195,7 +170,7 @@ def compare_ranks(
     check_inputs(results, golden)
     reading = find_reading(profile)
     harness = COMPARISONS.get(reading.name)
-    policies = policies or policies_of(None, {}, reading.policies)
+    policies = policies or Policies.of({}, reading.policies)
     results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
@@ -215,7 +190,7 @@ def compare_ranks(
             allowed="runs of one chunker, or no strict_chunker_version",
         )
     if harness is None:
-        level, k = choose_level(pair, of_hits, policies.match), _common_k(pair)
+        level, k = Level.of(pair, of_hits, policies.match), _common_k(pair)
     else:
         levels = harness.levels if versions_agree else harness.fallback_levels
         level = Level(
@@ -227,14 +202,15 @@ def compare_ranks(
         ks = k_of_runs(pair.runs, HARNESSES[reading.name].default_k).values()
         k = min(own for own in ks if own) if harness.cuts_at_k else NO_CUT
     rows = Rows(pair, golden, level, of_hits, rule, reading)
-    targets = _target_ranks(rows, k)
-    with_target = expected_targets(rows)["query_id"].drop_duplicates()
+    expected, found = rows.relevant_targets()
+    targets = _target_ranks(found[found["rank"] <= k], pair)
+    with_target = expected["query_id"].drop_duplicates()
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
     per_query["note"] = _notes(per_query, differing, invariants)
     if harness:
-        per_query = _as_profile(per_query, harness)
+        per_query = harness_outcomes(per_query, harness)
     return RankChanges(
         baseline=a, candidate=b, per_query=per_query, targets=targets,
         invariants=pd.concat([invariants, stated], ignore_index=True), config_diff=differing,
@@ -252,15 +228,13 @@ def _common_k(pair: Results) -> int:
     return int(ks.min()) if ks.notna().any() else 0
 
 
-def _target_ranks(rows: Rows, k: int) -> pd.DataFrame:
+def _target_ranks(found: pd.DataFrame, results: Results) -> pd.DataFrame:
     """Return one row per query and target that a run found within k."""
-    found = found_targets(rows)
-    found = found[found["rank"] <= k]
     ranks = (
         found.groupby(["query_id", "target_id", "run_id"], observed=True)["rank"]
         .min()
         .unstack("run_id")
-        .reindex(columns=rows.results.runs["run_id"].astype("str").tolist())
+        .reindex(columns=results.runs["run_id"].astype("str").tolist())
         .set_axis(RANKS, axis=1)
         .astype("Int64")
         .reset_index()
@@ -327,22 +301,6 @@ def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.Data
     ]
 
 
-def _as_profile(per_query: pd.DataFrame, profile: HarnessComparison) -> pd.DataFrame:
-    """Name outcomes and note ranks as a profile's harness does, sorted by query id as there."""
-    rows = per_query
-    if profile.one_side_missing == "no_hit":
-        hit_a, hit_b = (rows[name].notna() for name in RANKS)
-        is_one_sided = rows["outcome"].isin(["only_baseline", "only_candidate"])
-        as_hits = np.select([hit_b & ~hit_a, hit_a & ~hit_b], ["win", "regression"], "both_miss")
-        rows = rows.assign(outcome=np.where(is_one_sided, as_hits, rows["outcome"]))
-    rows = rows.assign(outcome=rows["outcome"].replace(profile.outcomes))
-    first, second = (rows[name].astype("str") for name in RANKS)
-    is_moved = rows["outcome"].isin(["win", "loss"]) & rows[RANKS].notna().all(axis=1)
-    note = ("rank " + first + "→" + second).where(is_moved, "")
-    note = note.mask(rows["outcome"].eq("regression"), "hit→miss")
-    return rows.assign(note=note).sort_values("query_id", ignore_index=True)
-
-
 def _deltas(
     scores: pd.DataFrame,
     rows: Rows,
@@ -351,7 +309,7 @@ def _deltas(
     cluster: str | None,
     declared: MetricTable,
     level: float | None,
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, Groups | None, float]:
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, Codes | None, float]:
     """Return scores of both runs, `Comparison.deltas`, how each query ended, its group, the level.
 
     Scores are of the queries that both runs were asked. Values of the baseline are lost where the

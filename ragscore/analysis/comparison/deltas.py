@@ -10,13 +10,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.typing import Values
+from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.intervals import (
-    BY_QUANTILES,
-    Groups,
-    are_timed,
-    kind_of,
-    scales_of,
     shared_only,
 )
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
@@ -33,7 +28,7 @@ ASPECT_COLUMNS = ("aspect", "metrics", "verdict", "sentence")
 
 
 def figures(
-    a: Values, b: Values, metrics: Sequence[Metric], level: Values, groups: Groups | None
+    a: Values, b: Values, metrics: Sequence[Metric], level: Values, groups: Codes | None
 ) -> dict[str, Values]:
     """Return both means (of times medians), their difference, interval, p, detectable difference.
 
@@ -47,7 +42,8 @@ def figures(
     groups
         Number of each query's group (paraphrases, source, conversation), -1: none.
     """
-    apart, is_timed, scales = b - a, are_timed(metrics), scales_of(metrics)
+    apart, is_timed = b - a, np.array([one.is_timed for one in metrics], dtype=bool)
+    scales = np.array([one.scale for one in metrics])
     is_known = ~np.isnan(apart)
     found = {name: np.full(len(metrics), np.nan) for name in (*FIGURES, "p", "detectable")}
     n = is_known.sum(axis=0)
@@ -68,7 +64,7 @@ def figures(
             own = shared_only(groups[is_known[:, place]])
         part, width = apart[:, place] / scales[place], metric.width
         is_beyond = (np.abs(part) > width * (1 + 1e-9)).any()  # another tool's scale
-        kind = "other" if is_beyond else kind_of(metric)
+        kind = "other" if is_beyond else metric.tested_as
         family = kind, metric.bounds, float(level[place]), own is not None
         families.setdefault(family, []).append(place)
     for (kind, bounds, own_level, is_grouped), places in families.items():
@@ -82,11 +78,11 @@ def figures(
     return found
 
 
-def level_together(a: Values, b: Values, metrics: Sequence[Metric], groups: Groups | None) -> float:
+def level_together(a: Values, b: Values, metrics: Sequence[Metric], groups: Codes | None) -> float:
     """Return the level of each column's interval, at which all of them hold together in 95 %."""
-    moves = (b - a) / scales_of(metrics)
+    moves = (b - a) / np.array([one.scale for one in metrics])
     is_known = ~np.isnan(moves)
-    for place in np.flatnonzero(are_timed(metrics) & is_known.any(axis=0)):
+    for place in [at for at, one in enumerate(metrics) if one.is_timed and is_known[:, at].any()]:
         known = is_known[:, place]
         own = [moves_of_median(side[known, place]) for side in (a, b)]
         moves[known, place] = own[1] - own[0]
@@ -99,7 +95,7 @@ def paired_deltas(
     primary: Collection[str] = (),
     *,
     declared: MetricTable = TABLE,
-    groups: Groups | None = None,
+    groups: Codes | None = None,
     level: float = ALPHA,
 ) -> pd.DataFrame:
     """One row per metric: the table `Comparison.deltas`.
@@ -138,7 +134,7 @@ def paired_deltas(
             **{name: found[name] for name in FIGURES},
             "verdict": verdicts(found, metrics, (n > 0) & is_primary),
             "is_primary": is_primary,
-            "statistic": np.where(are_timed(metrics), "median", "mean"),
+            "statistic": ["median" if one.is_timed else "mean" for one in metrics],
             "p": found["p"],
             "detectable": found["detectable"],
             **own,
@@ -147,7 +143,8 @@ def paired_deltas(
             "n_same": n - up - down,
             "n": n,
             "skewness": skewness(apart),
-            "caution": is_heavy_tailed(apart, widths) & ~are_timed(metrics),
+            "caution": is_heavy_tailed(apart, widths)
+            & ~np.array([one.is_timed for one in metrics], dtype=bool),
         }
     )
 
@@ -165,7 +162,7 @@ def verdicts(found: dict[str, Values], metrics: Sequence[Metric], is_asked: Valu
 
 def tails(first: pd.DataFrame, second: pd.DataFrame, declared: MetricTable) -> pd.DataFrame:
     """One row per time or cost: 95th percentiles of both runs on the queries that both have."""
-    timed = [name for name in map(str, first) if declared.describe(name).kind in BY_QUANTILES]
+    timed = [name for name in map(str, first) if declared.describe(name).is_timed]
     is_known = first[timed].notna() & second[timed].notna()
     sides = {
         f"p95_{name}": side[timed].where(is_known).quantile(0.95).to_numpy("float64")

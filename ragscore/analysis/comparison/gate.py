@@ -22,7 +22,6 @@ from ragscore.frames.errors import check_choice, excerpt
 from ragscore.frames.escaping import visible
 from ragscore.frames.render import decimals_beside, decimals_within, dump
 from ragscore.frames.tables import SIGNS, Display, Table
-from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics.declaration import ROUNDING
 from ragscore.stats.verdicts import UNSURE
 
@@ -38,12 +37,8 @@ BY_WORD = {
     UNSURE: ("undecided", "can't tell"),
 }
 BY_RULE = {
-    "threshold": ("no loss beyond {:.12g}", "", "a loss beyond {:.12g}"),
-    "interval": (
-        "a loss beyond {:.12g} is ruled out",
-        "a loss beyond {:.12g} isn't ruled out",
-        "a loss beyond {:.12g} is sure",
-    ),
+    "threshold": ("loss ≤ {:.12g}", "", "loss > {:.12g}"),
+    "interval": ("loss surely ≤ {:.12g}", "loss maybe > {:.12g}", "loss surely > {:.12g}"),
 }
 
 
@@ -57,7 +52,7 @@ class Gate(JsonResult, Display):
         One row per metric: `baseline`, `candidate`, `delta` and its interval `low`, `high` (by
         words: all hold together in 95 %; beside amounts: each its own), `max_drop`, `n`, the
         `verdict` (pass, fail, undecided, not evaluated), its `reason`, and `better`, the metric's
-        direction. The last row counts the queries that the candidate failed on or was not asked,
+        direction. The last row counts queries that the candidate failed on, or was not asked,
         of the `n` that the baseline answered.
     regressions
         The queries that lost most, worst first.
@@ -123,15 +118,22 @@ class Gate(JsonResult, Display):
             {
                 "metric": self.table["metric"].map(in_words),
                 "verdict": self.table["verdict"],
-                **shown_figures(self.table, decimals),
+                **shown_figures(self.table, decimals, is_joint=self._is_joint),
                 "why": self.table["reason"],
             }
         )
 
+    @property
+    def _is_joint(self) -> bool:
+        """True if the intervals of several metrics hold together."""
+        return self.rule == "verdict" and len(self.table) > 2
+
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
         ways = 'Say what undecided counts as: undecided="pass" or "fail" (--undecided).'
-        return [ways] * (self.answer == "undecided") + [*filter(None, [self.clusters])]
+        joint = "All intervals together hold in 95 % of cases."
+        told = [joint * self._is_joint, ways * (self.answer == "undecided"), self.clusters]
+        return [*filter(None, told)]
 
     def _parts(self) -> list[str | Table]:
         sign = SIGNS[("pass", "fail", "undecided")[self.exit_status]]
@@ -247,9 +249,9 @@ def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
         if metric.better not in ("higher", "lower"):
             raise DataError(
                 f"nobody said whether {label} is better higher or lower", field="max_drop",
-                allowed=f"ev.with_columns(frame, better={{{label!r}: 'higher'}})",
+                allowed=f"ev.with_columns(frame, {label!r}, better='higher')",
             )  # fmt: skip
-        if label != name and metric.kind not in BY_QUANTILES:
+        if label != name and not metric.is_timed:
             raise DataError(f"found {name}", field="max_drop", allowed="p95 of a time or a cost")
         is_number = isinstance(allowed, (int, float)) and not isinstance(allowed, bool)
         if not (is_number and 0 <= allowed < math.inf):
@@ -261,7 +263,7 @@ def _check(cmp: Comparison, max_drop: object, known: Mapping[str, Any]) -> None:
 
 def _by_word(row: dict[Any, Any], overall: str) -> dict[Any, Any]:
     """Return the row of a primary metric, which fails if it is worse."""
-    nothing = "not evaluated", "no query has both values, or nobody said what is better"
+    nothing = "not evaluated", "nothing to judge by"
     verdict, reason = BY_WORD.get(row["verdict"], nothing)
     has_moved = row["n_better"] + row["n_worse"] > 0
     if verdict == "undecided" and (overall == "better" or not has_moved):
@@ -275,7 +277,7 @@ def _by_loss(
     """Return the row of a metric that may lose so much."""
     told = {"metric": name, "max_drop": allowed}
     if row is None or not row["n"]:
-        reason = "it was not compared, or no query has both values"
+        reason = "not compared"
         return told | {"n": 0, "verdict": "not evaluated", "reason": reason, "better": ""}
     row = row | told | {"low": row["low_95"], "high": row["high_95"]}
     if name != scored_by(name):
@@ -294,7 +296,7 @@ def _failures(cmp: Comparison, allowed: int) -> dict[str, Any]:
     return {
         "metric": FAILURES, "candidate": n, "delta": n, "max_drop": allowed, "n": of,
         "verdict": "fail" if n > allowed else "pass" if of else "undecided", "better": "lower",
-        "reason": f"{n} of {of} failed or not asked" if of else "the baseline answered no query",
+        "reason": f"{n} of {of}" if of else "no baseline answers",
     }  # fmt: skip
 
 

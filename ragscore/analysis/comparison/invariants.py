@@ -17,10 +17,9 @@ from ragscore.scoring.provenance import (
     agree,
     check_ignored,
     check_provenance,
-    compare_judges,
     judge_fingerprint,
     judges_by_criterion,
-    unstated_judges,
+    relevant,
 )
 
 COLUMNS = ("name", "baseline", "candidate", "state")
@@ -49,7 +48,7 @@ def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
         first, second = (None if pd.isna(values.get(run)) else values[run] for run in (a, b))
         state = _state(first, second)
         if name == JUDGES and {a, b} <= by_criterion.keys():
-            state = compare_judges(by_criterion[a], by_criterion[b])
+            state = _compare_judges(by_criterion[a], by_criterion[b])
         rows.append(_row(name, first, second, state))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -63,7 +62,7 @@ def profile_invariants(
     """
     judges, rows = judges_by_criterion(results), []
     are_judged = {a, b} <= judges.keys()
-    is_alike = are_judged and compare_judges(judges[a], judges[b]) == "equal"
+    is_alike = are_judged and _compare_judges(judges[a], judges[b]) == "equal"
     first, second = (_stated(results, run_id) for run_id in (a, b))
     for key, component in harness.must_agree.items():
         pair = first.get(key), second.get(key)
@@ -115,10 +114,29 @@ def check_recorded(
     """
     remedy = ": judge both runs alike, name metrics that no judge measures"
     found = check_provenance(parts, columns, ignore, remedy=remedy)
-    if unstated := unstated_judges(parts, columns):
+    a, b = (relevant(one, columns)["judge_fingerprint"] for one in parts.values())
+    if unstated := sorted(
+        f"{name.removeprefix('x_')} of the judge of {criterion}"
+        for criterion, name in _settings_stated(a) ^ _settings_stated(b)
+        if criterion in a and criterion in b
+    ):
         warn(f"only one of two runs states {name_list(unstated)}: their judges may differ")
     rows = found[found["component"].eq("fields").to_numpy()].assign(state="differs")
     return rows.rename(columns={"component": "name"})[list(COLUMNS)].astype("str")
+
+
+def _compare_judges(a: dict[str, Any], b: dict[str, Any]) -> str:
+    """Return whether two judged runs state the same judges: equal, differs, unknown.
+
+    Judges of other criteria differ.
+    """
+    if a.keys() != b.keys() or not agree(a, b):
+        return "differs"
+    return "equal" if _settings_stated(a) == _settings_stated(b) else "unknown"
+
+
+def _settings_stated(judges: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(criterion, name) for criterion, of in judges.items() for one in of for name in one}
 
 
 def _state(first: Any, second: Any) -> str:

@@ -21,8 +21,6 @@ from ragscore.analysis.comparison.text import (
     lost_values,
     one_sided,
     shown_deltas,
-    shown_flips,
-    shown_largest_changes,
 )
 from ragscore.analysis.slices import MIN_N, SliceComparison, compare_slices
 from ragscore.frames.data import DataError, Golden, Results
@@ -128,7 +126,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
 
     deltas: pd.DataFrame
     flips: pd.DataFrame
-    # of metrics that aren't 0/1: the three queries that lost most, and the three that gained most
+    # of metrics that decide, but 0/1: the three queries that lost most, and that gained most
     _largest_changes: pd.DataFrame
     _aggregates: dict[str, dict[str, Any]]
     aspects: pd.DataFrame
@@ -139,6 +137,7 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
     _n_runs: int = 2
     _declared: MetricTable = TABLE
     _clusters: str = ""
+    _averaged: str = ""  # of which systems the repeats are averaged
     _scores: pd.DataFrame | None = field(default=None, compare=False)
 
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
@@ -211,25 +210,27 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
     def to_markdown(self, limit: int | None = None) -> str:
         """Return the comparison as Markdown.
 
-        What it shows, what differs between the runs, which answers flipped, and every query that
-        changed, or the first `limit`. With a profile: what that harness reports, in its own layout
-        where it has one (kebab: every query, draws included).
+        What it shows, what differs between the runs, the largest changes of what decides, which
+        answers flipped, and every query that changed; of each the first `limit` rows. With a
+        profile: what that harness reports, in its own layout where it has one (kebab: every query,
+        draws included).
         """
         if self._harness and COMPARISONS[self._harness.name].markdown:
             return harness_markdown(harness_report(self, self._harness), self._harness, limit)
-        changed = self.changed()
-        listed = changed if limit is None else changed.head(max(limit, 0))
-        tables = {f"Queries that changed ({len(changed)})": listed}
+        changed, parts = self.changed(), [super().to_markdown()]
+        tables = {f"Queries that changed ({len(changed)})": changed}
         if not self._harness:
             tables = {
                 "What differs between the runs": self.config_diff,
-                "Largest changes": shown_largest_changes(self.deltas, self._largest_changes),
-                "Answers that flipped": shown_flips(self.flips),
+                "Largest changes": self._largest_changes,
+                f"Answers that flipped ({len(self.flips)})": self.flips,
             } | tables
-        parts = [super().to_markdown()]
-        parts += [Table(one, name).to_markdown() + "\n" for name, one in tables.items() if len(one)]
-        if len(listed) < len(changed):
-            parts.append(f"{len(changed) - len(listed)} more are not listed.\n")
+        for name, table in tables.items():
+            listed = table if limit is None else table.head(max(limit, 0))
+            if len(listed):
+                parts.append(Table(listed, name).to_markdown() + "\n")
+            if len(listed) < len(table):
+                parts.append(f"{len(table) - len(listed)} more are not listed.\n")
         return "\n".join(parts)
 
     def to_json(self, *, own: bool = False) -> str:
@@ -296,7 +297,13 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
             for name, value in self._policies.items()
             if name != "match" and value != getattr(Policies(), name)
         )
-        parts = [f"{counts}.", matching, changed and f"Scored with {changed}.", self._clusters]
+        parts = [
+            f"{counts}.",
+            matching,
+            changed and f"Scored with {changed}.",
+            self._clusters,
+            self._averaged,
+        ]
         return " ".join(filter(None, parts))
 
     def _shown(self) -> tuple[pd.DataFrame, str]:

@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from ragscore.analysis.aggregates import round_half_away, set_nested
 from ragscore.frames.config import flat
 from ragscore.frames.data import records_of
 from ragscore.frames.escaping import markdown_cell, markdown_code
 from ragscore.frames.render import shown_number
-from ragscore.scoring.harness import get_nested, round_half_away, set_nested
 from ragscore.scoring.readings import HARNESSES, Harness, Reading
 
 Row = list[str]
+RANKS = ["rank_baseline", "rank_candidate"]
 ROW = {
     "query_id": "query_id", "outcome": "kind", "rank_baseline": "a_hit_rank",
     "rank_candidate": "b_hit_rank", "note": "note",
@@ -77,17 +79,29 @@ COMPARISONS = {
 }  # fmt: skip
 
 
+def harness_outcomes(per_query: pd.DataFrame, harness: HarnessComparison) -> pd.DataFrame:
+    """Name outcomes and note ranks as a profile's harness does, sorted by query id as there."""
+    rows = per_query
+    if harness.one_side_missing == "no_hit":
+        hit_a, hit_b = (rows[name].notna() for name in RANKS)
+        is_one_sided = rows["outcome"].isin(["only_baseline", "only_candidate"])
+        as_hits = np.select([hit_b & ~hit_a, hit_a & ~hit_b], ["win", "regression"], "both_miss")
+        rows = rows.assign(outcome=np.where(is_one_sided, as_hits, rows["outcome"]))
+    rows = rows.assign(outcome=rows["outcome"].replace(harness.outcomes))
+    first, second = (rows[name].astype("str") for name in RANKS)
+    is_moved = rows["outcome"].isin(["win", "loss"]) & rows[RANKS].notna().all(axis=1)
+    note = ("rank " + first + "→" + second).where(is_moved, "")
+    note = note.mask(rows["outcome"].eq("regression"), "hit→miss")
+    return rows.assign(note=note).sort_values("query_id", ignore_index=True)
+
+
 def harness_report(cmp: Any, profile: Reading) -> dict[str, Any]:
     """Return the compare report of a profile's harness: aggregates, differences, every query."""
     a, b = cmp._aggregates[cmp.baseline], cmp._aggregates[cmp.candidate]
     harness = HARNESSES[profile.name]
-    deltas: dict[str, Any] = {}
-    for key in harness.keys:
-        of_a, of_b = get_nested(a, key), get_nested(b, key)
-        if isinstance(of_a, dict):
-            set_nested(deltas, key, {k: _difference(of_a[k], of_b[k], harness) for k in of_a})
-        elif key not in harness.omitted or of_a is not None or of_b is not None:
-            set_nested(deltas, key, _difference(of_a, of_b, harness))
+    deltas, of_a, of_b = dict[str, Any](), flat(a), flat(b)
+    for key in [one for one in of_a | of_b if one not in harness.totals]:
+        set_nested(deltas, key, _difference(of_a.get(key), of_b.get(key), harness))
     deltas["chunker_version_match"] = cmp._level.chunker_version_match
     rows = cmp.per_query[[*ROW]].rename(columns=ROW)
     told = rows["note"].where(rows["note"] != "")

@@ -4,8 +4,7 @@ In: the frames of a `Comparison`. Out: frames of text and sentences, with as man
 intervals justify. Nothing is computed here.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,13 +14,10 @@ from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.errors import plural
 from ragscore.frames.render import decimals_within, shown_n, shown_number, shown_p
 from ragscore.frames.typing import Values
-from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.primary import headline_of
 
 EXPLORED = 8  # metrics that are shown beside those that decide
-FLIPPED = 100  # queries in a cell; `flips` has all
 RANKS = ("rank_baseline", "rank_candidate")
 MATCHED_BY = {
     "chunk": "chunk id",
@@ -39,23 +35,24 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     if not len(known):
         return pd.DataFrame({"metric": []}), _nothing(deltas)
     is_primary = known["is_primary"].to_numpy(dtype=bool)
-    others = headline_of(known.loc[~is_primary, "metric"])[:EXPLORED]
+    others = TABLE.headline(known.loc[~is_primary, "metric"])[:EXPLORED]
     rows = pd.concat([known[is_primary], known[known["metric"].isin(others).to_numpy()]])
+    n_told = int(rows["is_primary"].sum())
+    is_joint = n_told > 1 and confidence > 0.9505
     moved = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
     counts = zip(rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True)
     table = pd.DataFrame(
         {
             "metric": [in_words(name) for name in rows["metric"]],
-            **shown_figures(rows),
+            **shown_figures(rows, is_joint=is_joint),
             "candidate is": rows["verdict"].fillna("").tolist(),
             "p": ["" if p != p else shown_p(p) for p in rows["p"]],
             "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in moved],
             "n / expected": [shown_n(*row) for row in counts],
         }
     )
-    n_told = int(rows["is_primary"].sum())
     notes = []
-    if n_told > 1 and confidence > 0.9505:
+    if is_joint:
         notes.append(
             f"The intervals of the first {n_told} metrics are wider ({100 * confidence:.3g} %), so"
             " that all of them hold in 95 % of cases. All others are 95 % intervals of their own."
@@ -64,16 +61,19 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
         notes.append(f"{plural(n_more, 'more metric')} in .deltas.")
     if cautious := rows.loc[rows["caution"].to_numpy(dtype=bool), "metric"].tolist():
         notes.append(
-            f"Caution, a few queries carry the difference in {few_names(cautious)}: look at the"
-            " largest changes."
+            f"Caution, a few queries carry the difference in {few_names(cautious)}: ev.pivot shows"
+            " them."
         )
     return table, "\n".join(notes)
 
 
 def shown_figures(
-    rows: pd.DataFrame, decimals: Sequence[int] | None = None
+    rows: pd.DataFrame, decimals: Sequence[int] | None = None, *, is_joint: bool = False
 ) -> dict[str, list[str]]:
-    """Return columns of text: both values, their difference, and its interval ("": none)."""
+    """Return columns of text: both values, their difference, and its interval ("": none).
+
+    With `is_joint`, intervals hold together and not each in 95 % of cases: none is called so.
+    """
     if decimals is None:
         decimals = list(map(decimals_within, rows["low"], rows["high"]))
     texts = {
@@ -84,7 +84,8 @@ def shown_figures(
         for name in FIGURES
     }
     ends = zip(texts.pop("low"), texts.pop("high"), strict=True)
-    return texts | {"95 % interval": ["" if "—" in two else f"[{', '.join(two)}]" for two in ends]}
+    name = "interval" if is_joint else "95 % interval"
+    return texts | {name: ["" if "—" in two else f"[{', '.join(two)}]" for two in ends]}
 
 
 def _nothing(deltas: pd.DataFrame) -> str:
@@ -115,37 +116,6 @@ def few_names(names: Sequence[str], most: int = 3) -> str:
     """Return the first few names, and how many others there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-def shown_largest_changes(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> pd.DataFrame:
-    """One row per headline metric that isn't 0/1, as text: the queries that changed most."""
-    known = deltas[(deltas["n"] > 0).to_numpy()]
-    primary = known.loc[known["is_primary"].to_numpy(dtype=bool), "metric"]
-    names = [*primary, *headline_of(known["metric"])]
-    rows = largest_changes[largest_changes["metric"].isin(names).to_numpy()]
-    texts = [
-        f"{query} {delta:+.3g}"
-        for query, delta in zip(rows["query_id"], rows["delta"], strict=True)
-    ]
-    ways = rows["kind"].map({"regression": "lost most", "improvement": "gained most"})
-    return _by_way(rows["metric"], ways, pd.Series(texts, rows.index, dtype="str"), ", ".join)
-
-
-def shown_flips(flips: pd.DataFrame) -> pd.DataFrame:
-    """One row per metric whose answers flipped, as text: how many each way, and which."""
-    ways = flips["kind"].map({"regression": "good to bad", "improvement": "bad to good"})
-    return _by_way(
-        flips["metric"], ways, flips["query_id"],
-        lambda ids: f"{len(ids)}: {few_names(list(ids), FLIPPED)}",
-    )  # fmt: skip
-
-
-def _by_way(
-    metrics: pd.Series, ways: pd.Series, texts: pd.Series, joined: Callable[[Any], str]
-) -> pd.DataFrame:
-    """One row per metric, one column per way, with the texts of both joined."""
-    wide = texts.groupby([metrics, ways], sort=False).agg(joined).unstack()
-    return wide.fillna("none").rename_axis(columns=None).reset_index()
 
 
 def reading_priority(
@@ -204,4 +174,4 @@ def describe_matching(level: Level, k: int | None) -> str:
 
 def in_words(label: str) -> str:
     """Return the name of a metric in a table that shows medians of times and costs."""
-    return f"{label} (p50)" if TABLE.describe(label).kind in BY_QUANTILES else label
+    return f"{label} (p50)" if TABLE.describe(label).is_timed else label

@@ -7,7 +7,6 @@ with its share of passed checks.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,31 +17,17 @@ from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import nearest, plural, warn
 
 EVERY = "*"  # expectations that hold for every query
+CALLED = ("x_tool_calls.json", "x_answer.tool_calls.json")  # columns that list the tools
 BUDGETS = {
-    "max_turns": "turns",
-    "max_tool_calls": "tool_calls",
-    "max_tokens": "tokens",
-    "max_output_tokens": "output_tokens",
-    "max_cost_usd": "cost_usd",
-    "max_latency_ms": "latency_ms",
+    "max_turns": ("x_turns", "x_answer.turns"),
+    "max_tool_calls": ("x_tool_calls", "x_answer.tool_calls"),
+    "max_tokens": (),  # of prompt and completion together
+    "max_output_tokens": ("completion_tokens",),
+    "max_cost_usd": ("cost_usd",),
+    "max_latency_ms": ("elapsed_ms",),
 }
+"""Budget -> the columns of the responses that may hold what was used of it."""
 EXPECTED = ("required", "forbidden", "json", "tools", *BUDGETS)
-TELEMETRY = {
-    "turns": ("x_turns", "x_answer.turns"),
-    "tool_calls": (
-        "x_tool_calls.json",
-        "x_answer.tool_calls.json",
-        "x_tool_calls",
-        "x_answer.tool_calls",
-    ),
-    "output_tokens": ("completion_tokens",),
-    "cost_usd": ("cost_usd",),
-    "latency_ms": ("elapsed_ms",),
-}
-"""Measured quantity -> the columns of the responses that may hold it.
-
-`tokens` is not among them: they are prompt and completion tokens together.
-"""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -66,19 +51,9 @@ class Behaviour(FramesResult):
 
     FRAMES = ("summary", "per_query", "checks")
 
+    summary: pd.DataFrame
     per_query: pd.DataFrame
     checks: pd.DataFrame
-
-    @cached_property
-    def summary(self) -> pd.DataFrame:
-        """The mean score of each run, and its share of responses that passed."""
-        by_run = self.per_query.groupby("run_id", observed=False)
-        table = {
-            "n": by_run["behaviour.score"].count(),
-            "score": by_run["behaviour.score"].mean(),
-            "passed": by_run["behaviour.passed"].mean(),
-        }
-        return pd.DataFrame(table).reset_index()
 
     def _heading(self) -> str:
         n_failed = int((~self.checks["passed"]).sum())
@@ -127,124 +102,105 @@ def behaviour(
     """
     if not 0 <= threshold <= 1:
         raise DataError(f"found {threshold}", field="threshold", allowed="a share from 0 to 1")
-    checks = _checks(results, expectations)
-    responses = results.responses[["run_id", "query_id"]].reset_index(drop=True)
-    counts = checks.groupby("row")["passed"].agg(["size", "sum"])
+    responses = results.responses.reset_index(drop=True)
+    checks = _checks(responses, expectations)
+    counts = checks.groupby("row")["passed"].agg(n_checks="size", n_passed="sum")
     counts = counts.reindex(responses.index, fill_value=0).astype("int64")
-    n, n_passed = counts["size"].to_numpy(), counts["sum"].to_numpy()
-    share = np.where(n > 0, n_passed / np.where(n > 0, n, 1), empty_value)
-    # A share such as 7 of 10 may be a bit below the .7 it is compared with.
-    passed = np.where(np.isnan(share), np.nan, share >= threshold - 1e-9)
-    columns = {"n_checks": n, "n_passed": n_passed}
-    per_query = responses.assign(
-        **columns, **{"behaviour.score": share, "behaviour.passed": passed}
-    )
-    return Behaviour(per_query, checks)
+    share = (counts["n_passed"] / counts["n_checks"]).fillna(empty_value)
+    # a share such as 7 of 10 may be a bit below the .7 it is compared with
+    passed = share.ge(threshold - 1e-9).astype("float64").where(share.notna())
+    measures = {"behaviour.score": share, "behaviour.passed": passed}
+    per_query = responses[["run_id", "query_id"]].join(counts).assign(**measures)
+    by_run = per_query.groupby("run_id", observed=False)
+    summary = by_run.agg(
+        n=("behaviour.score", "count"), score=("behaviour.score", "mean"),
+        passed=("behaviour.passed", "mean"),
+    )  # fmt: skip
+    return Behaviour(summary.reset_index(), per_query, checks)
 
 
-def _checks(results: Results, expectations: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+def _checks(responses: pd.DataFrame, expectations: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Return every check of every response with its outcome."""
     rows = [
-        (str(query_id), check, expected, limit)
+        (str(query_id), check, *expected)
         for query_id, checks in expectations.items()
         for check, value in checks.items()
-        for expected, limit in _expectation(str(query_id), check, value)
+        for expected in _expected(f"expectations.{query_id}.{check}", check, value)
     ]
     if not rows:
+        known = ", ".join(EXPECTED)
         raise DataError(
-            "no expectation",
-            field="expectations",
-            allowed=f"query id -> what is expected: {', '.join(EXPECTED)}",
-        )
-    expected = pd.DataFrame(rows, columns=["query_id", "check", "expected", "limit"])
-    expected = expected.assign(position=np.arange(len(expected)))
-    responses = results.responses.reset_index(drop=True)
-    if never_asked := sorted(set(expected["query_id"]) - {EVERY} - set(responses["query_id"])):
-        warn(
-            f"no run was asked {', '.join(never_asked[:5])} ({len(never_asked)} queries with"
-            " expectations)"
+            "no expectation", field="expectations", allowed=f"query id -> what is expected: {known}"
         )
     asked = responses[["run_id", "query_id"]].rename_axis("row").reset_index()
-    is_common = expected["query_id"] == EVERY
-    own = asked.merge(expected[~is_common], on="query_id")
-    common = asked.merge(expected[is_common].drop(columns="query_id"), how="cross")
-    checks = pd.concat([own, common], ignore_index=True).sort_values(
-        ["row", "position"], kind="stable", ignore_index=True
-    )
-    measured, tools = _measured(responses)
-    answers = responses.get("answer", pd.Series(pd.NA, index=responses.index))
-    # Row by row: every row looks for a text of its own in a text of its own.
+    if never_asked := sorted({row[0] for row in rows} - {EVERY} - set(asked["query_id"])):
+        listed = ", ".join(never_asked[:5])
+        warn(f"no run was asked {listed} ({len(never_asked)} queries with expectations)")
+    expected = pd.DataFrame(rows, columns=["query", "check", "expected", "limit"])
+    of_query = pd.concat([asked.assign(query=asked["query_id"]), asked.assign(query=EVERY)])
+    checks = of_query.merge(expected.rename_axis("position").reset_index(), on="query")
+    checks = checks.sort_values(["row", "position"], kind="stable", ignore_index=True)
+    used, tools = _used(responses)
+    answers = responses.get("answer", pd.Series(pd.NA, index=responses.index)).tolist()
+    # row by row: every row looks for a text of its own in a text of its own
     outcomes = [
-        _within_budget(measured[BUDGETS[check]].iloc[row], limit)
-        if check in BUDGETS
-        else _tool_called(tools[row], text, limit)
-        if check == "tools"
-        else _answer_holds(answers.iloc[row], check, text)
-        for row, check, text, limit in zip(
-            checks["row"], checks["check"], checks["expected"], checks["limit"], strict=True
+        _outcome(check, text, limit, answers[row], used, tools, row)
+        for row, check, text, limit in checks[["row", "check", "expected", "limit"]].itertuples(
+            index=False
         )
     ]
-    found, passed = zip(*outcomes, strict=True) if outcomes else ((), ())
-    return checks[["row", "run_id", "query_id", "check", "expected"]].assign(
-        found=pd.Series(found, dtype="str"), passed=pd.Series(passed, dtype=bool)
-    )
+    outcome = pd.DataFrame(outcomes, columns=["found", "passed"])
+    outcome = outcome.astype({"found": "str", "passed": "bool"})
+    return checks[["row", "run_id", "query_id", "check", "expected"]].join(outcome)
 
 
-def _expectation(query_id: str, check: str, value: Any) -> list[tuple[str, float]]:
+def _expected(field: str, check: str, value: Any) -> list[tuple[str, float]]:
     """Return the expected texts of one check, each with its limit."""
-    field = f"expectations.{query_id}.{check}"
     if check not in EXPECTED:
         raise DataError("not a known check", field=field, allowed=nearest(check, EXPECTED))
+    is_bool = isinstance(value, bool)
     if check == "json":
-        if not isinstance(value, bool):
-            raise DataError(f"found {value!r}", field=field, allowed="True or False")
-        return [("valid JSON", 1.0)] if value else []
-    if check in BUDGETS:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-            raise DataError(f"found {value!r}", field=field, allowed="a number from 0")
-        return [(f"≤ {value}", float(value))]
-    counts: Mapping[Any, Any] | None = None
-    if isinstance(value, (list, tuple)):
-        counts = dict.fromkeys(value, 1)
-    elif isinstance(value, Mapping) and check == "tools":
-        counts = value
-    if counts is None or not all(
-        isinstance(name, str) and name and type(n) is int and n >= 1 for name, n in counts.items()
-    ):
-        or_counts = ", or text -> number of calls from 1" if check == "tools" else ""
-        raise DataError(f"found {value!r}", field=field, allowed=f"a list of texts{or_counts}")
-    return [(name, float(n)) for name, n in counts.items()]
+        allowed, found = "True or False", [("valid JSON", 1.0)] * (value is True)
+        is_valid = is_bool
+    elif check in BUDGETS:
+        allowed, found = "a number from 0", [(f"≤ {value}", value)]
+        is_valid = isinstance(value, (int, float)) and not is_bool and value >= 0
+    else:
+        is_counted = check == "tools" and isinstance(value, Mapping)
+        is_valid = is_counted or isinstance(value, (list, tuple))
+        found = (
+            list(value.items() if is_counted else zip(value, [1] * len(value), strict=True))
+            if is_valid
+            else []
+        )
+        is_valid &= all(
+            isinstance(name, str) and name and type(n) is int and n >= 1 for name, n in found
+        )
+        allowed = "a list of texts" + ", or text -> number of calls from 1" * (check == "tools")
+    if not is_valid:
+        raise DataError(f"found {value!r}", field=field, allowed=allowed)
+    return [(text, float(limit)) for text, limit in found]
 
 
-def _measured(
-    responses: pd.DataFrame,
-) -> tuple[dict[str, pd.Series], list[list[str] | None]]:
-    """Return the measured quantities of every response, and the names of the tools it called.
+def _used(responses: pd.DataFrame) -> tuple[dict[str, pd.Series], list[list[str] | None]]:
+    """Return what every response used of each budget, and the names of the tools it called.
 
-    A quantity that was not measured is NaN; unknown tools are None.
+    NaN where it was not measured; unknown tools are None.
     """
-    columns = {
-        name: [column for column in candidates if column in responses]
-        for name, candidates in TELEMETRY.items()
-    }
     none = pd.Series(np.nan, index=responses.index)
-    measured = {
-        name: pd.to_numeric(responses[found[0]], errors="coerce").astype("float64")
-        if found
-        else none
-        for name, found in columns.items()
+
+    def first_of(names: tuple[str, ...]) -> pd.Series:
+        return next((responses[name] for name in names if name in responses), none)
+
+    used = {
+        budget: pd.to_numeric(first_of(names), errors="coerce").astype("float64")
+        for budget, names in BUDGETS.items()
     }
-    calls = columns["tool_calls"]
-    tools = [_tool_names(cell) for cell in (responses[calls[0]] if calls else none)]
-    n_calls = [np.nan if names is None else len(names) for names in tools]
-    measured["tool_calls"] = pd.Series(n_calls, index=responses.index, dtype="float64").fillna(
-        measured["tool_calls"]
-    )
-    prompt, completion = (
-        responses.get(name, none).astype("Float64").astype("float64")
-        for name in ("prompt_tokens", "completion_tokens")
-    )
-    return measured | {"tokens": prompt + completion}, tools
+    tools = [_tool_names(cell) for cell in first_of(CALLED)]
+    n_calls = pd.Series([np.nan if one is None else len(one) for one in tools], dtype="float64")
+    used["max_tool_calls"] = n_calls.fillna(used["max_tool_calls"])
+    prompt = first_of(("prompt_tokens",)).astype("Float64").astype("float64")
+    return used | {"max_tokens": prompt + used["max_output_tokens"]}, tools
 
 
 def _tool_names(cell: Any) -> list[str] | None:
@@ -255,24 +211,21 @@ def _tool_names(cell: Any) -> list[str] | None:
         return None
     if not isinstance(calls, list):
         return None
-    names = [
-        call.get("name", call.get("tool")) if isinstance(call, dict) else call for call in calls
-    ]
+    names = [one.get("name", one.get("tool")) if isinstance(one, dict) else one for one in calls]
     return [str(name) for name in names] if all(isinstance(name, str) for name in names) else None
 
 
-def _within_budget(value: float, limit: float) -> tuple[str, bool]:
-    return ("" if np.isnan(value) else f"{value:g}"), bool(value <= limit)
-
-
-def _tool_called(names: list[str] | None, name: str, limit: float) -> tuple[str, bool]:
-    if names is None:
-        return "", False
-    n = names.count(name)
-    return f"{n} calls", n >= limit
-
-
-def _answer_holds(answer: Any, check: str, term: str) -> tuple[str, bool]:
+def _outcome(
+    check: str, expected: str, limit: float, answer: Any, used: dict[str, pd.Series],
+    tools: list[list[str] | None], row: int,
+) -> tuple[str, bool]:  # fmt: skip
+    """Return what a response has of what is expected, as text, and whether that will do."""
+    if check in BUDGETS:
+        value = used[check].iloc[row]
+        return ("" if np.isnan(value) else f"{value:g}"), bool(value <= limit)
+    if check == "tools":
+        n = (tools[row] or []).count(expected)
+        return ("" if tools[row] is None else f"{n} calls"), n >= limit
     if not isinstance(answer, str):
         return "", False
     if check == "json":
@@ -281,5 +234,5 @@ def _answer_holds(answer: Any, check: str, term: str) -> tuple[str, bool]:
         except (ValueError, RecursionError):
             return "not JSON", False
         return "valid JSON", True
-    is_present = term.lower() in answer.lower()
+    is_present = expected.lower() in answer.lower()
     return ("present" if is_present else "absent"), is_present == (check == "required")

@@ -4,7 +4,6 @@ In: a chunks frame, before anything is embedded; ids may be missing. Out: one ro
 one per kind of finding.
 """
 
-import hashlib
 import re
 from dataclasses import dataclass
 
@@ -17,16 +16,11 @@ from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import plural
 from ragscore.frames.typing import Flags
 
-Hashes = npt.NDArray[np.uint64]
 KINDS = (
     "empty", "near_empty", "tiny", "giant", "missing_id", "duplicate_id", "duplicate",
     "near_duplicate", "control_characters", "byte_order_mark",
 )  # fmt: skip
 CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-PAIRS_AT_ONCE = 100_000  # all pairs of a large index at once may not fit into memory
-HASHES, BANDS = 64, 16  # of similarity .8 and more, fewer than 16 hashes differ: some band is equal
-_PRIME = (1 << 31) - 1
-_FACTORS = np.random.default_rng(0).integers(1, _PRIME, size=(2, HASHES), dtype=np.uint64)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -39,7 +33,7 @@ class Lint(FramesResult):
         One row per finding, by row of the frame: `row` (from 0), `chunk_id`, `kind` (empty,
         near_empty, tiny, giant, missing_id, duplicate_id, duplicate, near_duplicate,
         control_characters, byte_order_mark), `value` (characters; members of the duplicate group;
-        estimated similarity; control characters) and `other` (chunk id, else row, of the first
+        similarity; control characters) and `other` (chunk id, else row, of the first
         duplicate, or of the near duplicate; empty elsewhere). Every member of a group of duplicates
         is a finding; of a pair of near duplicates the later one.
     summary
@@ -76,8 +70,8 @@ def lint_chunks(
     max_tiny
         The share of tiny chunks above which they are a warning; a few are normal.
     near_duplicates
-        Jaccard similarity of word shingles from which two chunks are near duplicates, such as 0.85
-        (estimated by MinHash, 64 hashes: ± 0.05); None skips this check. Chunks of the same words,
+        Jaccard similarity of word shingles from which two chunks are near duplicates, such as
+        0.85; None skips this check. Chunks of the same words,
         which differ in case or punctuation at most, are no near duplicates of each other: only the
         first of them is compared with others.
     shingle
@@ -165,60 +159,33 @@ def _findings(
 def _near_duplicates(
     text: pd.Series, names: npt.NDArray[np.object_], similarity: float, shingle: int
 ) -> pd.DataFrame:
-    """Find the later chunk of every pair whose estimated similarity is high enough.
+    """Find the later chunk of every pair whose shingles are similar enough (Jaccard).
 
     Of several pairs with an earlier chunk the most similar counts, then the earliest.
     """
-    words = pd.Series(
-        [" ".join(re.findall(r"[^\W_]+", chunk.lower())) for chunk in text], dtype="str"
+    words = pd.Series([re.findall(r"[^\W_]+", chunk.lower()) for chunk in text], dtype=object)
+    # chunks of the same words once: a footer that stands there a thousand times is one
+    joined = words.str.join(" ")
+    distinct = words[joined.ne("") & ~joined.duplicated()]
+    shingles = distinct.map(lambda own: {
+        " ".join(own[at : at + shingle]) for at in range(max(len(own) - shingle, 0) + 1)
+    })  # fmt: skip
+    listed = shingles.map(sorted).explode().rename("shingle").rename_axis("row").reset_index()
+    listed["n_with"] = listed.groupby("shingle")["row"].transform("size")
+    listed = listed.sort_values(["row", "n_with", "shingle"])
+    of_row = listed.groupby("row")["shingle"]
+    # two that are so similar share one of their rarest shingles (Bayardo, Ma & Srikant 2007)
+    least = np.ceil(similarity * of_row.transform("size") - 1e-9)
+    rarest = listed.loc[of_row.cumcount() <= of_row.transform("size") - least, ["row", "shingle"]]
+    pairs = rarest.merge(rarest, on="shingle", suffixes=("", "_first")).query("row_first < row")
+    pairs = pairs[["row", "row_first"]].drop_duplicates()
+    both = [len(shingles[a] & shingles[b]) for a, b in pairs.itertuples(index=False)]
+    either = [len(shingles[a] | shingles[b]) for a, b in pairs.itertuples(index=False)]
+    pairs["value"] = np.array(both, dtype="float64") / np.array(either, dtype="float64")
+    best = pairs[pairs["value"] >= similarity - 1e-9].sort_values(
+        ["row", "value", "row_first"], ascending=[True, False, True]
     )
-    # Chunks of the same words are compared once: a page footer that stands there a thousand times
-    # is no thousand pairs.
-    distinct = words[(words != "") & ~words.duplicated()]
-    others = np.full(len(text), "", dtype=object)
-    values, is_near = np.full(len(text), np.nan), np.zeros(len(text), dtype=bool)
-    if len(distinct):
-        rows = distinct.index.to_numpy()
-        signatures = np.stack([_signature(chunk, shingle) for chunk in distinct])
-        # The pairs worth comparing: equal in some band of hashes. Below a similarity of .8 bands
-        # would miss some pairs, and any equal hash makes a candidate.
-        n_bands = BANDS if similarity >= 0.8 else HASHES
-        n, codes = len(signatures), np.zeros(0, dtype="int64")
-        for band in np.split(signatures, n_bands, axis=1):
-            keys = [row.tobytes() for row in np.ascontiguousarray(band)]
-            keyed = pd.DataFrame({"key": keys, "place": np.arange(n)})
-            keyed = keyed[keyed["key"].duplicated(keep=False)]
-            both = keyed.merge(keyed, on="key", suffixes=("_a", "_b"))
-            both = both[both["place_a"] < both["place_b"]]
-            codes = np.union1d(codes, both["place_a"].to_numpy() * n + both["place_b"].to_numpy())
-        pairs = np.column_stack([codes // n, codes % n])
-        # the share of equal hashes estimates the similarity
-        estimate = np.concatenate(
-            [
-                (signatures[part[:, 0]] == signatures[part[:, 1]]).mean(axis=1)
-                for part in np.array_split(pairs, len(pairs) // PAIRS_AT_ONCE + 1)
-            ]
-        )
-        table = pd.DataFrame(
-            {"first": rows[pairs[:, 0]], "row": rows[pairs[:, 1]], "value": estimate}
-        )
-        best = table[estimate >= similarity].sort_values(
-            ["row", "value", "first"], ascending=[True, False, True]
-        )
-        best = best.drop_duplicates("row").set_index("row")
-        values[best.index], is_near[best.index] = best["value"], True
-        others[best.index] = names[best["first"]]
-    return _findings("near_duplicate", is_near, values, others)
-
-
-def _signature(words: str, shingle: int) -> Hashes:
-    """Return the MinHash signature of a text (Broder 1997).
-
-    The smallest of each of 64 hashes over the text's shingles.
-    """
-    parts = words.split(" ")
-    starts = range(max(len(parts) - shingle, 0) + 1)
-    shingles = {" ".join(parts[start : start + shingle]) for start in starts}
-    digests = [hashlib.blake2b(text.encode(), digest_size=4).digest() for text in shingles]
-    keys = np.array([int.from_bytes(digest, "big") for digest in digests], dtype=np.uint64) % _PRIME
-    return ((keys[:, None] * _FACTORS[0] + _FACTORS[1]) % _PRIME).min(axis=0)
+    best = best.drop_duplicates("row").set_index("row").reindex(text.index)
+    first = best["row_first"].fillna(0).astype("int64")
+    others = names[first] if len(names) else names
+    return _findings("near_duplicate", best["value"].notna(), best["value"], others)

@@ -67,22 +67,22 @@ def event_log(
     """
     if occurred_at is not None and occurred_at.tzinfo is None:
         raise DataError(f"found {occurred_at}", field="occurred_at", allowed="a time with its zone")
-    millis = (
-        time.time_ns() // 1_000_000
-        if occurred_at is None
-        else round(occurred_at.timestamp() * 1000)
-    )
-    lines = []
-    for conversation, payload in _events(table, conversation_id, tolerances or {}, declared):
-        event = {
-            "version": VERSION,
-            "occurred_at_millis": millis,
-            "tick": next(_TICKS),
-            "conversation_id": conversation,
-        }
-        event |= {name: value for name, value in payload.items() if value is not None}
-        lines.append(json.dumps(event, ensure_ascii=False, allow_nan=False))
-    _append(Path(path), lines)
+    at = time.time() if occurred_at is None else occurred_at.timestamp()
+    events = [
+        {"version": VERSION, "occurred_at_millis": round(at * 1000), "tick": next(_TICKS)} | event
+        for event in _events(table, conversation_id, tolerances or {}, declared)
+    ]
+    lines = [json.dumps(
+        {name: value for name, value in event.items() if value is not None},
+        ensure_ascii=False, allow_nan=False,
+    ) for event in events]  # fmt: skip
+    if lines:
+        # in one write, so that lines of several writers never mix
+        with Path(path).open("ab+") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(size - 1, 0))
+            is_unfinished = size > 0 and log.read(1) != b"\n"
+            log.write(("\n" * is_unfinished + "\n".join(lines) + "\n").encode())
     return len(lines)
 
 
@@ -91,69 +91,40 @@ def _events(
     conversation_id: str | None,
     tolerances: Mapping[str, float],
     declared: MetricTable,
-) -> list[tuple[str, dict[str, Any]]]:
+) -> list[dict[str, Any]]:
     """Return the conversation and the payload of each event."""
-    if {"run_id", "metric", "mean", "n"} <= set(table.columns):
-        slices = list(table.columns[1 : list(table.columns).index("metric")])
+    rows, columns = records_of(table), list(table.columns)
+    if {"run_id", "metric", "mean", "n"} <= set(columns):
+        slices = columns[1 : columns.index("metric")]
         return [
-            (conversation_id or str(row["run_id"]), _report(row, slices))
-            for row in records_of(table)
-        ]
-    if not {"metric", "baseline", "candidate", "delta"} <= set(table.columns):
+            {
+                "conversation_id": conversation_id or str(row["run_id"]), "kind": REPORT,
+                "metric": row["metric"], "n": int(row["n"]), "mean": row["mean"],
+                "ci_lower": row.get("low"), "ci_upper": row.get("high"),
+                "ci_level": None if None in (row.get("low"), row.get("high")) else 0.95,
+                "run_id": str(row["run_id"]),
+                "slice": {name: row[name] for name in slices} or None,
+            }
+            for row in rows
+        ]  # fmt: skip
+    if not {"metric", "baseline", "candidate", "delta"} <= set(columns):
         raise DataError(
-            f"found the columns {', '.join(map(str, table.columns))}",
-            field="table",
+            f"found the columns {', '.join(map(str, columns))}", field="table",
             allowed="what ev.summary returns, or the deltas of a comparison",
-        )
+        )  # fmt: skip
     if not conversation_id:
         raise DataError(
             "deltas belong to no run in particular", field="conversation_id", allowed="a text"
         )
-    return [(conversation_id, _diff(row, tolerances, declared)) for row in records_of(table)]
-
-
-def _report(row: dict[str, Any], slices: list[str]) -> dict[str, Any]:
-    low, high = row.get("low"), row.get("high")
-    payload = {
-        "kind": REPORT,
-        "metric": row["metric"],
-        "n": int(row["n"]),
-        "mean": row["mean"],
-        "ci_lower": low,
-        "ci_upper": high,
-        "ci_level": 0.95 if low is not None and high is not None else None,
-        "run_id": str(row["run_id"]),
-    }
-    return payload | ({"slice": {name: row[name] for name in slices}} if slices else {})
-
-
-def _diff(
-    row: dict[str, Any], tolerances: Mapping[str, float], declared: MetricTable
-) -> dict[str, Any]:
-    delta, tolerance = row["delta"], tolerances.get(row["metric"])
-    regressed = False
-    if tolerance is not None and delta is not None:
-        worse = delta if declared.describe(row["metric"]).better == "lower" else -delta
-        regressed = worse > max(tolerance, 0.0) + SLACK
-    return {
-        "kind": DIFF,
-        "metric": row["metric"],
-        "current_mean": row["candidate"],
-        "baseline_mean": row["baseline"],
-        "delta": delta,
-        "regressed": regressed,
-    }
-
-
-def _append(file: Path, lines: list[str]) -> None:
-    """Append the lines in one write, so that lines of several writers never mix.
-
-    An unfinished last line is ended first.
-    """
-    if not lines:
-        return
-    with file.open("ab+") as log:
-        size = log.seek(0, os.SEEK_END)
-        log.seek(max(size - 1, 0))
-        unfinished = size > 0 and log.read(1) != b"\n"
-        log.write((("\n" if unfinished else "") + "\n".join(lines) + "\n").encode())
+    lower = {one for one in table["metric"] if declared.describe(one).better == "lower"}
+    return [
+        {
+            "conversation_id": conversation_id, "kind": DIFF, "metric": row["metric"],
+            "current_mean": row["candidate"], "baseline_mean": row["baseline"],
+            "delta": row["delta"],
+            "regressed": row["metric"] in tolerances and row["delta"] is not None
+            and row["delta"] * (1 if row["metric"] in lower else -1)
+            > max(tolerances[row["metric"]], 0.0) + SLACK,
+        }
+        for row in rows
+    ]  # fmt: skip

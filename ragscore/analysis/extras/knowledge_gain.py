@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.analysis.comparison.align import align
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import check_known, plural
@@ -89,38 +90,29 @@ def knowledge_gain(
         chosen = {name: 1.0 for name in known if declared.describe(name).is_unit}
     else:
         check_known(weights, known, "weights", "column", "scores has")
-        chosen = {
-            name: float(weight)
-            for name, weight in weights.items()
-            if np.isfinite(weight) and weight > 0
-        }
-    names, weight = list(chosen), pd.Series(chosen, dtype="float64")
-    a, b = (_run_rows(scores, run_id)[names].astype("float64") for run_id in (baseline, candidate))
-    shared = a.index[a.index.isin(b.index)]
-    a, b = a.loc[shared], b.loc[shared]
-    both = a.notna() & b.notna()
-    a, b = a.where(both), b.where(both)
-    signs = pd.Series(
-        [-1.0 if declared.describe(name).better == "lower" else 1.0 for name in names], names
-    )
-    gains = (b - a) * signs
-    (mean_a, _, n), (mean_b, _, _), (mean_gain, _, _) = (
-        moments(values.to_numpy()) for values in (a, b, gains)
-    )
-    metrics = pd.DataFrame(
-        {
-            "metric": pd.Series(names, dtype="str"),
-            "weight": weight.to_numpy(),
-            "baseline": mean_a,
-            "candidate": mean_b,
-            "gain": mean_gain,
-            "n": n.astype(np.int64),
-        }
-    )
+        chosen = {name: float(one) for name, one in weights.items() if 0 < one < np.inf}
+    names, weight = list(chosen), np.array([*chosen.values()], dtype="float64")
+    aligned = align(scores, known, [baseline, candidate], declared).only(names)
+    signs = [-1.0 if one.better == "lower" else 1.0 for one in aligned.described()]
+    values = aligned.values.transpose(1, 0, 2)
+    gains = (values[1] - values[0]) * signs
+    has_both = ~np.isnan(gains)
+    sides = (np.where(has_both, side, np.nan) for side in (*values, gains))
+    (mean_a, _, n), (mean_b, _, _), (mean_gain, _, _) = map(moments, sides)
+    metrics = pd.DataFrame({
+        "metric": pd.Series(names, dtype="str"), "weight": weight, "baseline": mean_a,
+        "candidate": mean_b, "gain": mean_gain, "n": n.astype(np.int64),
+    })  # fmt: skip
     measured = metrics[metrics["n"] > 0]
     total = float(measured["weight"].sum())
     score = float((measured["weight"] * measured["gain"]).sum() / total) if total > 0 else 0.0
-    return Gain(score, total, metrics, _per_query(gains, weight))
+    with np.errstate(invalid="ignore"):
+        gain = np.nansum(gains * weight, axis=1) / (has_both * weight).sum(axis=1)
+    per_query = pd.DataFrame({
+        "query_id": aligned.query_ids, "gain": gain, "n_metrics": has_both.sum(axis=1),
+    })  # fmt: skip
+    per_query = per_query.sort_values("gain", key=lambda one: -one.abs(), kind="stable")
+    return Gain(score, total, metrics, per_query.dropna().reset_index(drop=True))
 
 
 def candidate_documents(
@@ -218,35 +210,6 @@ def lexical_novelty(candidate: str, known: str) -> float:
     """
     new, old = (set(re.findall(r"[^\W_]+", text.lower())) for text in (candidate, known))
     return 1 - len(new & old) / len(new | old) if new else 0.0
-
-
-def _run_rows(scores: pd.DataFrame, run_id: str) -> pd.DataFrame:
-    """Return the rows of one run, one per query."""
-    rows = scores[scores["run_id"].astype("str") == run_id]
-    check_known(run_id, scores["run_id"].unique(), "run", "run", "there are")
-    if rows.index.has_duplicates:
-        raise DataError(
-            f"{rows.index[rows.index.duplicated()][0]} stands twice in {run_id}",
-            field="scores",
-            allowed="one row per run and query",
-        )
-    return rows
-
-
-def _per_query(gains: pd.DataFrame, weight: pd.Series) -> pd.DataFrame:
-    """Return the weighted mean gain of each query, the largest change first."""
-    total = (gains.notna() * weight).sum(axis=1)
-    table = pd.DataFrame(
-        {
-            "gain": (gains * weight).sum(axis=1) / total.where(total > 0),
-            "n_metrics": gains.notna().sum(axis=1),
-        }
-    )
-    table = table[table["n_metrics"] > 0].rename_axis("query_id").reset_index()
-    table = table.assign(size=table["gain"].abs()).sort_values(
-        ["size", "query_id"], ascending=[False, True], ignore_index=True
-    )
-    return table.drop(columns="size")
 
 
 def _embedded(chunks: Chunks, embed: Embed | None) -> Vectors:

@@ -67,7 +67,11 @@ def score_diff(
     if isinstance(source, Results):
         scores = reported_scores(source)
     elif not isinstance(source, pd.DataFrame):
-        scores, results, declared = source.scores, source._known_results, source._declared
+        scores, results, declared = (
+            source.scores,
+            source._source and source.results,
+            source._declared,
+        )
     runs = scores[[name for name in ("run_id", "system") if name in scores]]
     a, b = run_names(runs.drop_duplicates("run_id"), [baseline, candidate])
     if a == b:

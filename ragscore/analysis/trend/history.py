@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.reported import label_of, reported_summary
+from ragscore.analysis.reported import label_of
 from ragscore.analysis.trend.provenance import (
     COMPUTED,
     VALUES,
@@ -22,14 +22,13 @@ from ragscore.analysis.trend.provenance import (
 from ragscore.frames.config import dumped, parsed
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
-from ragscore.frames.kinds import KINDS, cast
+from ragscore.frames.kinds import FAILED, KINDS, cast
 from ragscore.scoring.metrics import CRITERIA, TABLE, MetricTable
-from ragscore.scoring.metrics.judged import FAILED
-from ragscore.scoring.own import from_plain
 from ragscore.scoring.provenance import judges_by_criterion
 from ragscore.scoring.summary import STATISTICS, metric_columns, summarize
 from ragscore.store.store import RunStore
 
+JUDGED = (*CRITERIA, FAILED)
 RUN_COLUMNS = ("system", "created_at", "repeat", "config", "chunker_version", "golden_hash", "note")
 
 
@@ -63,18 +62,22 @@ def read_history(
     metric: str,
     *,
     golden: Golden | None = None,
+    runs: pd.DataFrame | None = None,
     results: Results | None = None,
-    reported: Results | None = None,
     order: str | list[str] = "created_at",
     repeats: list[str] | None = None,
     declared: MetricTable = TABLE,
 ) -> History:
-    """Read a store, or scores with their results; see `store.trend` and `ev.trend`."""
+    """Read a store, or scores; see `store.trend` and `ev.trend`.
+
+    `runs` says of each run of the scores what is known of it; the judges of a metric in `JUDGED`
+    are those of the `results`.
+    """
     check_type(source, (RunStore, pd.DataFrame), "source", "a RunStore, or the frame of rs.score")
     scorings: dict[str, dict[str, Any]] = {}
     judges: dict[str, Any] = {}
     if isinstance(source, RunStore):
-        runs: pd.DataFrame = source.runs()
+        runs = source.runs()
         names = run_names(runs, order if isinstance(order, list) else runs["run_id"])
         scorings = {name: one for name, one in source._scorings(names).items() if one}
         means = source._means(names)
@@ -85,15 +88,15 @@ def read_history(
         saved = [
             one
             for scoring in scorings.values()
-            for one in from_plain(scoring.get("declared", {}))
+            for one in MetricTable.from_plain(scoring.get("declared", {})).own
             if one.base == metric.partition("@")[0]
         ]
         declared = TABLE.with_metrics(saved)
     else:
-        runs, means = _of_scores(source, metric, golden, results, reported, declared)
+        runs, means = _of_scores(source, metric, golden, runs, declared)
         alone = set(means.loc[means["is_reported"], "run_id"])
         scorings = _levels(source)
-        if metric in (*CRITERIA, FAILED) and results is not None and len(results.runs):
+        if metric in JUDGED and results is not None and len(results.runs):
             judges = judges_by_criterion(results)
     known = means["metric"].unique().tolist()
     means = means[means["metric"].eq(metric).to_numpy()].set_index("run_id")
@@ -136,26 +139,20 @@ def _of_scores(
     scores: pd.DataFrame,
     metric: str,
     golden: Golden | None,
-    results: Results | None,
-    reported: Results | None,
+    known: pd.DataFrame | None,
     declared: MetricTable,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the runs of scores with what results say of them, and means of the metric."""
+    """Return the runs of scores with what is known of them, and means of the metric."""
     own = [name for name in RUN_COLUMNS if name in scores]
     runs = scores.drop_duplicates("run_id")[["run_id", *own]].astype({"run_id": "str"})
-    tables = [pd.DataFrame(columns=["run_id", "metric", *STATISTICS, "is_reported"])]
+    means = pd.DataFrame(columns=["run_id", "metric", *STATISTICS, "is_reported"])
     if metric in metric_columns(scores) and len(scores):
         means = summarize(scores, golden, metrics=[metric], table=declared)
-        tables.append(means.assign(is_reported=False))
-    if results is not None:
-        recorded = results.runs.astype({"run_id": "str"}).set_index("run_id")
-        runs = runs.join(recorded[[name for name in recorded if name not in own]], on="run_id")
-    if reported is not None:
-        about = reported.runs.astype({"run_id": "str"})
-        runs = pd.concat([runs, about[~about["run_id"].isin(runs["run_id"])]])
-        tables.append(reported_summary(reported).assign(is_reported=True))
-    tables = [one for one in tables if len(one)] or tables
-    means = pd.concat(tables, ignore_index=True).astype({"run_id": "str", "is_reported": "bool"})
+        means = means.reset_index(drop=True).assign(is_reported=False)
+    if known is not None:
+        known = known.astype({"run_id": "str"}).set_index("run_id")
+        runs = runs.join(known[[name for name in known if name not in own]], on="run_id")
+    means = means.astype({"run_id": "str", "is_reported": "bool"})
     return runs.reset_index(drop=True), means
 
 

@@ -4,14 +4,12 @@ In: means of runs that differ in their `repeat` alone. Out: the spread of their 
 more run lands.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.trend.history import History, read_history
-from ragscore.frames.data import DataError, run_names
+from ragscore.frames.data import DataError
 from ragscore.stats.moments import t_quantile
 from ragscore.store.store import RunStore
 
@@ -89,47 +87,6 @@ def noise_half_width(
     sd = np.sqrt(sum((len(own) - 1) * own.var() for own in known) / df)
     t = t_quantile(np.array([df], dtype=np.float64), confidence)[0]
     return float(t * sd * np.sqrt(1 + 1 / n_centre))
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The runs around which the noise band lies, and the repeats that give its width.
-
-    Attributes
-    ----------
-    run_ids
-        The baseline, with its repeats; without a baseline the last group of repeats; empty if there
-        is neither.
-    is_baseline
-        True if a baseline was named.
-    groups
-        The repeats that give the width: those of the reference's system, else all.
-    description
-        The number of repeats and their system, in words.
-    """
-
-    run_ids: tuple[str, ...]
-    is_baseline: bool
-    groups: list[list[str]]
-    description: str
-
-
-def find_reference(history: History, baseline: str | None) -> Reference:
-    """Return the reference of a history; see `store.trend`."""
-    groups, systems = repeat_groups(history), history.runs["system"].astype(object)
-    if baseline is not None:
-        (name,) = run_names(history.runs.reset_index(), [baseline])
-        run_ids = next((group for group in groups if name in group), [name])
-    else:
-        run_ids = groups[-1] if groups else []
-    own = [
-        group for group in groups if run_ids and str(systems[group[0]]) == str(systems[run_ids[0]])
-    ]
-    texts = []
-    for group in own or groups:
-        system = systems[group[0]]
-        texts.append(f"{len(group)} repeats" + (f" of {system}" if pd.notna(system) else ""))
-    return Reference(tuple(run_ids), baseline is not None, own or groups, ", ".join(texts))
 
 
 def first_outside(

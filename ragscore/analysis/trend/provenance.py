@@ -1,19 +1,18 @@
 """How each run's values of one metric were computed, and where that changes from run to run.
 
-In: the recorded scoring of runs, or what their files state. Out: provenances, and `Segment`s: runs
+In: the recorded scoring of runs, or what their files state. Out: provenances, and segments: runs
 in a row whose values were computed the same way.
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.config import flat, parsed
+from ragscore.frames.kinds import FAILED
 from ragscore.scoring.metrics import CRITERIA, TABLE
-from ragscore.scoring.metrics.judged import FAILED
 from ragscore.scoring.provenance import relevant, settings_text
 
 SEEDS = ("seed", "random_state", "repeat")  # config keys in which repeats of one system differ
@@ -40,54 +39,27 @@ Provenance = dict[str, str]
 """Component (labels, level, rule, policy ..., chunker, judge ...) -> its content as text."""
 
 
-@dataclass(frozen=True)
-class Segment:
-    """Runs in a row whose values were computed the same way.
-
-    Attributes
-    ----------
-    provenance
-        The components that a run of the segment states.
-    same_as
-        The number of the first segment with the same provenance; its own if there is none before.
-    break_reason
-        What changed since the segment before, in words; empty for the first.
-    """
-
-    number: int
-    run_ids: tuple[str, ...]
-    provenance: Provenance
-    same_as: int
-    break_reason: str
-
-
-def split_segments(provenance: dict[str, Provenance]) -> list[Segment]:
+def split_segments(provenance: dict[str, Provenance]) -> tuple[pd.DataFrame, list[Provenance]]:
     """Split runs in their order where a component of the provenance changes.
 
     A component that a run doesn't state has not changed. Neither have labels of another hash if
     their content is known to be the same.
+
+    Returns
+    -------
+    One row per run (index): the number of its `segment` from 1, and on the first run of a segment
+    the `break_reason`, what changed since the segment before. And what each segment's runs state.
     """
-    segments: list[Segment] = []
-    for run_id, own in provenance.items():
-        last = segments[-1] if segments else None
-        changed = contradictions(last.provenance, own) if last else ()
-        if last and not changed:
-            segments[-1] = replace(
-                last, run_ids=(*last.run_ids, run_id), provenance=last.provenance | own
-            )
-        else:
-            reason = _reason(changed, last.provenance, own) if last else ""
-            number = len(segments) + 1
-            segments.append(Segment(number, (run_id,), own, number, reason))
-    out: list[Segment] = []
-    for segment in segments:
-        same = (
-            other.same_as
-            for other in out
-            if not contradictions(other.provenance, segment.provenance)
-        )
-        out.append(replace(segment, same_as=next(same, segment.number)))
-    return out
+    rows, known = [], list[Provenance]()
+    for own in provenance.values():
+        changed = contradictions(known[-1], own) if known else ()
+        reason = _reason(changed, known[-1], own) if changed else None
+        if changed or not known:
+            known.append({})
+        known[-1] = known[-1] | own
+        rows.append((len(known), reason))
+    names = ["segment", "break_reason"]
+    return pd.DataFrame(rows, list(provenance), names).astype({"break_reason": "str"}), known
 
 
 def contradictions(a: Provenance, b: Provenance) -> tuple[str, ...]:
@@ -209,19 +181,17 @@ def config_changes(runs: pd.DataFrame) -> dict[str, str]:
     for run_id, system, text in zip(runs.index, runs["system"], runs["config"], strict=True):
         config = parsed(text)
         own = flat(drop_seeds(config)) if isinstance(config, dict) else {}
-        own = {
-            key: value if isinstance(value, str) else json.dumps(value)
-            for key, value in own.items()
-        }
         own.pop("chunker_version", None)
-        last = before.get(str(system))
-        if last is not None and own:
-            changed = [key for key in dict.fromkeys([*last, *own]) if last.get(key) != own.get(key)]
-            if changed:
-                found[str(run_id)] = ", ".join(
-                    f"{key.rpartition('.')[2]} {last.get(key, 'unset')}→{own.get(key, 'unset')}"
-                    for key in changed
-                )
-        if own:
-            before[str(system)] = own
+        if not own:
+            continue
+        own = {key: one if isinstance(one, str) else json.dumps(one) for key, one in own.items()}
+        last = before.get(str(system), own)
+        before[str(system)] = own
+        changes = [
+            f"{key.rpartition('.')[2]} {last.get(key, 'unset')}→{own.get(key, 'unset')}"
+            for key in dict.fromkeys([*last, *own])
+            if last.get(key) != own.get(key)
+        ]
+        if changes:
+            found[str(run_id)] = ", ".join(changes)
     return found

@@ -11,14 +11,18 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import TableResult
 from ragscore.analysis.trend.history import History, read_history
-from ragscore.analysis.trend.noise import SLACK, find_reference, first_outside, noise_half_width
-from ragscore.analysis.trend.provenance import Segment, config_changes, split_segments
-from ragscore.frames.data import DataError
+from ragscore.analysis.trend.noise import SLACK, first_outside, noise_half_width, repeat_groups
+from ragscore.analysis.trend.provenance import (
+    Provenance,
+    config_changes,
+    contradictions,
+    split_segments,
+)
+from ragscore.frames.data import DataError, run_names
 from ragscore.frames.errors import name_list, plural
 from ragscore.frames.render import shown_intervals, shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.store.store import RunStore
 
@@ -69,7 +73,7 @@ class Trend(TableResult):
     def _shown(self) -> pd.DataFrame:
         """Return the table as text: runs, means, segments, and which run left the noise band."""
         table = self.table
-        name, lower, upper = LED_BY[TABLE.describe(self.metric).kind in BY_QUANTILES]
+        name, lower, upper = LED_BY[TABLE.describe(self.metric).is_timed]
         outside = table["in_band"].eq(False).fillna(False)
         known = table["in_band"].notna()
         no_band = np.logical_and(~known, known.any())
@@ -100,15 +104,11 @@ class Trend(TableResult):
             )
         band = self.table[self.table["band_low"].notna()]
         if len(band):
-            limits = band.groupby(["band_low", "band_high"], sort=False)["segment"].unique()
-            ranges = "; ".join(
-                f"{row['band_low']:.3f} to {row['band_high']:.3f}"
-                f" (segment {', '.join(map(str, row['segment']))})"
-                for row in limits.reset_index().to_dict("records")
-            )
+            low, high, source = band[["band_low", "band_high", "band_from"]].iloc[0]
+            segments = ", ".join(map(str, band["segment"].unique()))
             notes.append(
-                f"noise band (from {band['band_from'].iloc[0]}): 95 of 100 runs of an unchanged"
-                f" system land in {ranges}"
+                f"noise band (from {source}): 95 of 100 runs of an unchanged system land in"
+                f" {low:.3f} to {high:.3f} (segment {segments})"
             )
         return notes
 
@@ -171,9 +171,7 @@ def trend(
 
 def trend_of(history: History, baseline: str | None = None) -> Trend:
     """Return the trend of a history; see `store.trend` and `ev.trend`."""
-    segments = split_segments(history.provenance)
-    number = {run_id: segment.number for segment in segments for run_id in segment.run_ids}
-    reason = {segment.run_ids[0]: segment.break_reason or None for segment in segments}
+    segments, known = split_segments(history.provenance)
     runs, ids = history.runs.reset_index(), history.runs.index
     changes = config_changes(history.runs)
     counts = dict.fromkeys(("n", "n_expected"), "Int64")
@@ -185,11 +183,11 @@ def trend_of(history: History, baseline: str | None = None) -> Trend:
         repeat=runs["repeat"].astype("Int64"),
         created_at=pd.to_datetime(runs["created_at"], utc=True),
         metric=history.metric,
-        segment=[number[run_id] for run_id in ids],
-        break_reason=pd.array([reason.get(run_id) for run_id in ids], dtype="str"),
+        segment=segments["segment"].to_numpy(),
+        break_reason=segments["break_reason"].to_numpy(),
         config_change=pd.array([changes.get(run_id) for run_id in ids], dtype="str"),
     )
-    table = _with_band(table, history, segments, baseline)
+    table = _with_band(table, history, known, baseline)
     return Trend(history.metric, table[COLUMNS], history.declared)
 
 
@@ -209,7 +207,7 @@ def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
     in which they say something: that a run left them, or where the newest run lies.
     """
     table = table.assign(system=table["system"].fillna("run").astype("str"))
-    if TABLE.describe(str(table["metric"].iloc[0])).kind in BY_QUANTILES:
+    if TABLE.describe(str(table["metric"].iloc[0])).is_timed:
         table = table.assign(
             **{name: table[source] for name, source in zip(*LED_BY, strict=True)},
             band_low=np.nan, band_high=np.nan, in_band=None, first_out_of_control=False,
@@ -225,20 +223,27 @@ def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_band(
-    table: pd.DataFrame, history: History, segments: list[Segment], baseline: str | None
+    table: pd.DataFrame, history: History, known: list[Provenance], baseline: str | None
 ) -> pd.DataFrame:
-    """Add the noise band around its reference, and the run that left it.
+    """Add the noise band, and the run that left it.
 
-    It is in the segments that were measured in the same way as the reference; only runs after the
-    reference can leave it.
+    It lies around the baseline with its repeats, else around the last group of repeats, in the
+    segments that were measured in the same way. Only later runs can leave it. Its width is from
+    the repeats of that system, else from all.
     """
-    reference = find_reference(history, baseline)
-    own = table["run_id"].isin(reference.run_ids)
-    home, half, centre = set[int](), np.nan, np.nan
-    if reference.groups:
-        first = next(one for one in segments if reference.run_ids[0] in one.run_ids)
-        home = {one.number for one in segments if one.same_as == first.same_as}
-        half = noise_half_width(history.means["mean"], reference.groups, len(reference.run_ids))
+    groups = repeat_groups(history)
+    systems = history.runs["system"].astype("str").fillna("one system")
+    around = groups[-1] if groups else []
+    if baseline is not None:
+        (name,) = run_names(history.runs.reset_index(), [baseline])
+        around = next((group for group in groups if name in group), [name])
+    own, home, half, centre, text = table["run_id"].isin(around), set[int](), np.nan, np.nan, ""
+    if groups:
+        of_system = [one for one in groups if systems[one[0]] == systems[around[0]]] or groups
+        text = ", ".join(f"{len(one)} repeats of {systems[one[0]]}" for one in of_system)
+        measured = known[table.loc[own, "segment"].iloc[0] - 1]
+        home = {at for at, one in enumerate(known, 1) if not contradictions(one, measured)}
+        half = noise_half_width(history.means["mean"], of_system, len(around))
         centre = table.loc[own, "mean"].mean()
     has_band = table["segment"].isin(home) & ~np.isnan(centre - half)
     mean = table["mean"].to_numpy("float64")
@@ -246,12 +251,12 @@ def _with_band(
     is_known = has_band & table["mean"].notna()
     is_later = table["position"] > table.loc[own, "position"].max()
     least, most = (0, 1) if history.declared.describe(history.metric).is_unit else (-np.inf, np.inf)
-    text = pd.Series(reference.description, index=table.index, dtype="str")
+    index = table.index
     return table.assign(
-        is_baseline=own & reference.is_baseline,
-        band_low=pd.Series(max(centre - half, least), index=table.index).where(has_band),
-        band_high=pd.Series(min(centre + half, most), index=table.index).where(has_band),
-        band_from=text.where(has_band),
-        in_band=pd.Series(side == 0, index=table.index, dtype="boolean").where(is_known),
+        is_baseline=own & (baseline is not None),
+        band_low=pd.Series(max(centre - half, least), index).where(has_band),
+        band_high=pd.Series(min(centre + half, most), index).where(has_band),
+        band_from=pd.Series(text, index, dtype="str").where(has_band),
+        in_band=pd.Series(side == 0, index, dtype="boolean").where(is_known),
         first_out_of_control=first_outside(side, (is_known & is_later).to_numpy()),
     )

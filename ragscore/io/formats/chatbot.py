@@ -359,7 +359,7 @@ def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = 
         text = json.dumps(config, ensure_ascii=False)
         responses = responses.assign(**{"x_config.json": text})
     if golden is not None and "refused" in responses:
-        is_answered = ~responses["refused"] & responses["query_id"].isin(golden.refusals)
+        is_answered = ~responses["refused"] & responses["query_id"].isin(golden._refusals)
         is_known = responses["refused"].notna()
         responses["x_abstention.hallucinated"] = is_answered.where(is_known)
     cases = [

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.model import OUTCOMES
-from ragscore.analysis.conversations import turn_numbers
+from ragscore.analysis.extras.conversation_turns import turn_numbers
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Golden
 from ragscore.plot.style import in_order, run_styles
@@ -78,7 +78,7 @@ def _queries(
     ids, golden = queries["query_id"], runs.golden.queries
     told = golden.set_index("query_id").reindex(ids)
     shown = pd.DataFrame({"id": ids, "text": queries["query"].fillna(ids)})
-    shown["refuse"] = is_among(ids, runs.golden.refusals)
+    shown["refuse"] = is_among(ids, runs.golden._refusals)
     for name in ("reference_answer", "conversation"):
         if name in told:
             shown[name] = told[name].to_numpy()

@@ -18,7 +18,6 @@ import pandas as pd
 from ragscore.analysis.comparison.compare import asked_queries, compare_ranks
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison, RankChanges
 from ragscore.analysis.comparison.text import describe_matching
-from ragscore.analysis.reported import refuse_without_rows
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.frames.errors import (
@@ -36,8 +35,8 @@ from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.data import content, outcomes_in
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.order import Runs, changes_of, listed_of, read_first, values_of
-from ragscore.scoring.level import choose_level
-from ragscore.scoring.policies import policies_of
+from ragscore.scoring.level import Level
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import find_reading
 from ragscore.scoring.summary import Slicing
 
@@ -198,7 +197,7 @@ def explore_comparison(
     runs = Runs(
         cmp._golden, cmp._results, cmp._scores, [cmp.baseline, cmp.candidate], (cmp,),
         cmp._primary, cmp._level,
-        policies_of(None, cmp._policies, find_reading(cmp._profile).policies), cmp._rule,
+        Policies.of(cmp._policies, find_reading(cmp._profile).policies), cmp._rule,
         find_reading(cmp._profile).golden(cmp._golden)[1], cmp._declared,
     )  # fmt: skip
     title = f"{cmp.candidate} against {cmp.baseline}"
@@ -209,23 +208,41 @@ def explore_comparison(
 
 
 def explore_runs(
-    ev: Any, query: str | None, runs: list[str] | str | None, baseline: str | None, *,
-    outcome: list[str] | str | None, search: str, by: Slicing | None, texts: pd.DataFrame | None,
-    max_queries: int,
+    ev: Any, query: str | None = None, runs: list[str] | str | None = None,
+    baseline: str | None = None, *, outcome: list[str] | str | None = None, search: str = "",
+    by: Slicing | None = None, texts: pd.DataFrame | None = None, max_queries: int = MAX_QUERIES,
 ) -> Explorer:  # fmt: skip
-    """Look through the queries of some runs; see `Evaluation.explore`.
+    """Look through the queries of one run or several, side by side: an `Explorer`.
 
-    It counts what changed from the first run to each of the others. `compare` says what is better.
+    Parameters
+    ----------
+    query
+        The id of the query to open.
+    runs
+        Run ids or systems; by default all.
+    baseline
+        The run that the others are compared with, by the rules of `compare`; by default the
+        first.
+    outcome, search, by, texts, max_queries
+        As for `cmp.explore`.
+
+    Returns
+    -------
+    An `Explorer`: end a cell with it, or `.write("explorer.html")`.
+
+    Raises
+    ------
+    DataError
+        An unknown query, run, outcome or name in `by`.
+
+    Examples
+    --------
+    >>> ev.explore(runs=["dense", "hybrid"])
     """
     given = [] if runs is None else names_of(runs, "runs")
     first = [] if baseline is None else [baseline]
-    refuse_without_rows([*first, *given], ev._reported)
     names = [*run_names(ev.results.runs, first), *run_names(ev.results.runs, given or ev.run_ids)]
     names = list(dict.fromkeys(names))
-    if not names:
-        raise DataError(
-            "no run has rows", field="runs", allowed="runs with hits or answers, not only means"
-        )
     compared = tuple(
         compare_ranks(ev.results, ev.golden, names[0], one, rule=ev._rule,
                       policies=replace(ev._policies, match=ev._level),
@@ -236,7 +253,7 @@ def explore_runs(
     if compared:
         level, k = compared[0]._level, max(one._k for one in compared)
     else:
-        level, k = choose_level(ev.results.select(names), golden, ev._level), None
+        level, k = Level.of(ev.results.select(names), golden, ev._level), None
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
         golden, ev.results, scores, names, compared, ev.primary, level,

@@ -19,7 +19,6 @@ from ragscore.reporting.reading import ANSWERED, newly_answered
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
-from ragscore.scoring.primary import headline_of
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import chosen_columns
 
@@ -54,7 +53,10 @@ def values_of(runs: Runs, ids: pd.Index) -> list[pd.DataFrame]:
     rows = runs.scores if "query_id" in runs.scores else runs.scores.reset_index()
     known = [name for name in chosen_columns(rows, None) if rows[name].notna().any()]
     primary = [name for name in runs.primary if name in known]
-    names, run = list(dict.fromkeys([*primary, *headline_of(known)])), rows["run_id"].astype("str")
+    names, run = (
+        list(dict.fromkeys([*primary, *TABLE.headline(known)])),
+        rows["run_id"].astype("str"),
+    )
     return [
         rows[run.eq(one).to_numpy()].set_index("query_id")[names].reindex(ids)
         for one in runs.run_ids

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.config import parsed
+from ragscore.frames.data import empty
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import ANCHORS, CONFLICT_RULE, FOLDERS, RELEVANT
@@ -69,18 +70,14 @@ class Cited:
         )
         if cited["start"].notna().any():
             has_spans(rows.seen, "hits")
-        chunks = rows.results.chunks
-        self.chunks = None
-        if chunks is not None:
-            run = chunks.get("run_id", pd.Series(pd.NA, chunks.index)).astype("str")
-            own = chunks.reindex(columns=LOCATORS).astype(DTYPES).assign(run_id=run)
-            shared = [own[run.isna()].assign(run_id=name) for name in rows.runs.astype("str")]
-            self.chunks = pd.concat([own[run.notna()], *shared])
+        chunks = empty("chunks") if rows.results.chunks is None else rows.results.chunks
+        run = chunks.get("run_id", pd.Series(pd.NA, chunks.index)).astype("str")
+        own = chunks.reindex(columns=LOCATORS).astype(DTYPES).assign(run_id=run)
+        shared = [own[run.isna()].assign(run_id=name) for name in rows.runs.astype("str")]
+        self.chunks = pd.concat([own[run.notna()], *shared])
         cited = cited.reset_index(drop=True).assign(run_id=cited["run_id"].astype("str").to_numpy())
         cited["retrieved"] = self.resolves(cited, self.hits, ["row"])
-        cited["resolved"] = cited["retrieved"]
-        if self.chunks is not None:
-            cited["resolved"] |= self.resolves(cited, self.chunks, ["run_id"])
+        cited["resolved"] = cited["retrieved"] | self.resolves(cited, self.chunks, ["run_id"])
         self.rows = cited
         self.passages = self.located(
             cited.drop_duplicates(["row", "name", *LOCATORS]).reset_index(drop=True)
@@ -109,7 +106,7 @@ class Cited:
         """Return passages with the locators of the hit, or chunk, that they point at."""
         sources: list[tuple[Any, list[str]]] = [(self.hits, ["row"]), (self.chunks, ["run_id"])]
         for known, scope in sources:
-            for key, names in FILLED if known is not None else ():
+            for key, names in FILLED:
                 if key == "span":
                     found = around(passages, known, scope).reindex(passages.index)
                 else:
@@ -365,7 +362,7 @@ def chosen_folders(scope: str) -> list[str] | None:
 def scope_miss(rows: Any) -> Values:
     golden = rows.golden
     tags = golden.tags[
-        golden.tags["kind"].eq("folder") & ~golden.tags["query_id"].isin(golden.refusals)
+        golden.tags["kind"].eq("folder") & ~golden.tags["query_id"].isin(golden._refusals)
     ]
     gold = (
         tags.groupby("query_id")["value"]

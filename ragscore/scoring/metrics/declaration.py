@@ -7,7 +7,7 @@ beside them columns and metrics of your own.
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,15 @@ from ragscore.scoring.metrics.needs import Need
 from ragscore.scoring.targets import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)
+# Metrics that a table for readers starts with; the rest is in the frames.
+HEADLINE = (
+    "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "set_recall",
+    "set_precision", "passed", "answer_checks", "key_facts", "nugget_all", "nugget_vital",
+    "faithfulness", "context_precision", "context_recall", "answer_relevance", "claim_precision",
+    "claim_recall", "judge_groundedness", "judge_correctness", "citation_coverage",
+    "refusal_correct", "answered_unanswerable", "false_refusal", "empty", "failed", "n_calls",
+    "n_documents", "latency_ms",
+)  # fmt: skip
 Bounds = tuple[float, float]
 ANY: Bounds = (-np.inf, np.inf)
 ROUNDING = 1e-9  # of a scale of 1: values that differ by less are equal, or within a bound
@@ -98,6 +107,16 @@ class Metric:
         if bool(low) != bool(high):
             text = f"{low} and above" if low else f"{high} and below"
         return f"{text}, {self.unit}" if self.unit else text
+
+    @property
+    def is_timed(self) -> bool:
+        """True for times and costs, of which quantiles are shown: a mean follows a few values."""
+        return self.kind in ("time", "cost")
+
+    @property
+    def tested_as(self) -> str:
+        """The kind that intervals and tests go by; a scale with two ends is bounded."""
+        return "bounded" if self.kind == "other" and np.isfinite(self.width) else self.kind
 
     @property
     def width(self) -> float:
@@ -238,11 +257,37 @@ class MetricTable(dict[str, Metric]):
     def __reduce__(self) -> Any:
         return MetricTable, (list(self.values()),)
 
-    # Reports write and read their tables by these two; what `rs.metric` takes is told in `own`.
+    from_plain: ClassVar[Callable[[Any], "MetricTable"]]
+    """Return ours, and those that `to_plain` wrote; what `rs.metric` takes is told in `own`."""
+
     @property
     def own(self) -> list[Metric]:
         """Metrics and columns of your own."""
         return [one for one in self.values() if one.family == "own" or one.source]
+
+    def to_plain(self) -> dict[str, dict[str, Any]]:
+        """Return metrics and columns of your own as JSON holds them."""
+        return {
+            one.name: {
+                "better": one.better if one.better in ("higher", "lower") else None,
+                "range": [bound if np.isfinite(bound) else None for bound in one.bounds],
+                **({"formula": one.formula,
+                    "of": "hits" if one.family == "ranking" else one.reads or "responses",
+                    "kind": one.kind, "source": one.source} if one.source else {}),
+            }
+            for one in self.own
+        }  # fmt: skip
+
+    def headline(self, columns: Iterable[str]) -> list[str]:
+        """Return the metrics that a table shows by default: headline ones, and those of your own.
+
+        All columns if none is a headline metric.
+        """
+        known = [str(name) for name in columns]
+        headline = [name for name in HEADLINE if name in known]
+        metrics = {name: self.describe(name) for name in known if name not in headline}
+        own = [name for name, one in metrics.items() if one.family == "own" or one.source]
+        return [*headline, *own] if headline else known
 
     def parse(self, text: str) -> Label:
         """Take a label apart.
@@ -274,7 +319,15 @@ class MetricTable(dict[str, Metric]):
         ends = ("@r", "@k") if at is not None else ("",)
         metric = next((self[name + end] for end in ends if name + end in self), None)
         if metric is None or "@" in name:
-            raise self._unknown(text, name)
+            base = re.sub("@[kr]$", "", name)
+            ways = {
+                f"{base}@r": f"a recall level, as in {base}@0.1",
+                f"{base}@k": f"a cut-off, as in {base}@10", base: f"{base} without a cut-off",
+            }  # fmt: skip
+            elsewhere = [other for one in self.values() for other in _names_elsewhere(one)]
+            near = nearest(text, [*self.labels(), *self, *elsewhere], "rs.metrics() has")
+            allowed = next((way for known, way in ways.items() if known in self), near)
+            raise DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=allowed)
         is_cut, level = metric.name.endswith("@k"), parts.get("level")
         if is_cut and (at is None or "." in at or int(at) < 1):
             raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
@@ -292,18 +345,6 @@ class MetricTable(dict[str, Metric]):
         k = int(at or 0) if is_cut else None
         shown += (f"@{k}" if is_cut else "") + (f":{level}" if level else "")
         return Label(shown, metric, k, level, parameter)
-
-    def _unknown(self, text: str, name: str) -> DataError:
-        """Return the error of a label that names no metric."""
-        base = re.sub("@[kr]$", "", name)
-        ways = {
-            f"{base}@r": f"a recall level, as in {base}@0.1",
-            f"{base}@k": f"a cut-off, as in {base}@10", base: f"{base} without a cut-off",
-        }  # fmt: skip
-        elsewhere = [other for one in self.values() for other in _names_elsewhere(one)]
-        near = nearest(text, [*self.labels(), *self, *elsewhere], "rs.metrics() has")
-        allowed = next((way for known, way in ways.items() if known in self), near)
-        return DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=allowed)
 
     def find(self, text: str) -> Label | None:
         """Return the label of this very text; None if no metric is called so."""

@@ -7,15 +7,12 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import empty
-from ragscore.frames.kinds import IMPORTANCE, WORTH
+from ragscore.frames.kinds import FAILED, IMPORTANCE, NO_CLAIMS, WORTH
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import KEY_FACTS, NUGGETS, RUBRIC, VITAL
 
 metric = Family("judged", where="finished", default=False, reads="judgments.value")
-FAILED = "judge_failed"  # the metric, and the state of a judgment
-NOT_MEASURABLE = "not_measurable"  # the judge gave a verdict: there is nothing to measure
-NO_CLAIMS = "no_claims"  # the verdict on a text that claims nothing
 VERDICTS = {"supported": 1.0, "unsupported": 0.0}
 PARTS = {
     "key_facts": "facts",
@@ -129,7 +126,7 @@ def nugget_share(rows: Any, weight: str, support: str) -> Values:
 
     `support` is a column of `judged_nuggets`, value or strict.
     """
-    nuggets, n = judged_nuggets(rows), rows.n
+    nuggets, n = rows.nuggets, rows.n
     weights = {
         "all": pd.Series(1.0, nuggets.index),
         "vital": nuggets["importance"].eq("vital").fillna(False).astype(float),

@@ -51,7 +51,9 @@ class MatchedHits:
         """Return the same of hits up to rank k, selected once for all metrics at this k."""
         if k is not None and k not in self.made:
             at = np.flatnonzero(self.rank <= k)
-            arrays = {name: getattr(self, name)[at] for name in _BY_HIT}
+            arrays = {
+                name: getattr(self, name)[at] for name in "row rank grade gain n_found".split()
+            }
             self.made[k] = replace(self, **arrays, k=k)
         return self if k is None else self.made[k]
 
@@ -94,16 +96,13 @@ class MatchedHits:
         return self.made[gain, k]
 
 
-_BY_HIT = ("row", "rank", "grade", "gain", "n_found")
-
-
 def matched_hits(rows: Any, golden: Golden, hit: Codes, target: Codes) -> MatchedHits:
     """Grade matched hits: only the first hit that meets a target gains by it.
 
     `golden` has the targets of one level.
     """
     expected = expected_of(golden)
-    row, rank = rows.row_of_hit[hit], rows.hits["rank"].to_numpy()[hit]
+    row, rank = rows.row_of_hit[hit].astype(np.int64), rows.hits["rank"].to_numpy()[hit]
     number = expected.number[target]
     step, order = np.diff(row), np.flatnonzero(row >= 0)
     if not ((step > 0) | ((step == 0) & (np.diff(rank) >= 0))).all():

@@ -72,14 +72,14 @@ def texts_only(golden: Golden) -> Flags:
     others = (
         RELEVANT.of_queries(golden, "")
         | with_check(golden, *RANKLESS)
-        | among(golden, golden.refusals)
+        | among(golden, golden._refusals)
     )
     return with_check(golden, *CHECKED_TEXTS) & ~others
 
 
 def expects_a_finding(golden: Golden, level: str) -> Flags:
     """Flag queries that say what is to be found, or that nothing is."""
-    others = among(golden, golden.refusals) | with_check(golden, *RANKLESS)
+    others = among(golden, golden._refusals) | with_check(golden, *RANKLESS)
     return with_target(golden, level) | others
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.scoring.primary import aspects_of, default_primary, primary_of
+from ragscore.scoring.primary import aspects_of, primary_of
 from tests.messages import refused
 
 PAIR = ("answered_unanswerable", "false_refusal")
@@ -20,8 +20,12 @@ def frame(**columns):
     return pd.DataFrame({"run_id": "a", "state": "scored", "level": "doc", **columns})
 
 
+def default_of(*names):
+    return primary_of(frame(**{name: [1.0] for name in names}))
+
+
 def test_one_metric_of_each_aspect_decides_by_default():
-    assert default_primary(["hit@10", "mrr", "passed", "false_refusal", "token_f1"]) == (
+    assert default_of("hit@10", "mrr", "passed", "false_refusal", "token_f1") == (
         "mrr", "token_f1", "false_refusal", "passed",
     )  # fmt: skip
     scores = frame(**{"ndcg@10": [np.nan], "mrr@10": [0.5], "length": [3.0]})
@@ -75,9 +79,9 @@ def test_metrics_that_are_named_are_what_is_asked(ev):
 
 
 def test_passed_decides_only_beside_more_than_retrieval():
-    assert default_primary(["hit@10", "mrr", "passed"]) == ("mrr",)
-    assert default_primary(["passed"]) == ("passed",)
-    assert default_primary(["mrr", "passed", "false_refusal"])[-1] == "passed"
+    assert default_of("hit@10", "mrr", "passed") == ("mrr",)
+    assert default_of("passed") == ("passed",)
+    assert default_of("mrr", "passed", "false_refusal")[-1] == "passed"
 
 
 @pytest.mark.filterwarnings("ignore:scores of different provenance:UserWarning")

@@ -9,7 +9,6 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
 
 import ragscore as rs
 from ragscore.analysis.comparison.invariants import config_diff
-from ragscore.analysis.comparison.text import shown_largest_changes
 from ragscore.analysis.rankings import rank_overlap
 from tests.compared import compare_runs
 from tests.messages import refused
@@ -182,8 +181,8 @@ def test_latency_has_the_difference_of_its_medians(write_golden, write_run):
     assert row[["baseline", "candidate", "delta"]].tolist() == [13.5, 14.5, 1]
     # no test of it stands beside: the interval is of the medians shown
     assert row["low"] <= 1 <= row["high"] and row["statistic"] == "median"
-    moved = shown_largest_changes(cmp.deltas, cmp._largest_changes).set_index("metric")
-    assert moved.loc["latency_ms", "gained most"] == "q7 -980"
+    gained = cmp._largest_changes.query("metric == 'latency_ms' and kind == 'improvement'")
+    assert gained[["query_id", "delta"]].to_numpy().tolist() == [["q7", -980]]
 
 
 def test_a_report_of_a_harness_is_rounded_first_and_then_compared_as_in_its_json(pair):

@@ -4,14 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ragscore.analysis.comparison.changes import flips
+from ragscore.analysis.comparison.changes import flips, limits_of
 from ragscore.scoring.metrics import (
     CRITERIA,
     TABLE,
 )
 from ragscore.scoring.metrics.judged import PARTS
 from ragscore.scoring.own import with_own
-from ragscore.scoring.primary import limits_of
 
 
 def _own(name, better, bounds):
@@ -77,23 +76,25 @@ def test_both_values_stand_beside_the_kind_metric_by_metric():
 def test_limits_fit_the_scale_of_a_judge_of_your_own(scale, bad, good):
     name = f"judge of {scale}"
     declared = _own(name, "higher", scale)
-    assert limits_of(name, declared) == (bad, good)
+    assert limits_of(declared.describe(name)) == (bad, good)
     least, most = scale
     before, after = [good, bad - 0.1, bad, most], [bad - 0.1, good, good, bad]
     assert kinds(name, before, after, declared) == {"q0": "regression", "q1": "improvement"}
     declared = _own("faults", "lower", scale)
-    assert limits_of("faults", declared) == pytest.approx((least + most - bad, least + most - good))
+    assert limits_of(declared.describe("faults")) == pytest.approx(
+        (least + most - bad, least + most - good)
+    )
 
 
 def test_whatever_a_judge_measures_flips_by_its_scale_and_nothing_else_does():
-    assert {name: limits_of(name) for name in CRITERIA} == {
+    assert {name: limits_of(TABLE.describe(name)) for name in CRITERIA} == {
         "judge_groundedness": (3, 4), "judge_correctness": (3, 4), "judge_refused": (1, 1),
         "answer_relevance": (0.2, 0.6),
         **dict.fromkeys([name for name in PARTS if name != "answer_relevance"], (0.6, 0.8)),
     }  # fmt: skip
-    assert [limits_of(name) for name in ("mrr", "token_f1", "latency_ms", "unheard_of")] == [
-        None
-    ] * 4
+    assert [
+        limits_of(TABLE.describe(name)) for name in ("mrr", "token_f1", "latency_ms", "unheard_of")
+    ] == [None] * 4
     assert kinds("faithfulness", [0.9, 0.5, 0.7], [0.5, 0.8, 0.1]) == {
         "q0": "regression",
         "q1": "improvement",

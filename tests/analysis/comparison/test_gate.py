@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.analysis.comparison.gate import LEVELS, Gate, _by_loss, gate
+from ragscore.analysis.reported import reported_scores
 from ragscore.cli import main
+from ragscore.scoring.policies import Policies
 from tests.compared import compare_runs
 from tests.messages import refused, says
 
@@ -162,11 +164,11 @@ def test_queries_that_only_the_candidate_failed_on_fail_the_gate(write_golden, w
 @pytest.mark.parametrize("policy", [{}, {"missing": "zero"}])
 def test_failed_queries_fail_the_gate_though_they_keep_their_hits(write_golden, write_run, policy):
     a, b = runs(*[FOUND] * 40), runs(*[FOUND] * 40, error="no answer")
-    cmp = compared(write_golden, write_run, a, b, policies=rs.Policies(**policy))
+    cmp = compared(write_golden, write_run, a, b, policies=Policies(**policy))
     found = gate(cmp, {"hit@5": 0.02, "mrr": 0.02, "failed": 0.02})
     assert verdicts(found) == ["pass", "pass", "fail", "fail"]
     assert found.table["delta"].tolist() == [0, 0, 1, 40], "scores keep hits"
-    alone = compared(write_golden, write_run, a, b, metrics="hit@5", policies=rs.Policies(**policy))
+    alone = compared(write_golden, write_run, a, b, metrics="hit@5", policies=Policies(**policy))
     assert gate(alone).exit_status == gate(alone, {"hit@5": 0.02}, rule="interval").exit_status == 1
     assert gate(alone, max_failed=40).passed
 
@@ -213,7 +215,7 @@ def test_queries_dropped_from_stored_scores_fail_the_gate():
     results = rs.load_results([{**row, "hits": []} for row in keys.to_dict("records")])
     results = replace(results, reported=keys.assign(metric="mrr", value=1.0))
     golden = rs.load_golden({f"q{n}": {"d": 1} for n in range(10)})
-    cmp = compare_runs(results, golden, "a", "b", scores=results.reported_scores())
+    cmp = compare_runs(results, golden, "a", "b", scores=reported_scores(results))
     found = gate(cmp, {"mrr": 0.1})
     assert found.table.iloc[0][["verdict", "n", "delta"]].tolist() == ["pass", 5, 0]
     assert found.table.iloc[-1][FAILURES].tolist() == ["fail", 5, 0, 10]
@@ -382,7 +384,7 @@ def test_shown_numbers_lie_on_the_side_of_the_amount_that_the_verdict_says(moves
         ),
     )
     golden = rs.load_golden({one: {"d": 1} for one in ids})
-    cmp = compare_runs(results, golden, "a", "b", scores=results.reported_scores())
+    cmp = compare_runs(results, golden, "a", "b", scores=reported_scores(results))
     delta, low = cmp.deltas.loc[0, ["delta", "low_95"]].abs().fillna(0)
     for exact in (delta, low):
         for allowed in (exact, round(exact, digits)):

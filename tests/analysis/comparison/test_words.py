@@ -210,7 +210,7 @@ def test_two_runs_without_labels_say_what_can_be_compared():
     cmp = ev.compare("old", "new")
     assert "no labels" in repr(cmp) and "overlap by 0.00" in repr(cmp) and not len(cmp.deltas)
     assert ev.explore() is not None and ev.confidence == 0.95
-    with pytest.raises(rs.DataError, match="no labels"):
+    with pytest.raises(rs.DataError, match="labels"):
         ev.leaderboard()
     assert "No labels" in ev.report().to_markdown()
 

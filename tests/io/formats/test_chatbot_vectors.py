@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.aggregates import aggregate as aggregate_of
 from ragscore.analysis.comparison.changes import flips
-from ragscore.scoring.harness import aggregate as aggregate_of
 from ragscore.scoring.provenance import judge_fingerprint
 from tests.compared import compare_runs
 from tests.messages import refused, warned

@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.analysis.retrievers import retrievers
+from tests.compared import extra
 from tests.messages import refused, warned
+
+retrievers = extra("retrievers")
 
 QUESTIONS = [
     {

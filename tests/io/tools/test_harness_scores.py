@@ -130,7 +130,7 @@ def test_epochs_of_inspect_are_averaged_as_its_own_reductions_are():
     ev = rs.evaluate(DATA / "inspect-logs/log_streaming.eval")
     letters = ev.scores.pivot(columns="run_id", values="match")
     assert letters.to_numpy().tolist() == [[0.0, 1.0], [1.0, 1.0]]
-    row = ev.average_repeats().summary("match").iloc[0]
+    row = ev._of_systems.summary("match").iloc[0]
     assert (row["mean"], row["n"], row["std"] / row["n"] ** 0.5) == (0.75, 2, pytest.approx(0.25))
 
 

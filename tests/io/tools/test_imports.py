@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.check_reported import check_reported
+from tests.compared import check_reported
 from tests.messages import check, refused, warned
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.operations import traces
 from ragscore.cli import main
 from tests.messages import refused
 
@@ -371,7 +372,7 @@ def test_what_was_read_of_traces_is_counted_by_run(tmp_path):
         span("u", 8, 9, 0, 1, **{KIND: "AGENT"}),
     )
     found = rs.load_results(file)
-    assert found.traces().set_index("run_id").loc["traces"].to_dict() == {
+    assert traces(found).set_index("run_id").loc["traces"].to_dict() == {
         "n_traces": 2, "n_sessions": 1, "n_turns": 1, "n_spans": 8, "n_orphans": 1, "n_calls": 2,
         "n_empty": 1, "n_documents": 2, "n_without_query": 1, "n_without_calls": 1,
     }  # fmt: skip
@@ -380,10 +381,10 @@ def test_what_was_read_of_traces_is_counted_by_run(tmp_path):
     assert "3 uses" in note.found and note.found.endswith("web_search (1), calculator (2)")
     assert note.field == "calls_from" and '{"tool": "web_search"}' in note.allowed
     named = rs.load_results(file, calls_from={"tool": "web_search"})
-    assert named.traces()["n_calls"].tolist() == [3]
+    assert traces(named)["n_calls"].tolist() == [3]
     assert "web_search" not in named.problems["found"].iloc[0]
     with refused("traces", field="responses"):
-        rs.load_results({"q": ["a"]}).traces()
+        traces(rs.load_results({"q": ["a"]}))
 
 
 def test_check_tells_what_was_read_of_traces_and_what_would_take_the_rest(tmp_path, capsys):

@@ -6,18 +6,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import Golden, Results, check_inputs
-from ragscore.frames.errors import unsaid
+from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.errors import excerpt, unsaid
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.readings import Harness, Reading, find_reading, harness_of, k_of_runs
+from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score
-from ragscore.scoring.summary import KEYS
+
+KEYS = ["run_id", "query_id"]
 
 
 def aggregate(
     results: Results, golden: Golden, profile: str | Reading, harness: Harness | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Aggregate each run as a harness writes it: run_id -> a dict; see `Evaluation.to_profile`.
+    """Aggregate each run as a harness writes it: run_id -> a dict, as `ev.save` writes.
 
     `harness` is that of the profile by default.
     """
@@ -28,6 +29,17 @@ def aggregate(
         run_id: aggregate_rows(rows, harness, ks[run_id])
         for run_id, rows in rows_by_run(results, golden, reading, harness).items()
     }
+
+
+def harness_of(profile: str | Reading | None) -> Harness:
+    """Return what the harness of a reading writes; a reading of another name has none."""
+    name = find_reading(profile).name
+    if name not in HARNESSES:
+        raise DataError(
+            f"no harness is called {excerpt(name)}" if name else "no profile given",
+            field="profile", allowed=f"a reading of the name {', '.join(HARNESSES)}",
+        )  # fmt: skip
+    return HARNESSES[name]
 
 
 def rows_by_run(
@@ -71,13 +83,11 @@ def aggregate_rows(rows: pd.DataFrame, harness: Harness, run_k: int | None) -> d
     """Return the aggregate of these rows of one run."""
     found: dict[str, Any] = {}
     for key, text in harness.keys.items():
-        value: Any = (
-            {str(k): _value(rows, key, harness.at(text, run_k, k), harness) for k in harness.ks}
-            if "{k}" in text
-            else _value(rows, key, harness.at(text, run_k), harness)
-        )
-        if value is not None or key not in harness.omitted:
-            set_nested(found, key, value)
+        cuts = {f"{key}.{k}": k for k in harness.ks} if "{k}" in text else {key: 0}
+        for name, k in cuts.items():
+            value = _value(rows, key, harness.at(text, run_k, k), harness)
+            if value is not None or key not in harness.omitted:
+                set_nested(found, name, value)
     counts = {
         "rows": len(rows),
         "asked": int(rows["state"].ne("extra").sum()),
@@ -122,10 +132,3 @@ def set_nested(found: dict[str, Any], key: str, value: Any) -> None:
     for parent in parents:
         found = found.setdefault(parent, {})
     found[leaf] = value
-
-
-def get_nested(found: Any, key: str) -> Any:
-    """Return the value at a dotted key, None where there is none."""
-    for name in key.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found

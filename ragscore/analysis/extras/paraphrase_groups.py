@@ -1,17 +1,17 @@
 """Paraphrase groups: how far the documents found depend on the wording of a query.
 
-In: `Results` and a golden set whose queries carry `group` (and `variant`, the kind of paraphrase).
-Out: `Paraphrases`: one row per paraphrase, per group, per kind, per run.
+In: an evaluation whose golden queries carry `group` (and `variant`, the kind of paraphrase). Out:
+`Paraphrases`: one row per paraphrase, per group, per kind, per run.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
+from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import plural, unsaid, warn
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import NO_VALUE
@@ -57,77 +57,12 @@ class Paraphrases(FramesResult):
 
     FRAMES = ("summary", "kinds", "groups", "per_query")
 
+    summary: pd.DataFrame
+    kinds: pd.DataFrame
+    groups: pd.DataFrame
     per_query: pd.DataFrame
     narrow: int
     pool: int
-
-    @cached_property
-    def groups(self) -> pd.DataFrame:
-        """Recall and answers of each group of paraphrases."""
-        rows = self.per_query
-        flags = {
-            "n_misranked": rows["diagnosis"].eq("MisRanked"),
-            "n_missing": rows["diagnosis"].eq("Missing"),
-        }
-        grouped = rows.assign(**flags).groupby(["run_id", "group"], observed=True, sort=True)
-        recall = grouped["recall_narrow"]
-        table = pd.DataFrame(
-            {
-                "n": grouped.size(),
-                "recall_spread": (recall.max() - recall.min()).fillna(0.0),
-                "worst_recall": recall.min(),
-                "answer_consistency": grouped["answer_ok"].min(),
-                "n_misranked": grouped["n_misranked"].sum().astype("int64"),
-                "n_missing": grouped["n_missing"].sum().astype("int64"),
-                "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
-            }
-        )
-        by_ranking = (table["n_misranked"] > 0) & (table["n_misranked"] >= table["n_missing"])
-        by_retrieval = table["n_missing"] > table["n_misranked"]
-        dominant = np.select([by_ranking, by_retrieval], ["ranking", "retrieval"], "")
-        return table.assign(dominant=dominant).reset_index()
-
-    @cached_property
-    def summary(self) -> pd.DataFrame:
-        """Consistency of each run over all groups."""
-        groups = self.groups
-        grouped = groups.assign(
-            consistent=(groups["recall_spread"] == 0) & (groups["worst_recall"] == 1),
-            by_ranking=groups["dominant"].eq("ranking"),
-            by_retrieval=groups["dominant"].eq("retrieval"),
-        ).groupby("run_id", observed=True)
-        return pd.DataFrame(
-            {
-                "n_groups": grouped.size(),
-                "mean_recall_spread": grouped["recall_spread"].mean(),
-                "n_consistent": grouped["consistent"].sum(),
-                "share_consistent": grouped["consistent"].mean(),
-                "share_answers_consistent": grouped["answer_consistency"].mean(),
-                "n_ranking": grouped["by_ranking"].sum().astype("int64"),
-                "n_retrieval": grouped["by_retrieval"].sum().astype("int64"),
-                "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
-            }
-        ).reset_index()
-
-    @cached_property
-    def kinds(self) -> pd.DataFrame:
-        """How each run copes with each kind of paraphrase."""
-        rows = self.per_query.sort_values("query_id", kind="stable")  # one order for sums
-        best = rows.groupby(["run_id", "group"], observed=True)["recall_narrow"].transform("max")
-        labels = dict(
-            zip(("n_ok", "n_misranked", "n_missing", "n_no_expected"), CLASSES, strict=True)
-        )
-        grouped = rows.assign(
-            kind=rows["variant"].astype("str").fillna(NO_VALUE),
-            recall_lost=best - rows["recall_narrow"],
-            **{name: rows["diagnosis"].eq(label) for name, label in labels.items()},
-        ).groupby(["run_id", "kind"], observed=True)
-        means = {
-            name: grouped[name].mean() for name in ("recall_narrow", "recall_pool", "recall_lost")
-        }
-        counts = {name: grouped[name].sum().astype("int64") for name in labels}
-        table = {"n": grouped.size(), **means, **counts, "answer_ok": grouped["answer_ok"].mean()}
-        return pd.DataFrame(table).reset_index()
 
     def _heading(self) -> str:
         n = plural(self.per_query["query_id"].nunique(), "paraphrase")
@@ -139,15 +74,37 @@ class Paraphrases(FramesResult):
         return table if table["pool_cut_short"].any() else table.drop(columns="pool_cut_short")
 
 
-def paraphrases(
-    results: Results,
-    golden: Golden,
-    *,
-    narrow: int | None = None,
-    pool: int | None = None,
-) -> Paraphrases:
-    """Compare what is found for several wordings; see `rs.extras.paraphrases`."""
-    check_inputs(results, golden)
+def paraphrases(ev: Any, *, narrow: int | None = None, pool: int | None = None) -> Paraphrases:
+    r"""Compare what each run finds for several wordings of one query (`golden.queries.group`).
+
+    Parameters
+    ----------
+    narrow, pool
+        Cut-offs: a document counts as found at rank ≤ narrow, and as retrieved but ranked too
+        low at rank ≤ pool. By default 10 and 50, or half of the runs' smallest k and that k.
+
+    Returns
+    -------
+    `Paraphrases`: frames `summary`, `kinds`, `groups` and `per_query`; its docstring has their
+    columns.
+
+    Raises
+    ------
+    DataError
+        A run says that it retrieved fewer than `pool` hits a query; `narrow` is not below
+        `pool`.
+
+    Warns
+    -----
+    UserWarning
+        A run has hits but none at rank `pool`: the pool may have been cut short. A run's
+        document ids don't join those that are expected.
+
+    Examples
+    --------
+    >>> rs.extras.paraphrases(ev).kinds
+    """
+    results, golden = ev.results, ev.golden
     runs = results.runs.reindex(columns=["run_id", "k"])
     if pool is None:
         pool = min([POOL, *map(int, runs["k"].dropna())])
@@ -185,12 +142,52 @@ def paraphrases(
             f"the candidate pool of {', '.join(cut_short)} may be cut short: no hit at rank {pool};"
             " Missing may be MisRanked further down"
         )
-    table = rows[["run_id", "group", "variant", "query_id", "query"]].assign(
-        recall_narrow=near,
-        recall_pool=deep,
-        answer_ok=rows["answer_checks_all"],
+    rows = rows.assign(
+        recall_narrow=near, recall_pool=deep, answer_ok=rows["answer_checks_all"],
         diagnosis=pd.Categorical(diagnosis, categories=list(CLASSES)),
         pool_cut_short=rows["run_id"].astype("str").isin(cut_short),
+    )  # fmt: skip
+    rows = rows.sort_values(["run_id", "group"], kind="stable", ignore_index=True)
+    columns = [
+        "run_id", "group", "variant", "query_id", "query", "recall_narrow", "recall_pool",
+        "answer_ok", "diagnosis", "pool_cut_short",
+    ]  # fmt: skip
+    per_query = rows[columns]
+    kinds, groups, summary = _tables(per_query)
+    return Paraphrases(summary, kinds, groups, per_query, narrow, pool)
+
+
+def _tables(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return the figures of each kind of paraphrase, of each group, and of each run."""
+    rows = rows.sort_values("query_id", kind="stable")  # one order for sums
+    recall, is_a = rows["recall_narrow"], rows["diagnosis"]
+    best = recall.groupby([rows["run_id"], rows["group"]], observed=True).transform("max")
+    rows = rows.assign(
+        kind=rows["variant"].astype("str").fillna(NO_VALUE), recall_lost=best - recall,
+        n_ok=is_a.eq("Ok"), n_misranked=is_a.eq("MisRanked"), n_missing=is_a.eq("Missing"),
+        n_no_expected=is_a.eq("NoExpected"),
+    )  # fmt: skip
+    counted = {"n_ok", "n_misranked", "n_missing", "n_no_expected"}
+    names = ["recall_narrow", "recall_pool", "recall_lost", *sorted(counted), "answer_ok"]
+    kinds = rows.groupby(["run_id", "kind"], observed=True).agg(
+        n=("query_id", "size"), **{one: (one, "sum" if one in counted else "mean") for one in names}
     )
-    per_query = table.sort_values(["run_id", "group"], kind="stable", ignore_index=True)
-    return Paraphrases(per_query, narrow, pool)
+    groups = rows.groupby(["run_id", "group"], observed=True).agg(
+        n=("query_id", "size"), best=("recall_narrow", "max"),
+        worst_recall=("recall_narrow", "min"),
+        answer_consistency=("answer_ok", "min"), n_misranked=("n_misranked", "sum"),
+        n_missing=("n_missing", "sum"), pool_cut_short=("pool_cut_short", "any"),
+    )  # fmt: skip
+    groups.insert(1, "recall_spread", (groups.pop("best") - groups["worst_recall"]).fillna(0.0))
+    by_retrieval = groups["n_missing"] > groups["n_misranked"]
+    by_ranking = ~by_retrieval & (groups["n_misranked"] > 0)
+    consistent = (groups["recall_spread"] == 0) & (groups["worst_recall"] == 1)
+    flags = {"consistent": consistent, "ranking": by_ranking, "retrieval": by_retrieval}
+    summary = groups.assign(**flags).groupby("run_id", observed=True).agg(
+        n_groups=("n", "size"), mean_recall_spread=("recall_spread", "mean"),
+        n_consistent=("consistent", "sum"), share_consistent=("consistent", "mean"),
+        share_answers_consistent=("answer_consistency", "mean"), n_ranking=("ranking", "sum"),
+        n_retrieval=("retrieval", "sum"), pool_cut_short=("pool_cut_short", "any"),
+    )  # fmt: skip
+    groups["dominant"] = np.select([by_ranking, by_retrieval], ["ranking", "retrieval"], "")
+    return kinds.reset_index(), groups.reset_index(), summary.reset_index()

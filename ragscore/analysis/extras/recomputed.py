@@ -4,11 +4,13 @@ In: `Results` with a frame of reported values, and a golden set. Out: one row pe
 beside the recomputed one.
 """
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.aggregates import aggregate, round_half_away
 from ragscore.analysis.reported import (
     FIRST_RANK,
     REPORTED_NAMES,
@@ -17,10 +19,8 @@ from ragscore.analysis.reported import (
     split_reported,
 )
 from ragscore.frames.config import flat
-from ragscore.frames.data import Golden, Results, runs_without_hits
-from ragscore.scoring.harness import aggregate, round_half_away
+from ragscore.frames.data import runs_without_hits
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.policies import Policies
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
@@ -29,20 +29,54 @@ CHECKED = ("n", "mean", "sum", "std", "min", "max", "p50", "p95")  # statistics 
 
 
 def check_reported(
-    results: Results,
-    golden: Golden,
+    ev: Any,
     reported: pd.DataFrame | None = None,
     *,
     profile: str | Reading | None = None,
-    policies: Policies | None = None,
-    **fields: Any,
 ) -> pd.DataFrame:
-    """Compare reported values with recomputed ones; see `rs.extras.check_reported`."""
+    """Compare the values that another tool reported with those recomputed here.
+
+    The policies of the evaluation say how the other tool counts: `rs.evaluate(...,
+    missing="zero")`.
+
+    Parameters
+    ----------
+    reported
+        The values to check, if the results don't hold them: the frame `reported` of other
+        results with the same run ids, such as those of a stored comparison.
+    profile
+        The harness that reported them; by default that of the evaluation. Its names are
+        understood (what it calls `recall_at_k` may be our hit@5), values of a whole run are
+        recomputed and rounded as `ev.save` does, and it sets the policies.
+
+    Returns
+    -------
+    One row per run, query and metric, as reported (query_id "" and a `statistic` for values of
+    a whole run): `metric`, `label` (ours; NA: none of ours), `reported`, `recomputed` (NaN:
+    does not apply here, or not recomputed), `difference` = recomputed − reported (of a first
+    hit's rank: infinite where one side has no hit), and `note` (NA: nothing to say): why
+    nothing was recomputed, or that the value comes from stored judgments, which are the other
+    tool's own.
+
+    Raises
+    ------
+    DataError
+        There are no reported values, or they name a run that the results don't have.
+
+    Examples
+    --------
+    >>> values = ev.scores.reset_index()[["run_id", "query_id", "mrr@10"]]
+    >>> reported = values.melt(["run_id", "query_id"], var_name="metric").dropna()
+    >>> rs.extras.check_reported(ev, reported)["difference"].abs().max()
+    """
+    results, golden, chosen = ev.results, ev.golden, find_reading(profile or ev._profile)
+    policies = asdict(ev._policies)
+    if profile is None and ev._profile is None:
+        policies["match"] = ev._level
     rows = known_reports(results, reported).rename(columns={"value": "reported"})
     rows = rows.reset_index(drop=True)
-    chosen = find_reading(profile)
     harness = HARNESSES.get(chosen.name)
-    with_rows, without = split_reported(results)
+    with_rows, alone = split_reported(results)
     ks = k_of_runs(results.runs, harness.default_k if harness else 5)
     of_format = rows["label"].notna() if "label" in rows else False
     rows = rows.assign(label=_labels(rows, ks, harness))
@@ -51,7 +85,7 @@ def check_reported(
     labels = asked.dropna().unique().tolist()
     found, stated = np.full(len(rows), np.nan), rows["reported"].to_numpy("float64")
     if labels and len(with_rows.runs):
-        scores = score(with_rows, golden, labels, profile=chosen, policies=policies, **fields)
+        scores = score(with_rows, golden, labels, profile=chosen, **policies)
         keys = rows.assign(label=asked)[["run_id", "query_id", "label", "statistic"]].fillna("")
         known = _recomputed(scores, labels).reindex(pd.MultiIndex.from_frame(keys))
         found = known.to_numpy("float64")
@@ -81,7 +115,6 @@ def check_reported(
         recomputed=pd.Series(found).mask(is_bare | np.isinf(found)),
         difference=pd.Series(difference).mask(is_bare),
     )
-    alone = [] if without is None else without.runs["run_id"].astype("str").tolist()
     notes = _notes(rows).mask(is_bare, "the run has no hits to recompute it from").mask(is_rank)
     notes = notes.mask(rows["run_id"].isin(alone), "the run has no rows to recompute it from")
     columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]

@@ -5,7 +5,7 @@ threshold, and the area under that curve.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,10 @@ import pandas as pd
 
 from ragscore.analysis.decisions import (
     ANSWERED,
+    DECIDED_BY,
     metric_applies,
     refusal_decisions,
     right_answers,
-    right_metric,
     rows_with_queries,
 )
 from ragscore.analysis.result_forms import FramesResult
@@ -78,14 +78,9 @@ class RiskCoverage(FramesResult):
 
     plot = Accessor("ragscore.plot.accessor:RISK_COVERAGE")
 
+    areas: pd.DataFrame
     curve: pd.DataFrame
     right_by: str
-
-    @cached_property
-    def areas(self) -> pd.DataFrame:
-        """The area under each curve."""
-        rows = [[run, *_areas(own)] for run, own in self.curve.groupby("run_id", sort=False)]
-        return pd.DataFrame(rows, columns=["run_id", "aurc", "aurc_best", "risk"])
 
     def _heading(self) -> str:
         runs = plural(self.curve["run_id"].nunique(), "run")
@@ -97,6 +92,51 @@ class RiskCoverage(FramesResult):
 
 
 def risk_coverage(
+    ev: Any, *, right: str | None = None, threshold: float | None = None, refusals: str = "kept"
+) -> RiskCoverage:
+    """Return the risk and the coverage that a threshold on the top hit's score would give.
+
+    Parameters
+    ----------
+    right, threshold
+        The metric that says that an answer is right, as for `ev.refusals`; a ranking metric such as
+        "hit@5" will do.
+    refusals
+        "kept": the threshold comes on top of the run's own refusals. "replaced": it takes their
+        place. What the system would have answered there is unknown, so that only a ranking metric
+        can say whether it would have been right.
+
+    Returns
+    -------
+    `RiskCoverage`: frames `curve` and `areas`; its docstring has the columns. `plot()` draws risk
+    over coverage.
+
+    Raises
+    ------
+    DataError
+        No metric says which answers are right; `refusals="replaced"` with a metric that reads the
+        answer.
+
+    Warns
+    -----
+    UserWarning
+        A run has no curve: its top hits have no score, or scores of several kinds, or no query is
+        known to be answered rightly or wrongly.
+
+    Examples
+    --------
+    >>> curve = rs.extras.risk_coverage(ev, right="hit@5").curve
+    >>> curve[curve["risk"] <= 0.3].drop_duplicates("run_id")[["run_id", "threshold"]]
+    """
+    right = None if right is None else ev._named(right)
+    scores, _ = ev._scored([*DECIDED_BY, *([right] if right else [])])
+    return ev._alike(curves_of(
+        scores, ev.golden, ev.results, right=right, threshold=threshold, refusals=refusals,
+        declared=ev._declared,
+    ))  # fmt: skip
+
+
+def curves_of(
     scores: pd.DataFrame,
     golden: Golden,
     results: Results,
@@ -106,30 +146,29 @@ def risk_coverage(
     refusals: str = "kept",
     declared: MetricTable = TABLE,
 ) -> RiskCoverage:
-    """Return risk and coverage of thresholds; see `Evaluation.risk_coverage`."""
+    """Return risk and coverage of thresholds; see `risk_coverage`."""
     check_inputs(results, golden)
     check_choice(refusals, REFUSALS, "refusals")
     rows = rows_with_queries(scores, golden)
-    criterion = right_metric(rows, right, threshold, declared)
-    if criterion is None:
+    verdict, right_by = right_answers(rows, right, threshold, declared)
+    metric = right_by.partition(" ")[0]
+    if not right_by:
         raise DataError(
-            "no metric says which answers are right",
-            field="right",
+            "no metric says which answers are right", field="right",
             allowed="scores with answer_checks, or right='hit@5'",
-        )
-    if refusals == "replaced" and not declared.label_of(criterion[0]).is_ranking:
+        )  # fmt: skip
+    if refusals == "replaced" and not declared.label_of(metric).is_ranking:
         raise DataError(
-            f"{criterion[0]} reads answers, and a refused query has none",
-            field="right",
+            f"{metric} reads answers, and a refused query has none", field="right",
             allowed="a ranking metric, or refusals='kept'",
-        )
-    decisions = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)
+        )  # fmt: skip
+    decisions, _ = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)
     top, mixed = _top_scores(rows, results)
     has_hits = ~np.isneginf(top["score"].to_numpy())
     rows = top.assign(
         **_decided(rows, decisions["decision"], golden, has_hits),
-        applies=metric_applies(rows, golden, criterion[0]),
-        verdict=right_answers(rows, right, threshold, declared),
+        applies=metric_applies(rows, golden, metric),
+        verdict=verdict,
     )
     # Nobody needs to know how right the answer to a query would have been that stays refused.
     is_kept = refusals == "kept"
@@ -158,7 +197,10 @@ def risk_coverage(
             )
     none = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in CURVE.items()})
     curve = pd.concat(parts, ignore_index=True)[list(CURVE)] if parts else none
-    return RiskCoverage(curve.astype(CURVE), f"{criterion[0]} ≥ {criterion[1]:g}")
+    curve = curve.astype(CURVE)
+    areas = [[run, *_areas(own)] for run, own in curve.groupby("run_id", sort=False)]
+    names = ["run_id", "aurc", "aurc_best", "risk"]
+    return RiskCoverage(pd.DataFrame(areas, columns=names), curve, right_by)
 
 
 def _top_scores(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, set[str]]:
@@ -194,7 +236,7 @@ def _decided(
     answerable = decision.isin([*ANSWERED, "over-refusal"]).to_numpy()
     has_decided = pd.Series(to_refuse | answerable).groupby(rows["run_id"].to_numpy())
     bare = decision.eq("undecided").to_numpy() & ~has_decided.transform("any").to_numpy(dtype=bool)
-    is_due = is_among(rows["query_id"], golden.refusals)
+    is_due = is_among(rows["query_id"], golden._refusals)
     return {
         "to_refuse": to_refuse | (bare & is_due),
         "answerable": answerable | (bare & ~is_due),

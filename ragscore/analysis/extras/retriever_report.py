@@ -1,12 +1,12 @@
 """Retrievers side by side on one set of queries, each query judged by its predicate.
 
-In: `Results` with one run per retriever, and `Golden`. Out: `RetrieverReport`: one row per
-retriever and query, a table, a matrix, and one text in Markdown.
+In: an evaluation with one run per retriever. Out: `RetrieverReport`: one row per retriever and
+query, a table, a matrix, and one text in Markdown.
 """
 
 import json
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,17 @@ PASSED, FAILED, NOT_ASKED = "✅", "❌", "?"
 QUERY_WIDTH = 60
 NOTE = "expect_lessons_call"  # an advisory note of a query: shown, never scored
 ROWS = ["n_hits", "rank_first_match", "passed", "elapsed_ms", "state"]
+SHOWN = {
+    "queries": ("n_queries", ""), "passed": ("passed", ""), "pass rate": ("pass_rate", ".2%"),
+    "P@1": ("precision_at_1", ".2%"), "P@1 (all)": ("precision_at_1_all", ".2%"),
+    "MRR": ("mrr", ".3f"), "MRR (all)": ("mrr_all", ".3f"), "mean ms": ("latency_ms", ".0f"),
+}  # fmt: skip
+"""Heading -> the column of the table, and how its numbers are written."""
+LEGEND = (
+    "MRR and P@1 over the {} positive queries; (all) over every query, where one without a rank"
+    f" adds 0. {PASSED} #rank: passed, first right hit at that rank; {PASSED}: passed without a"
+    f" rank; {FAILED}: failed; {NOT_ASKED}: not asked, or nothing to judge by."
+)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -56,20 +67,12 @@ class RetrieverReport(FramesResult):
     FRAMES = ("table", "matrix", "per_query")
     METHODS = ("to_markdown()",)
 
+    table: pd.DataFrame
+    matrix: pd.DataFrame
     per_query: pd.DataFrame
     _results: Results = field(repr=False)
     _golden: Golden = field(repr=False)
     _k: int | None = field(repr=False)
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """Each retriever's figures over all queries."""
-        return _summary(self.per_query)
-
-    @cached_property
-    def matrix(self) -> pd.DataFrame:
-        """The outcome of every query and retriever."""
-        return _matrix(self.per_query, self._golden.queries["query_id"])
 
     def to_markdown(self) -> str:
         """Return the report as Markdown.
@@ -79,55 +82,90 @@ class RetrieverReport(FramesResult):
         many hits `rs.match.filter_hits` dropped.
         """
         results, golden = self._results, self._golden
-        table = self.table.sort_values(
-            "mrr", ascending=False, kind="stable", na_position="last", ignore_index=True
-        )
-        ks = [] if self._k is None else [self._k]
-        if self._k is None and "k" in results.runs:
-            ks = sorted({int(own) for own in results.runs["k"].dropna()})
+        table = self.table.sort_values("mrr", ascending=False, kind="stable")
+        stated = results.runs["k"].dropna() if "k" in results.runs else ()
+        ks = [self._k] if self._k is not None else sorted(set(map(int, stated)))
         low, high = table["n_positive"].min(), table["n_positive"].max()
-        n_positive = str(low) if low == high else f"{low} to {high}"
-        legend = (
-            f"MRR and P@1 over the {n_positive} positive queries; (all) over every"
-            f" query, where one without a rank adds 0. {PASSED} #rank: passed, first right hit at"
-            f" that rank; {PASSED}: passed without a rank; {FAILED}: failed; {NOT_ASKED}: not"
-            " asked, or nothing to judge by."
-        )
-        parts = [
+        checks, parts = golden.checks, [
             "# Retrievers" + (f" (k = {', '.join(map(str, ks))})" if ks else ""),
             f"{len(golden.queries)} golden queries × {len(table)} retrievers",
-            *_product_filter(results, golden),
-            Table(_shown_summary(table)).to_markdown(),
-            legend,
+        ]  # fmt: skip
+        if n := checks.loc[checks["kind"] == "product", "query_id"].nunique():
+            told = "their hits were not filtered (`rs.match.filter_hits`)"
+            if "x_n_filtered" in results.responses:
+                run = results.responses["run_id"].astype("str")
+                dropped = results.responses["x_n_filtered"].groupby(run, sort=False).sum()
+                listed = ", ".join(f"{run_id} {n_hits}" for run_id, n_hits in dropped.items())
+                told = f"hits dropped: {markdown_line(listed)}"
+            parts.append(f"{n} queries filter by a product; {told}.")
+        parts += [
+            Table(_shown(table)).to_markdown(),
+            LEGEND.format(low if low == high else f"{low} to {high}"),
             "## Queries",
             Table(_shown_matrix(self.matrix, golden)).to_markdown(),
         ]
         return "\n\n".join(parts) + "\n"
 
     def _heading(self) -> str:
-        n = self.per_query["query_id"].nunique()
-        return f"{plural(len(self.table), 'retriever')}, {plural(n, 'query')}"
+        return f"{plural(len(self.table), 'retriever')}, {plural(len(self.matrix), 'query')}"
 
     def _shown(self) -> pd.DataFrame:
-        return _shown_summary(self.table)
+        return _shown(self.table)
 
 
 def retrievers(
-    results: Results,
-    golden: Golden,
+    ev: Any,
     k: int | None = None,
     hits: str = "any",
     *,
     substrings: str = "any",
 ) -> RetrieverReport:
-    """Judge every query of every retriever; see `rs.extras.retrievers`."""
-    _refuse_summaries(results)
+    """Judge every query of every retriever by the query's predicate.
+
+    Parameters
+    ----------
+    k
+        Only hits up to this rank; by default all that a run has.
+    hits
+        "any": one hit that satisfies the predicate is enough. "all": besides, every hit within
+        k must satisfy it.
+    substrings
+        As for `rs.match.by_predicate`.
+
+    Returns
+    -------
+    `RetrieverReport`: frames `table`, `matrix` and `per_query`, and `to_markdown()`; its
+    docstring has the columns.
+
+    Raises
+    ------
+    DataError
+        k below 1; an option that is neither "any" nor "all"; runs that only hold a summary; no
+        query has a predicate.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> hits = ev.results.hits.assign(source_key=ev.results.hits["doc_id"])
+    >>> targets = ev.golden.targets.query("level == 'doc'").assign(level="source_key")
+    >>> targets = targets.assign(source_key=targets["doc_id"])
+    >>> keyed = rs.Golden(ev.golden.queries, targets)
+    >>> rs.extras.retrievers(rs.evaluate(replace(ev.results, hits=hits), keyed), k=5).table
+    """
+    results, golden = ev.results, ev.golden
+    if results.reported is not None:  # a file's summary can't be judged again
+        is_count = (results.reported["metric"] == "n_hits") & (results.reported["value"] > 0)
+        counted = set(results.reported.loc[is_count, "run_id"].astype("str"))
+        if without := sorted(counted - set(results.hits["run_id"].astype("str").unique())):
+            raise DataError(
+                f"{', '.join(without)} hold a summary and no hits", field="results",
+                allowed="records with hits; results.reported has what the file stored",
+            )  # fmt: skip
     cut = _cut(results, k)
     rule = by_predicate(cut, golden, substrings=substrings, hits=hits)
     # the rows themselves show both: missing queries, and that no hit below k is searched
     with unsaid("golden queries without a row"):
         scores = score(cut, golden, ["mrr", "found"], match="predicate", rule=rule)
-        scores = scores.rename(columns={"found": "passed"})
     rows = scores[scores["state"] != "extra"].reset_index().astype({"run_id": "str"})
     keys = ["run_id", "query_id"]
     responses = cut.responses.astype({"run_id": "str"}).set_index(keys)
@@ -135,45 +173,19 @@ def retrievers(
     latency = elapsed.astype("float64").where(responses["error"].isna())
     n_hits = cut.hits.astype({"run_id": "str"}).groupby(keys).size().reindex(responses.index)
     rows = rows.join(pd.DataFrame({"elapsed_ms": latency, "n_hits": n_hits}), on=keys)
-    rows["n_hits"] = rows["n_hits"].fillna(0).astype("int64")
     flags = [
         rows["query_id"].isin(golden.checks.loc[golden.checks["kind"] == kind, "query_id"])
         for kind in RANKLESS
     ]
     flags += [rows["query_id"].isin(targets_at(golden, "predicate").targets["query_id"])]
-    rows["kind"] = pd.Series(np.select(flags, KINDS[:3], KINDS[3]), dtype="str")
-    rows["rank_first_match"] = (1 / rows["mrr"].where(rows["mrr"] > 0)).round().astype("Int64")
+    rows = rows.assign(
+        n_hits=rows["n_hits"].fillna(0).astype("int64"), passed=rows["found"],
+        kind=pd.Series(np.select(flags, KINDS[:3], KINDS[3]), dtype="str"),
+        rank_first_match=(1 / rows["mrr"].where(rows["mrr"] > 0)).round().astype("Int64"),
+    )  # fmt: skip
     per_query = rows[[*keys, "kind", *ROWS]].astype({"run_id": results.runs["run_id"].dtype})
-    return RetrieverReport(per_query, results, golden, k)
-
-
-def _product_filter(results: Results, golden: Golden) -> list[str]:
-    """Describe the effect of product filters; nothing where no query filters by a product."""
-    filtering = golden.checks.loc[golden.checks["kind"] == "product", "query_id"].drop_duplicates()
-    if not len(filtering):
-        return []
-    text = f"{len(filtering)} queries filter by a product"
-    if "x_n_filtered" not in results.responses:
-        return [f"{text}; their hits were not filtered (`rs.match.filter_hits`)."]
-    by_run = results.responses.groupby(results.responses["run_id"].astype("str"), sort=False)
-    n_dropped = by_run["x_n_filtered"].sum()
-    dropped = ", ".join(f"{run_id} {n}" for run_id, n in n_dropped.items())
-    return [f"{text}; hits dropped: {markdown_line(dropped)}."]
-
-
-def _refuse_summaries(results: Results) -> None:
-    """Refuse runs without hits whose file says that they had some: they can't be judged again."""
-    if results.reported is None:
-        return
-    is_count = (results.reported["metric"] == "n_hits") & (results.reported["value"] > 0)
-    counted = set(results.reported.loc[is_count, "run_id"].astype("str"))
-    without_hits = sorted(counted - set(results.hits["run_id"].astype("str").unique()))
-    if without_hits:
-        raise DataError(
-            f"{', '.join(without_hits)} hold a summary and no hits",
-            field="results",
-            allowed="records with hits; results.reported has what the file stored",
-        )
+    matrix = _matrix(per_query, golden.queries["query_id"])
+    return RetrieverReport(_table(per_query), matrix, per_query, results, golden, k)
 
 
 def _cut(results: Results, k: int | None) -> Results:
@@ -187,7 +199,7 @@ def _cut(results: Results, k: int | None) -> Results:
     return replace(results, runs=runs, hits=results.hits[results.hits["rank"] <= k], hit_meta=meta)
 
 
-def _summary(rows: pd.DataFrame) -> pd.DataFrame:
+def _table(rows: pd.DataFrame) -> pd.DataFrame:
     is_judged, is_positive = rows["passed"].notna(), rows["kind"].eq("positive")
     has_passed = rows["passed"] == 1
     rank = rows["rank_first_match"].astype("float64").where(has_passed)
@@ -227,22 +239,14 @@ def _matrix(rows: pd.DataFrame, query_ids: pd.Series) -> pd.DataFrame:
     return table.reindex(columns=sorted(table.columns))
 
 
-def _shown_summary(table: pd.DataFrame) -> pd.DataFrame:
-    shown = pd.DataFrame({"retriever": table["run_id"].astype("str")})
-    for name, column, style in (
-        ("queries", "n_queries", ""),
-        ("passed", "passed", ""),
-        ("pass rate", "pass_rate", ".2%"),
-        ("P@1", "precision_at_1", ".2%"),
-        ("P@1 (all)", "precision_at_1_all", ".2%"),
-        ("MRR", "mrr", ".3f"),
-        ("MRR (all)", "mrr_all", ".3f"),
-        ("mean ms", "latency_ms", ".0f"),
-    ):
-        values = table[column]
-        texts = values.map(f"{{:{style}}}".format).where(values.notna(), "—")
-        shown[name] = texts if style else values
-    return shown
+def _shown(table: pd.DataFrame) -> pd.DataFrame:
+    shown = {
+        name: table[column].map(f"{{:{style}}}".format).where(table[column].notna(), "—")
+        if style
+        else table[column]
+        for name, (column, style) in SHOWN.items()
+    }
+    return pd.DataFrame({"retriever": table["run_id"].astype("str"), **shown})
 
 
 def _shown_matrix(matrix: pd.DataFrame, golden: Golden) -> pd.DataFrame:

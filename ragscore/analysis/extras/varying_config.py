@@ -1,9 +1,10 @@
 """Config keys that differ between runs, beside the means of the runs.
 
-In: scores, and the runs with their configs. Out: one row per run, a column per key that varies.
+In: an evaluation whose runs have configs. Out: one row per run, a column per key that varies.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -11,25 +12,45 @@ from ragscore.analysis.comparison.align import align
 from ragscore.frames.config import flat, parsed
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import check_known, names_of
-from ragscore.scoring.metrics import TABLE, MetricTable
 
 # columns of the runs frame that say how a run was made, and by which labels it was scored
 OF_RUNS = ("k", "chunker_version", "golden_hash")
 
 
 def config_effects(
-    scores: pd.DataFrame,
-    runs: pd.DataFrame,
+    ev: Any,
     metrics: list[str] | str | None = None,
     *,
     ignore: Sequence[str] = (),
-    declared: MetricTable = TABLE,
 ) -> pd.DataFrame:
-    """Return the config keys that vary between runs beside the means of metrics.
+    """Return the config keys that vary between runs, beside the means of metrics.
 
-    See `Evaluation.config_effects`.
+    Only two runs that differ in one key alone show its effect: compare them.
+
+    Parameters
+    ----------
+    metrics
+        Labels, or one; by default the primary metrics.
+    ignore
+        Config keys that are not looked at.
+
+    Returns
+    -------
+    One row per run: each key's value, nested keys dotted (numbers where all are numbers; NA:
+    null, or the run doesn't have the key), and each metric's mean.
+
+    Raises
+    ------
+    DataError
+        No run has a config; an unknown metric.
+
+    Examples
+    --------
+    >>> rs.extras.config_effects(ev, "mrr@10")
     """
-    aligned = align(scores, metrics, declared=declared)
+    ev._need_rows()
+    scores, chosen = ev._scored(list(ev.primary) if metrics is None else metrics)
+    aligned, runs = align(scores, chosen, declared=ev._declared), ev.results.runs
     if "config" not in runs:
         raise DataError("no config", field="runs", allowed="a frame of runs with the column config")
     own = runs.set_index(runs["run_id"].astype("str")).reindex(aligned.run_ids)
