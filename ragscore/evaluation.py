@@ -1001,8 +1001,7 @@ class Evaluation(EvaluationVerbs, Display):
 
         hit = None if hit is None else self._named(hit)
         right = None if right is None else self._named(right)
-        asked = [name for name in (hit, right) if name]
-        scores, _ = self._scored([*DECIDED_BY, *TABLE.labels({"hit@k"}), *asked])
+        scores, _ = self._scored([*DECIDED_BY, hit or "hit@5", *([right] if right else [])])
         return failures(
             scores, self.golden,
             self.results, hit=hit, right=right, threshold=threshold, declared=self._declared,
