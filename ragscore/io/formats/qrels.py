@@ -66,7 +66,7 @@ class Judged(NamedTuple):
         )
         if catalogue is not None:
             check_catalogue(golden.targets, catalogue, problems)
-        return replace(golden, problems=problems.frame())
+        return replace(golden, _problems=problems.frame())
 
 
 def judged_once(
