@@ -453,6 +453,23 @@ def _ratings(values: Fields, place: str, doc: str) -> Fields:
     return without_missing(found)
 
 
+# MTEB's predictions
+
+
+def _predictions(
+    rows: list[Row], problems: Problems, described: Fields
+) -> list[tuple[Row, Fields]]:
+    """Return one row per query of each subset and split, with its documents' scores."""
+    top = rows[0] if rows else Row({}, 1)
+    subsets = {one: mapping(top.values, one) for one in top.values if one != "mteb_model_meta"}
+    lists = {f"{subset}.{split}": mapping(of_subset, split)
+             for subset, of_subset in subsets.items() for split in of_subset}  # fmt: skip
+    return [
+        (top, {"query_id": query_id, "doc_id": scores} | ({"run_id": name} if len(lists) > 1 else {}))
+        for name, queries in lists.items() for query_id, scores in queries.items()
+    ]  # fmt: skip
+
+
 # AutoNuggetizer
 
 
@@ -546,6 +563,11 @@ TOOLS = [
         ("a response of Elasticsearch's rank_eval", "`metric_score` and `details`",
          "ratings of rank_eval's request or response"),
         read=_requests,
+    ),
+    Tool(
+        "mteb", Mark("mteb_model_meta"),
+        ("MTEB's predictions of a retrieval task", "`mteb_model_meta`"),
+        run={"system": "mteb_model_meta.model_name"}, read=_predictions,
     ),
     Tool(
         "lm_eval", Mark("doc_id resps filtered_resps target"),
