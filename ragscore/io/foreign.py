@@ -465,8 +465,10 @@ def _predictions(
     lists = {f"{subset}.{split}": mapping(of_subset, split)
              for subset, of_subset in subsets.items() for split in of_subset}  # fmt: skip
     return [
-        (top, {"query_id": query_id, "doc_id": scores} | ({"run_id": name} if len(lists) > 1 else {}))
-        for name, queries in lists.items() for query_id, scores in queries.items()
+        (top, {"query_id": query_id, "doc_id": scores} | run)
+        for name, queries in lists.items()
+        for run in [{"run_id": name} if len(lists) > 1 else {}]
+        for query_id, scores in queries.items()
     ]  # fmt: skip
 
 
