@@ -143,13 +143,15 @@ class LabelPanel:
         for grade, button in buttons.items():
             if not pd.isna(hit["grade"]) and hit["grade"] == grade:
                 button.button_style = "success" if grade else "warning"
-        shown = [widgets.HTML(hit_html(hit), layout={"flex": "1 1 0", "min_width": "300px"})]
+        shown = [widgets.HTML(hit_html(hit))]
         is_labelled = not pd.isna(hit["grade"]) and hit["level"] == "anchor"
         if is_labelled and isinstance(hit["snippet"], str):
             words = widgets.Text(hit["snippet"], continuous_update=False)
             words.observe(lambda change: self._snippet(row, change["new"]), "value")
             shown.append(words)
-        card = widgets.HBox([widgets.VBox(list(buttons.values())), widgets.VBox(shown)])
+        card = widgets.HBox(
+            [widgets.VBox(list(buttons.values())), widgets.VBox(shown, layout={"flex": "1 1 0"})]
+        )
         card.add_class("ragscore-hit")
         return card, buttons
 

@@ -206,7 +206,7 @@ def _labelled(golden: Golden, due: pd.DataFrame) -> Golden:
 def _read(sheet: Any) -> pd.DataFrame:
     if not isinstance(sheet, pd.DataFrame):
         sheet = pd.read_csv(sheet, dtype="str", keep_default_na=False)
-        sheet = sheet.mask(sheet.eq(""))
+        sheet = sheet.replace("\r\n", "\n", regex=True).mask(sheet.eq(""))
     needed = ["query_id", "answerable", "grade", "level", "was"]
     if lacking := [name for name in needed if name not in sheet]:
         raise DataError(

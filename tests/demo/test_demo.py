@@ -201,6 +201,7 @@ def test_familiarity_runs_from_minus_one_to_a_fifth(small):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:ids of")
 def test_a_build_goes_from_corpus_to_page(small, tmp_path, monkeypatch, capsys):
     rows = yaml.safe_load(GOLDEN.read_text(encoding="utf-8"))[::9]
     (tmp_path / "data" / "demo").mkdir(parents=True)
