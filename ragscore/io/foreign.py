@@ -425,6 +425,43 @@ def _lm_eval(row: Fields, facts: Fields) -> Fields | None:
     }  # fmt: skip
 
 
+# RAGChecker
+
+_CLAIMS = {
+    "faithfulness": ("response_claims", "retrieved2response"),
+    "context_recall": ("gt_answer_claims", "retrieved2answer"),
+}
+"""A criterion -> the claims that it judges, and the verdicts of each passage on each claim."""
+_VERDICTS = {"Entailment", "Neutral", "Contradiction"}
+_READ_OF_RAGCHECKER = {"query_id", "query", "response", "retrieved_context", "metrics"}
+
+
+def _ragchecker(row: Fields, facts: Fields) -> Fields:
+    return {
+        "judgments": [one for criterion in _CLAIMS for one in _verdicts(row, criterion)],
+        "extra": {name: one for name, one in row.items() if name not in _READ_OF_RAGCHECKER},
+    }
+
+
+def _verdicts(row: Fields, criterion: str) -> list[Fields]:
+    """Return one judgment per claim; none unless there are verdicts on each claim."""
+    claims, verdicts = (row.get(name) or [] for name in _CLAIMS[criterion])
+    are_lists = isinstance(claims, list) and isinstance(verdicts, list)
+    if not are_lists or len(claims) != len(verdicts):
+        return []
+    if not all(isinstance(one, list) and {*map(str, one)} <= _VERDICTS for one in verdicts):
+        return []
+    return [
+        {
+            "criterion": criterion, "item": str(place), "state": "scored",
+            "item_text": " ".join(map(str, claim)) if isinstance(claim, list) else as_text(claim),
+            "value": float("Entailment" in found),
+            "verdict": "supported" if "Entailment" in found else "unsupported",
+        }
+        for place, (claim, found) in enumerate(zip(claims, verdicts, strict=True))
+    ]  # fmt: skip
+
+
 # Elasticsearch's rank_eval
 
 
@@ -557,7 +594,7 @@ TOOLS = [
          "queries and reference answers of RAGChecker's files"),
         {"query_id": "query_id", "query": "query", "answer": "response",
          "reference_answer": "gt_answer", "doc_id": "retrieved_context", "scores": "metrics"},
-        rows="results", run={"metrics": "metrics"},
+        rows="results", run={"metrics": "metrics"}, add=_ragchecker,
     ),
     Tool(
         "rank_eval",
