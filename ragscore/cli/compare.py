@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 from ragscore.analysis.comparison.gate import RULES, UNDECIDED, gate, scored_by
-from ragscore.analysis.comparison.profile_report import COMPARISONS
 from ragscore.cli.builds import about_baseline, write_files
 from ragscore.cli.options import (
     ALLOWANCES,
@@ -32,7 +31,6 @@ from ragscore.cli.options import (
     several,
     switch,
 )
-from ragscore.frames.data import DataError
 from ragscore.io.output import write_text
 from ragscore.scoring.summary import metric_columns
 from ragscore.store.store import RunStore
@@ -103,21 +101,8 @@ def compare_command(args: argparse.Namespace) -> None:
         strict_chunker_version=args.strict_chunker_version,
         **allowances(args),
     )
-    lists_all = (
-        args.all
-        or args.json
-        or (cmp._harness is not None and COMPARISONS[cmp._harness.name].markdown)
-    )
-    left_out = 0 if lists_all else max(len(cmp.changed()) - LISTED, 0)
-    say(
-        cmp.to_json() if args.json else cmp.to_markdown(LISTED if left_out else None),
-        end="\n" if args.json else "",
-    )
-    if left_out:
-        say(
-            f"ragscore: {left_out} changed queries are not listed; --all lists them",
-            file=sys.stderr,
-        )
+    limit = None if args.all or args.profile else LISTED
+    say(cmp.to_json() if args.json else cmp.to_markdown(limit), end="\n" if args.json else "")
     if args.write_report:
         file = write_text(_folder(args, candidate) / "report.md", cmp.to_markdown())
         say(f"ragscore: wrote {file}", file=sys.stderr)
@@ -203,7 +188,6 @@ def _folder(args: argparse.Namespace, candidate: str) -> Path:
         ".html (all in one file), .md or .json; default: print Markdown",
         "FILE",
     ),
-    switch("--markdown", "write the Markdown beside that file, too (default: that file alone)"),
     option(
         "--baseline",
         "compare every run with this one (default: each with the one before it)",
@@ -229,12 +213,6 @@ def _folder(args: argparse.Namespace, candidate: str) -> Path:
 def report_command(args: argparse.Namespace) -> None:
     """Write the page, or print its Markdown."""
     out = Path(args.out) if args.out else None
-    if args.markdown and (out is None or out.suffix.lower() == ".md"):
-        raise DataError(
-            "nothing to stand beside",
-            field="--markdown",
-            allowed="with -o report.html; without -o Markdown is printed",
-        )
     made = evaluation(args, args.runs).report(
         out, slices=args.by, baseline=args.baseline, title=args.title,
         gate=losses(args.max_drop, "--max-drop"), rule=args.rule,
@@ -242,7 +220,5 @@ def report_command(args: argparse.Namespace) -> None:
     )  # fmt: skip
     if out is None:
         say(made.to_markdown(), end="")
-        return
-    written = [out, *([made.write(out.with_suffix(".md"))] if args.markdown else [])]
-    for file in written:
-        say(f"ragscore: wrote {file}", file=sys.stderr)
+    else:
+        say(f"ragscore: wrote {out}", file=sys.stderr)

@@ -44,9 +44,9 @@ Option: TypeAlias = tuple[list[str], dict[str, Any]]
 
 
 class Group(NamedTuple):
-    """Options under a title of their own; without one, of which only one may be given."""
+    """Options under a title of their own."""
 
-    title: str | None
+    title: str
     options: list[Option]
 
 
@@ -100,9 +100,7 @@ class Command:
         for part in self.options:
             title, options = part if isinstance(part, Group) else ("", [part])
             place: Any = parser
-            if title is None:
-                place = parser.add_mutually_exclusive_group()
-            elif title:
+            if title:
                 place = parser.add_argument_group(title)
             for one in options:
                 place.add_argument(*one[0], **_declared(one, parameters))

@@ -255,6 +255,8 @@ def _may_be_ours(seen: Sample, own: Format, what: str, table: Format) -> bool:
     ours = (seen.keys & own.fields) - {"conversation", "turn"}  # tables have these, too
     is_sure = not seen.keys or seen.kind in ("yaml", "text")
     is_sure |= what == "results" and len(ours) > 1 and bool(ours - {"query", "query_id"})
+    if what != "results" and "query" not in seen.keys and table.fits(seen):
+        return not seen.keys  # each of our queries has its text
     is_table = table.fits(seen) or (what == "results" and has_labels(seen.keys))
     return is_sure or (bool(ours - {"query"}) and not is_table)
 

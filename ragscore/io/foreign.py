@@ -242,8 +242,9 @@ def _deepeval(row: Fields, facts: Fields) -> Fields:
         one |= {"same": _SAME_IN_DEEPEVAL, "is_judged": judge is not None}
         one |= {"error": one["error"] if one["value"] is None else None}
         one |= {} if one["metric"] in facts["beyond"] else {"lowest": 0.0, "highest": 1.0}
-        if value != threshold and None not in (value, threshold, success):
-            one["better"] = "higher" if (value > threshold) == success else "lower"
+        above = 0.0 if value is None or threshold is None else value - threshold
+        if above and success is not None:
+            one["better"] = "higher" if (above > 0) == success else "lower"
     if scores and isinstance(row.get("success"), bool):
         about = {"metric": "success", "value": row["success"], "is_judged": False}
         scores.append(about | PASSED)
@@ -552,7 +553,7 @@ TOOLS = [
          "`filtered_resps` and `target`", "targets of lm-evaluation-harness's samples"),
         {"query_id": "doc_id"}, add=_lm_eval, facts=_facts_of_lm_eval, top=_results_of_lm_eval,
         run={"system": "model_name", "suite": "task", "config": "config",
-             "aggregates": _means_of_lm_eval},
+             "means": _means_of_lm_eval},
     ),
     Tool(
         "nuggets", Mark("qid nuggets"),

@@ -108,7 +108,7 @@ def golden_of(
         own = name if name in LABELS else f"x_{name}"
         if own not in queries and (own in LABELS or name not in KNOWN_FIELDS):
             queries[own] = pd.Series(pd.NA, queries.index, dtype="str")
-    return Golden(**frames, problems=problems.frame())
+    return Golden(**frames, _problems=problems.frame())
 
 
 def _with_id(row: Row) -> Row:

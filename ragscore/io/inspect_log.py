@@ -37,7 +37,7 @@ COLUMNS = {
 }  # fmt: skip
 RUN = {
     "system": "eval.model", "suite": "eval.task", "config": "eval", "created_at": "eval.created",
-    "aggregates": lambda top: aggregates(top),
+    "means": lambda top: aggregates(top),
 }  # fmt: skip
 
 

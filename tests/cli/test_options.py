@@ -89,7 +89,7 @@ BOTH = "both.trec --golden qrels.txt"
 GOLD_ROLES = "--golden-columns query_id=topicnr,doc_id=answers"
 ROLES = f"--columns query_id=topicnr,run_id=sys {GOLD_ROLES}"
 WRITTEN = [
-    "report runs/dense --golden golden.yaml -o page.html --markdown --title Ours",
+    "report runs/dense --golden golden.yaml -o page.html --title Ours",
     "report dense --golden golden.yaml --store history --out page.json",
 ]
 # Command line, exit status, and what it prints.
@@ -266,7 +266,6 @@ def test_written_files_are_where_they_were_asked_for(desk, capsys):
     for line in WRITTEN:
         assert main(line.split()) == 0
     assert "<h1>Ours</h1>" in Path("page.html").read_text()
-    assert Path("page.md").read_text().startswith("# Ours")
     rows = json.loads(Path("page.json").read_text())["Standings"]
     assert {one["run_id"] for one in rows} == {"dense"}
 

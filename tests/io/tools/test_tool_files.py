@@ -267,5 +267,5 @@ def test_a_beir_folder_is_written_as_it_was_with_its_metadata(write, tmp_path):
     assert_same(rs.load_golden(folder), golden)
     assert (
         golden.queries["x_metadata.url"].notna().tolist() == [True, False, False]
-        and golden.problems.empty
+        and golden._problems.empty
     )
