@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_choice, check_known, excerpt
 from ragscore.frames.typing import Values
-from ragscore.scoring.metrics import TABLE, Label, Metric, own_column
+from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable, own_column
 from ragscore.scoring.metrics.declaration import ANY, Bounds, spelling
 from ragscore.scoring.metrics.matched import MatchedHits
 from ragscore.scoring.metrics.needs import TARGETS
@@ -202,3 +202,7 @@ def _bounds(range: Any) -> Bounds:
         allowed = "(lowest, highest), two numbers, the lower one first; None for no bound"
         raise DataError(f"found {excerpt(range)}", field="range", allowed=allowed)
     return bounds
+
+
+# The table itself is below this module.
+MetricTable.from_plain = lambda content: TABLE.with_metrics(from_plain(content))

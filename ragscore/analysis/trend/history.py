@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+import ragscore.scoring.own  # noqa: F401 (it gives MetricTable its from_plain)
 from ragscore.analysis.reported import label_of
 from ragscore.analysis.trend.provenance import (
     COMPUTED,

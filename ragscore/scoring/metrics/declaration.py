@@ -7,7 +7,7 @@ beside them columns and metrics of your own.
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -257,13 +257,8 @@ class MetricTable(dict[str, Metric]):
     def __reduce__(self) -> Any:
         return MetricTable, (list(self.values()),)
 
-    @classmethod
-    def from_plain(cls, content: Any) -> "MetricTable":
-        """Return our metrics, and those that `to_plain` wrote."""
-        from ragscore.scoring.metrics import TABLE
-        from ragscore.scoring.own import from_plain  # which stands on this module
-
-        return TABLE.with_metrics(from_plain(content))
+    # ours, and those that `to_plain` wrote; what `rs.metric` takes is told in `own`
+    from_plain: ClassVar[Callable[[Any], "MetricTable"]]
 
     @property
     def own(self) -> list[Metric]:
