@@ -4,6 +4,7 @@ It is a superset of kebab's record; older records without later fields load. Fie
 takes are kept in `x_*` columns.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,7 +39,8 @@ def read_per_query(path: Path, strict: bool) -> Results:
     problems = Problems(path, strict)
     run = _run(path, problems)
     reader = _Records(columns_of, problems)
-    reader.read_file(path)
+    for _ in reader.blocks(path):
+        pass
     frames = reader.frames(run["run_id"])
     problems.typos.warn()
     judgments = _judgments(path, run, problems)
@@ -91,6 +93,35 @@ def frames_of(rows: Iterable[Row], run_id: str, problems: Problems) -> dict[str,
     return reader.frames(run_id)
 
 
+def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterator[Results]:
+    """Yield a run file of any size as `Results` of some megabytes each, for `store.save`.
+
+    The file is read twice, since the end of a run may tell whether answers at its beginning are
+    refusals. Only one piece is in memory; each has the row of the whole run.
+    """
+    file = Path(path)
+    problems = Problems(file, strict)
+    run, whole = _run(file, problems), _Records(columns_of, problems)
+    counts = {"n_queries": 0, "n_failed": 0}
+    for parts in whole.blocks(file):
+        for part in parts:
+            error = part["responses"].get("error")
+            counts["n_queries"] += len(part["responses"]["query_id"])
+            counts["n_failed"] += 0 if error is None else len(error) - error.null_count
+        parts.clear()
+    problems.typos.warn()
+    beside: dict[str, Any] = {
+        "judgments": _judgments(file, run, problems),
+        "problems": problems.frame(run["run_id"]),
+    }
+    reader = _Records(columns_of, Problems(file, strict=False), whole.notes)
+    for parts in reader.blocks(file):
+        frames = reader.frames(run["run_id"])
+        yield Results(runs=from_records([run | counts], "runs"), **frames, **beside)
+        beside = {}
+        parts.clear()
+
+
 @dataclass
 class _Records(Reader):
     """Reads the records of one run, each of a query of its own.
@@ -108,8 +139,8 @@ class _Records(Reader):
         frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
         return frames
 
-    def read_file(self, path: Path) -> None:
-        """Read a file block by block."""
+    def blocks(self, path: Path) -> Iterator[list[Any]]:
+        """Read a file block by block, and yield the parts so far after each."""
         parser = LineParser(TYPES)
         for begin, block in line_blocks(path):
             parsed = parser.parse(begin, block)
@@ -119,6 +150,7 @@ class _Records(Reader):
                 parser.is_off |= parsed is not None
                 rows = json_rows(path, self.problems, lines_of(block, path, begin), begin)
                 self.read(self.of_run(parser.learning(rows)))
+            yield self.parts
 
     def of_run(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows that are records of this run, each of a query of its own."""

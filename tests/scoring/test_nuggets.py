@@ -139,20 +139,24 @@ def test_importance_and_weight_come_back_from_our_file(tmp_path):
 
 @pytest.mark.parametrize(
     "fact",
-    [{"text": "a", "importance": "high"}, {"importance": "vital"}, {"text": "a", "weight": "x"},
-     {"text": "a", "own": 1}, {"text": ["a"]}],
+    [{"text": "a", "importance": "high"}, {"importance": "vital"}, {"text": "a", "own": 1}],
 )  # fmt: skip
 def test_another_key_fact_is_refused(fact, tmp_path):
     file = tmp_path / "golden.jsonl"
     file.write_text(json.dumps({"id": "q", "query": "?", "expected_key_facts": [fact]}) + "\n")
     with refused(file="golden.jsonl", field="expected_key_facts"):
         rs.load_golden(file)
+    for part, value in (("weight", "x"), ("text", ["a"])):
+        fact = {"text": "a", part: value}
+        file.write_text(json.dumps({"id": "q", "query": "?", "expected_key_facts": [fact]}))
+        with refused(file="golden.jsonl", field=f"expected_key_facts.{part}"):
+            rs.load_golden(file)
 
 
 def test_another_verdict_or_importance_is_refused(evaluate):
-    with refused("maybe", field="nuggets.1.assignment"):
+    with refused("maybe", field="nuggets.1.verdict"):
         evaluate(assigned([("a", "vital", "maybe")]))
-    with refused("high", field="nuggets.1"):
+    with refused("high", field="nuggets.1.importance"):
         evaluate(assigned([("a", "high", "support")]))
 
 
