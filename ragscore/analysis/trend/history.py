@@ -96,11 +96,11 @@ def read_history(
     else:
         runs, means = _of_scores(source, metric, golden, runs, declared)
         alone = set(means.loc[means["is_reported"], "run_id"])
-        run, level = (source[name].astype("str").to_numpy() for name in ("run_id", "level"))
-        of_run = pd.Series(level, run).dropna().groupby(level=0).unique()
+        run_ids, levels = (source[name].astype("str").to_numpy() for name in ("run_id", "level"))
+        by_run = pd.Series(levels, run_ids).dropna().groupby(level=0).unique()
         scorings = {
             str(name): {"level": own[0] if len(own) == 1 else "per_query"}
-            for name, own in of_run.items()
+            for name, own in by_run.items()
         }
         if metric in JUDGED and results is not None and len(results.runs):
             judges = judges_by_criterion(results)
