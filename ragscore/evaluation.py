@@ -6,7 +6,7 @@ what the functions behind them need, so that nothing is passed twice and nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import clusters_text
 from ragscore.analysis.repeats import sides_named
 from ragscore.analysis.reported import with_rows
 from ragscore.frames.data import (
@@ -342,7 +341,7 @@ class Evaluation(EvaluationVerbs, Display):
     _policies: Policies = field(default_factory=Policies)
     _profile: Reading | None = None
     _rule: Rule | None = None
-    _source: Results | Callable[[], Results] | None = None
+    _source: Any = None  # the results, or a function that returns them
     _declared: MetricTable = TABLE  # our metrics, and those that belong to this evaluation
     _baseline: str | None = None  # the run that the others are compared with
     _among: tuple[str, ...] = ()  # the runs that these were selected from
@@ -391,14 +390,14 @@ class Evaluation(EvaluationVerbs, Display):
     @cached_property
     def results(self) -> Results:
         """The results behind the scores; of averaged repeats those of the first."""
-        check_type(self._source, (Results, Callable), "results")  # type: ignore[arg-type]
-        return self._source if isinstance(self._source, Results) else self._source()
+        held: Results = self._source if isinstance(self._source, Results) else self._source()
+        return held
 
     @cached_property
     def _rows(self) -> Rows:
         """What is known of each row of the scores."""
         reading = find_reading(self._profile)
-        golden, of_hits = reading.golden(self.golden)
+        golden, of_hits = reading._golden(self.golden)
         lists = self._policies.lists(self.results)
         level = Level.of(lists, of_hits, self._level)
         return Rows(lists, golden, level, of_hits, self._rule, reading)
@@ -786,7 +785,7 @@ class Evaluation(EvaluationVerbs, Display):
         """
         scores, chosen = self._scored(metrics)
         whole = self if scores is self.scores else replace(self, scores=scores)
-        if not {baseline, candidate} <= {*self.run_ids}:
+        if not all(one in self.run_ids for one in (baseline, candidate)):
             whole = whole._of_systems  # whoever names a system means all its repeats
         return whole._compared(
             baseline, candidate, whole.scores, chosen, vary=vary, allow_different=allow_different,
@@ -1002,8 +1001,7 @@ class Evaluation(EvaluationVerbs, Display):
 
         hit = None if hit is None else self._named(hit)
         right = None if right is None else self._named(right)
-        asked = [name for name in (hit, right) if name]
-        scores, _ = self._scored([*DECIDED_BY, *TABLE.labels({"hit@k"}), *asked])
+        scores, _ = self._scored([*DECIDED_BY, hit or "hit@5", *([right] if right else [])])
         return failures(
             scores, self.golden,
             self.results, hit=hit, right=right, threshold=threshold, declared=self._declared,
@@ -1103,6 +1101,8 @@ class Evaluation(EvaluationVerbs, Display):
 
     def _notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""
+        from ragscore.analysis.comparison.align import clusters_text
+
         golden = self.golden
         run, state = (self.scores[name].astype("str") for name in ("run_id", "state"))
         counts = pd.crosstab(run, state).reindex(columns=list(_STATES), fill_value=0)
@@ -1130,16 +1130,20 @@ class Evaluation(EvaluationVerbs, Display):
 
     def _asked_again(self) -> list[str]:
         """Say of each system whose repeats are averaged here how often it was asked."""
-        whole, told = self._repeated, []
-        for system in {} if whole is None else whole._repeats.keys() & {*self.run_ids}:
-            runs = whole._repeats[system]
-            is_own = whole.scores["run_id"].isin(runs) & whole.scores["state"].ne("missing")
-            n = int(whole.scores.index[is_own].value_counts().gt(1).sum())
-            told.append(
-                f"{system}: {len(runs)} runs, averaged; {plural(n, 'query')} asked more than once"
-                " (ev.repeats has their spread). Ranks and texts are those of the first."
-            )
-        return told
+        whole = self._repeated
+        if whole is None:
+            return []
+        asked = whole.scores[whole.scores["state"].ne("missing").to_numpy()]
+        runs = {system: own for system, own in whole._repeats.items() if system in self.run_ids}
+        n = {
+            system: int(asked.index[asked["run_id"].isin(own)].value_counts().gt(1).sum())
+            for system, own in runs.items()
+        }
+        return [
+            f"{system}: {len(own)} runs, averaged; {plural(n[system], 'query')} asked more than"
+            " once (ev.repeats has their spread). Ranks and texts are those of the first."
+            for system, own in runs.items()
+        ]
 
     @property
     def _is_matched(self) -> bool:

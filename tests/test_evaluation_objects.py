@@ -1,6 +1,7 @@
 """Refusals, failures and the like of an evaluation: objects whose frames are attributes."""
 
 import inspect
+import json
 import re
 import warnings
 from dataclasses import fields
@@ -11,6 +12,7 @@ from conftest import answer, hit, record
 from test_evaluation import ev
 
 import ragscore as rs
+from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.extras.answer_behaviour import Behaviour
 from ragscore.analysis.extras.chunk_lint import Lint
 from ragscore.analysis.extras.document_versions import Freshness
@@ -181,6 +183,22 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
         left_out = rs.extras.check_reported(rs.evaluate(results, golden), reported)
     assert as_missing["recomputed"].tolist() == [0.5]
     assert left_out["recomputed"].tolist() == [1.0]
+
+
+def test_means_are_saved_as_another_harness_writes_them(ev, tmp_path):
+    file = ev.save(tmp_path / "means.json", format="kebab")
+    assert json.loads(file.read_text()) == aggregate(ev.results, ev.golden, "kebab")
+    of_trec = rs.evaluate(ev.results, ev.golden, profile="trec").save(tmp_path / "trec.json")
+    assert json.loads(of_trec.read_text()) == aggregate(ev.results, ev.golden, "trec")
+    with refused("kebab", "trec", field="format"):
+        ev.save(file)
+
+
+def test_a_comparison_shows_a_query_as_its_evaluation_does(ev):
+    cmp = ev.compare("dense", "hybrid")
+    assert repr(cmp.query("pd-005")) == repr(ev.query("pd-005", ["dense", "hybrid"]))
+    with refused("JSON", field="results"):
+        rs.Comparison.from_json(cmp.to_json()).query("pd-005")
 
 
 def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev):

@@ -6,7 +6,7 @@ from pathlib import Path
 from ragscore.scoring import FACE
 
 PACKAGE, FOLDER = Path(__file__).parents[1] / "ragscore", "ragscore.scoring"
-REACHED = 83  # it is only lowered
+REACHED = 82  # it is only lowered
 
 
 def imported() -> set[str]:

@@ -108,6 +108,25 @@ class QueryView(Display):
         return "\n".join(lines)
 
 
+def show_compared(cmp: Any, query_id: str) -> QueryView:
+    """Show one query: what was expected, and the hits and answers of both runs side by side.
+
+    Raises
+    ------
+    DataError
+        An unknown query; a comparison that was reloaded from JSON.
+
+    Examples
+    --------
+    >>> ev.compare("dense", "hybrid").query("pd-005")
+    """
+    check_type(cmp._results, Results, "results", "ev.compare(...): JSON holds no hits")
+    pair = [cmp.baseline, cmp.candidate]
+    return show_query(
+        cmp._results, cmp._golden, query_id, pair, match=cmp._level.name, rule=cmp._rule
+    )
+
+
 def show_query(
     results: Results,
     golden: Golden,

@@ -61,27 +61,35 @@ def slice_means(
     results = None if rows is None else rows.results
     described = aligned.described()
     columns = ["run_id", *slice_names(by), *MEANS]
-    parts = [pd.DataFrame(columns=columns)]
-    for run in aligned.run_ids:
-        values = aligned.frame(run).to_numpy()
-        for labels, inside in _members(aligned, _slices_of(golden, by, results, [run]), by):
+    runs, parts = aligned.run_ids, [pd.DataFrame(columns=columns)]
+    # by the golden set all runs have the same slices, which then share their resamples
+    of_all = _slices_of(golden, by, results, runs)
+    for some in [[run] for run in runs] if "run_id" in of_all else [runs]:
+        sliced = _slices_of(golden, by, results, some)
+        values = np.column_stack([aligned.frame(run) for run in some])
+        stacked = described * len(some)
+        scale = np.array([one.scale for one in stacked])
+        scaled = np.where([one.is_timed for one in stacked], np.nan, values / scale)
+        for labels, inside in _members(aligned, sliced, by):
             mean, _, n = moments(values[inside])
             mean_rest, _, n_rest = moments(values[~inside])
             own = shared_only(None if groups is None else groups[inside])
-            low, high = intervals(values[inside], described, own)
-            scale = np.array([one.scale for one in described])
-            parts_of = np.where([one.is_timed for one in described], np.nan, values / scale)
-            delta, *ends, p = welch(parts_of, inside, groups=groups)
+            low, high = intervals(values[inside], stacked, own)
+            delta, *ends, p = welch(scaled, inside, groups=groups)
             table = pd.DataFrame(
                 {
-                    "run_id": run, "metric": aligned.metrics, "n": n.astype(int), "mean": mean,
-                    "low": low, "high": high, "n_rest": n_rest.astype(int), "mean_rest": mean_rest,
+                    "run_id": np.repeat(some, len(described)),
+                    "metric": aligned.metrics * len(some), "n": n.astype(int), "mean": mean,
+                    "low": low, "high": high,
+                    "n_rest": n_rest.astype(int), "mean_rest": mean_rest,
                     "delta_rest": delta * scale, "delta_low": ends[0] * scale,
                     "delta_high": ends[1] * scale, "p": p, "is_small": n < min_n,
                 }
             )  # fmt: skip
             parts.append(table.assign(**labels))
-    return pd.concat(parts[1:] or parts, ignore_index=True)[columns]
+    table = pd.concat(parts[1:] or parts, ignore_index=True)[columns]
+    order = np.argsort(table["run_id"].map(runs.index), kind="stable")
+    return table.iloc[order].reset_index(drop=True)
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's

@@ -104,10 +104,6 @@ class Golden(GoldenVerbs):
     queries, tags, targets, conditions, support_groups, checks
         One row per query / tag / target alternative / metadata condition / member of a support
         group / answer check.
-    problems
-        One row per thing that loading with `strict=False` could not take.
-    mapping
-        One row per column of a table that was loaded: the role it was taken for.
 
     Notes
     -----
@@ -125,14 +121,14 @@ class Golden(GoldenVerbs):
     checks: pd.DataFrame = field(default_factory=lambda: empty("checks"))
     support_groups: pd.DataFrame = field(default_factory=lambda: empty("support_groups"))
     conditions: pd.DataFrame = field(default_factory=lambda: empty("conditions"))
-    problems: pd.DataFrame = field(default_factory=lambda: empty("problems"))
-    mapping: pd.DataFrame = field(default_factory=lambda: empty("mapping"))
+    _problems: pd.DataFrame = field(default_factory=lambda: empty("problems"))
+    _mapping: pd.DataFrame = field(default_factory=lambda: empty("mapping"))
 
     def __post_init__(self) -> None:
         check_type(self.queries, pd.DataFrame, "queries")
         is_labelled = "answerable" in self.queries
         for item in fields(self):
-            setattr(self, item.name, conform(getattr(self, item.name), item.name))
+            setattr(self, item.name, conform(getattr(self, item.name), item.name.strip("_")))
         if not is_labelled:
             relevant = self.targets.loc[self.targets["grade"] > 0, "query_id"]
             found = pd.Series(is_among(self.queries["query_id"], relevant), self.queries.index)
@@ -266,7 +262,7 @@ class Golden(GoldenVerbs):
         return visible(
             f"Golden: {n:,} {'query' if n == 1 else 'queries'} ({labels});"
             f" targets: {levels or 'none'}"
-            f"{_mapping_text(self.mapping)}"
+            f"{_mapping_text(self._mapping)}"
         )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, overload
 if TYPE_CHECKING:
     from ragscore.analysis.comparison.gate import gate
     from ragscore.analysis.harness_files import save_means
+    from ragscore.analysis.query_view import show_compared
     from ragscore.analysis.trend.noise import noise_floor
     from ragscore.analysis.trend.trend import trend
     from ragscore.collecting.reproducible import same_run
@@ -56,6 +57,7 @@ class ComparisonVerbs:
     gate = gate
     report = report_comparison
     explore = explore_comparison
+    query = show_compared
 
 class JudgedVerbs:
     corrected = corrected

@@ -73,7 +73,7 @@ def validate(
         place = 0 if pd.isna(line) else bisect_right([start for start, _ in known], line)
         return known[place - 1][1] if place else None
 
-    loading = golden.problems.assign(rule="loading")
+    loading = golden._problems.assign(rule="loading")
     loading["query_id"] = [
         query_at(*one) for one in zip(loading["file"], loading["line"], strict=True)
     ]
@@ -105,7 +105,7 @@ def _rows(golden: Golden, path: Path) -> Iterator[tuple[Row, str | None]]:
         (".yaml", ".yml", ".jsonl")
     ):
         return
-    column = golden.mapping.set_index("role")["column"].get("query_id", "id")
+    column = golden._mapping.set_index("role")["column"].get("query_id", "id")
     for row in file_rows(path, Problems(path, strict=False)):
         ids = [as_id(row.values.get(name)) for name in (column, "id", "query_id", "_id", "qid")]
         yield row, next((one for one in ids if one is not None), None)

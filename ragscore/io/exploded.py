@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from ragscore.frames.codes import arrow_texts
 from ragscore.frames.typing import Codes, Flags
@@ -28,11 +29,12 @@ _SCALARS = (bool, int, float, str, type(None), np.generic)
 
 
 class Items(NamedTuple):
-    """Which rows have a list, the row of each item, and the columns of all items."""
+    """Which rows have a list, the row of each item, the columns of all items, lists in rows."""
 
     is_known: Flags
     row: Codes
     columns: dict[str, pd.Series]
+    n_calls: dict[int, int]
 
 
 def is_listed(column: pd.Series) -> bool:
@@ -61,23 +63,18 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     _refuse_texts(columns[main], every, cells)
     numbers: dict[int, list[Any]] = {}
     calls: dict[int, list[int]] = {}
+    n_calls: dict[int, int] = {}
+    is_mapping = np.zeros(len(every), bool)
     for at, one in enumerate(every):
         if isinstance(one, dict):
-            if is_ranked and not _are_numbers(one):
-                if any(as_number(number) is None for number in one.values()):
-                    is_bad = np.arange(len(every)) == at
-                    found = f"found {describe(one)}"
-                    cells.report(columns[main], is_bad, "a mapping id -> score", found)
-                    one = {}
-                one = {key: as_number(number) for key, number in one.items()}
-            every[at] = sorted(one, key=one.__getitem__, reverse=True) if is_ranked else [*one]
-            numbers[at] = [*map(one.__getitem__, every[at])]
+            every[at], numbers[at] = [*one], [*one.values()]
+            is_mapping[at] = is_ranked
         elif is_ranked and one and isinstance(one[0], list):
             if all(map(_is_pair, one)):
                 every[at], numbers[at] = ([*part] for part in zip(*one, strict=True))
                 continue
             parts = [part if isinstance(part, list) else [part] for part in one]
-            calls[at] = [n for n, part in enumerate(parts, 1) for _ in part]
+            n_calls[at], calls[at] = len(parts), [n for n, p in enumerate(parts, 1) for _ in p]
             every[at] = [*chain.from_iterable(parts)]
             for of_role in values.values():
                 if of_role[at] and all(isinstance(part, list) for part in of_role[at]):
@@ -118,9 +115,28 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
         for at, of_call in calls.items():
             call[starts[at] : starts[at] + lengths[at]] = of_call
         found_in["call"] = pd.Series(call)
+    if is_mapping.any():
+        order = _by_score(found_in[beside], row, is_mapping, columns[main], cells)
+        found_in = {role: one.take(order).reset_index(drop=True) for role, one in found_in.items()}
     for role, one in found_in.items():
         one.name = columns[role].name if role in columns else columns[main].name
-    return Items(is_known, row, found_in)
+    return Items(is_known, row, found_in, n_calls)
+
+
+def _by_score(
+    scores: pd.Series, row: Codes, is_mapping: Flags, column: pd.Series, cells: Cells
+) -> Codes:
+    """Return the order of items in which those of mappings go by their scores."""
+    if is_numeric_dtype(scores.dtype) and not is_bool_dtype(scores.dtype):
+        score = scores.to_numpy("float64", na_value=np.nan)
+    else:
+        score = np.array([as_number(one) for one in scores], np.float64)
+    of_mapping = is_mapping[row]
+    is_bad = np.zeros(len(column), bool)
+    is_bad[row[of_mapping & np.isnan(score)]] = True
+    found = f"found {describe(plain_cell(column.iloc[int(is_bad.argmax())]))}"
+    cells.report(column, is_bad, "a mapping id -> score", found)
+    return np.lexsort((np.where(of_mapping, -score, 0), row))
 
 
 def _series(values: list[Any]) -> pd.Series:
@@ -133,11 +149,7 @@ def _listed(cell: Any, is_ranked: bool) -> Any:
     """Return a cell as its list or mapping; one value as a list, None where there is none."""
     if type(cell) is list and (not cell or isinstance(cell[0], _SCALARS)):
         return cell
-    if (
-        type(cell) is dict
-        and {*map(type, cell.values())} <= _LEAVES
-        and {*map(type, cell)} == {str}
-    ):
+    if type(cell) is dict and {*map(type, cell.values())} <= _LEAVES:
         return cell
     value = nested(plain_cell(cell))
     if isinstance(value, dict) and is_ranked:
@@ -160,11 +172,6 @@ def _refuse_texts(column: pd.Series, values: list[Any], cells: Cells) -> None:
         for one, cell in zip(values, column, strict=True)
     ]
     cells.report(column, is_bad, LIST_ALLOWED)
-
-
-def _are_numbers(value: dict[str, Any]) -> bool:
-    """Return True if all values are numbers, and none is NaN."""
-    return {*map(type, value.values())} <= {int, float} and (n := sum(value.values())) == n
 
 
 def _is_pair(value: Any) -> bool:

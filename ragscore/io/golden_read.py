@@ -24,7 +24,7 @@ from ragscore.io.targets import (
     targets_of,
     with_levels,
 )
-from ragscore.io.values import FieldReader, is_int
+from ragscore.io.values import FieldReader, as_json
 
 TEXT_FIELDS = (*LABELS, "reference_answer")
 TAG_FIELDS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
@@ -108,7 +108,7 @@ def golden_of(
         own = name if name in LABELS else f"x_{name}"
         if own not in queries and (own in LABELS or name not in KNOWN_FIELDS):
             queries[own] = pd.Series(pd.NA, queries.index, dtype="str")
-    return Golden(**frames, problems=problems.frame())
+    return Golden(**frames, _problems=problems.frame())
 
 
 def _with_id(row: Row) -> Row:
@@ -282,10 +282,7 @@ def check_catalogue(targets: pd.DataFrame, catalogue: pd.DataFrame, problems: Pr
 def _plain(value: Any) -> Any:
     """Return a user's own field: a scalar as a plain Python value, anything nested as JSON text."""
     if isinstance(value, (dict, list)):
-        return json.dumps(value, ensure_ascii=False)
-    if is_int(value):
-        return int(value)
-    for plain in (float, str):  # YAML values are subclasses that remember their spelling
-        if isinstance(value, plain):
-            return plain(value)
-    return value
+        return as_json(value)
+    # YAML values are subclasses that remember their spelling
+    kind = next((one for one in (bool, int, float, str) if isinstance(value, one)), None)
+    return value if kind is None else kind(value)

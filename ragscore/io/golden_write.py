@@ -1,4 +1,4 @@
-"""`Golden` -> our golden file, the inverse of golden_file.py and golden_read.py.
+"""`Golden` -> our golden file, the inverse of golden_read.py.
 
 Its rows say `answerable` where their expectations don't imply it.
 """
@@ -212,7 +212,13 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
         condition["key"]: json.loads(condition["value"]) for condition in parts["conditions"]
     }
     row |= {
-        name: [_text(check) for check in checks if check["kind"] == kind]
+        name: [
+            {one: check[one] for one in ("text", "importance", "weight") if one in check}
+            if {"importance", "weight"} & check.keys()
+            else check["text"]
+            for check in checks
+            if check["kind"] == kind
+        ]
         for name, kind in CHECK_FIELDS.items()
     }
     flags = {check["kind"]: check["text"] for check in checks}
@@ -292,11 +298,6 @@ def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
         unknown = int(name) if is_number and int(name) >= len(anchors) else name
         groups[member["group"]].append(written.get(member["target_id"], unknown))
     return groups
-
-
-def _text(check: dict[str, Any]) -> Any:
-    about = {name: check[name] for name in ("importance", "weight") if name in check}
-    return {"text": check["text"], **about} if about else check["text"]
 
 
 def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:

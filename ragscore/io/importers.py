@@ -204,14 +204,16 @@ def results_of_rows(
     if "error" in columns and "answer" in columns:  # a failed query has no answer
         has_failed = Cells(problems, table.lines).failures(columns["error"]).notna()
         columns["answer"] = columns["answer"].mask(has_failed)
-    asked = Asked(table, columns, dict(own.frame.items()), problems, run_id, are_repeats)
+    extra = {str(name): one for name, one in own.frame.items()}
+    asked = Asked(table, columns, extra, problems, run_id, are_repeats)
     results = of_queries(asked)
     found: dict[str, list[Fields]] = {
         "scores": [], "judgments": [], "calls": [], "hit_meta": [], "citations": [],
     }  # fmt: skip
-    for place, cell in asked.cell.to_dict("index").items():
+    cells: list[Any] = asked.cell.to_dict("records")
+    for place, cell in zip(asked.cell.index.to_numpy(int), cells, strict=True):
         for kind in found:
-            found[kind] += [cell | one for one in rows[place].get(kind) or ()]
+            found[kind] += [{**cell, **one} for one in rows[place].get(kind) or ()]
     frames = frames_of_scores([_score_of(one) for one in found.pop("scores")])
     for kind, records in found.items():
         if records:
@@ -329,20 +331,18 @@ def _read_results(
     rows = [row | {"run_id": names[row.get("run_id")]} for row in rows]
     called = {name: paths.split()[0] for name, paths in tool.columns.items()} | (columns or {})
     results = results_of_rows(rows, told["run_id"], problems, "repeat" in (columns or {}), called)
-    about_runs = {name: told[name] for name in ("suite", "config", "created_at") if name in told}
-    about_runs |= flatten(
-        {name: told[name] for name in told if name in tool.run and name not in _OF_RUN}
-    )
-    system = results.runs["system"].map(systems)
-    runs, reported = results.runs.assign(system=system, **about_runs), results.reported
-    means = [{"run_id": run} | one for run in runs["run_id"] for one in told.get("aggregates", ())]
+    own = {name: told[name] for name in tool.run if name in told and name not in _OF_RUN}
+    about_runs = flatten(own) | {name: told[name] for name in _OF_RUN[:-1] if name in told}
+    about_runs |= {"system": results.runs["system"].map(systems)}
+    runs, reported = results.runs.assign(**about_runs), results.reported
+    means = [{"run_id": run, **one} for run in runs["run_id"] for one in told.get("means", ())]
     if means:
         parts = [one for one in (reported, from_records(means, "reported")) if one is not None]
         reported = pd.concat(parts, ignore_index=True)
     return replace(results, runs=runs, reported=reported)
 
 
-_OF_RUN = ("system", "suite", "config", "created_at", "aggregates")
+_OF_RUN = ("system", "suite", "config", "created_at", "means")
 
 
 def _read_golden(
@@ -391,19 +391,14 @@ def without_missing(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def aggregate(
-    metric: str, value: float, of: str | None = None, statistic: str = "mean", **about: Any
-) -> dict[str, Any]:
+def aggregate(metric: str, value: float, statistic: str = "mean", **about: Any) -> dict[str, Any]:
     """Return a row of reported values for what a tool reports of a whole run.
 
     Parameters
     ----------
     metric
         Its name, once in a file for each statistic.
-    of
-        The stored metric of single queries that it is the mean of.
     about
         What the file says of the metric: `ABOUT_METRIC`.
     """
-    own = {"query_id": "", "metric": metric, "value": value, "statistic": statistic, "of": of}
-    return own | about
+    return {"query_id": "", "metric": metric, "value": value, "statistic": statistic} | about

@@ -86,7 +86,7 @@ def read_golden_table(
     if "grade" not in roles.keys() | (columns or {}).keys():
         _ask_for_grades(table, roles, own)
     golden = labels_of(table, roles, problems, absent_docs, catalogue)
-    return replace(golden, mapping=mapping_of(roles, own))
+    return replace(golden, _mapping=mapping_of(roles, own))
 
 
 def nested_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def labels_of(
     _check_groups(queries, targets, table, rows)
     if catalogue is not None:
         check_catalogue(targets, catalogue, problems)
-    return Golden(queries, targets=targets, **frames, problems=problems.frame())
+    return Golden(queries, targets=targets, **frames, _problems=problems.frame())
 
 
 def _of_one(column: pd.Series) -> pd.Series:

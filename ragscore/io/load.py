@@ -82,7 +82,7 @@ def load_golden(
         `x_<name>`.
         `{"grade": None}`: no column has this role, whatever its name.
     strict
-        False loads what can be loaded and returns the rest as `golden.problems`.
+        False loads what can be loaded and tells the rest in `golden.validate()`.
     absent_docs
         How to read a row without expected documents. "unlabelled": only `answerable: false`, or an
         empty `expected_doc_ids` without other targets, means "should refuse". "refuse" is the older
@@ -102,7 +102,7 @@ def load_golden(
 
     Returns
     -------
-    The golden set. For a table, `golden.mapping` tells which column was taken for which role.
+    The golden set. Of a table, it prints which column was taken for which role.
 
     Raises
     ------
@@ -398,8 +398,8 @@ def joined(parts: list[Golden], names: list[Any]) -> Golden:
             frames[item.name] = found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
     frames.setdefault("queries", parts[0].queries)
     frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
-    if "mapping" in frames:
-        frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
+    if "_mapping" in frames:
+        frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
     return Golden(**frames)
 
 

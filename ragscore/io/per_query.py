@@ -4,7 +4,6 @@ It is a superset of kebab's record; older records without later fields load. Fie
 takes are kept in `x_*` columns.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.file_content import line_blocks, lines_of
 from ragscore.io.parsed_lines import LineParser
 from ragscore.io.record import LEFT_OPEN, STATED, TYPES, columns_of, with_refusals_implied
-from ragscore.io.run_records import Columns, Level, NotPlain, Reader, listed
+from ragscore.io.run_records import Level, NotPlain, Reader, listed
 from ragscore.io.sidecars import (
     JUDGMENTS_FILE,
     LEDGER_FILE,
@@ -39,8 +38,7 @@ def read_per_query(path: Path, strict: bool) -> Results:
     problems = Problems(path, strict)
     run = _run(path, problems)
     reader = _Records(columns_of, problems)
-    for _ in reader.blocks(path):
-        pass
+    reader.read_file(path)
     frames = reader.frames(run["run_id"])
     problems.typos.warn()
     judgments = _judgments(path, run, problems)
@@ -93,35 +91,6 @@ def frames_of(rows: Iterable[Row], run_id: str, problems: Problems) -> dict[str,
     return reader.frames(run_id)
 
 
-def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterator[Results]:
-    """Yield a run file of any size as `Results` of some megabytes each, for `store.save`.
-
-    The file is read twice, since the end of a run may tell whether answers at its beginning are
-    refusals. Only one piece is in memory; each has the row of the whole run.
-    """
-    file = Path(path)
-    problems = Problems(file, strict)
-    run, whole = _run(file, problems), _Records(columns_of, problems)
-    n_queries = n_failed = 0
-    for parts in whole.blocks(file):
-        for part in parts:
-            error = part["responses"].get("error")
-            n_queries += len(part["responses"]["query_id"])
-            n_failed += 0 if error is None else len(error) - error.null_count
-        parts.clear()
-    problems.typos.warn()
-    beside: dict[str, Any] = {
-        "judgments": _judgments(file, run, problems),
-        "problems": problems.frame(run["run_id"]),
-    }
-    runs = from_records([run | {"n_queries": n_queries, "n_failed": n_failed}], "runs")
-    reader = _Records(columns_of, Problems(file, strict=False), whole.notes)
-    for parts in reader.blocks(file):
-        yield Results(runs=runs, **reader.frames(run["run_id"]), **beside)
-        beside = {}
-        parts.clear()
-
-
 @dataclass
 class _Records(Reader):
     """Reads the records of one run, each of a query of its own.
@@ -139,8 +108,8 @@ class _Records(Reader):
         frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
         return frames
 
-    def blocks(self, path: Path) -> Iterator[list[dict[str, Columns]]]:
-        """Read a file block by block; yield what was read, to be cleared, after each."""
+    def read_file(self, path: Path) -> None:
+        """Read a file block by block."""
         parser = LineParser(TYPES)
         for begin, block in line_blocks(path):
             parsed = parser.parse(begin, block)
@@ -150,7 +119,6 @@ class _Records(Reader):
                 parser.is_off |= parsed is not None
                 rows = json_rows(path, self.problems, lines_of(block, path, begin), begin)
                 self.read(self.of_run(parser.learning(rows)))
-            yield self.parts
 
     def of_run(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows that are records of this run, each of a query of its own."""

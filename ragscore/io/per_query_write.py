@@ -221,13 +221,9 @@ def _hits(
             field="hit_meta.rank",
             allowed="the rank of a hit",
         )
-    hits = []
-    for row in rows:
-        hit = _hit(row)
-        if values := meta_at.get(row["rank"]):
-            hit["metadata"] = values
-        hits.append(hit)
-    return hits
+    metadata = [meta_at.get(row["rank"]) for row in rows]
+    pairs = zip(rows, metadata, strict=True)
+    return [_hit(row) | ({"metadata": values} if values else {}) for row, values in pairs]
 
 
 def _hit(row: dict[str, Any]) -> dict[str, Any]:
@@ -236,20 +232,16 @@ def _hit(row: dict[str, Any]) -> dict[str, Any]:
     extra = extra_fields(row, (HIT_FIELDS | {"score"}) - scores, "hits")
     path = {"doc_path": row["path"]} if "path" in row else {}
     inside = path | _heading(row, extra, "hits") | citation_and_span(row, extra)
-    return _with_extra(HIT.write_in_order(row, inside | _scores(row, extra, scores)), extra, "hits")
-
-
-def _scores(row: dict[str, Any], extra: dict[str, Any], columns: set[str]) -> dict[str, Any]:
-    """Return the scores within `retrieval`, or on the hit itself where that isn't an object."""
     own = extra.pop("retrieval", {})
-    if not isinstance(own, dict):
-        return {"retrieval": own} | {column: row[column] for column in sorted(columns)}
-    if set(own) & RETRIEVAL.own:
+    if not isinstance(own, dict):  # then scores stand on the hit itself
+        inside |= {"retrieval": own} | {column: row[column] for column in sorted(scores)}
+    elif set(own) & RETRIEVAL.own:
         raise DataError(
             f"found {own!r}", field="hits.x_retrieval", allowed="fields that no column holds"
         )
-    retrieval = RETRIEVAL.write(row) | own
-    return {"retrieval": retrieval} if retrieval else {}
+    elif retrieval := RETRIEVAL.write(row) | own:
+        inside |= {"retrieval": retrieval}
+    return _with_extra(HIT.write_in_order(row, inside), extra, "hits")
 
 
 def _heading(row: dict[str, Any], extra: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -80,7 +80,10 @@ def _answer(record: Level, responses: Columns) -> Frames:
     is_unknown = _take_unknown(answer)
     responses |= answer.columns(ANSWER.columns)
     if "answer" in record.fields:  # as text
-        own = record.take("answer", "text")
+        every = listed(record.fields["answer"])
+        own = pa.array([one if isinstance(one, str) else None for one in every], pa.string())
+        record.fields["answer"] = [None if isinstance(one, str) else one for one in every]
+        record.refuse("answer", "an object, text or null")
         responses["answer"] = pc.coalesce(responses.get("answer", own), own)
     _imply_refusals(responses, is_unknown, record)
     usage = answer.inner("usage")
@@ -92,12 +95,15 @@ def _answer(record: Level, responses: Columns) -> Frames:
     citations = {"position": positions(row)} | cited.columns(CITATION.columns)
     citations |= take_span(cited, "path") | take_heading(cited)
     cited.extras(citations)
+    none = none_cited(answer.fields.get("hops", pa.nulls(len(answer))))
     hops, hop_row, hop_at = answer.items("hops")
     number = hops.order("iter", hop_row, hop_at, first=0) + 1
     calls = {"call": pa.array(number.astype(np.int32))} | hops.columns(CALL.columns)
     hops.extras(calls)
     usage.extras(responses, "x_answer.usage.")
     answer.extras(responses, "x_answer.")
+    if none.null_count < len(none):
+        responses["x_answer.hops.json"] = pc.if_else(pc.is_valid(none), "[]", None)
     return {"citations": (row, citations), "calls": (hop_row, calls)}
 
 
@@ -138,7 +144,7 @@ def positions(row: Codes) -> pa.Array:
 
 
 def none_cited(lists: Values) -> pa.Array:
-    """Return 0 for an answer with an empty list of citations, else null."""
+    """Return 0 for an answer with an empty list, of citations as a rule, else null."""
     if isinstance(lists, pa.Array):
         is_list = pa.types.is_list(lists.type)
         n = pc.list_value_length(lists) if is_list else pa.nulls(len(lists), pa.int32())

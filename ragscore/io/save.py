@@ -143,7 +143,9 @@ _ROWS_OF = {"responses": "hits", "queries": "targets"}
 def _left_out(data: Results | Golden, keeps: list[str], level: str) -> list[str]:
     """Return how many rows of each frame say what isn't kept: "responses: 3 (answer, error)"."""
     told = []
-    for kind in (one.name for one in fields(data) if one.name not in ("problems", "mapping")):
+    for kind in (
+        one.name for one in fields(data) if one.name.strip("_") not in ("problems", "mapping")
+    ):
         frame = getattr(data, kind)
         if frame is None or kind in keeps:
             continue

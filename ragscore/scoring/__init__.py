@@ -9,7 +9,7 @@ FACE = {
     "rows": "Rows STATES",
     "level": "Level chunker_versions",
     "targets": "LEVELS RANKLESS targets_at",
-    "rules": "ELLIPSES READS_TEXT Rule by_anchor by_chunk by_doc by_predicate heading_parts"
+    "rules": "ELLIPSES READS_TEXT Rule by_anchor by_chunk by_doc by_predicate"
     " matched_pairs pairs_with_equal rule_name rule_of",
     "metrics": "CRITERIA Metric MetricTable TABLE",
     "metrics.declaration": "ROUNDING spelling",

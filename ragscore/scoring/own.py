@@ -20,10 +20,10 @@ from ragscore.scoring.metrics.matched import MatchedHits
 from ragscore.scoring.metrics.needs import TARGETS
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import source_hash
+from ragscore.scoring.summary import KEYS
 
 FRAMES = ("hits", "responses", "citations", "judgments")
 RESERVED = ("run_id", "query_id", "state", "level", "created_at", "system", "default", "all")
-KEYS = ["run_id", "query_id"]
 
 
 def metric(

@@ -20,8 +20,8 @@ from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import READS_TEXT, rule_name
 
 Parts = dict[str, Any]
+# criterion -> each distinct setting of its judges, as far as it is known
 Judges = dict[str, list[dict[str, Any]]]
-"""Criterion -> each distinct setting of its judges, as far as it is known."""
 
 COMPONENTS = ("golden", "rule", "policies", "judge_fingerprint", "metric_versions", "fields")
 _RANKING = "(ranking)"

@@ -56,7 +56,7 @@ class Reading:
     groups_only: bool = False
     cut_text: str = "unknown"
 
-    def golden(self, golden: Golden) -> tuple[Golden, Golden]:
+    def _golden(self, golden: Golden) -> tuple[Golden, Golden]:
         """Return the golden set as it is read, and the one that hits are judged by."""
         golden = golden._coded
         if self.docs_decide:

@@ -170,10 +170,8 @@ class Rows:
     def column(self, name: str) -> pd.Series:
         """Return a column of the responses, by row; NA where there is no response or column."""
         responses = self.results.responses
-        if name not in responses:
-            return pd.Series(pd.NA, index=range(self.n), dtype="str")
-        held = responses[name].reset_index(drop=True)
-        return held.reindex(self.response).reset_index(drop=True)
+        held = responses.get(name, pd.Series(pd.NA, responses.index, dtype="str"))
+        return held.reset_index(drop=True).reindex(self.response).reset_index(drop=True)
 
     def numbers(self, name: str) -> Values:
         """Return a column of the responses as numbers."""

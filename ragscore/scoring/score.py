@@ -172,7 +172,7 @@ def scored(
     """
     reading = find_reading(profile)
     held = policies or Policies.of(fields, reading.policies)
-    golden, of_hits = reading.golden(golden)
+    golden, of_hits = reading._golden(golden)
     table = table_of(metrics)
     labels = tuple(labels_of(results, golden, metrics, reading, table))
     lists = results if is_outline else held.lists(results)

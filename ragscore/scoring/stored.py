@@ -15,12 +15,11 @@ from ragscore.frames.data import DataError, Golden, Results, golden_part
 from ragscore.frames.errors import excerpt, plural, warn
 from ragscore.frames.kinds import FAILED
 from ragscore.io.stored import ABOUT_METRIC
-from ragscore.scoring.metrics import TABLE, Label, Metric, MetricTable, own_column
+from ragscore.scoring.metrics import TABLE, Metric, MetricTable, own_column
 from ragscore.scoring.own import with_own
-from ragscore.scoring.score import DEFAULT, Asked, Scored, scored, table_of
-from ragscore.scoring.summary import add_columns, metric_columns
+from ragscore.scoring.score import DEFAULT, Asked, Scored, asked_of, scored, table_of
+from ragscore.scoring.summary import KEYS, add_columns, metric_columns
 
-_CELL = ["run_id", "query_id"]
 MOST_DECIDING = 5  # stored metrics that decide by default
 
 
@@ -35,7 +34,7 @@ def stored_values(results: Results) -> pd.DataFrame:
     Columns run_id, query_id, metric, value, and `ABOUT_METRIC`: what the file says of the metric,
     NA where it says nothing.
     """
-    names, keys = [*_CELL, "metric", "value", *ABOUT_METRIC], [*_CELL, "metric"]
+    names, keys = [*KEYS, "metric", "value", *ABOUT_METRIC], [*KEYS, "metric"]
     dtypes = dict.fromkeys(names, "float64") | dict.fromkeys([*keys, "better"], "str")
     reported, judged = (
         pd.DataFrame(columns=["metric"]) if one is None else one
@@ -68,7 +67,7 @@ def stored_columns(results: Results) -> tuple[pd.DataFrame, list[Metric]]:
     """
     rows = stored_values(results)
     names, own = rows["metric"].unique().tolist(), []
-    means = rows.groupby([*_CELL, "metric"], sort=False)["value"].mean()
+    means = rows.groupby([*KEYS, "metric"], sort=False)["value"].mean()
     wide = means.unstack("metric").reindex(columns=names).astype("float64")
     for name in (one for one in names if TABLE.is_own(one)):
         better, lowest, highest = (_told(rows, name, column) for column in ABOUT_METRIC[:3])
@@ -115,8 +114,8 @@ def scored_and_stored(
     What `scored` returns, with these columns, and the names of the stored ones.
     """
     values, own = stored_columns(results)
-    names, table = [str(name) for name in values if name not in _CELL], table_of(metrics)
-    given = [metrics] if isinstance(metrics, (str, Metric, Label)) else list(metrics or [DEFAULT])
+    names, table = [str(name) for name in values if name not in KEYS], table_of(metrics)
+    given = asked_of(metrics)
     stored = [name for name in names if is_alone or table.is_own(name)]
     wanted = [name for name in given if name in stored]
     if DEFAULT in given:

@@ -5,11 +5,12 @@ gated like any metric.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
@@ -29,6 +30,7 @@ STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
     "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
 )  # fmt: skip
+RUNS_AT_ONCE = 20
 ENDS = ("low", "high", "p50_low", "p50_high", "p95_low", "p95_high")
 
 
@@ -71,25 +73,46 @@ def summarize(
     by_id = grouping.ordered(pd.factorize(held["query_id"], sort=True)[0])
     clusters = query_clusters(golden, pd.Index(held["query_id"]), cluster)
     ends = np.full((6, len(grouping.sizes), len(chosen)), np.nan)
-    for group in range(len(grouping.sizes) if chosen else 0):
-        members = by_id.members(group)
-        values = np.column_stack([one[members] for one in columns])
-        shared = None if clusters is None else shared_only(clusters[members])
-        ends[:2, group] = intervals(values, of_metrics, shared)
-        ends[2:4, group] = quantile_intervals(values, of_metrics, 0.5)
-        ends[4:, group] = quantile_intervals(values, of_metrics, 0.95)
+    numbers, at = np.unique(codes, return_index=True)
+    first = keys[names].iloc[at[numbers >= 0]].reset_index(drop=True)
+    for places in _together(first, names[1:], clusters is None) if chosen else ():
+        members = [by_id.members(group) for group in places]
+        values = np.full((len(places), len(chosen), max(map(len, members))), np.nan)
+        for own, of_group in zip(values, members, strict=True):
+            own[:, : len(of_group)] = [one[of_group] for one in columns]
+        flat = values.reshape(-1, values.shape[2]).T
+        shared = None if clusters is None else shared_only(clusters[members[0]])
+        described, shape = of_metrics * len(places), (2, len(places), len(chosen))
+        ends[:2, places] = np.reshape(intervals(flat, described, shared), shape)
+        for row, q in ((2, 0.5), (4, 0.95)):
+            found_q = quantile_intervals(flat, described, q)
+            ends[row : row + 2, places] = np.reshape(found_q, shape)
     found |= dict(zip(ENDS, ends, strict=True))
     counts = [grouping.count(one) for one in expected(held, chosen, table, rows)]
     found["n_expected"] = np.array(counts, np.int64).reshape(len(chosen), len(grouping.sizes)).T
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
         found[name] = grouping.count(held["state"].eq(state).to_numpy()).repeat(len(chosen))
-    numbers, at = np.unique(codes, return_index=True)
-    first = keys[names].iloc[at[numbers >= 0]]
     head = first.loc[first.index.repeat(len(chosen))].reset_index(drop=True)
     return head.assign(
         metric=pd.array(chosen * len(first), dtype="str"),
         **{name: found[name].ravel() for name in STATISTICS},
     )
+
+
+def _together(
+    groups: pd.DataFrame, of_slice: list[str], across_runs: bool
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Give the places of the groups whose intervals are made together.
+
+    Some runs of a slice, so that they share resamples; each alone where queries are clustered.
+    """
+    places = np.arange(len(groups))
+    if not across_runs:
+        yield from places[:, None]
+        return
+    slices_of: list[Any] = [groups[name] for name in of_slice] or [np.zeros(len(groups))]
+    for own in pd.Series(places).groupby(slices_of, observed=True).indices.values():
+        yield from np.array_split(own, len(own) // RUNS_AT_ONCE + 1)
 
 
 def _keys(

@@ -12,8 +12,8 @@ from ragscore.frames.schema import MADE_ID
 from ragscore.io.made_ids import hash_query, ids_made
 
 PLACE = ["conversation", "turn"]
+# columns of responses that tell which turn of a conversation each is
 TOLD = ("run_id", "query_id", *PLACE)
-"""Columns of responses that tell which turn of a conversation each is."""
 
 
 def with_turns(results: Results, golden: Golden) -> tuple[Results, Golden]:
@@ -57,16 +57,16 @@ def _query_ids(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
 
 def _by_text(results: Results, queries: pd.DataFrame) -> Results:
     """Return results in which ids made of texts give way to those of queries with these texts."""
-    own = pd.Series(results.responses["query_id"].unique(), dtype="str")
-    lost = own[own.str.fullmatch(MADE_ID).to_numpy(bool) & ~is_among(own, queries["query_id"])]
+    own = results.responses["query_id"]
+    lost = pd.Series(own[~is_among(own, queries["query_id"])].unique(), dtype="str")
+    lost = lost[lost.str.fullmatch(MADE_ID).to_numpy(bool)]
     if not len(lost):
         return results
     made = ids_made(queries["query"], hash_query)
     named = pd.Series(queries["query_id"].to_numpy(), made)[~made.duplicated(keep=False).to_numpy()]
     found = lost.map(named).set_axis(lost).dropna()
-    if not len(found):
-        return results
-    warn(f"{plural(len(found), 'query')} found by the text: the run has no ids, the golden set has")
+    if n := len(found):
+        warn(f"{plural(n, 'query')} found by the text: the run has no ids, the golden set has")
     return renamed(
         results, "query_id", lambda frame: frame["query_id"].map(found).fillna(frame["query_id"])
     )

@@ -18,7 +18,7 @@ def config_effects(scores, runs, **options):
     """Ask an evaluation of these scores and runs."""
     ev = SimpleNamespace(
         results=SimpleNamespace(runs=runs), primary=("hit@5",), _declared=TABLE,
-        _need_rows=lambda: None, _scored=lambda metrics: (scores, metrics),
+        _scored=lambda metrics: (scores, metrics),
     )  # fmt: skip
     return rs.extras.config_effects(ev, **options)
 

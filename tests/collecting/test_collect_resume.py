@@ -116,7 +116,7 @@ def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
 def test_a_second_ctrl_c_leaves_the_replies_in_flight(golden, tmp_path, monkeypatch):
-    release, told = threading.Event(), threading.Event()
+    release, started, told = (threading.Event() for _ in range(3))
 
     class Screen(io.StringIO):
         def write(self, text):
@@ -124,22 +124,24 @@ def test_a_second_ctrl_c_leaves_the_replies_in_flight(golden, tmp_path, monkeypa
                 told.set()
             return len(text)
 
-    def press_twice():  # a signal to the process may reach a thread that only waits
-        for wait in (lambda: time.sleep(0.2), lambda: told.wait(30)):  # two at once would be one
-            wait()
+    def press_twice():  # never just as the main thread begins to wait: it would not wake up
+        for asked in (started, told):
+            asked.wait(30)
+            time.sleep(0.5)
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     def system(query):
         if query != "question 0":
-            threading.Thread(target=press_twice).start()
+            started.set()
             release.wait(60)
         return found(query)
 
     monkeypatch.setattr(sys, "stderr", Screen())
-    started = time.monotonic()
+    threading.Thread(target=press_twice, daemon=True).start()
+    begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt) as stopped:
         rs.collect(system, golden, tmp_path / "run", timeout=90)
-    assert time.monotonic() - started < 50  # it did not wait for the reply
+    assert time.monotonic() - begun < 50  # it did not wait for the reply
     says(stopped.value.__notes__[0], 1)
     release.set()
 

@@ -54,7 +54,7 @@ def test_unknown_expected_ids_are_all_listed_documents_then_chunks(write_golden)
     with refused(1, "c10", file="golden.yaml", field="expected_chunk_ids"):
         rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["c1", "c9"]}))
     lenient = rs.load_golden(file, strict=False, catalogue=pd.DataFrame({"doc_id": ["d1", "d8"]}))
-    (found,) = lenient.problems["found"]
+    (found,) = lenient._problems["found"]
     says(found, 1, "d9")
 
 
@@ -226,7 +226,7 @@ def test_odd_yaml_is_one_error_with_its_line_and_one_problem(write_golden, text,
     with refused(*named, file="golden.yaml", line=3, field=field):
         rs.load_golden(write_golden(text))
     with warnings.catch_warnings(action="ignore"):
-        assert len(rs.load_golden(write_golden(text), strict=False).problems) == 1
+        assert len(rs.load_golden(write_golden(text), strict=False)._problems) == 1
 
 
 @pytest.mark.parametrize(
@@ -326,12 +326,12 @@ def test_not_strict_loads_the_rest_and_returns_the_problems(write_golden):
     )
     golden = rs.load_golden(write_golden(text), strict=False)
     assert golden.queries["query_id"].tolist() == ["a", "b"]
-    assert golden.problems[["line", "field"]].to_numpy().tolist() == [
+    assert golden._problems[["line", "field"]].to_numpy().tolist() == [
         [2, "id"],
         [3, "id"],
         [4, "tags"],
     ]
-    says(golden.problems["found"][1], "a", 1)
+    says(golden._problems["found"][1], "a", 1)
 
 
 def test_the_environment_names_the_golden_file_ours_before_that_of_another_harness(

@@ -245,6 +245,7 @@ def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations,
         record("q", [], answer={"answer": "a", "usage": "much"}),
         record("q", [], answer={"answer": "a", "usage": {"latency_ms": 2**70}}),
         record("q", [], answer={"answer": "a", "refused": "unknown"}),
+        record("q", [], answer={"answer": "a", "hops": []}),
         record("q", [], scope={"vault": "v", "tags": ["x"]}),
         record("q", [], scope="everything"),
         record("q", [hit("c", "d", 1, heading_path=["a > b", "c"])]),
@@ -265,7 +266,11 @@ def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations,
     ],
 )
 def test_corner_cases_come_back_as_they_were_loaded(write_run, tmp_path, given):
-    assert_round_trip(rs.load_results(write_run("r", [given], k=3, size=2**70)), tmp_path / "out")
+    results = rs.load_results(write_run("r", [given], k=3, size=2**70))
+    assert_round_trip(results, tmp_path / "out")
+    assert ('"hops": []' in (tmp_path / "out" / "r" / "per_query.jsonl").read_text()) == (
+        (given["answer"] or {}).get("hops") == []
+    )
 
 
 def test_a_score_of_the_hit_beside_one_within_retrieval_comes_back(tmp_path):

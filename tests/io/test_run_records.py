@@ -229,18 +229,3 @@ def test_a_query_whose_hits_are_null_was_asked(tmp_path):
     assert found.responses["query_id"].tolist() == ["1", "2"]
     scores = rs.score(found, rs.load_golden({"1": ["d"], "2": ["d"]}), ["hit@1"])
     assert scores["hit@1"].tolist() == [1, 0]
-
-
-def test_pieces_of_a_file_make_the_run(tmp_path, monkeypatch):
-    rows = [record(f"q{n}", [hit("c", "d", 1)], answer={"answer": "a"}) for n in range(40)]
-    rows[-1] |= {"answer": {"answer": "no", "refused": True}, "error": "late"}
-    file = put(tmp_path, rows)
-    monkeypatch.setattr(file_content, "BLOCK_BYTES", 4_000)
-    monkeypatch.setattr(parsed_lines, "FEWEST", 1)
-    pieces, whole = [*rs.io.load_pieces(file)], rs.load_results(file)
-    assert len(pieces) > 3
-    for kind in ("responses", "hits"):
-        frame = pd.concat([getattr(one, kind) for one in pieces], ignore_index=True)
-        pd.testing.assert_frame_equal(frame, getattr(whole, kind), check_like=True)
-    for one in pieces:
-        pd.testing.assert_frame_equal(one.runs, whole.runs)

@@ -180,7 +180,7 @@ def compare_ranks(
     whole = results.select([a, b])
     stated = profile_invariants(whole, a, b, harness, allow_different) if harness else None
     pair = policies.lists(whole)
-    golden, of_hits = reading.golden(golden)
+    golden, of_hits = reading._golden(golden)
     versions = chunker_versions(pair)
     versions_agree = versions[[a, b]].nunique(dropna=False) == 1
     if strict_chunker_version and not versions_agree:

@@ -48,7 +48,6 @@ def config_effects(
     --------
     >>> rs.extras.config_effects(ev, "mrr@10")
     """
-    ev._need_rows()
     scores, chosen = ev._scored(list(ev.primary) if metrics is None else metrics)
     aligned, runs = align(scores, chosen, declared=ev._declared), ev.results.runs
     if "config" not in runs:

@@ -121,6 +121,7 @@ def read_sqlite(path: Path, strict: bool) -> Results:
 
     problems, parts = Problems(path, strict), list[Results]()
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
     try:
         columns = {row[1] for row in connection.execute("PRAGMA table_info(eval_runs)")}
         aggregate = AGGREGATE if AGGREGATE in columns else "NULL"
@@ -165,19 +166,22 @@ def _sqlite_rows(
 ) -> Iterator[Row]:
     """Yield the records of a run; one without an id, or that is no object, is a problem."""
     records = connection.execute(
-        "SELECT query_id, CAST(result_json AS TEXT) FROM eval_query_results WHERE run_id = ?"
-        " ORDER BY query_id",
+        "SELECT query_id, result_json FROM eval_query_results WHERE run_id = ? ORDER BY query_id",
         (run_id,),
     )
     for line, (query_id, text) in enumerate(records, 1):
-        try:
-            values = parse_json(text or "null")
-            found = f"found {describe(values)}"
-        except (ValueError, RecursionError) as error:
-            values, found = None, json_fault(error)["found"]
+        field, allowed, found = "result_json", "a JSON object as text", f"found {describe(text)}"
+        values: Any = None
+        if as_id(query_id) is None:
+            field, allowed, found = "query_id", ID_ALLOWED, f"found {describe(query_id)}"
+        elif isinstance(text, str):
+            try:
+                values = parse_json(text)
+                found = f"found {describe(values)}"
+            except (ValueError, RecursionError) as error:
+                found = json_fault(error)["found"]
         if isinstance(values, dict):
             yield Row({"query_id": query_id, **values}, line)
         else:
             found += f" in row {line} of run {run_id!r}, query {query_id!r}"
-            field, allowed = "eval_query_results.result_json", "a JSON object as text"
-            problems.add(found, line=line, field=field, allowed=allowed)
+            problems.add(found, line=line, field=f"eval_query_results.{field}", allowed=allowed)

@@ -66,23 +66,7 @@ class Judged(NamedTuple):
         )
         if catalogue is not None:
             check_catalogue(golden.targets, catalogue, problems)
-        return replace(golden, problems=problems.frame())
-
-
-def consistent(judgements: Iterable[tuple[int, str, str, int]], problems: Problems) -> pd.DataFrame:
-    """Return query, document and grade of lines, but of those that contradict an earlier one."""
-    rows, known = [], dict[tuple[str, str], tuple[int, int]]()
-    for line, query_id, doc_id, grade in judgements:
-        first, before = grade, line
-        if grade >= 0:
-            first, before = known.setdefault((query_id, doc_id), (grade, line))
-        if grade == first:
-            rows.append((query_id, doc_id, grade))
-        else:
-            told = f"{doc_id!r} has grade {grade} here and {first} on line {before} for query"
-            allowed = "one grade per query and document"
-            problems.add(f"{told} {query_id!r}", line=line, field="grade", allowed=allowed)
-    return pd.DataFrame(rows, columns=JUDGED)
+        return replace(golden, _problems=problems.frame())
 
 
 def judged_once(
@@ -90,12 +74,13 @@ def judged_once(
 ) -> Judged:
     """Return judgements (query_id, doc_id, grade) without negative and repeated ones, counted.
 
-    `names`: all queries in their order; None: those judged, in order of appearance.
+    With their `line`, those that contradict an earlier one are faults. `names`: all queries in
+    their order; None: those judged, in order of appearance.
 
     Raises
     ------
     NotPlain
-        A document has two grades for a query.
+        A document has two grades for a query, on unknown lines.
     """
     listed = judgements["query_id"].unique() if names is None else [*names]
     queries = pd.Series(listed, dtype="str")
@@ -104,14 +89,24 @@ def judged_once(
     rows = np.flatnonzero(grade >= 0)
     rows = rows[np.argsort(query[rows], kind="stable")]
     pair = pair_numbers(query[rows], docs.iloc[rows])
+    n_twice = 0
     if not all_differ(pair):
         _, first, group = np.unique(pair, return_index=True, return_inverse=True)
-        if (grade[rows] != grade[rows[first]][group]).any():
+        before = rows[first][group]
+        is_other = grade[rows] != grade[before]
+        if is_other.any() and "line" not in judgements:
             raise NotPlain
+        for row, other in sorted(zip(rows[is_other], before[is_other], strict=True)):
+            lines = judgements["line"].iloc[[row, other]].tolist()
+            found = f"{docs.iloc[row]!r} has grade {grade[row]} here and {grade[other]} on line"
+            found += f" {lines[1]} for query {queries[query[row]]!r}"
+            allowed = "one grade per query and document"
+            problems.add(found, line=lines[0], field="grade", allowed=allowed)
+        n_twice = int((~is_other).sum()) - len(first)
         rows = rows[np.sort(first)]
     for n, reason in (
         (int((grade < 0).sum()), NEGATIVE),
-        (len(pair) - len(rows), "judgements that stand there twice count once"),
+        (n_twice, "judgements that stand there twice count once"),
     ):
         if n:
             problems.note(f"{n} {reason}", field="grade")

@@ -32,9 +32,9 @@ from ragscore.io.formats.by_document import (
 )
 from ragscore.io.formats.qrels import (
     HIGHEST,
+    JUDGED,
     Judged,
     as_grade,
-    consistent,
     count_without_text,
     judged_once,
     read_topics,
@@ -162,7 +162,9 @@ def read_judgements(text: str, problems: Problems) -> Judged:
     """Return every judgement of qrels of three or four columns; a header may come first."""
     with suppress(NotPlain):
         return judged_once(_table(text, QREL_COLUMNS), problems)
-    return judged_once(consistent(_judgements(text, problems), problems), problems)
+    return judged_once(
+        pd.DataFrame(_judgements(text, problems), columns=["line", *JUDGED]), problems
+    )
 
 
 def _judgements(text: str, problems: Problems) -> Iterator[tuple[Any, ...]]:

@@ -198,7 +198,7 @@ def explore_comparison(
         cmp._golden, cmp._results, cmp._scores, [cmp.baseline, cmp.candidate], (cmp,),
         cmp._primary, cmp._level,
         Policies.of(cmp._policies, find_reading(cmp._profile).policies), cmp._rule,
-        find_reading(cmp._profile).golden(cmp._golden)[1], cmp._declared,
+        find_reading(cmp._profile)._golden(cmp._golden)[1], cmp._declared,
     )  # fmt: skip
     title = f"{cmp.candidate} against {cmp.baseline}"
     # another harness has no word, and may look at whole lists
@@ -249,7 +249,7 @@ def explore_runs(
                       profile=ev._profile, allow_different=True)
         for one in names[1:]
     )  # fmt: skip
-    golden, of_hits = find_reading(ev._profile).golden(ev.golden)
+    golden, of_hits = find_reading(ev._profile)._golden(ev.golden)
     if compared:
         level, k = compared[0]._level, max(one._k for one in compared)
     else:

@@ -257,8 +257,8 @@ class MetricTable(dict[str, Metric]):
     def __reduce__(self) -> Any:
         return MetricTable, (list(self.values()),)
 
+    # ours, and those that `to_plain` wrote; what `rs.metric` takes is told in `own`
     from_plain: ClassVar[Callable[[Any], "MetricTable"]]
-    """Return ours, and those that `to_plain` wrote; what `rs.metric` takes is told in `own`."""
 
     @property
     def own(self) -> list[Metric]:

@@ -87,7 +87,7 @@ def test_a_bad_second_line_is_refused_with_its_number(write, second, field):
         rs.load_golden(file)
     assert (caught.value.line, caught.value.field) == (2, field)
     rest = rs.load_golden(file, strict=False)
-    assert graded(rest) == [["q1", "d", 255]] and rest.problems["line"].tolist() == [2]
+    assert graded(rest) == [["q1", "d", 255]] and rest._problems["line"].tolist() == [2]
 
 
 # TREC and BEIR judgements
@@ -97,14 +97,14 @@ def test_a_bad_second_line_is_refused_with_its_number(write, second, field):
 def test_trec_qrels_load_from_text_and_gzip(write, name):
     golden = rs.load_golden(write(name, QRELS))
     assert graded(golden) == [["q1", "d1", 2], ["q1", "d2", 0], ["q2", "d3", 1]]
-    assert golden.queries["query"].tolist() == ["q1", "q2"] and golden.problems.empty
+    assert golden.queries["query"].tolist() == ["q1", "q2"] and golden._problems.empty
 
 
 def test_negative_grades_are_left_out_and_counted(write):
     with warned("qrels.txt", 2):
         golden = rs.load_golden(write("qrels.txt", QRELS + "q2 0 d4 -1\nq2 0 d5 -2\n"))
     assert graded(golden) == [["q1", "d1", 2], ["q1", "d2", 0], ["q2", "d3", 1]]
-    (found,) = golden.problems["found"]
+    (found,) = golden._problems["found"]
     says(found, 2)
 
 
@@ -126,7 +126,7 @@ def test_a_query_with_only_unjudged_documents_stays_and_is_unlabelled(write):
 def test_a_judgement_that_stands_there_twice_counts_once_and_is_counted(write):
     with warned("qrels.txt", 1):
         golden = rs.load_golden(write("qrels.txt", QRELS + "q2 0 d3 1\n"))
-    assert len(golden.targets) == 3 and len(golden.problems) == 1
+    assert len(golden.targets) == 3 and len(golden._problems) == 1
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_topics_give_judged_queries_their_text(write, name, text):
     golden = rs.load_golden(write("qrels.txt", QRELS), topics=write(name, text))
     assert (
         golden.queries["query"].tolist() == ["first question", "second question"]
-        and golden.problems.empty
+        and golden._problems.empty
     )
 
 
@@ -178,7 +178,7 @@ def test_a_query_without_a_topic_keeps_its_id_and_is_counted(write):
         write("qrels.txt", QRELS), topics=write("topics.tsv", "q1\tfirst\nq9\tnever judged\n")
     )
     assert golden.queries["query"].tolist() == ["first", "q2"]
-    for found in golden.problems["found"]:
+    for found in golden._problems["found"]:
         says(found, 1, 2)
 
 
@@ -222,7 +222,7 @@ def test_beir_questions_that_no_split_judges_are_unlabelled_and_those_of_other_s
     assert golden.queries["query_id"].tolist() == ["q2", "q1", "q9"] and golden.queries[
         "answerable"
     ].tolist() == [True, True, pd.NA]
-    (found,) = golden.problems["found"]
+    (found,) = golden._problems["found"]
     says(found, 1, 4, "queries.jsonl")
 
 
@@ -238,12 +238,12 @@ def test_several_splits_must_be_chosen_from(beir):
 def test_relevant_documents_that_the_corpus_lacks_are_counted(beir):
     (beir / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "x"}\n')
     golden = rs.load_golden(beir)
-    (found,) = golden.problems["found"]
+    (found,) = golden._problems["found"]
     says(found, 1, "corpus.jsonl", "d 3")
     assert len(golden.targets) == 3
     rows = "".join(f"q1\te{n}\t1\n" for n in range(5))
     (beir / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\nq2\td3\t1\n{rows}")
-    (found,) = rs.load_golden(beir).problems["found"]
+    (found,) = rs.load_golden(beir)._problems["found"]
     assert "6 relevant" in found and "d3, e0, e1, e2, e3" in found and "e4" not in found
 
 

@@ -454,7 +454,7 @@ def test_any_golden_file_ends_in_frames_or_one_error(rows, damage, strict):
     golden = loaded_or_refused(
         lambda file: rs.load_golden(file, format="predicates", strict=strict), rows, damage
     )
-    if golden is not None and len(golden.queries) and not len(golden.problems):
+    if golden is not None and len(golden.queries) and not len(golden._problems):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             again = rs.load_golden(

@@ -157,7 +157,7 @@ def test_passages_judged_by_document_give_the_published_ndcg():
 @needs(VASWANI)
 def test_the_vaswani_collection_loads_with_its_questions():
     golden = rs.load_golden(VASWANI / "qrels", topics=VASWANI / "query-text.trec")
-    assert len(golden.queries) == 93 and len(golden.targets) == 2083 and golden.problems.empty
+    assert len(golden.queries) == 93 and len(golden.targets) == 2083 and golden._problems.empty
     assert (
         golden.queries["query"].iloc[0]
         == "MEASUREMENT OF DIELECTRIC CONSTANT OF LIQUIDS BY THE USE OF MICROWAVE TECHNIQUES"

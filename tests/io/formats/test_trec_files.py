@@ -49,7 +49,7 @@ def test_white_space_blank_lines_and_comments_make_no_difference(write, change):
     results = rs.load_results(write("run.txt", change(RUN)))
     golden = rs.load_golden(write("qrels.txt", change(QRELS)))
     assert found_at(results) == found_at(plain[0]) and judged(golden) == judged(plain[1])
-    assert results.problems.empty and golden.problems.empty
+    assert results.problems.empty and golden._problems.empty
 
 
 def test_text_after_the_tag_is_left_out_and_such_lines_are_counted(write):

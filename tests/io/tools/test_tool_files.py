@@ -179,7 +179,7 @@ def test_bad_json_judgements_are_named(write, bad, field):
         rs.load_golden(file, format="json_qrels")
     assert caught.value.field == field
     rest = rs.load_golden(file, format="json_qrels", strict=False)
-    assert rest.targets["doc_id"].tolist() == ["d"] and rest.problems["field"].tolist() == [field]
+    assert rest.targets["doc_id"].tolist() == ["d"] and rest._problems["field"].tolist() == [field]
 
 
 # answers of the TREC RAG track
@@ -267,5 +267,5 @@ def test_a_beir_folder_is_written_as_it_was_with_its_metadata(write, tmp_path):
     assert_same(rs.load_golden(folder), golden)
     assert (
         golden.queries["x_metadata.url"].notna().tolist() == [True, False, False]
-        and golden.problems.empty
+        and golden._problems.empty
     )
