@@ -13,7 +13,7 @@ from ragscore.frames.tables import Display
 LAYERS = ("analysis", "golden", "judging", "reporting")
 # parts of a computation, what a judge is and answers, and what shows itself: no results to be read
 OTHERS = {
-    "AlignedScores", "Explorer", "Golden", "GoldenText", "History", "Judge", "JudgedLists",
+    "AlignedScores", "Explorer", "Golden", "GoldenText", "Harness", "History", "Judge", "JudgedLists",
     "Mounted", "NeedleSet", "RankChanges", "Reference", "Reply", "Results", "Span",
     "Table", "Together", "Verdict",
 }  # fmt: skip
