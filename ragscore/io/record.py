@@ -80,7 +80,10 @@ def _answer(record: Level, responses: Columns) -> Frames:
     is_unknown = _take_unknown(answer)
     responses |= answer.columns(ANSWER.columns)
     if "answer" in record.fields:  # as text
-        own = record.take("answer", "text")
+        every = listed(record.fields["answer"])
+        own = pa.array([one if isinstance(one, str) else None for one in every], pa.string())
+        record.fields["answer"] = [None if isinstance(one, str) else one for one in every]
+        record.refuse("answer", "an object, text or null")
         responses["answer"] = pc.coalesce(responses.get("answer", own), own)
     _imply_refusals(responses, is_unknown, record)
     usage = answer.inner("usage")
