@@ -13,8 +13,8 @@ from ragscore.frames.tables import Display
 LAYERS = ("analysis", "golden", "judging", "reporting")
 # parts of a computation, what a judge is and answers, and what shows itself: no results to be read
 OTHERS = {
-    "AlignedScores", "Explorer", "Golden", "GoldenText", "Harness", "History", "Judge", "JudgedLists",
-    "Mounted", "NeedleSet", "RankChanges", "Reference", "Reply", "Results", "Span",
+    "AlignedScores", "Explorer", "Golden", "GoldenText", "Harness", "History", "Judge",
+    "JudgedLists", "Mounted", "NeedleSet", "RankChanges", "Reference", "Reply", "Results", "Span",
     "Table", "Together", "Verdict",
 }  # fmt: skip
 
