@@ -415,6 +415,7 @@ def _judgements(column: pd.Series, grade: pd.Series | None, role: str, cells: Ce
         column.notna().to_numpy(),
         row,
         {n: one.take(row).reset_index(drop=True) for n, one in both.items()},
+        {},
     )
 
 
