@@ -106,7 +106,8 @@ class Cells:
 
     def numbers(self, column: pd.Series, type: str = "number") -> pd.Series:
         """Return a column as numbers; texts are none, nor decimals for whole ones."""
-        dtype, kind = WIDTHS[type], column.dtype
+        dtype: Any = WIDTHS[type]
+        kind = column.dtype
         is_number = is_numeric_dtype(kind) and not is_bool_dtype(kind)
         is_int = isinstance(kind, np.dtype) and kind.kind in "iu" and len(column) > 0
         if is_int and type == "rank" and column.min() >= -(2**31) and column.max() < 2**31:
@@ -161,7 +162,7 @@ class Cells:
 
 def plain_texts(column: pd.Series) -> pd.Series | None:
     """Return a column of texts or whole numbers as texts; None where each value is looked at."""
-    dtype = column.dtype
+    dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype) and isinstance(
         dtype.categories.dtype, pd.StringDtype
     ):
@@ -198,7 +199,7 @@ def _of_blocks(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     blocks = [one.get("text") for one in value if isinstance(one, dict)]
-    texts = blocks if blocks and len(blocks) == len(value) else value
+    texts: list[Any] = blocks if blocks and len(blocks) == len(value) else value
     is_one = texts is blocks or len(texts) == 1
     return "".join(texts) if is_one and all(isinstance(one, str) for one in texts) else value
 

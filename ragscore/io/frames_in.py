@@ -279,7 +279,7 @@ def table_of(
     }
     known = {key: one for key, one in lists.items() if names_query(map(str, one[0]))}
     if len(known) == 1:  # records under one key, beside means or a config
-        return record_table(*known.values(), name, "json")
+        return record_table(next(iter(known.values())), name, "json")
     if are_means(source):
         raise DataError(
             f"means without rows: {describe(next(iter(source.values())))} of"

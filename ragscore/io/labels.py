@@ -72,7 +72,7 @@ def read_golden_table(
     refuse_empty(table)
     if _is_ours(table) and not columns:
         rows = zip(table.frame.to_dict("records"), table.lines.tolist(), strict=True)
-        known = [({n: v for n, one in row.items() if (v := plain_cell(one)) is not None}, line)
+        known = [({str(n): v for n, one in row.items() if (v := plain_cell(one)) is not None}, line)
                  for row, line in rows]  # fmt: skip
         return golden_of(
             [Row(nested_row(row), line) for row, line in known], problems, absent_docs, catalogue
@@ -297,7 +297,7 @@ def _accepted(column: pd.Series, rows: _Rows, cells: Cells) -> tuple[pd.Series, 
     column = column.mask(np.array(is_mapping, bool))
     items = exploded({"text": column}, cells, "grade")
     texts = Cells(cells.problems, rows.lines[items.row]).texts(
-        items.columns["text"].rename(column.name)
+        items.columns["text"].rename(str(column.name))
     )
     query = rows.query[items.row]
     every = pd.DataFrame({"query": query, "text": texts}).dropna().drop_duplicates()
@@ -325,7 +325,7 @@ def _texts_of(
     items = exploded({"text": column}, cells, "grade")
     found = items.columns
     texts = Cells(cells.problems, rows.lines[items.row]).texts(
-        found["text"].rename(column.name), "a list of texts"
+        found["text"].rename(str(column.name)), "a list of texts"
     )
     made = _checks(rows, rows.query[items.row], texts, kind)
     for name in ("importance", "weight"):
@@ -415,6 +415,7 @@ def _judgements(column: pd.Series, grade: pd.Series | None, role: str, cells: Ce
         column.notna().to_numpy(),
         row,
         {n: one.take(row).reset_index(drop=True) for n, one in both.items()},
+        {},
     )
 
 
@@ -422,10 +423,10 @@ def _keys(column: pd.Series, role: str, cells: Cells) -> pd.Series:
     """Return the ids of judgements as texts; alternatives are joined."""
     if role == "text":
         return cells.texts(column)
-    if column.dtype == object and column.map(type).eq(list).any():
+    if column.dtype == object and list in {*map(type, column)}:
         flat = pd.Series([one if isinstance(one, list) else [one] for one in column]).explode()
         inner = Cells(cells.problems, cells.lines[flat.index], drops=True)
-        ids = inner.ids(flat.reset_index(drop=True).rename(column.name), role)
+        ids = inner.ids(flat.reset_index(drop=True).rename(str(column.name)), role)
         return (
             ids.groupby(flat.index.to_numpy())
             .agg(lambda one: _APART.join(dict.fromkeys(one.dropna())))
@@ -555,10 +556,10 @@ def _implied(
         return pd.Series(has(targets["level"] == "doc"), dtype="boolean")
     is_refused = expects & ~has(targets["grade"] >= 0)
     answers = found.get("reference_answer", pd.Series(pd.NA, rows.ids.index)).fillna("") != ""
-    is_check = checks["kind"].isin(["must_contain", "key_fact"]) if len(checks) else []
-    asked = (
-        checks.loc[is_check, "query"].to_numpy(np.int64) if len(checks) else np.zeros(0, np.int64)
-    )
+    asked = np.zeros(0, np.int64)
+    if len(checks):
+        is_check = checks["kind"].isin(["must_contain", "key_fact"])
+        asked = checks.loc[is_check, "query"].to_numpy(np.int64)
     is_known = has(targets["grade"] > 0) | is_refused | answers.to_numpy(bool)
     is_known |= np.bincount(asked, minlength=len(rows.ids)) > 0
     return pd.Series(~is_refused, dtype="boolean").where(is_known)

@@ -167,7 +167,7 @@ def refuse_empty(table: Table) -> None:
 def own_columns(table: Table, roles: Columns) -> dict[str, pd.Series]:
     """Return the columns that no role takes, nor lies in."""
     used = {column.partition(".")[0] for column in roles.values()} | set(roles.values())
-    return {name: one for name, one in table.frame.items() if name not in used}
+    return {str(name): one for name, one in table.frame.items() if name not in used}
 
 
 def mapping_of(roles: Columns, own: Mapping[str, Any]) -> pd.DataFrame:
@@ -181,7 +181,7 @@ def tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) ->
     responses, told, proposed = results.responses, [], ""
     if len(results.hits):
         return
-    has_answers = "answer" in responses and responses["answer"].notna().any()
+    has_answers = "answer" in responses and bool(responses["answer"].notna().any())
     has_answers |= results.reported is not None and len(results.reported) > 0
     for name in own:
         value = nested(table.fields[name])
@@ -239,11 +239,11 @@ def of_queries(asked: Asked) -> Results:
             allowed = f'a value of hits; columns={{"{role}": None}} if it is no {role} of hits'
             asked.cells.report(column, column.notna(), allowed)
     hits, row = _read_hits(items.columns, asked, items.row) if items else (None, None)
-    responses = _responses(asked)
+    columns = _responses(asked)
     keep = asked.cells.keep.copy()
-    runs = _repeats(asked, responses, keep)
+    runs = _repeats(asked, columns, keep)
     responses = pd.DataFrame(
-        {"run_id": runs["run_id"], "query_id": asked.query_id} | responses | own_frame(asked.own)
+        {"run_id": runs["run_id"], "query_id": asked.query_id} | columns | own_frame(asked.own)
     )
     refused = responses.get("refused")
     responses = _with_blank_refused(responses)
@@ -368,10 +368,10 @@ def _repeats(asked: Asked, responses: Mapping[str, pd.Series], keep: Flags) -> p
             )  # fmt: skip
     elif len(again):
         firsts = again.index[~again.duplicated(same)]
-        asks = list(dict.fromkeys(_called(asked, responses, row) for row in firsts))
-        several = "1 query stands" if len(asks) == 1 else f"{len(asks)} queries stand"
+        called = list(dict.fromkeys(_called(asked, responses, row) for row in firsts))
+        several = "1 query stands" if len(called) == 1 else f"{len(called)} queries stand"
         warn(
-            f"{table.name}: {several} there more than once ({', '.join(asks[:5])}); each further"
+            f"{table.name}: {several} there more than once ({', '.join(called[:5])}); each further"
             " answer is kept as a repeat, in a run of its own"
         )
     kept = rows[keep]
@@ -408,19 +408,18 @@ def _telling(asked: Asked, again: pd.DataFrame) -> str | None:
     It is called as a session or the like is, or it holds the same few texts for several queries.
     """
     places = {one: asked.columns[one] for one in ("conversation", "turn") if one in asked.columns}
-    both = {
-        f"x_{one}": column.take(again.index).reset_index(drop=True)
-        for one, column in places.items()
-    }
-    both |= own_frame({n: c.take(again.index).reset_index(drop=True) for n, c in asked.own.items()})
+    rows = again.index.to_numpy()
+    both = {f"x_{one}": column.take(rows).reset_index(drop=True) for one, column in places.items()}
+    both |= own_frame({n: c.take(rows).reset_index(drop=True) for n, c in asked.own.items()})
     group = again.groupby(["run", "query"], sort=False).ngroup().to_numpy()
     for name, column in both.items():
         name = name.removeprefix("x_").removesuffix(".json")
         values = pd.Series(own_values(column))
+        kinds = {*map(type, values)}
         pairs = pd.DataFrame({"group": group, "value": values.astype("str")})
-        if values.isna().any() or pairs.duplicated().any() or values.map(type).eq(float).any():
+        if values.isna().any() or pairs.duplicated().any() or float in kinds:
             continue
-        is_text = values.map(type).eq(str).all() and pd.to_numeric(values, "coerce").isna().all()
+        is_text = kinds == {str} and pd.to_numeric(values, "coerce").isna().all()
         is_few = is_text and values.nunique() * 2 <= len(values)
         if is_called(name, CIRCUMSTANCES) or is_few:
             return str(places[name].name) if name in places else name
@@ -474,7 +473,7 @@ def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     """Return the frames of the values that another tool computed."""
     records = []
     roles = [role for role in asked.columns if role.startswith("score.")]
-    cells = responses[["run_id", "query_id"]].to_dict("records") if roles else []
+    cells: list[Any] = responses[["run_id", "query_id"]].to_dict("records") if roles else []
     for role in roles:
         about = {
             name: own_values(asked.columns[f"{prefix}{role.removeprefix('score.')}"])
