@@ -785,7 +785,7 @@ class Evaluation(EvaluationVerbs, Display):
         """
         scores, chosen = self._scored(metrics)
         whole = self if scores is self.scores else replace(self, scores=scores)
-        if not {baseline, candidate} <= {*self.run_ids}:
+        if not all(one in self.run_ids for one in (baseline, candidate)):
             whole = whole._of_systems  # whoever names a system means all its repeats
         return whole._compared(
             baseline, candidate, whole.scores, chosen, vary=vary, allow_different=allow_different,

@@ -21,7 +21,7 @@ def dialects():
 
 def test_thirty_questions_carry_documents_chunks_grades_anchors_and_predicates(dialects):
     levels = dialects.targets.groupby("query_id")["level"].agg(set)
-    assert len(levels) == 30 and len(dialects.refusals) == 4
+    assert len(levels) == 30 and len(dialects._refusals) == 4
     assert all(found >= {"doc", "chunk", "anchor", "predicate"} for found in levels)
     assert (
         dialects.targets[dialects.targets["level"] == "doc"].groupby("query_id")["grade"].max() >= 2

@@ -187,7 +187,9 @@ def _quality(
     n_given = n["answered"] + table["n_unmeasured"]
     total = (n_given + table["n_refused"]).astype("float64")
     coverage = n_given / total.where(total > 0)
-    low, high = wilson_interval(coverage.to_numpy(), total.to_numpy())
+    low, high = wilson_interval(
+        np.asarray(coverage, dtype=np.float64), np.asarray(total, dtype=np.float64)
+    )
     table = table.assign(
         metric=metric, coverage=coverage, coverage_low=low, coverage_high=high,
         n_answered=n["answered"],
@@ -195,9 +197,11 @@ def _quality(
     least, most = described.bounds if described.kind == "bounded" else (0.0, 1.0)
     width = most - least
     for name in ("answered", "overall"):
-        mean, std = by_run[name].mean().to_numpy("float64"), by_run[name].std().to_numpy("float64")
+        mean, std = (
+            np.asarray(one, np.float64) for one in (by_run[name].mean(), by_run[name].std())
+        )
         low, high = interval_from_moments(
-            (mean - least) / width, std / width, n[name].to_numpy("float64"), described.kind
+            (mean - least) / width, std / width, np.asarray(n[name], np.float64), described.kind
         )
         ends = {f"{name}_low": least + width * low, f"{name}_high": least + width * high}
         table = table.assign(**{name: mean}, **ends)

@@ -129,7 +129,7 @@ def repeats(
     }).where(applies)  # fmt: skip
     counts = pd.DataFrame({"n": n, "n_passed": table["n_passed"]}).where(applies, 0)
     per_query = table[keys].join(counts).join(measures).join(table[["mean", "spread"]])
-    return Repeats(_summary(per_query, list(measures)), per_query, metric, k)
+    return Repeats(_summary(per_query, measures.columns.tolist()), per_query, metric, k)
 
 
 def _summary(per_query: pd.DataFrame, measures: list[str]) -> pd.DataFrame:
@@ -151,35 +151,26 @@ def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 
     A query is `scored` if it was in any of the repeats.
     """
-    rows = scores if "query_id" in scores else scores.reset_index()
+    rows, names, keys = scores.reset_index(), metric_columns(scores), ["run_id", "query_id"]
     run_ids = rows["run_id"].astype("str")
     new_ids = average_names(runs, run_ids)
-    rows = rows.assign(run_id=pd.Categorical(new_ids, categories=new_ids.unique()))
-    if "state" not in rows:
-        rows = rows.assign(state="scored")
-    names = metric_columns(scores)
-    flags = rows.assign(
+    rows = rows.assign(
+        run_id=pd.Categorical(new_ids, categories=new_ids.unique()),
         asked=rows["state"].ne("missing"), is_scored=rows["state"].eq("scored"),
         **rows[names].astype("float64"),
     )  # fmt: skip
-    cells = flags.groupby(["run_id", "query_id"], sort=False, observed=True)
-    averaged = rows.drop_duplicates(["run_id", "query_id"]).reset_index(drop=True)
+    cells = rows.groupby(keys, sort=False, observed=True)
+    averaged = rows.drop_duplicates(keys).drop(columns=["asked", "is_scored"])
     averaged[names] = cells[names].mean().to_numpy()
+    state = averaged["state"].astype("str").mask(cells["is_scored"].any().to_numpy(), "scored")
+    averaged = averaged.assign(state=state.astype("category"))
     n_repeats = run_ids.groupby(new_ids.to_numpy()).nunique()
-    n_asked = cells["asked"].sum().to_numpy()
-    is_short = averaged["run_id"].astype("str").map(n_repeats).to_numpy() > n_asked
-    gaps = averaged[is_short & averaged["run_id"].isin(set(new_ids) - set(run_ids))]
-    if len(gaps):
-        counts = gaps["run_id"].astype("str").value_counts()
-        text = ", ".join(f"{n} of {system}" for system, n in counts.items())
+    is_short = averaged["run_id"].astype("str").map(n_repeats) > cells["asked"].sum().to_numpy()
+    gaps = averaged.loc[is_short, "run_id"].astype("str")
+    if len(gaps := gaps[~gaps.isin(set(run_ids))]):
+        text = ", ".join(f"{n} of {system}" for system, n in gaps.value_counts().items())
         warn(f"queries that some repeats were not asked: {text}; averaged over the others")
-    if "state" in scores:
-        is_scored = cells["is_scored"].any().to_numpy()
-        state = averaged["state"].astype("str").mask(is_scored, "scored")
-        averaged["state"] = state.astype("category")
-    else:
-        averaged = averaged.drop(columns="state")
-    return averaged if "query_id" in scores else averaged.set_index("query_id")
+    return averaged.set_index("query_id")
 
 
 def of_systems(ev: Any) -> Any:
@@ -240,16 +231,16 @@ def pass_at_k(n: npt.ArrayLike, n_passed: Values, k: int) -> Values:
     Computed as a product, so that large n neither overflow nor lose small probabilities.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        steps = np.log1p(-n_passed[:, None] / (np.asarray(n)[..., None] - np.arange(k)))
+        steps = np.log1p(-n_passed[:, None] / (np.asarray(n, np.float64)[..., None] - np.arange(k)))
     chance = -np.expm1(np.nan_to_num(steps, neginf=-np.inf).sum(axis=1))
     # Fewer than k failures: every draw of k holds a success.
-    return np.where(n - n_passed < k, 1.0, chance)
+    return np.where(np.asarray(n, np.float64) - n_passed < k, 1.0, chance)
 
 
 def pass_power_k(n: npt.ArrayLike, n_passed: Values, k: int) -> Values:
     """Return C(c, k) / C(n, k), as a product."""
     drawn = np.arange(k)
-    steps = (n_passed[:, None] - drawn) / (np.asarray(n)[..., None] - drawn)
+    steps = (n_passed[:, None] - drawn) / (np.asarray(n, np.float64)[..., None] - drawn)
     return np.where(n_passed < k, 0.0, steps.clip(min=0).prod(axis=1))
 
 

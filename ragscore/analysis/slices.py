@@ -65,16 +65,16 @@ def slice_means(
     # by the golden set all runs have the same slices, which then share their resamples
     of_all = _slices_of(golden, by, results, runs)
     for some in [[run] for run in runs] if "run_id" in of_all else [runs]:
-        rows = _slices_of(golden, by, results, some)
+        sliced = _slices_of(golden, by, results, some)
         values = np.column_stack([aligned.frame(run) for run in some])
-        metrics = described * len(some)
-        scale = np.array([one.scale for one in metrics])
-        scaled = np.where([one.is_timed for one in metrics], np.nan, values / scale)
-        for labels, inside in _members(aligned, rows, by):
+        stacked = described * len(some)
+        scale = np.array([one.scale for one in stacked])
+        scaled = np.where([one.is_timed for one in stacked], np.nan, values / scale)
+        for labels, inside in _members(aligned, sliced, by):
             mean, _, n = moments(values[inside])
             mean_rest, _, n_rest = moments(values[~inside])
             own = shared_only(None if groups is None else groups[inside])
-            low, high = intervals(values[inside], metrics, own)
+            low, high = intervals(values[inside], stacked, own)
             delta, *ends, p = welch(scaled, inside, groups=groups)
             table = pd.DataFrame(
                 {

@@ -177,13 +177,12 @@ KINDS: dict[str, Kind] = {
     # is an aggregate of the whole run, and `statistic` says which (NA: its mean). `label` is our
     # name of the metric, where the file's format says that it means the same. `better` ("higher" or
     # "lower"), the range from `lowest` to `highest`, and the `threshold` of success are the file's.
-    # An aggregate is `of` a metric of single queries.
     "reported": Kind(
         ("run_id", "query_id", "metric"),
         {**_CELL, "metric": "str", "value": "float64"},
         {
             "statistic": "str", "label": "str", "better": "str", "lowest": "float64",
-            "highest": "float64", "threshold": "float64", "of": "str",
+            "highest": "float64", "threshold": "float64",
         },
         ("x_",),
         infinite=("value",),  # the rank of a first match where there is none

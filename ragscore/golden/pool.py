@@ -37,6 +37,10 @@ def pooled_hits(results: Results, level: str, k: int) -> pd.DataFrame:
         columns["text"] = (
             columns["chunk_id"].map(texts).astype("str").fillna(columns["text"].astype("str"))
         )
+    if "chunker_version" in results.runs:
+        of_run = results.runs.set_index(results.runs["run_id"].astype("str"))["chunker_version"]
+        stated = hits["run_id"].astype("str").map(of_run).astype("str")
+        columns["chunker_version"] = columns["chunker_version"].astype("str").fillna(stated)
     text = columns.astype("str").where(columns.notna())
     place = text["path"].fillna(text["doc_id"]).fillna("")
     spot = place + "\0" + text[["heading", "start", "end"]].fillna("").agg("\0".join, axis=1)

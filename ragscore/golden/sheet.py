@@ -340,8 +340,8 @@ def _new_targets(rows: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
         name = new["path"] + "#" + (new["heading"].fillna("") if "heading" in new else "")
     else:
         name = new[column]
-    if "chunker_version" in new and "chunker_version" in known:
-        _check_chunkers(new, known)
+    if level == "chunk":
+        new = _with_chunkers(new, known)
     new = new.assign(target_id=name.astype("str")).drop_duplicates(["query_id", *columns])
     both = pd.concat([known[known["level"].eq(level)][KEY], new[KEY]])
     base = both["target_id"].str.replace(r"\(\d+\)$", "", regex=True)
@@ -350,19 +350,19 @@ def _new_targets(rows: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
     return new.assign(target_id=new["target_id"] + suffix)
 
 
-def _check_chunkers(new: pd.DataFrame, known: pd.DataFrame) -> None:
-    """Chunk ids hold for one chunker, and a query names one: a hit of another is refused."""
-    stated = known.dropna(subset="chunker_version").groupby("query_id")["chunker_version"].first()
-    other = new[
-        new["chunker_version"].ne(new["query_id"].map(stated).fillna(new["chunker_version"]))
-    ]
-    if len(other):
+def _with_chunkers(new: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+    """Return new chunks with their query's chunker; a hit of another one is refused."""
+    rows = known.reindex(columns=["query_id", "chunker_version"]).dropna()
+    stated = new["query_id"].map(rows.groupby("query_id")["chunker_version"].first()).astype("str")
+    own = new.reindex(columns=["chunker_version"])["chunker_version"].astype("str")
+    other = own.notna() & stated.notna() & own.ne(stated)
+    if other.any():
         raise DataError(
-            f"a hit of {other['query_id'].iloc[0]} is of the chunker"
-            f" {other['chunker_version'].iloc[0]}",
+            f"a hit of {new['query_id'][other].iloc[0]} is of the chunker {own[other].iloc[0]}",
             field="chunker_version",
-            allowed=f"{stated[other['query_id'].iloc[0]]}, as the query says; or label anchors",
+            allowed=f"{stated[other].iloc[0]}, as the query says; or label anchors",
         )  # fmt: skip
+    return new.assign(chunker_version=stated.fillna(own))
 
 
 def _answerable(golden: Golden, targets: pd.DataFrame, due: pd.DataFrame) -> pd.Series:

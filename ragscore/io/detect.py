@@ -29,6 +29,25 @@ BROKEN_ZIP = (
 TABLES = ("frame", "parquet", "text", "jsonl", "json")
 """Kinds of samples that may be tables."""
 
+NOT_READ = {
+    "mteb_version scores": 'pd.DataFrame(json.load(open(path))["scores"]["test"])',
+    "schema_version evaluation_results":
+        'pd.json_normalize(json.load(open(path))["evaluation_results"])',
+    "schema_version evaluation_id sample_id":
+        'pd.json_normalize(pd.read_json(path, lines=True).to_dict("records")).rename(columns='
+        '{"sample_id": "query_id", "evaluation.score": "score.score"})',
+    "instance_id train_trial_index stats":
+        'pd.json_normalize(json.load(open(path)), "stats", "instance_id").pivot_table("mean",'
+        ' "instance_id", "name.name").add_prefix("score.").rename_axis("query_id").reset_index()',
+    "lm_eval_version results": 'pd.DataFrame(json.load(open(path))["results"]).T',
+    "judgmentRatings":
+        'pd.json_normalize(json.load(open(path))["judgmentRatings"], "ratings", ["query"])',
+    "run_a run_b deltas": 'pd.DataFrame(json.load(open(path))["per_query"])',
+}  # fmt: skip
+"""What the files of other tools hold that aren't read -> the line that makes a frame of it: means
+of MTEB, Every Eval Ever and lm-evaluation-harness, samples, HELM's stats, labels of OpenSearch,
+kebab's comparisons."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -230,6 +249,12 @@ def choose_format(
     fitting = [one for one in formats if sure[one.name] == max(sure.values()) > 0]
     if len(fitting) == 1:
         return fitting[0]
+    for names, lines in NOT_READ.items():
+        if not fitting and seen.has(*names.split()):
+            raise DataError(
+                "a file of another tool that isn't read as it is", file=seen.path, field="format",
+                allowed=f"its rows: {lines}",
+            )  # fmt: skip
     if not fitting and seen.kind != "empty":
         if own is not None and _may_be_ours(seen, own, what, table):
             return own

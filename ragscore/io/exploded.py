@@ -29,11 +29,12 @@ _SCALARS = (bool, int, float, str, type(None), np.generic)
 
 
 class Items(NamedTuple):
-    """Which rows have a list, the row of each item, and the columns of all items."""
+    """Which rows have a list, the row of each item, the columns of all items, lists in rows."""
 
     is_known: Flags
     row: Codes
     columns: dict[str, pd.Series]
+    n_calls: dict[int, int]
 
 
 def is_listed(column: pd.Series) -> bool:
@@ -62,6 +63,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     _refuse_texts(columns[main], every, cells)
     numbers: dict[int, list[Any]] = {}
     calls: dict[int, list[int]] = {}
+    n_calls: dict[int, int] = {}
     is_mapping = np.zeros(len(every), bool)
     for at, one in enumerate(every):
         if isinstance(one, dict):
@@ -72,7 +74,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
                 every[at], numbers[at] = ([*part] for part in zip(*one, strict=True))
                 continue
             parts = [part if isinstance(part, list) else [part] for part in one]
-            calls[at] = [n for n, part in enumerate(parts, 1) for _ in part]
+            n_calls[at], calls[at] = len(parts), [n for n, p in enumerate(parts, 1) for _ in p]
             every[at] = [*chain.from_iterable(parts)]
             for of_role in values.values():
                 if of_role[at] and all(isinstance(part, list) for part in of_role[at]):
@@ -118,7 +120,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
         found_in = {role: one.take(order).reset_index(drop=True) for role, one in found_in.items()}
     for role, one in found_in.items():
         one.name = columns[role].name if role in columns else columns[main].name
-    return Items(is_known, row, found_in)
+    return Items(is_known, row, found_in, n_calls)
 
 
 def _by_score(

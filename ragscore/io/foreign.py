@@ -392,9 +392,9 @@ def _means_of_lm_eval(top: Fields) -> list[Fields]:
         metric, _, filter = name.partition(",")
         if (number := as_number(value)) is None or not filter or metric.endswith("_stderr"):
             continue
-        means.append(aggregate(name, number, name, **top["better"].get(metric, {})))
+        means.append(aggregate(name, number, **top["better"].get(metric, {})))
         if n_items is not None:
-            means.append(aggregate(name, n_items, name, statistic="n"))
+            means.append(aggregate(name, n_items, statistic="n"))
     return means
 
 
@@ -425,6 +425,43 @@ def _lm_eval(row: Fields, facts: Fields) -> Fields | None:
     }  # fmt: skip
 
 
+# RAGChecker
+
+_CLAIMS = {
+    "faithfulness": ("response_claims", "retrieved2response"),
+    "context_recall": ("gt_answer_claims", "retrieved2answer"),
+}
+"""A criterion -> the claims that it judges, and the verdicts of each passage on each claim."""
+_VERDICTS = {"Entailment", "Neutral", "Contradiction"}
+_READ_OF_RAGCHECKER = {"query_id", "query", "response", "retrieved_context", "metrics"}
+
+
+def _ragchecker(row: Fields, facts: Fields) -> Fields:
+    return {
+        "judgments": [one for criterion in _CLAIMS for one in _verdicts(row, criterion)],
+        "extra": {name: one for name, one in row.items() if name not in _READ_OF_RAGCHECKER},
+    }
+
+
+def _verdicts(row: Fields, criterion: str) -> list[Fields]:
+    """Return one judgment per claim; none unless there are verdicts on each claim."""
+    claims, verdicts = (row.get(name) or [] for name in _CLAIMS[criterion])
+    are_lists = isinstance(claims, list) and isinstance(verdicts, list)
+    if not are_lists or len(claims) != len(verdicts):
+        return []
+    if not all(isinstance(one, list) and {*map(str, one)} <= _VERDICTS for one in verdicts):
+        return []
+    return [
+        {
+            "criterion": criterion, "item": str(place), "state": "scored",
+            "item_text": " ".join(map(str, claim)) if isinstance(claim, list) else as_text(claim),
+            "value": float("Entailment" in found),
+            "verdict": "supported" if "Entailment" in found else "unsupported",
+        }
+        for place, (claim, found) in enumerate(zip(claims, verdicts, strict=True))
+    ]  # fmt: skip
+
+
 # Elasticsearch's rank_eval
 
 
@@ -451,6 +488,25 @@ def _ratings(values: Fields, place: str, doc: str) -> Fields:
     rated = each(values, place, {"doc": doc, "rating": "rating"})
     found = {str(one["doc"]): as_number(one["rating"]) for one in rated if one["doc"] is not None}
     return without_missing(found)
+
+
+# MTEB's predictions
+
+
+def _predictions(
+    rows: list[Row], problems: Problems, described: Fields
+) -> list[tuple[Row, Fields]]:
+    """Return one row per query of each subset and split, with its documents' scores."""
+    top = rows[0] if rows else Row({}, 1)
+    subsets = {one: mapping(top.values, one) for one in top.values if one != "mteb_model_meta"}
+    lists = {f"{subset}.{split}": mapping(of_subset, split)
+             for subset, of_subset in subsets.items() for split in of_subset}  # fmt: skip
+    return [
+        (top, {"query_id": query_id, "doc_id": scores} | run)
+        for name, queries in lists.items()
+        for run in [{"run_id": name} if len(lists) > 1 else {}]
+        for query_id, scores in queries.items()
+    ]  # fmt: skip
 
 
 # AutoNuggetizer
@@ -538,7 +594,7 @@ TOOLS = [
          "queries and reference answers of RAGChecker's files"),
         {"query_id": "query_id", "query": "query", "answer": "response",
          "reference_answer": "gt_answer", "doc_id": "retrieved_context", "scores": "metrics"},
-        rows="results", run={"metrics": "metrics"},
+        rows="results", run={"metrics": "metrics"}, add=_ragchecker,
     ),
     Tool(
         "rank_eval",
@@ -546,6 +602,11 @@ TOOLS = [
         ("a response of Elasticsearch's rank_eval", "`metric_score` and `details`",
          "ratings of rank_eval's request or response"),
         read=_requests,
+    ),
+    Tool(
+        "mteb", Mark("mteb_model_meta"),
+        ("MTEB's predictions of a retrieval task", "`mteb_model_meta`"),
+        run={"system": "mteb_model_meta.model_name"}, read=_predictions,
     ),
     Tool(
         "lm_eval", Mark("doc_id resps filtered_resps target"),

@@ -391,19 +391,14 @@ def without_missing(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def aggregate(
-    metric: str, value: float, of: str | None = None, statistic: str = "mean", **about: Any
-) -> dict[str, Any]:
+def aggregate(metric: str, value: float, statistic: str = "mean", **about: Any) -> dict[str, Any]:
     """Return a row of reported values for what a tool reports of a whole run.
 
     Parameters
     ----------
     metric
         Its name, once in a file for each statistic.
-    of
-        The stored metric of single queries that it is the mean of.
     about
         What the file says of the metric: `ABOUT_METRIC`.
     """
-    own = {"query_id": "", "metric": metric, "value": value, "statistic": statistic, "of": of}
-    return own | about
+    return {"query_id": "", "metric": metric, "value": value, "statistic": statistic} | about

@@ -50,7 +50,8 @@ def fits(seen: Sample) -> bool:
 def facts(rows: list[Fields], top: Fields) -> Fields:
     """Return which scores are accuracies, and whether there are several epochs."""
     # an accuracy is better if it is higher; a mean may be of anything
-    accurate = {row["of"] for row in aggregates(top) if row["metric"].endswith("/accuracy")}
+    scorers = [row["metric"].rpartition("/") for row in aggregates(top)]
+    accurate = {our_name(name, SAME) for name, _, label in scorers if label == "accuracy"}
     is_frame = any("eval_id" in row for row in rows)
     return {"accurate": accurate, "repeat": is_frame or any(row.get("epoch") != 1 for row in rows)}
 
@@ -97,9 +98,8 @@ def aggregates(top: Fields) -> list[Fields]:
         name, metrics = scorer["name"] or "score", scorer["metrics"]
         for label, metric in metrics.items() if isinstance(metrics, dict) else ():
             value = as_number(metric.get("value") if isinstance(metric, dict) else metric)
-            of = our_name(name, SAME) if label in ("accuracy", "mean") else None
             if value is not None:
-                found.append(aggregate(f"{name}/{label}", value, of))
+                found.append(aggregate(f"{name}/{label}", value))
     return found
 
 

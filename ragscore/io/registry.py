@@ -195,7 +195,7 @@ GOLDEN_FORMATS = [
          "JSON lines with `id`, `question`, and anchors or key facts"),
         keeps="queries targets tags support_groups checks",
     ),
-    *map(golden_part, TOOLS),
+    *(golden_part(tool) for tool in TOOLS if tool.about[2:]),
 ]  # fmt: skip
 # Tables of any shape, for what fits none of these.
 _ABOUT_TABLES = (

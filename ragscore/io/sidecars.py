@@ -137,7 +137,7 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
     `doc_id` is required. Versions of one document share a `version_key`. `effective_timestamp` (a
     whole number, in any unit that orders them) tells from when on a version holds, `superseded_by`
     names the document that replaces it. `doc_type` or `path` give the type by which
-    `results.indexing()` counts, including types of which the index has nothing.
+    a chatbot's `metrics.json` counts what is indexed, including types of which nothing is.
 
     Parameters
     ----------

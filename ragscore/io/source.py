@@ -24,7 +24,13 @@ import pandas as pd
 from ragscore.frames.data import DataError, from_records
 from ragscore.frames.errors import warn
 from ragscore.frames.escaping import visible
-from ragscore.io.file_content import LONGEST_ID, check_line, is_too_long, text_lines
+from ragscore.io.file_content import (
+    LONGEST_ID,
+    check_line,
+    has_limits,
+    is_too_long,
+    text_lines,
+)
 
 SIMILARITY = 0.82
 """How alike a field must be to a known one to count as a typo.
@@ -143,6 +149,10 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
+MOST_FAULTS = 100_000
+"""How many faults are kept: a file of other lines, packed, may have any number of them."""
+
+
 class Problems:
     """Collects what can't be taken from a file.
 
@@ -180,6 +190,9 @@ class Problems:
         self._keep(found, None, field, allowed)
 
     def _keep(self, found: str, line: int | None, field: str | None, allowed: str | None) -> None:
+        if len(self.records) >= MOST_FAULTS and has_limits():
+            told = f"more than {MOST_FAULTS:,} faults, the last one: {found}"
+            raise DataError(told, file=self.file, line=line, field=field, allowed=allowed)
         texts = {"file": self.file, "field": field, "found": found, "allowed": allowed}
         # Half a surrogate pair, which names in broken files may have, is no text for a frame.
         plain = {

@@ -31,7 +31,7 @@ from ragscore.io.columns import (
     names_hits,
     resolve,
 )  # fmt: skip
-from ragscore.io.exploded import exploded, is_listed
+from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, run_table, table_of
 from ragscore.io.made_ids import (
     CIRCUMSTANCES,
@@ -263,6 +263,8 @@ def of_queries(asked: Asked) -> Results:
         if "rank" in hits and "call" not in hits:
             order = np.lexsort((frames["hits"]["rank"], codes))
             frames["hits"] = frames["hits"].take(order).reset_index(drop=True)
+    if items is not None and items.n_calls:
+        frames["calls"] = _every_call(items, responses, keep, frames.get("calls"))
     cited = _citations(asked, responses, keep) or _inline(responses[keep], frames.get("hits"))
     stored = _stored(asked, responses)
     responses, runs = responses[keep], runs[keep]
@@ -280,6 +282,22 @@ def of_queries(asked: Asked) -> Results:
         **frames, **cited, **stored,
         problems=asked.problems.frame(),
     )  # fmt: skip
+
+
+def _every_call(
+    items: Items, responses: pd.DataFrame, keep: Flags, calls: pd.DataFrame | None
+) -> pd.DataFrame:
+    """Return the calls of lists of lists, with those that found nothing."""
+    n = np.minimum(np.bincount(items.row, minlength=len(keep)), 1)
+    n[[*items.n_calls]] = [*items.n_calls.values()]
+    row = np.repeat(np.arange(len(n)), n)
+    number = np.arange(len(row)) - np.repeat(n.cumsum() - n, n) + 1
+    place = ["run_id", "query_id", "call"]
+    every = responses[place[:2]].take(row).assign(call=number)[keep[row]]
+    if calls is None:
+        return every.assign(n_hits=0)
+    both = every.merge(calls.astype({"run_id": every["run_id"].dtype}), on=place, how="left")
+    return both.fillna({"n_hits": 0}).astype({"n_hits": calls["n_hits"].dtype})
 
 
 def _without_empty(responses: pd.DataFrame) -> pd.DataFrame:

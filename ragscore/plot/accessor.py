@@ -78,10 +78,10 @@ class Gallery:
 
     def __init__(self, example: str, pictures: Mapping[Draw, Given]) -> None:
         self.pictures = pictures
-        others = ", ".join(f"`.plot.{draw.__name__}`" for draw in pictures)
         self.__doc__ = (
-            f"Draw the usual picture; by name, any of {others}."
-            f"\n\nExamples\n--------\n>>> {example}"
+            "Draw the usual picture; by name, any of "
+            + ", ".join(f"`.plot.{draw.__name__}`" for draw in pictures)
+            + f".\n\nExamples\n--------\n>>> {example}"
         )
 
     def __call__(self, holder: Any) -> Plots:

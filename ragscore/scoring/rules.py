@@ -375,13 +375,15 @@ def matched_pairs(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> Pair
             allowed="two arrays of positions, or a DataFrame with the columns hit and target",
         )  # fmt: skip
     for positions, frame, side in zip(found, (hits, targets), ("hit", "target"), strict=True):
-        at = pd.Series(positions).fillna(-1)
-        is_place = at.between(0, len(frame) - 1) if pd.api.types.is_integer_dtype(at) else at.isna()
+        at, last = pd.Series(positions).reset_index(drop=True), len(frame) - 1
+        is_place = at.isna()
+        if pd.api.types.is_integer_dtype(at):
+            is_place = at.fillna(-1).between(0, last)
         if not is_place.all():
-            wrong = at.iloc[int(is_place.argmin())]
+            row = int(is_place.argmin())
             raise DataError(
-                f"found {excerpt(wrong)}", field=f"{name}.{side}",
-                allowed=f"row positions from 0 to {len(frame) - 1}",
+                f"found {at[row]} ({at.dtype}) in row {row}", field=f"{name}.{side}",
+                allowed=f"row positions from 0 to {last}",
             )  # fmt: skip
     hit, target = (pd.Series(one).to_numpy(np.int64) for one in found)
     queries = distinct(targets["query_id"])

@@ -80,12 +80,12 @@ def summarize(
         values = np.full((len(places), len(chosen), max(map(len, members))), np.nan)
         for own, of_group in zip(values, members, strict=True):
             own[:, : len(of_group)] = [one[of_group] for one in columns]
-        values = values.reshape(-1, values.shape[2]).T
+        flat = values.reshape(-1, values.shape[2]).T
         shared = None if clusters is None else shared_only(clusters[members[0]])
         described, shape = of_metrics * len(places), (2, len(places), len(chosen))
-        ends[:2, places] = np.reshape(intervals(values, described, shared), shape)
+        ends[:2, places] = np.reshape(intervals(flat, described, shared), shape)
         for row, q in ((2, 0.5), (4, 0.95)):
-            found_q = quantile_intervals(values, described, q)
+            found_q = quantile_intervals(flat, described, q)
             ends[row : row + 2, places] = np.reshape(found_q, shape)
     found |= dict(zip(ENDS, ends, strict=True))
     counts = [grouping.count(one) for one in expected(held, chosen, table, rows)]
@@ -110,7 +110,7 @@ def _together(
     if not across_runs:
         yield from places[:, None]
         return
-    slices_of = [groups[name] for name in of_slice] or [np.zeros(len(groups))]
+    slices_of: list[Any] = [groups[name] for name in of_slice] or [np.zeros(len(groups))]
     for own in pd.Series(places).groupby(slices_of, observed=True).indices.values():
         yield from np.array_split(own, len(own) // RUNS_AT_ONCE + 1)
 

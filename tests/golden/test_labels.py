@@ -219,6 +219,17 @@ def test_a_sheet_goes_through_csv_and_back(golden_file, runs, tmp_path):
     assert rs.load_golden(golden_file).golden_hash == both[0].golden_hash
 
 
+@pytest.mark.parametrize("level", ["anchor", "chunk", "doc"])
+def test_a_file_and_a_set_in_memory_get_the_same_labels(golden_file, runs, level):
+    for grades in ([1, 0, 3], [pd.NA, 2, 0]):
+        sheet, golden = rs.label_sheet(runs, golden_file, level=level), rs.load_golden(golden_file)
+        hits = sheet.index[sheet["rank"].notna()]
+        sheet.loc[hits, "grade"] = pd.array((grades * 2)[: len(hits)], dtype="Int64")
+        in_memory = golden.with_labels(sheet)
+        rs.add_labels(golden_file, sheet)
+        assert rs.load_golden(golden_file).golden_hash == in_memory.golden_hash
+
+
 def test_what_others_write_elsewhere_survives(golden_file, runs):
     sheet = rs.label_sheet(runs, golden_file)
     theirs = golden_file.read_text().replace("difficulty: hard", "difficulty: easy  # they said so")

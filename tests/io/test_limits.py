@@ -110,6 +110,12 @@ def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch, fewest):
     assert len(rs.load_results(file).responses) == 2
 
 
+def test_faults_without_end_end_in_one_error(tmp_path):
+    (tmp_path / "g.jsonl.gz").write_bytes(gzip.compress(b"a,b\n" * 300_000))
+    with refused("100,000 faults", file="g.jsonl.gz", line=100_001):
+        rs.load_golden(tmp_path / "g.jsonl.gz", "golden", strict=False)
+
+
 @pytest.mark.parametrize("limit", [0, 1.5, True])
 def test_a_limit_is_a_whole_number_from_1_or_none(tmp_path, limit):
     (tmp_path / "per_query.jsonl").write_text(LINE)

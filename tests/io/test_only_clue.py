@@ -26,7 +26,8 @@ def test_a_records_own_id_is_not_taken_for_a_documents(load):
     frame = kept.responses if load is rs.load_results else kept.queries
     own = "x_id" if load is rs.load_results else "x_record_id"
     assert frame[own].tolist() == ["0b1c-0", "0b1c-1"]
-    assert ["x_id", "id"] in kept.mapping.values.tolist()
+    mapping = kept.mapping if load is rs.load_results else kept._mapping
+    assert ["x_id", "id"] in mapping.values.tolist()
     taken = load(records, columns={"doc_id": "id"})
     frame = taken.hits if load is rs.load_results else taken.targets
     assert frame["doc_id"].tolist() == ["0b1c-0", "0b1c-1"]

@@ -3,9 +3,11 @@
 What is read contradicts none of the facts that are known of them.
 """
 
+import json
 import warnings
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import ragscore as rs
@@ -170,6 +172,28 @@ def test_attributes_alone_say_the_same_in_each_convention(name):
     assert row["query"] == "Weather in Paris?"
     assert row["answer"].startswith("The weather in Paris is currently rainy")
     assert (row["prompt_tokens"], row["completion_tokens"]) == (97, 52)
+
+
+NOT_READ = {  # file: who reads the frame that the message's line makes
+    "mteb-results/minilm-SciFact.json": None,
+    "every-eval-ever/98ea850e-7019-4728-a558-8b1819ec47c2.json": None,
+    "every-eval-ever/f3a1c0de-4b2e-4c1a-9f6d-1b7e5a2c8d40_samples.jsonl": rs.load_results,
+    "lm-eval-helm/results_2026-01-21T03-44-18.458309.json": None,
+    "lm-eval-helm/helm/mmlu-subject=philosophy,method=multiple_choice_joint,model=openai_gpt2/"
+    "per_instance_stats.json": rs.load_results,
+    "opensearch-esci-ubi/esci_us_judgments.json": rs.load_golden,
+    "kebab-eval/compare-1.json": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("file", NOT_READ)
+def test_what_is_not_read_is_refused_with_the_line_that_makes_a_frame_of_it(file):
+    for refuse in (rs.load_results, rs.load_golden):
+        with pytest.raises(rs.DataError) as caught:
+            refuse(DATA / file)
+    line = caught.value.allowed.removeprefix("its rows: ")
+    frame = eval(line, {"pd": pd, "json": json, "path": DATA / file})
+    assert len(frame) and (NOT_READ[file] is None or str(NOT_READ[file](frame)))
 
 
 @pytest.mark.filterwarnings("ignore:golden queries without a row")  # of the 24 repeats

@@ -33,7 +33,10 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     """Return the metrics that decide and the headline metrics as text, and the note below."""
     known = deltas[(deltas["n"] > 0).to_numpy()]
     if not len(known):
-        return pd.DataFrame({"metric": []}), _nothing(deltas)
+        why = "no query has a value of the same metric in both runs"
+        if not deltas[["n_expected_baseline", "n_expected_candidate"]].to_numpy("float64").any():
+            why = "no metric applies: there are no scores, and no labels in a golden set"
+        return pd.DataFrame({"metric": []}), f"Nothing can be compared: {why}."
     is_primary = known["is_primary"].to_numpy(dtype=bool)
     others = TABLE.headline(known.loc[~is_primary, "metric"])[:EXPLORED]
     rows = pd.concat([known[is_primary], known[known["metric"].isin(others).to_numpy()]])
@@ -86,14 +89,6 @@ def shown_figures(
     ends = zip(texts.pop("low"), texts.pop("high"), strict=True)
     name = "interval" if is_joint else "95 % interval"
     return texts | {name: ["" if "—" in two else f"[{', '.join(two)}]" for two in ends]}
-
-
-def _nothing(deltas: pd.DataFrame) -> str:
-    """Say that nothing can be compared, and why."""
-    why = "no query has a value of the same metric in both runs"
-    if not deltas[["n_expected_baseline", "n_expected_candidate"]].to_numpy("float64").any():
-        why = "no metric applies: there are no scores, and no labels in a golden set"
-    return f"Nothing can be compared: {why}."
 
 
 def one_sided(deltas: pd.DataFrame) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+import ragscore.scoring.own  # noqa: F401 (it gives MetricTable its from_plain)
 from ragscore.analysis.reported import label_of
 from ragscore.analysis.trend.provenance import (
     COMPUTED,
@@ -95,7 +96,12 @@ def read_history(
     else:
         runs, means = _of_scores(source, metric, golden, runs, declared)
         alone = set(means.loc[means["is_reported"], "run_id"])
-        scorings = _levels(source)
+        run, level = (source[name].astype("str").to_numpy() for name in ("run_id", "level"))
+        of_run = pd.Series(level, run).dropna().groupby(level=0).unique()
+        scorings = {
+            str(name): {"level": own[0] if len(own) == 1 else "per_query"}
+            for name, own in of_run.items()
+        }
         if metric in JUDGED and results is not None and len(results.runs):
             judges = judges_by_criterion(results)
     known = means["metric"].unique().tolist()
@@ -154,13 +160,6 @@ def _of_scores(
         runs = runs.join(known[[name for name in known if name not in own]], on="run_id")
     means = means.astype({"run_id": "str", "is_reported": "bool"})
     return runs.reset_index(drop=True), means
-
-
-def _levels(scores: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return the match level of each run's scores, as a scoring records it."""
-    levels = scores["level"].astype("str").groupby(scores["run_id"].astype("str").to_numpy())
-    found = levels.agg(lambda own: "per_query" if own.nunique() > 1 else own.iloc[0])
-    return {str(run_id): {"level": level} for run_id, level in found.items()}
 
 
 def _sort_runs(runs: pd.DataFrame, order: str | list[str]) -> pd.DataFrame:

@@ -85,7 +85,7 @@ def provenance_of(
     ----------
     scoring
         As run.json records it: golden_hash, level, rule, policies, profile, and, where it was
-        recorded, its `provenance` (see `ev.provenance`).
+        recorded, its `provenance`.
     chunker, golden, judges
         As the run itself states them: chunker version, golden hash, and judges by criterion.
     """

@@ -96,7 +96,11 @@ class Trend(TableResult):
 
     def notes(self) -> list[str]:
         """Return where the line breaks and why, and the noise band."""
-        notes = break_texts(self.table)
+        broken = self.table[self.table["break_reason"].notna()].drop_duplicates("segment")
+        notes = [
+            f"segment {row['segment']} from {row['run_id']}: {row['break_reason']}"
+            for row in broken.to_dict("records")
+        ]
         if alone := self.table.loc[self.table["is_reported"], "run_id"].unique().tolist():
             notes.append(
                 f"reported, not scored here (no rows): {name_list(alone)}; a break between them is"
@@ -189,15 +193,6 @@ def trend_of(history: History, baseline: str | None = None) -> Trend:
     )
     table = _with_band(table, history, known, baseline)
     return Trend(history.metric, table[COLUMNS], history.declared)
-
-
-def break_texts(table: pd.DataFrame) -> list[str]:
-    """Return what changed at each break in `Trend.table`."""
-    broken = table[table["break_reason"].notna()].drop_duplicates("segment")
-    return [
-        f"segment {row['segment']} from {row['run_id']}: {row['break_reason']}"
-        for row in broken.to_dict("records")
-    ]
 
 
 def as_drawn(table: pd.DataFrame) -> pd.DataFrame:

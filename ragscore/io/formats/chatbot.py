@@ -325,7 +325,7 @@ def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = 
     included. A field that is null there may be absent here, except in `config.json`. Of its
     `summary.md` only the description is written, which is the run's note.
     `metrics.json` holds the values that the run came with (`results.reported`);
-    `ev.save_metrics_json` writes newly computed ones. Where no row has a `config` of its own, each
+    `ev.save` writes newly computed ones. Where no row has a `config` of its own, each
     gets the run's, with its k: that harness scores by what stands there.
 
     Parameters

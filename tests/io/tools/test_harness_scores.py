@@ -85,6 +85,24 @@ def test_a_response_of_rank_eval_has_hits_ratings_scores_and_failures(tmp_path):
     assert ev.results.responses.set_index("query_id").loc["q2", "error"] == "index_not_found"
 
 
+def test_predictions_of_mteb_rank_documents_by_their_scores(tmp_path):
+    scores = {"q1": {"a": 0.1, "b": 0.9}, "q2": {"c": 1}}
+    content = {"mteb_model_meta": {"model_name": "org/model"}, "default": {"test": scores}}
+    file = written(tmp_path, "SciFact_predictions.json", content)
+    results = rs.load_results(file)
+    assert results.hits[["query_id", "doc_id"]].to_numpy().tolist() == [
+        ["q1", "b"],
+        ["q1", "a"],
+        ["q2", "c"],
+    ]
+    assert results.runs[["run_id", "system"]].to_numpy().tolist() == [
+        ["SciFact_predictions", "org/model"]
+    ]
+    content["default"]["dev"] = {"q1": {"c": 1.0}}
+    two = rs.load_results(written(tmp_path, "two.json", content)).runs["run_id"]
+    assert two.tolist() == ["two.default.test", "two.default.dev"]
+
+
 # other shapes of tools that were read before
 
 

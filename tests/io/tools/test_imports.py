@@ -29,7 +29,8 @@ class Both:
 
     @property
     def problems(self):
-        return pd.concat([part.problems for part in (self.results, self.golden) if part])
+        parts = [self.results.problems] if self.results else []
+        return pd.concat([*parts, *([self.golden._problems] if self.golden else [])])
 
 
 def both(source, results=None, golden=None, **options):
@@ -528,7 +529,7 @@ def test_labels_that_contradict_each_other_are_a_problem_and_the_first_stays():
     found = rs.load_golden(frame, strict=False)
     assert found.queries["reference_answer"].tolist() == ["A"]
     assert found.targets["chunk_id"].tolist() == ["c1", "c2"]
-    assert found.problems["field"].tolist() == ["gold_answer"]
+    assert found._problems["field"].tolist() == ["gold_answer"]
 
 
 def test_deepeval_says_in_its_trace_that_a_system_failed():

@@ -179,7 +179,7 @@ def test_bad_json_judgements_are_named(write, bad, field):
         rs.load_golden(file, format="json_qrels")
     assert caught.value.field == field
     rest = rs.load_golden(file, format="json_qrels", strict=False)
-    assert rest.targets["doc_id"].tolist() == ["d"] and rest.problems["field"].tolist() == [field]
+    assert rest.targets["doc_id"].tolist() == ["d"] and rest._problems["field"].tolist() == [field]
 
 
 # answers of the TREC RAG track
