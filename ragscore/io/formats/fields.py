@@ -72,10 +72,10 @@ def aggregate(
     }
 
 
-def golden_rows(rows: list[Row], known: frozenset[str]) -> list[Row]:
-    """Return rows of our golden file, whose other fields are flat columns of one type each."""
+def golden_rows(rows: list[Row], known: frozenset[str], is_nested: bool = True) -> list[Row]:
+    """Return rows of our golden file, whose other fields are columns (`flatten`) of one type."""
     others = [{n: one for n, one in row.values.items() if n not in known} for row in rows]
-    columns = unify_types([flatten(one) for one in others])
+    columns = unify_types([flatten(one, is_nested=is_nested) for one in others])
     return [
         Row(
             {name: row.values[name] for name in row.values if name in known}
