@@ -1113,6 +1113,7 @@ class Evaluation(EvaluationVerbs, Display):
         held = self._source if isinstance(self._source, Results) else None
         bare = runs_without_hits(held) if held is not None and len(golden.targets) else []
         n_bare, n_due = int(golden.queries["answerable"].isna().sum()), len(golden._refusals)
+        by = golden.targets.get("judged_by", pd.Series(dtype="str")).dropna()
         notes = [
             self._matched(),
             clusters_text(golden, pd.Index(golden.queries["query_id"]), "group"),
@@ -1121,6 +1122,8 @@ class Evaluation(EvaluationVerbs, Display):
             unstated_text(held) if held is not None and {*REFUSALS} & {*self.scores} else "",
             f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"
             " records no hits, ask for other metrics." if bare else "",
+            f"Labels by a judge: {len(by)} of {len(golden.targets)} ({name_list(by.unique())})."
+            if len(by) else "",
             f"Queries without any label: {n_bare}. They count in no ranking metric."
             if n_bare and self._is_matched else "",
             f"Queries that should be refused: {n_due}, judged by their refusal alone."
