@@ -1001,7 +1001,8 @@ class Evaluation(EvaluationVerbs, Display):
 
         hit = None if hit is None else self._named(hit)
         right = None if right is None else self._named(right)
-        scores, _ = self._scored([*DECIDED_BY, hit or "hit@5", *([right] if right else [])])
+        hits = [hit] if hit else TABLE.labels({"hit@k"})
+        scores, _ = self._scored([*DECIDED_BY, *hits, *([right] if right else [])])
         return failures(
             scores, self.golden,
             self.results, hit=hit, right=right, threshold=threshold, declared=self._declared,

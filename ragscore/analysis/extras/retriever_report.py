@@ -261,7 +261,6 @@ def _shown_matrix(matrix: pd.DataFrame, golden: Golden) -> pd.DataFrame:
         golden.queries[name]
         .map(_note if name.endswith(".json") else str, na_action="ignore")
         .astype("str")
-        .radd("".join(f"{key}: " for key in name.split(".")[1:] if key != "json"))
         .fillna("")
         for name in notes
     ]
