@@ -59,7 +59,7 @@ def save_means(
 
     Examples
     --------
-    >>> ev.select("dense").save("metrics.json", format="chatbot")
+    >>> ev.save("metrics.json", format="trec")
     """
     profile = ev._profile if format is None else find_reading(format)
     if profile is None or profile.name not in HARNESSES:

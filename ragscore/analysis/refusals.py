@@ -179,9 +179,7 @@ def _quality(
         n_failed=decision.isin(["failed", "missing"]) & applies & answerable,
     )  # fmt: skip
     # by value: sums don't depend on the order of queries
-    by_run = columns.iloc[np.argsort(values.to_numpy(), kind="stable")].groupby(
-        "run_id", observed=False
-    )
+    by_run = columns.sort_values("overall", kind="stable").groupby("run_id", observed=False)
     n = by_run[["answered", "overall"]].count()
     table = by_run[["n_refused", "n_unmeasured", "n_failed"]].sum().astype("int64")
     n_given = n["answered"] + table["n_unmeasured"]

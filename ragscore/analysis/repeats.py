@@ -136,10 +136,10 @@ def _summary(per_query: pd.DataFrame, measures: list[str]) -> pd.DataFrame:
     """Return the means of the measures over the queries of each system."""
     rows = per_query.sort_values("query_id", kind="stable")  # one order for sums
     long = rows.melt("system", measures, "measure")
-    systems, order = per_query["system"].unique(), {one: at for at, one in enumerate(measures)}
+    order = {one: at for at, one in enumerate([*per_query["system"].unique(), *measures])}
     of_system = long.groupby(["system", "measure"])["value"]
-    table = of_system.agg(["mean", "std", "count"]).reindex(systems, level="system").reset_index()
-    table = table.iloc[np.lexsort((table["measure"].map(order), pd.factorize(table["system"])[0]))]
+    table = of_system.agg(["mean", "std", "count"]).reset_index()
+    table = table.iloc[np.lexsort([table[one].map(order) for one in ("measure", "system")])]
     mean, std, n = (table[name].to_numpy("float64") for name in ("mean", "std", "count"))
     low, high = interval_from_moments(mean, std, n, "bounded")
     table = table.rename(columns={"count": "n"}).assign(low=low, high=high)

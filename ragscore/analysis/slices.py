@@ -64,7 +64,8 @@ def slice_means(
     runs, parts = aligned.run_ids, [pd.DataFrame(columns=columns)]
     # by the golden set all runs have the same slices, which then share their resamples
     of_all = _slices_of(golden, by, results, runs)
-    for some in [[run] for run in runs] if "run_id" in of_all else [runs]:
+    apart = "run_id" in of_all or not runs
+    for some in [[run] for run in runs] if apart else [runs]:
         sliced = _slices_of(golden, by, results, some)
         values = np.column_stack([aligned.frame(run) for run in some])
         stacked = described * len(some)

@@ -67,6 +67,7 @@ passed: what a query expects is found and answered, or it is rightly refused.
 """)
     cmp = ev.compare(*PAIR)
     deltas = cmp._shown()[0].query("metric in @cmp._primary")
+    deltas = deltas.filter(regex="^metric$|^delta$|interval$|^candidate is$")
     changed, counts = cmp.changed(), cmp.counts
     slices = cmp.slices("difficulty", "hit@5").table[["difficulty", "n", "delta", "low", "high"]]
     gone = changed[changed["outcome"] == "regression"]
@@ -75,7 +76,7 @@ Is {PAIR[1]} better than {PAIR[0]}?
 Asked about these two: {cmp.overall}.
 Picked out of all {cmp._n_runs} runs: {cmp._among or cmp.overall}.
 
-{Table(deltas[["metric", "delta", "interval", "candidate is"]]).to_text(WIDTH)}
+{Table(deltas).to_text(WIDTH)}
 
 answer_checks: the answer names what it must.
 answered_unanswerable, false_refusal: it answers what it should refuse, or the

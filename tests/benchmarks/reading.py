@@ -66,6 +66,13 @@ def _ours(path: str) -> Callable[[], Any]:
     return lambda: rs.load_results(path)
 
 
+def _into_store(path: str) -> Callable[[], Any]:
+    import ragscore as rs
+
+    store = rs.RunStore(tempfile.mkdtemp(dir=Path(path).parent))
+    return lambda: store.save(rs.io.load_pieces(path))
+
+
 def _pandas(path: str) -> Callable[[], Any]:
     import pandas as pd
 
@@ -95,7 +102,7 @@ def _duckdb(path: str) -> Callable[[], Any]:
 
 
 READERS = {
-    "pyarrow.json, bare": _bare, "ragscore": _ours,
+    "pyarrow.json, bare": _bare, "ragscore": _ours, "ragscore, to a store": _into_store,
     "pandas, flattened": _pandas, "polars, nested": _polars, "duckdb, nested": _duckdb,
 }  # fmt: skip
 
