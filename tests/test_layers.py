@@ -16,32 +16,32 @@ PACKAGE = ROOT / "ragscore"
 # A folder a layer: what it may import of the others, and the statements that it has reached.
 # A number is only lowered: what grows beyond it fails.
 FOLDERS = {
-    "frames": ("", 1639),
+    "frames": ("", 1582),
     "stats": ("frames", 754),
-    "io": ("frames", 8830),
-    "scoring": ("frames stats io", 3228),
-    "store": ("frames io scoring", 1244),
-    "analysis": ("frames stats io scoring store", 4181),
-    "golden": ("frames stats io scoring analysis", 2045),
+    "io": ("frames", 7754),
+    "scoring": ("frames stats io", 3024),
+    "store": ("frames io scoring", 1236),
+    "analysis": ("frames stats io scoring store", 3908),
+    "golden": ("frames stats io scoring analysis", 1316),
     "plot": ("frames stats scoring analysis", 633),
-    "reporting": ("frames stats io scoring store analysis golden plot", 891),
+    "reporting": ("frames stats io scoring store analysis golden plot", 887),
     "judging": ("frames stats io scoring store analysis", 1200),
     "collecting": ("frames io analysis", 1007),
-    "demo": ("frames io store collecting evaluation", 563),
-    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 557),
+    "demo": ("frames io store collecting evaluation", 108),
+    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 401),
     "cli": (
         "frames io scoring store analysis golden judging collecting demo evaluation __init__",
-        816,
+        700,
     ),
     "__init__": ("", 4),
 }
 # The same of what isn't the package's code.
 REACHED = {
-    "modules": 254,
-    "public names": 241,
-    "statements of tests": 24303,
-    "words written by hand in notebooks": 36761,
-    "lines of README": 226,
+    "modules": 231,
+    "public names": 221,
+    "statements of tests": 24301,
+    "words written by hand in notebooks": 30055,
+    "lines of README": 120,
 }
 ON_USE_ONLY = (
     "scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "httpx",

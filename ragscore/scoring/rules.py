@@ -376,9 +376,7 @@ def matched_pairs(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> Pair
         )  # fmt: skip
     for positions, frame, side in zip(found, (hits, targets), ("hit", "target"), strict=True):
         at, last = pd.Series(positions).reset_index(drop=True), len(frame) - 1
-        is_place = at.isna()
-        if pd.api.types.is_integer_dtype(at):
-            is_place = at.fillna(-1).between(0, last)
+        is_place = at.isna() if at.dtype.kind not in "iu" else at.fillna(-1).between(0, last)
         if not is_place.all():
             row = int(is_place.argmin())
             raise DataError(

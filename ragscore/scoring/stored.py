@@ -20,8 +20,6 @@ from ragscore.scoring.own import with_own
 from ragscore.scoring.score import DEFAULT, Asked, Scored, asked_of, scored, table_of
 from ragscore.scoring.summary import KEYS, add_columns, metric_columns
 
-MOST_DECIDING = 5  # stored metrics that decide by default
-
 
 def stored_values(results: Results) -> pd.DataFrame:
     """Return the stored scores of single queries, one row per run, query and metric.
@@ -151,7 +149,7 @@ def deciding_of(scores: pd.DataFrame, names: list[str], table: MetricTable) -> t
         and 2 * counts[name] >= counts.max()  # else it is about a few of the queries
     ]  # fmt: skip
     varying = [name for name in names if scores[name].nunique() > 1]
-    return tuple(known[:MOST_DECIDING] or varying[:1] or names[:1])
+    return tuple(known[:5] or varying[:1] or names[:1])  # more would hide each other
 
 
 def golden_of(results: Results, labels: list[Golden]) -> Golden:

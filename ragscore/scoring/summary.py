@@ -5,7 +5,7 @@ gated like any metric.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -30,7 +30,6 @@ STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
     "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
 )  # fmt: skip
-RUNS_AT_ONCE = 20
 ENDS = ("low", "high", "p50_low", "p50_high", "p95_low", "p95_high")
 
 
@@ -85,11 +84,13 @@ def summarize(
         described, shape = of_metrics * len(places), (2, len(places), len(chosen))
         ends[:2, places] = np.reshape(intervals(flat, described, shared), shape)
         for row, q in ((2, 0.5), (4, 0.95)):
-            found_q = quantile_intervals(flat, described, q)
-            ends[row : row + 2, places] = np.reshape(found_q, shape)
+            ends[row : row + 2, places] = np.reshape(quantile_intervals(flat, described, q), shape)
     found |= dict(zip(ENDS, ends, strict=True))
-    counts = [grouping.count(one) for one in expected(held, chosen, table, rows)]
-    found["n_expected"] = np.array(counts, np.int64).reshape(len(chosen), len(grouping.sizes)).T
+    found["n_expected"] = (
+        np.array([grouping.count(one) for one in expected(held, chosen, table, rows)], np.int64)
+        .reshape(len(chosen), len(grouping.sizes))
+        .T
+    )
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
         found[name] = grouping.count(held["state"].eq(state).to_numpy()).repeat(len(chosen))
     head = first.loc[first.index.repeat(len(chosen))].reset_index(drop=True)
@@ -101,18 +102,16 @@ def summarize(
 
 def _together(
     groups: pd.DataFrame, of_slice: list[str], across_runs: bool
-) -> Iterator[npt.NDArray[np.int64]]:
-    """Give the places of the groups whose intervals are made together.
+) -> list[npt.NDArray[np.int64]]:
+    """Return the places of the groups whose intervals are made together.
 
-    Some runs of a slice, so that they share resamples; each alone where queries are clustered.
+    Some 20 runs of a slice, so that they share resamples; each alone where queries are clustered.
     """
-    places = np.arange(len(groups))
     if not across_runs:
-        yield from places[:, None]
-        return
+        return list(np.arange(len(groups))[:, None])
     slices_of: list[Any] = [groups[name] for name in of_slice] or [np.zeros(len(groups))]
-    for own in pd.Series(places).groupby(slices_of, observed=True).indices.values():
-        yield from np.array_split(own, len(own) // RUNS_AT_ONCE + 1)
+    of_slices = pd.Series(np.arange(len(groups))).groupby(slices_of, observed=True).indices.values()
+    return [one for own in of_slices for one in np.array_split(own, len(own) // 20 + 1)]
 
 
 def _keys(

@@ -138,19 +138,3 @@ def test_a_figure_is_as_high_as_its_rows_and_its_legend_need():
 
 
 # The checker itself: each fault is found where it is made
-
-
-def test_cut_and_overlapping_texts_and_legends_over_axes_are_found():
-    figure, ax = plt.subplots()
-    ax.plot([0, 1], label="a")
-    assert [*faults(figure)] == []
-    ax.text(1.2, 0.5, "far out", transform=ax.transAxes)
-    ax.text(0.5, 0.50, "the first", transform=ax.transAxes)
-    ax.text(0.5, 0.52, "the second", transform=ax.transAxes)
-    # their upright boxes meet, the texts don't
-    ax.text(0.3, 0.2, "a long slanted text", rotation=45, transform=ax.transAxes)
-    ax.text(0.4, 0.2, "a long slanted text", rotation=45, transform=ax.transAxes)
-    ax.legend()
-    assert [*faults(figure)] == [
-        "cut: far out", "overlap: the first and the second", "a legend lies over axes",
-    ]  # fmt: skip

@@ -8,8 +8,6 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from tests.compared import provenance
-from tests.messages import says, warned
 
 VERDICT = "judge_correctness"
 HITS = [hit("c1", "d", 1)]
@@ -87,28 +85,3 @@ def test_a_missing_query_counts_as_not_passed_where_missing_rows_count(load):
     results, golden = load(rows, [record("q", HITS, answer=answer("merge"))])
     zero = rs.score(results, golden, METRICS, missing="zero").loc["text"]
     assert np.isnan(zero["found"]) and zero["passed"] == 0
-
-
-def test_runs_with_and_without_answers_are_compared_with_a_warning(write_golden, write_run):
-    golden = write_golden([SOUGHT, SOUGHT | {"id": "p"}])
-    given = {"searching": None, "answering": answer("so")}
-    paths = [
-        write_run(run, [record(name, HITS, answer=one) for name in "qp"])
-        for run, one in given.items()
-    ]
-    ev = rs.evaluate(paths, golden, METRICS)
-    with warned("fields", "searching", "answering", "responses.answer"):
-        cmp = ev.compare("searching", "answering")
-    row = cmp.invariants.set_index("name").loc["fields"]
-    says(row["baseline"], "responses.answer")
-    assert row["state"] == "differs"
-    cmp = ev.compare("searching", "answering", ["found"])
-    assert "fields" not in cmp.invariants["name"].tolist()
-
-
-def test_passed_is_measured_by_the_judge_of_correctness(load):
-    results, golden = load([SOUGHT], [record("q", HITS, answer=answer("so"))], 4.0)
-    results = replace(results, judgments=results.judgments.assign(judge="m"))
-    (content,) = provenance(rs.evaluate(results, golden, METRICS), ["passed"]).values()
-    assert VERDICT in content["judge_fingerprint"]
-    assert content["fields"][f"judgments.{VERDICT}"]

@@ -106,7 +106,7 @@ def behaviour(
     checks = _checks(responses, expectations)
     counts = checks.groupby("row")["passed"].agg(n_checks="size", n_passed="sum")
     counts = counts.reindex(responses.index, fill_value=0).astype("int64")
-    share = counts["n_passed"].div(counts["n_checks"]).fillna(empty_value)
+    share = pd.Series(counts["n_passed"] / counts["n_checks"]).fillna(empty_value)
     # a share such as 7 of 10 may be a bit below the .7 it is compared with
     passed = share.ge(threshold - 1e-9).astype("float64").where(share.notna())
     measures = {"behaviour.score": share, "behaviour.passed": passed}
