@@ -40,7 +40,7 @@ REACHED = {
     "modules": 231,
     "public names": 221,
     "statements of tests": 24301,
-    "words written by hand in notebooks": 30055,
+    "words written by hand in notebooks": 29986,
     "lines of README": 120,
 }
 ON_USE_ONLY = (
