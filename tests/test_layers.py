@@ -39,7 +39,7 @@ FOLDERS = {
 REACHED = {
     "modules": 231,
     "public names": 221,
-    "statements of tests": 24301,
+    "statements of tests": 24303,
     "words written by hand in notebooks": 29986,
     "lines of README": 120,
 }

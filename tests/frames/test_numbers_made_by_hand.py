@@ -64,7 +64,7 @@ def test_a_score_that_overflows_is_no_infinity(value):
 
 
 def test_a_score_of_many_digits_is_refused_in_a_dict_too():
-    with refused("a mapping", 100000, file="dict", line=1, field="doc_id"):
+    with refused("a mapping", file="dict", line=1, field="doc_id"):
         rs.load_results({"q": {"d": 10**400}})
 
 

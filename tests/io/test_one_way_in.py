@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import duckdb  # noqa: F401 (a line of the table uses it)
 import numpy as np  # noqa: F401 (as above)
 import pandas as pd
+import polars as pl  # noqa: F401 (code of the cases)
+import pyarrow as pa  # noqa: F401
 import pytest
 from conftest import EXAMPLES
 from hypothesis import HealthCheck, settings
