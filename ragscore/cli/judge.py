@@ -34,6 +34,8 @@ from ragscore.judging.run import REFUSED, judge
 from ragscore.store.store import RunStore
 
 ALL_FAILED = 3
+# answer_relevance needs a function that embeds texts
+ASKED = [name for name, one in JUDGES.items() if one.each != "questions"]
 
 
 @command(
@@ -43,7 +45,7 @@ ALL_FAILED = 3
     *GOLDEN_ARGUMENT,
     several(
         "--judge",
-        f"what is judged: {', '.join(JUDGES)} (several times; default: groundedness)",
+        f"what is judged: {', '.join(ASKED)} (several times; default: groundedness)",
         "NAME",
     ),
     option("--k", "hits that are an answer's context (default: the run's own k)", "N"),
@@ -79,12 +81,6 @@ ALL_FAILED = 3
                 "--seed",
                 "sent with every call; repeat r is asked with N + r - 1 (default: 0)",
                 "N",
-            ),
-            option(
-                "--embedding-model",
-                "the model of the same server that embeds texts, which only answer_relevance needs"
-                " (default: none)",
-                "NAME",
             ),
             option(
                 "--structured",
@@ -167,7 +163,7 @@ def judge_command(args: argparse.Namespace) -> int:
         )  # fmt: skip
     endpoint = Endpoint(
         args.model, args.base_url, temperature=args.temperature, seed=args.seed,
-        embedding=args.embedding_model, structured=args.structured,
+        structured=args.structured,
         timeout=args.timeout, retries=args.retries,
     )  # fmt: skip
     options: dict[str, Any] = {

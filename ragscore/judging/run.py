@@ -24,14 +24,19 @@ from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
 from ragscore.io.source import Problems, json_rows
 from ragscore.judging.cache import DEFAULT_CACHE, Cache
 from ragscore.judging.cases import cases_of
-from ragscore.judging.client import JudgeClient, Judgment, run_judgment, skip_reason
+from ragscore.judging.client import (
+    JudgeClient,
+    Judgment,
+    judge_client,
+    run_judgment,
+    skip_reason,
+)
 from ragscore.judging.endpoint import (
     CallsStopped,
     CostTracker,
     Endpoint,
     EndpointUnusable,
     Prices,
-    connected,
 )
 from ragscore.judging.judges import Judge, Verdict, find_judges
 from ragscore.judging.relevance import relevance_grades, with_grades
@@ -209,7 +214,6 @@ def judge(
     k: int | None = None,
     refused: str = "skip",
     cut_text: str = "refuse",
-    order: str = "rank",
     progress: bool | None = None,
 ) -> Judged:
     """Let models judge the responses of some runs.
@@ -249,9 +253,6 @@ def judge(
     cut_text
         For hits of which only a cut text is known: "refuse" raises; "mark" judges them and sets
         `x_context_cut`.
-    order
-        Order of the hits in the context: by "rank", or "reversed": what `agreement` of both
-        finds is the effect of position.
     progress
         Show a progress bar on standard error; by default only on a terminal.
 
@@ -264,7 +265,7 @@ def judge(
     Raises
     ------
     DataError
-        An unknown judge, a judge without its embedding model, no response to a golden query, cut
+        An unknown judge, a judge without its embedding, no response to a golden query, cut
         text, `max_cost` without a price, or an endpoint that refuses the key, the model or the
         address.
     """
@@ -276,14 +277,13 @@ def judge(
         if value < 1:
             raise DataError(f"found {value}", field=name, allowed="at least 1")
     check_choice(refused, REFUSED, "refused")
-    needs_embedding = any(judge.each == "questions" for judge in judges)
-    if needs_embedding and endpoint.embedding is None:
+    if endpoint.embedding is None and any(judge.each == "questions" for judge in judges):
         raise DataError(
             "answer relevance compares embeddings",
             field="embedding",
-            allowed="Endpoint(..., embedding=) with a model's name or a callable",
+            allowed="Endpoint(..., embedding=), a function from texts to vectors",
         )
-    cases = cases_of(results, golden, k, cut_text, order)
+    cases = cases_of(results, golden, k, cut_text)
     if not cases:
         raise DataError(
             "no response to a golden query",
@@ -297,9 +297,7 @@ def judge(
         for reason in [skip_reason(case, judge, refused)]
         for repeat in range(1, repeats + 1)
     ]
-    embedding = endpoint.embedding if needs_embedding else None
-    models = [endpoint.model, *([embedding] if isinstance(embedding, str) else [])]
-    costs = CostTracker(prices, max_cost, models)
+    costs = CostTracker(prices, max_cost, endpoint.model)
 
     def judged() -> Judged:
         stopped: dict[str, Any] = {
@@ -307,14 +305,13 @@ def judge(
         }  # fmt: skip
         done = [one if one.state else replace(one, **stopped) for one in judgments]
         return Judged(
-            _with_judgments(results, done, endpoint, order),
+            _with_judgments(results, done, endpoint),
             pd.DataFrame(map(_log_row, done), columns=_LOG_COLUMNS).astype(_LOG_TYPES),
             golden,
             tuple(judges),
         )
 
-    with closing(Cache(cache)) as replies, connected(endpoint) as connection:
-        client = JudgeClient(connection, replies, costs)
+    with closing(Cache(cache)) as replies, judge_client(endpoint, replies, costs) as client:
         due = [one for one in judgments if one.state != "skipped"]
         try:
             _run_all(due, client, workers, progress)
@@ -357,11 +354,9 @@ def _run_all(
             costs.stop("the run was stopped")
 
 
-def _with_judgments(
-    results: Results, judgments: list[Judgment], endpoint: Endpoint, order: str
-) -> Results:
+def _with_judgments(results: Results, judgments: list[Judgment], endpoint: Endpoint) -> Results:
     """Replace the judgments of the same runs and criteria by the new ones."""
-    rows = [row for judgment in judgments for row in _rows(judgment, endpoint, order)]
+    rows = [row for judgment in judgments for row in _rows(judgment, endpoint)]
     new, old = from_records(rows, "judgments"), results.judgments
     if old is None or not len(old):
         return replace(results, judgments=new)
@@ -372,10 +367,9 @@ def _with_judgments(
     return replace(results, judgments=pd.concat(both, ignore_index=True) if both else new)
 
 
-def _rows(judgment: Judgment, endpoint: Endpoint, order: str) -> list[Verdict]:
+def _rows(judgment: Judgment, endpoint: Endpoint) -> list[Verdict]:
     """Return one row per verdict; the first one holds tokens and cost of the whole judgment."""
     case, judge = judgment.case, judgment.judge
-    uses_context = "context" in judge.needs
     common = {
         "run_id": case.run_id,
         "query_id": case.query_id,
@@ -388,8 +382,7 @@ def _rows(judgment: Judgment, endpoint: Endpoint, order: str) -> list[Verdict]:
         "x_prompt_version": judge.prompt_version,
         "x_seed": None if endpoint.seed is None else endpoint.seed + judgment.repeat - 1,
         "x_embedding_model": endpoint.embedding_name if judge.each == "questions" else None,
-        "x_context_order": order if order != "rank" and uses_context else None,
-        "x_context_cut": True if case.is_cut and uses_context else None,
+        "x_context_cut": True if case.is_cut and "context" in judge.needs else None,
     }
     rows = [common | verdict for verdict in judgment.verdicts]
     if rows:

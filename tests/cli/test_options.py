@@ -215,7 +215,7 @@ LINES = [
         "judge_groundedness",
     ),
     (
-        "judge golden.yaml runs/dense --spot-check 1 --second-model other --embedding-model e",
+        "judge golden.yaml runs/dense --spot-check 1 --second-model other",
         0,
         "second judge:",
     ),

@@ -15,8 +15,7 @@ from servers import Reply, Server
 import ragscore as rs
 from ragscore.collecting import journal
 from ragscore.collecting.requests import RequestPolicy, ask_all
-from ragscore.collecting.systems import as_system
-from ragscore.io.secrets import Redactor
+from ragscore.collecting.run import as_system
 from tests.messages import refused, says
 
 GOOD = {"hits": [{"chunk_id": "c"}], "answer": "yes"}
@@ -196,7 +195,7 @@ def test_a_full_disk_says_what_is_kept_and_the_same_call_goes_on(golden, tmp_pat
     def system(query):
         asked.append(query)
         if len(asked) == 2:
-            monkeypatch.setattr(journal.os, "fsync", full_disk)
+            monkeypatch.setattr(journal, "json_line", full_disk)
         return GOOD
 
     with refused("No space left on device", 1, file=".per_query.journal"):
@@ -219,7 +218,7 @@ def test_of_several_workers_the_first_that_cannot_save_is_told_and_no_other_save
             raise OSError(f"the disk is full: {len(tried)}")
 
         with pytest.raises(OSError, match=r"full: 1$"):
-            list(ask_all(as_system(lambda query: GOOD), requests, policy, save, Redactor()))
+            list(ask_all(as_system(lambda query: GOOD), requests, policy, save))
         assert len(tried) == 1
 
 

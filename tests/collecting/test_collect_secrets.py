@@ -3,7 +3,6 @@
 import copy
 import json
 import logging
-import os
 import pickle
 import sys
 import traceback
@@ -13,8 +12,9 @@ import pytest
 from servers import Reply, Server, chatbot
 
 import ragscore as rs
-from ragscore.collecting.systems import as_system
-from ragscore.collecting.systems.mapping import read_mapping
+from ragscore.collecting.http import read_mapping
+from ragscore.collecting.journal import Journal
+from ragscore.collecting.run import as_system
 from tests.messages import refused
 
 SECRET = 'Wq7+x/9 "ä'  # awkward on purpose: JSON and addresses write it in other ways
@@ -41,7 +41,7 @@ def written(tmp_path, monkeypatch, caplog, capfd):
     Files, also those that were there for a while, standard output and error, logs.
     """
     seen: list[bytes] = []
-    write_bytes, fsync = Path.write_bytes, os.fsync
+    write_bytes, append = Path.write_bytes, Journal.append
 
     def read_all(*_):
         seen.extend(file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file())
@@ -51,7 +51,7 @@ def written(tmp_path, monkeypatch, caplog, capfd):
         "write_bytes",
         lambda path, data: (seen.append(bytes(data)), write_bytes(path, data))[1],
     )
-    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), read_all())[0])
+    monkeypatch.setattr(Journal, "append", lambda *given: (append(*given), read_all())[0])
     caplog.set_level(logging.DEBUG)
 
     def everything() -> str:

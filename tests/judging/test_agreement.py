@@ -17,7 +17,6 @@ from pandas.testing import assert_frame_equal
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.judging.run import ledger_of
-from ragscore.scoring.provenance import judge_fingerprint
 from tests.messages import refused, warned
 
 A, B = [5, 4, 2, 0, 3], [5, 3, 2, 3, 3]
@@ -190,19 +189,6 @@ def test_a_second_judge_that_disagrees_is_warned_of(judged):
 def turned_round(body):
     reply = by_words(body)
     return completed(body, json.dumps(reply | {"score": 5 - reply["score"]}))
-
-
-def test_a_reversed_context_is_asked_reversed_and_is_another_judge(judged, write_run):
-    _, golden, server = judged
-    hits = [hit("c1", "d1", 1, snippet="one"), hit("c2", "d2", 2, snippet="two")]
-    results = rs.load_results(write_run("x", [record("q0", hits, answer=answer("one"))]))
-    given = results, golden.select(["q0"]), "groundedness"
-    words = rs.judging.Endpoint("words", base_url=server.url)
-    turned = rs.judge(*given, words, cache=None, order="reversed")
-    sent = json.loads(server.bodies[-1]["messages"][1]["content"])["context"]
-    assert [one["text"] for one in sent] == ["two", "one"]
-    straight = rs.judge(*given, words, cache=None)
-    assert judge_fingerprint(turned.results)["x"] != judge_fingerprint(straight.results)["x"]
 
 
 # Files
