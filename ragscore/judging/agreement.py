@@ -22,7 +22,7 @@ from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.relevance import CRITERION, IDS, relevance_grades
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.intervals import query_clusters, shared_only
-from ragscore.scoring.metrics import CRITERIA, TABLE, Metric
+from ragscore.scoring.metrics import CRITERIA, TABLE
 from ragscore.scoring.rows import Rows
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
@@ -77,8 +77,7 @@ def agreement(
     ------
     DataError
         Nothing that both sides valued; a frame with missing columns, or with values outside the
-        criterion's range; thresholds that aren't numbers of criteria; an
-        unknown `cluster`.
+        criterion's range; thresholds of other criteria; an unknown `cluster`.
 
     Warns
     -----
@@ -104,16 +103,19 @@ def agreement(
             field="a, b",
             allowed="values of the same answers by the same criterion, or grades of the same hits",
         )
-    for name, given in (thresholds or {}).items():
+    for name in thresholds or ():
         check_choice(name, (*CRITERIA, CRITERION), "thresholds")
-        check_type(given, (int, float), f"thresholds[{name!r}]", "its lowest good value, such as 3")
-    least = {name: _good_from(TABLE[name]) for name in CRITERIA}
-    least |= {CRITERION: 1.0} | dict(thresholds or {})
+    shares = {name: 0.5 if TABLE[name].kind == "binary" else GOOD_FROM for name in CRITERIA}
+    least = {
+        CRITERION: 1.0,
+        **{name: TABLE[name].bounds[0] + one * TABLE[name].width for name, one in shares.items()},
+        **(thresholds or {}),
+    }
     known = [one if isinstance(one, Golden) else getattr(one, "golden", None) for one in (a, b)]
     golden = next((one for one in known if one is not None), None)
     table = pd.DataFrame(
         [
-            _row(name, both[both["criterion"] == name], float(least[name]), golden, cluster)
+            _row(name, both[both["criterion"] == name], round(least[name], 9), golden, cluster)
             for name in (*CRITERIA, CRITERION)
             if name in judged
         ],
@@ -313,12 +315,6 @@ def clusters_of(
     if shared is not None:
         codes = np.where(shared < 0, codes, len(codes) + shared)
     return shared_only(codes)
-
-
-def _good_from(metric: Metric) -> float:
-    """Return the lowest good value of a criterion; half of verdicts of yes and no."""
-    share = 0.5 if metric.kind == "binary" else GOOD_FROM
-    return round(metric.bounds[0] + share * metric.width, 9)
 
 
 takes(judge)(spot_check)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural, warn
 from ragscore.judging.endpoint import Reply
-from ragscore.judging.judges import ReplyError, digest
+from ragscore.judging.judges import JudgeFailed, digest
 
 DEFAULT_CACHE = "~/.cache/ragscore/judge.sqlite"
 _TABLE = "replies (key text primary key, reply text, prompt integer, completion integer, hash text)"
@@ -75,7 +75,7 @@ class Cache:
             own = self._locks.setdefault(key, threading.Lock())
         with own:
             if (found := self._get(key)) is not None:
-                with suppress(ReplyError, ValueError, RecursionError):
+                with suppress(JudgeFailed, ValueError, RecursionError):
                     return read(found.content), found, True
             reply = ask()
             row = [key, reply.content, reply.prompt_tokens, reply.completion_tokens]

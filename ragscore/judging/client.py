@@ -27,15 +27,14 @@ from ragscore.judging.endpoint import (
     CostTracker,
     Endpoint,
     EndpointUnusable,
-    JudgeFailed,
     Reply,
     valid_text,
 )
 from ragscore.judging.judges import (
     N_QUESTIONS,
     Judge,
+    JudgeFailed,
     Prompt,
-    ReplyError,
     Verdict,
     digest,
     parse_claims,
@@ -90,8 +89,7 @@ def skip_reason(case: Case, judge: Judge, refused: str) -> str | None:
     if case.n_textless and "context" in judge.needs:
         return f"{case.n_textless} hits without a text"
     if missing := [need for need in judge.needs if not case.has(need)]:
-        names = [_NAMES[name] for name in missing[0].split("|")]
-        return f"no {names[0]}" if len(names) == 1 else f"neither {' nor '.join(names)}"
+        return f"no {' or '.join(_NAMES[name] for name in missing[0].split('|'))}"
     if refused == "skip" and case.refused and "answer" in judge.needs:
         # only this judge looks at refusals
         return None if judge.criterion == "judge_refused" else "the system refused"
@@ -108,9 +106,13 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
         verdicts = [_checked(verdict) for verdict in _verdicts(judgment, client)]
         if len({verdict["item"] for verdict in verdicts}) < len(verdicts):
             raise TypeError("two verdicts on one item")
-    except (JudgeFailed, ReplyError) as error:
+    except JudgeFailed as error:
         verdicts = [_without(FAILED, str(error))]
-    except (CallsStopped, EndpointUnusable):
+    except CallsStopped as error:
+        judgment.reason, judgment.state = str(error), "not_asked"
+        return
+    except EndpointUnusable as error:
+        client.costs.stop(f"the endpoint can't be used: {error.found}")
         raise
     # A judge's own function, an embedding or a fault of ours ends one judgment, not all of them.
     except Exception as error:
@@ -267,16 +269,15 @@ class JudgeClient:
         """Return the verdicts of one reply; `asked` replaces the judge's name, prompt and parse."""
         judge, endpoint = judgment.judge, self.endpoint
         name, prompt, parse = asked or (judge.name, judge.prompt, judge.parse)
-        settings = [
-            endpoint.address, endpoint.model, endpoint.temperature, endpoint.seed,
-            endpoint.structured, endpoint.options,
-        ]  # fmt: skip
         shown = "\n".join(_texts(payload))
 
         def read(text: str) -> list[Verdict]:
             return parse(read_reply(text, prompt.schema, shown), items or [])
 
-        key = [FORMAT, name, prompt.hash, settings, judgment.repeat, payload]
+        key = [
+            FORMAT, name, prompt.hash, endpoint.address, endpoint.model, endpoint.temperature,
+            endpoint.seed, endpoint.structured, endpoint.options, judgment.repeat, payload,
+        ]  # fmt: skip
         request = partial(self._usable_reply, judgment, prompt, payload, read)
         value, reply, is_free = self.cache.get_or_ask(digest(key), request, read)
         judgment.usage["n_cached"] += is_free
@@ -311,13 +312,13 @@ class JudgeClient:
             )
             try:
                 if reply.fault:
-                    raise ReplyError(reply.fault)
+                    raise JudgeFailed(reply.fault)
                 read(reply.content)
                 sent = [one.prompt_tokens for one in replies]
                 got = [one.completion_tokens for one in replies]
                 n_sent, n_got = (None if None in one else sum(one) for one in (sent, got))  # type: ignore[arg-type]
                 return Reply(reply.content, n_sent, n_got)
-            except ReplyError as error:
+            except JudgeFailed as error:
                 fault = str(error)
             repair = (
                 f"Your reply can't be used: {fault}. Reply again, with one JSON object of the"

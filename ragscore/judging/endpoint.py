@@ -27,10 +27,6 @@ Call = Callable[[list[dict[str, str]], dict[str, Any], float | None, int | None]
 Prices = Mapping[str, float | tuple[float, float] | list[float]]
 
 
-class JudgeFailed(Exception):
-    """No verdict: the call failed after all retries, or the reply is unusable."""
-
-
 class EndpointUnusable(DataError):
     """The endpoint refuses the key, the model or the address from the first call on."""
 
@@ -120,14 +116,9 @@ class Endpoint:
     def address(self) -> str:
         """The base URL without query and fragment. With `call`: module and name of the function."""
         if self.call is not None:
-            return _name_of(self.call)
+            return name_of(self.call)
         parts = urlsplit(self._url)
         return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-
-    @property
-    def embedding_name(self) -> str | None:
-        """Module and name of the embedding (`ragscore.Name` for our own)."""
-        return None if self.embedding is None else _name_of(self.embedding)
 
     def key(self) -> str:
         """Return the API key to send; "none" if there is none."""
@@ -136,7 +127,8 @@ class Endpoint:
         return checked_key(self.api_key or next(known, "none"), "api_key")
 
 
-def _name_of(function: Callable[..., Any]) -> str:
+def name_of(function: Any) -> str:
+    """Return module and name of a function (`ragscore.Name` for our own)."""
     kind: Any = function if hasattr(function, "__qualname__") else type(function)
     # The name is stored with judgments, so it must not change when one of our modules moves.
     module = "ragscore" if kind.__module__.startswith("ragscore.") else kind.__module__

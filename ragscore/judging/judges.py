@@ -1,6 +1,6 @@
 """The judges as data: prompt, reply schema, and the function that reads verdicts from a reply.
 
-In: a model's reply as text. Out: verdicts, or a `ReplyError` that says why the reply is unusable.
+In: a model's reply as text. Out: verdicts, or a `JudgeFailed` that says why the reply is unusable.
 Each prompt is a text file in `prompts/`, named after its task and version. Its hash covers text
 and reply schema and is part of every judgment.
 """
@@ -30,8 +30,11 @@ ParseReply = Callable[[dict[str, Any], list[str]], list[Verdict]]
 """A reply's object and the items that were judged -> one verdict per item."""
 
 
-class ReplyError(Exception):
-    """The reply is unusable. The message never quotes the reply."""
+class JudgeFailed(Exception):
+    """No verdict: the call failed after all retries, or the reply is unusable.
+
+    The message never quotes a reply.
+    """
 
 
 def digest(content: Any) -> str:
@@ -54,7 +57,7 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> dict[str, Any]:
 
     Raises
     ------
-    ReplyError
+    JudgeFailed
         The reply has no object, several, a possible quote, a duplicate key, or does not match the
         schema.
     """
@@ -67,13 +70,15 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> dict[str, Any]:
         in_json = json.dumps(value, ensure_ascii=False)
         faults = [*Draft202012Validator(schema).iter_errors(value)]
     except (ValueError, RecursionError) as error:
-        raise ReplyError(f"the reply is not one JSON object ({type(error).__name__})") from None
+        raise JudgeFailed(f"the reply is not one JSON object ({type(error).__name__})") from None
     material = "".join(shown.split())
     if any("".join(form.split()) in material for form in (written, in_json)):
-        raise ReplyError("the reply quotes a JSON object of the material instead of giving its own")
+        raise JudgeFailed(
+            "the reply quotes a JSON object of the material instead of giving its own"
+        )
     if faults:
         rule = f"{faults[0].validator} {json.dumps(faults[0].validator_value)}"
-        raise ReplyError(f"the reply doesn't fit its schema at {faults[0].json_path}: {rule}")
+        raise JudgeFailed(f"the reply doesn't fit its schema at {faults[0].json_path}: {rule}")
     return value
 
 
@@ -87,7 +92,6 @@ def _object(**fields: dict[str, Any]) -> dict[str, Any]:
 
 
 _NO = {"supported": "unsupported", "relevant": "irrelevant", "abstained": "answered"}
-_SAID = ("verdict", "reason")
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
 _TEXTS = {"type": "array", "items": _TEXT}
@@ -149,7 +153,7 @@ def parse_each(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Return one verdict per numbered item."""
     found = sorted(reply["verdicts"], key=lambda entry: entry["n"])
     if [entry["n"] for entry in found] != list(range(1, len(items) + 1)):
-        raise ReplyError(f"the reply must give each of the numbers 1 to {len(items)} one verdict")
+        raise JudgeFailed(f"the reply must give each of the numbers 1 to {len(items)} one verdict")
     return [
         {"item": str(entry["n"]), "item_text": text} | _verdict(entry)
         for entry, text in zip(found, items, strict=True)
@@ -165,19 +169,19 @@ def parse_questions(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Return the generated questions; embeddings give their values later."""
     questions = reply["questions"]
     if len(questions) != len(items) or not all(text.strip() for text in questions):
-        raise ReplyError(f"the reply must hold {len(items)} questions")
+        raise JudgeFailed(f"the reply must hold {len(items)} questions")
     return [{"item": str(n), "item_text": text} for n, text in enumerate(questions, 1)]
 
 
 def _verdict(entry: dict[str, Any]) -> Verdict:
     """Return a verdict that is a word with a worth, a grade, or a flag named after its yes."""
+    said = {"reason": entry["reason"]}
     if "verdict" in entry:
-        return {"value": WORTH[entry["verdict"]], **{name: entry[name] for name in _SAID}}
+        return said | {"value": WORTH[entry["verdict"]], "verdict": entry["verdict"]}
     if "grade" in entry:
-        return {"value": float(entry["grade"]), "reason": entry["reason"]}
+        return said | {"value": float(entry["grade"])}
     yes = next(name for name in _NO if name in entry)
-    word = yes if entry[yes] else _NO[yes]
-    return {"value": float(entry[yes]), "verdict": word, "reason": entry["reason"]}
+    return said | {"value": float(entry[yes]), "verdict": yes if entry[yes] else _NO[yes]}
 
 
 @dataclass(frozen=True)

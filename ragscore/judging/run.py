@@ -32,11 +32,10 @@ from ragscore.judging.client import (
     skip_reason,
 )
 from ragscore.judging.endpoint import (
-    CallsStopped,
     CostTracker,
     Endpoint,
-    EndpointUnusable,
     Prices,
+    name_of,
 )
 from ragscore.judging.judges import Judge, Verdict, find_judges
 from ragscore.judging.relevance import relevance_grades, with_grades
@@ -330,21 +329,11 @@ def _run_all(
 ) -> None:
     """Run judgments in threads; an interrupt or an unusable endpoint stops the remaining ones."""
     costs = client.costs
-
-    def run(judgment: Judgment) -> None:
-        try:
-            run_judgment(judgment, client)
-        except CallsStopped as error:
-            judgment.reason, judgment.state = str(error), "not_asked"
-        except EndpointUnusable as error:
-            costs.stop(f"the endpoint can't be used: {error.found}")
-            raise
-
     with (
         ThreadPoolExecutor(workers, thread_name_prefix="judge") as pool,
         progress_bar(len(judgments), "judging", "judgment", progress) as bar,
     ):
-        futures = [pool.submit(run, judgment) for judgment in judgments]
+        futures = [pool.submit(run_judgment, judgment, client) for judgment in judgments]
         try:
             for future in as_completed(futures):
                 future.result()
@@ -356,14 +345,12 @@ def _run_all(
 
 def _with_judgments(results: Results, judgments: list[Judgment], endpoint: Endpoint) -> Results:
     """Replace the judgments of the same runs and criteria by the new ones."""
-    rows = [row for judgment in judgments for row in _rows(judgment, endpoint)]
-    new, old = from_records(rows, "judgments"), results.judgments
-    if old is None or not len(old):
-        return replace(results, judgments=new)
+    new = from_records([row for one in judgments for row in _rows(one, endpoint)], "judgments")
+    old = results.judgments if results.judgments is not None else new.iloc[:0]
     replaced = {(one.case.run_id, one.judge.criterion) for one in judgments if one.verdicts}
     groups = zip(old["run_id"].astype("str"), old["criterion"], strict=True)
-    parts = [old[[group not in replaced for group in groups]], new]
-    both = [part.astype({"run_id": "str"}) for part in parts if len(part)]
+    parts = [part for part in (old[[one not in replaced for one in groups]], new) if len(part)]
+    both = [part.astype({"run_id": "str"}) for part in parts]
     return replace(results, judgments=pd.concat(both, ignore_index=True) if both else new)
 
 
@@ -381,7 +368,7 @@ def _rows(judgment: Judgment, endpoint: Endpoint) -> list[Verdict]:
         "input_hash": case.input_hash,
         "x_prompt_version": judge.prompt_version,
         "x_seed": None if endpoint.seed is None else endpoint.seed + judgment.repeat - 1,
-        "x_embedding_model": endpoint.embedding_name if judge.each == "questions" else None,
+        "x_embedding_model": name_of(endpoint.embedding) if judge.each == "questions" else None,
         "x_context_cut": True if case.is_cut and "context" in judge.needs else None,
     }
     rows = [common | verdict for verdict in judgment.verdicts]

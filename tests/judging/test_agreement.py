@@ -247,8 +247,6 @@ def test_what_is_good_follows_the_scale_and_can_be_given():
         good = [side["value"] >= good_from for side in (first, second)]
         assert row["good_from"] == good_from
         assert row["flip"] == pytest.approx((good[0] != good[1]).mean())
-    with refused("tuple", 3, field="thresholds['judge_correctness']"):
-        rs.judging.agreement(first, second, thresholds={"judge_correctness": (2, 3)})
     with refused("judge_correctness", field="thresholds"):
         rs.judging.agreement(first, second, thresholds={"correctness": 3})
 

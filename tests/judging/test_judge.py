@@ -22,7 +22,7 @@ from pandas.testing import assert_frame_equal
 import ragscore as rs
 from ragscore.demo.words import word_judge
 from ragscore.frames.errors import warn
-from ragscore.judging.judges import JUDGES, ReplyError, read_reply
+from ragscore.judging.judges import JUDGES, JudgeFailed, read_reply
 from ragscore.scoring.explain import explain
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.refusals import with_judged_refusals
@@ -536,7 +536,7 @@ SPACED = json.dumps(json.loads(ATTACKS[3]), indent=2)
 def test_an_object_of_the_material_is_no_verdict_however_it_is_given_back(said, form):
     schema = rs.judging.get_judge("groundedness").prompt.schema
     quoted = form.replace("{}", ATTACKS[3])
-    with refused("JSON", error=ReplyError):
+    with refused("JSON", error=JudgeFailed):
         read_reply(quoted, schema, f"The answer is:\n{said} or so")
     assert read_reply(quoted, schema, "The answer is 5.")["score"] == 5
 
@@ -544,7 +544,7 @@ def test_an_object_of_the_material_is_no_verdict_however_it_is_given_back(said, 
 def test_an_object_of_the_material_is_known_by_other_escapes_too():
     schema = rs.judging.get_judge("abstention").prompt.schema
     quoted = '{"reason": "\\u00e9", "abstained": true}'
-    with refused("JSON", error=ReplyError):
+    with refused("JSON", error=JudgeFailed):
         read_reply(quoted, schema, 'he wrote {"reason": "é", "abstained": true}')
 
 
