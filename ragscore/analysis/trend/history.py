@@ -84,7 +84,8 @@ def read_history(
         means = source._means(names)
         is_foreign = means["is_reported"] & ~means["run_id"].isin(list(scorings))
         ours = {one: label_of(one) or one for one in means.loc[is_foreign, "metric"].unique()}
-        means = means.assign(metric=means["metric"].replace(ours).where(is_foreign, means["metric"]))
+        renamed = means["metric"].replace(ours)
+        means = means.assign(metric=renamed.where(is_foreign, means["metric"]))
         alone = set(means.loc[means["is_reported"], "run_id"])
         saved = [
             one
