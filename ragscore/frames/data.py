@@ -4,7 +4,6 @@ Making one checks and casts each of its frames. Both hold these frames and nothi
 them: users may edit or replace a frame, and the next evaluation checks and uses what is there.
 """
 
-import hashlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
@@ -20,7 +19,6 @@ from ragscore.frames.codes import (
     lookup,
     pair_numbers,
 )
-from ragscore.frames.content_hashes import hashes_by_query
 from ragscore.frames.errors import DataError as DataError
 from ragscore.frames.errors import check_known, excerpt, name_list, names_of, nearest, plural
 from ragscore.frames.escaping import visible
@@ -35,9 +33,6 @@ from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
 T = TypeVar("T")
-# Where an index holds a target, which `resolve_spans` adds; it is no part of a target's identity.
-_RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
-
 
 LEVELS = pd.Index(KINDS["targets"].choices["level"])
 ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
@@ -223,32 +218,15 @@ class Golden(GoldenVerbs):
         return found
 
     @property
-    def _content(self) -> dict[str, pd.DataFrame]:
-        """What a set is known by: texts, labels, targets, checks.
-
-        Locators that `resolve_spans` added don't count.
-        """
-        targets = self.targets.copy()
-        is_chunk = targets["level"] == "chunk"
-        for name in [name for name in _RESOLVED if name in targets]:
-            targets[name] = targets[name].mask(is_chunk)
-        names = ("tags", "checks", "support_groups", "conditions")
-        # What results may tell, and no score depends on, is no content.
-        queries = self.queries.drop(columns=["position", "conversation", "turn"], errors="ignore")
-        of_names = {name: getattr(self, name) for name in names}
-        return {"queries": queries, "targets": targets, **of_names}
-
-    @property
     def golden_hash(self) -> str:
         """One hash of the whole set.
 
         Neither the order of queries matters, nor conversations, turns, and spans that
         `resolve_spans` added.
         """
-        digests = hashes_by_query(self.queries["query_id"], self._content)
-        pairs = zip(digests.index.tolist(), digests.tolist(), strict=True)
-        lines = sorted(f"{query_id} {digest}" for query_id, digest in pairs)
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+        from ragscore.frames.golden_versions import golden_hash
+
+        return golden_hash(self)
 
     def __repr__(self) -> str:
         answerable = self.queries["answerable"]
