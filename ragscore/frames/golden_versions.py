@@ -72,7 +72,7 @@ def _rows(name: str, frame: pd.DataFrame) -> list[str]:
         return []
     pieces = [
         pc.fill_null(_joined(f", {_json(column)}: ", _values(frame[column])), "")
-        for column in sorted(frame)
+        for column in sorted(frame.columns)
     ]
     head = f"[{_json(name)}, {{"
     return [f"{head}{text[2:]}}}]" for text in _joined(*pieces).to_pylist()]
