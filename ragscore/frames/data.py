@@ -447,7 +447,7 @@ def check_inputs(results: object, golden: object) -> None:
 def runs_without_hits(results: Results) -> list[str]:
     """Return the runs that have responses and no hit at all."""
     asked, with_hits = (
-        set(frame["run_id"].astype("str").unique()) for frame in (results.responses, results.hits)
+        {*map(str, frame["run_id"].unique())} for frame in (results.responses, results.hits)
     )
     return [
         run_id

@@ -26,6 +26,7 @@ from ragscore.frames.errors import check_choice, plural, warn
 from ragscore.frames.typing import Flags, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.rows import Rows
 from ragscore.stats import wilson_interval
 
 REFUSALS = ("kept", "replaced")
@@ -209,19 +210,21 @@ def _top_scores(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, set
     One row per row: run_id, `score`, turned so that more is better (-inf without hits), and `sign`,
     -1 where it was turned: the list is sorted, so where its head is below the rest, less is better.
     """
-    keys = ["run_id", "query_id"]
-    hits = results.hits.reindex(columns=[*keys, "rank", "score", "score_kind"])
-    hits = hits.astype({"run_id": "str", "score": "float64"})
-    top = hits.sort_values("rank", kind="stable").drop_duplicates(keys).set_index(keys)
-    step = (top["score"] - hits.groupby(keys)["score"].mean()).groupby("run_id").mean()
-    sign = step.ge(-1e-12).map({True: 1.0, False: -1.0})
-    kinds = top.groupby("run_id")["score_kind"].nunique()
-    asked = rows[keys].astype({"run_id": "str"})
-    sign = asked["run_id"].map(sign).fillna(1.0).astype("float64")
-    at = top.index.get_indexer(pd.MultiIndex.from_frame(asked))
-    score = np.append(top["score"].to_numpy(), np.nan)[at] * sign
-    found = asked[["run_id"]].assign(sign=sign, score=np.where(at < 0, -np.inf, score))
-    return found, set(kinds.index[kinds > 1])
+    facts = Rows.of_responses(results)
+    hits = results.hits.reindex(columns=["run_id", "rank", "score", "score_kind"])
+    hits, row = hits.astype({"score": "float64"}), facts.row_of_hit
+    is_top = hits["rank"].eq(hits["rank"].groupby(row).transform("min")).to_numpy()
+    top = hits[is_top].set_index(row[is_top]).astype({"run_id": "str"})
+    apart = top["score"] - hits["score"].groupby(row).mean().reindex(top.index)
+    is_lower = apart.groupby(top["run_id"]).mean().lt(-1e-12)
+    sign, run_id = 1.0 - 2.0 * is_lower, rows["run_id"].astype("str")
+    turned = top["score"] * top["run_id"].map(sign)
+    found = pd.DataFrame({
+        "run_id": run_id, "sign": run_id.map(sign).fillna(1.0),
+        "score": turned.reindex(facts.places(rows), fill_value=-np.inf).to_numpy(),
+    })  # fmt: skip
+    n_kinds = top.groupby("run_id")["score_kind"].nunique()
+    return found, {*n_kinds.index[n_kinds > 1]}
 
 
 def _decided(
