@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from ragscore.analysis.query_view import QueryView
     from ragscore.analysis.refusals import Refusals
     from ragscore.analysis.repeats import Repeats
-    from ragscore.analysis.trend.trend import Trend
+    from ragscore.analysis.trend import Trend
     from ragscore.golden.coverage import Coverage
     from ragscore.store.store import RunStore
 
@@ -899,8 +899,8 @@ class Evaluation(EvaluationVerbs, Display):
         --------
         >>> ev.trend("mrr@10", order=["bm25", "dense", "hybrid"])
         """
-        from ragscore.analysis.trend.history import JUDGED, read_history
-        from ragscore.analysis.trend.trend import trend_of
+        from ragscore.analysis.history import JUDGED, read_history
+        from ragscore.analysis.trend import trend_of
 
         name = self._named(self.primary[0] if metric is None else metric)
         scores, _ = self._scored(name)

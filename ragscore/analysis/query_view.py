@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.extras.call_report import call_of_hits, repeats, search_rows
-from ragscore.analysis.extras.conversation_turns import turn_numbers
+from ragscore.analysis.extras.agents import call_of_hits, repeats, search_rows, turn_numbers
 from ragscore.frames.data import (
     DataError,
     Golden,

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison
 from ragscore.analysis.failure_causes import Failures, turns
 from ragscore.analysis.leaderboard import pareto_front
-from ragscore.analysis.trend.trend import LED_BY
+from ragscore.analysis.trend import LED_BY
 from ragscore.frames.data import DataError, Golden, check_type, run_names
 from ragscore.frames.errors import check_known
 from ragscore.frames.render import shown_number

@@ -70,9 +70,7 @@ def states_of(
     codes = np.where(is_nan, NOT_APPLICABLE, SCORED)
     reasons, is_open = np.full(len(is_nan), "", dtype=object), is_nan.copy()
     reasons[is_nan] = "no value" if rows is None else nothing
-    if rows is None or place is None:
-        return codes, reasons
-    if not is_nan.any():
+    if rows is None or place is None or not is_nan.any():
         return codes, reasons
     for flags, state, reason in _causes(rows, label):  # the first that holds counts
         holds = is_open & flags[place]
@@ -80,7 +78,7 @@ def states_of(
         reasons[holds] = reason if isinstance(reason, str) else reason[place[holds]]
         is_open &= ~holds
         if not is_open.any():
-            break
+            break  # what other causes there may be isn't asked
     return codes, reasons
 
 
