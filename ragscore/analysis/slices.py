@@ -14,11 +14,10 @@ import pandas as pd
 from ragscore.analysis.comparison.align import AlignedScores, align, clusters_text, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.text import in_words, shown_figures
-from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import shown_n
-from ragscore.frames.tables import SHOWN_ROWS, Table
+from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 from ragscore.frames.typing import Codes, Flags
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
@@ -93,8 +92,8 @@ def slice_means(
     return table.iloc[order].reset_index(drop=True)
 
 
-@dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
-class SliceComparison(TableResult):
+@dataclass(frozen=True, repr=False)  # else the generated one replaces Display's
+class SliceComparison(Display):
     """Differences of the candidate from the baseline, slice by slice.
 
     Exploratory: it says where to look, and decides nothing.
@@ -144,9 +143,9 @@ class SliceComparison(TableResult):
             notes.append(f"* fewer than {self.min_n} queries.")
         return [*notes, *filter(None, [self.clusters])]
 
-    def _tables(self) -> list[Table]:
+    def _parts(self) -> list[str | Table]:
         title = f"{self.candidate} against {self.baseline} by {' × '.join(self.by)}"
-        return [Table(self._shown(), title, limit=SHOWN_ROWS, way=".table")]
+        return [title, Table(self._shown(), limit=SHOWN_ROWS, way=".table"), *self.notes()]
 
 
 def compare_slices(

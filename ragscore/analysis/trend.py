@@ -17,11 +17,10 @@ from ragscore.analysis.breaks import (
     split_segments,
 )
 from ragscore.analysis.history import History, read_history
-from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, run_names
 from ragscore.frames.errors import name_list, plural
 from ragscore.frames.render import shown_intervals, shown_number
-from ragscore.frames.tables import Table
+from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.stats.moments import t_quantile
@@ -41,8 +40,8 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
-class Trend(TableResult):
+@dataclass(frozen=True, repr=False)  # else the generated one replaces Display's
+class Trend(Display):
     """A metric over runs, in segments of runs that may be compared.
 
     Attributes
@@ -117,9 +116,9 @@ class Trend(TableResult):
             )
         return notes
 
-    def _tables(self) -> list[Table]:
-        n = plural(len(self.table), "run")
-        return [Table(self._shown(), f"{self.metric} over {n}")]
+    def _parts(self) -> list[str | Table]:
+        title = f"{self.metric} over {plural(len(self.table), 'run')}"
+        return [title, Table(self._shown()), *self.notes()]
 
 
 def trend(
