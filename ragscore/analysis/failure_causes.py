@@ -62,11 +62,7 @@ class Failures(FramesResult):
         The metrics that decide, such as "hit@5" and "answer_checks ≥ 1".
     """
 
-    FRAMES = ("table", "per_query")
-    METHODS = (
-        "changes(baseline, candidate)", "transitions(baseline, candidate)",
-        "plot(baseline, candidate)",
-    )  # fmt: skip
+    METHODS = ("changes(baseline, candidate)", "transitions(baseline, candidate)")
 
     plot = Accessor("ragscore.plot.accessor:FAILURES")
 

@@ -6,7 +6,8 @@ of unanswerable queries.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -89,16 +90,44 @@ class Refusals(FramesResult):
         What counts as a right answer, such as "answer_checks ≥ 1"; empty without a metric for it.
     """
 
-    FRAMES = ("table", "decisions", "quality", "detection")
-    METHODS = ("plot()",)
-
     plot = Accessor("ragscore.plot.accessor:REFUSALS")
+
+    FRAMES = ("quality", "detection")
 
     table: pd.DataFrame
     decisions: pd.DataFrame
-    quality: pd.DataFrame
-    detection: pd.DataFrame
     right_by: str
+    _rows: pd.DataFrame = field(repr=False)
+    _golden: Golden = field(repr=False)
+    _metrics: dict[str, Metric] = field(repr=False)
+
+    @cached_property
+    def quality(self) -> pd.DataFrame:
+        """The quality of the answers that a run gave, beside its coverage."""
+        parts = [_quality(self, name, described) for name, described in self._metrics.items()]
+        # metric by metric, with the same runs in each: a stable sort keeps the metrics' order
+        table = pd.concat(parts or [pd.DataFrame(columns=QUALITY_COLUMNS)], ignore_index=True)
+        return table.sort_values("run_id", kind="stable", ignore_index=True)
+
+    @cached_property
+    def detection(self) -> pd.DataFrame:
+        """Precision, recall and F1 of refusal as a detector of unanswerable queries."""
+        asked = self._rows[self._rows["state"] != "missing"]
+        by_run = asked.groupby("run_id", observed=False)[["refusal_correct", "false_refusal"]]
+        counts, sums = by_run.count(), by_run.sum()
+        due, wrong = sums["refusal_correct"], sums["false_refusal"]
+        missed, answered = counts["refusal_correct"] - due, counts["false_refusal"] - wrong
+        n = counts.sum(axis=1)
+        ratios = {
+            "precision": due / (due + wrong), "recall": due / (due + missed),
+            "f1": 2 * due / (2 * due + wrong + missed), "accuracy": (due + answered) / n,
+        }  # fmt: skip
+        numbers = {
+            "n": n, "n_refused_due": due, "n_refused_answerable": wrong, "n_answered_due": missed,
+            "n_answered_answerable": answered, "n_undecided": by_run.size() - n,
+        }  # fmt: skip
+        table = pd.DataFrame(ratios | numbers)
+        return table.astype(dict.fromkeys(numbers, "int64")).reset_index()
 
     def _heading(self) -> str:
         right = f"; right answer: {self.right_by}" if self.right_by else ""
@@ -135,39 +164,13 @@ def refusals(
         **dict.fromkeys(APART, n.sum(axis=1)),
     }  # fmt: skip
     table = shares(n.assign(answered=answered), totals, "decision").assign(right_by=right_by)
-    parts = [
-        _quality(rows, golden, decisions["decision"], name, declared.describe(name))
-        for name in names
-    ]
-    # metric by metric, with the same runs in each: a stable sort keeps the metrics' order
-    quality = pd.concat(parts or [pd.DataFrame(columns=QUALITY_COLUMNS)], ignore_index=True)
-    quality = quality.sort_values("run_id", kind="stable", ignore_index=True)
-    return Refusals(table, decisions, quality, _detection(rows), right_by)
+    described = {name: declared.describe(name) for name in names}
+    return Refusals(table, decisions, right_by, rows, golden, described)
 
 
-def _detection(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return precision, recall and F1 of refusal as a detector of unanswerable queries."""
-    asked = rows[rows["state"] != "missing"]
-    by_run = asked.groupby("run_id", observed=False)[["refusal_correct", "false_refusal"]]
-    counts, sums = by_run.count(), by_run.sum()
-    due, wrong = sums["refusal_correct"], sums["false_refusal"]
-    missed, answered = counts["refusal_correct"] - due, counts["false_refusal"] - wrong
-    n = counts.sum(axis=1)
-    ratios = {
-        "precision": due / (due + wrong), "recall": due / (due + missed),
-        "f1": 2 * due / (2 * due + wrong + missed), "accuracy": (due + answered) / n,
-    }  # fmt: skip
-    numbers = {
-        "n": n, "n_refused_due": due, "n_refused_answerable": wrong, "n_answered_due": missed,
-        "n_answered_answerable": answered, "n_undecided": by_run.size() - n,
-    }  # fmt: skip
-    return pd.DataFrame(ratios | numbers).astype(dict.fromkeys(numbers, "int64")).reset_index()
-
-
-def _quality(
-    rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: str, described: Metric
-) -> pd.DataFrame:
+def _quality(found: Refusals, metric: str, described: Metric) -> pd.DataFrame:
     """Return the mean of a metric over answers, and with refused queries as 0, by run."""
+    rows, golden, decision = found._rows, found._golden, found.decisions["decision"]
     values, applies = rows[metric].astype("float64"), metric_applies(rows, golden, metric)
     answered, refused = decision.isin(ANSWERED) & applies, decision.eq("over-refusal") & applies
     is_answerable = golden.queries["answerable"].fillna(False).astype(bool)

@@ -30,13 +30,16 @@ class JsonResult:
 class FramesResult(Display):
     """Result made of frames that are its attributes; made by a method, never by hand.
 
-    One table is shown, and the frames are named below it. A frame is computed when it is first
-    asked for, unless it is a field.
+    One table is shown, the first, and the frames are named below it.
     """
 
-    # In the order in which they are best read; without an annotation, they are no fields.
-    FRAMES = tuple[str, ...]()
+    FRAMES = tuple[str, ...]()  # the fields that are frames, as they are best read
     METHODS = tuple[str, ...]()
+
+    def __init_subclass__(cls) -> None:
+        frames = (name for name, kind in cls.__annotations__.items() if kind is pd.DataFrame)
+        # those that are made when they are asked for come last
+        cls.FRAMES = (*(name for name in frames if not name.startswith("_")), *cls.FRAMES)
 
     @abstractmethod
     def _heading(self) -> str:
@@ -49,7 +52,8 @@ class FramesResult(Display):
 
     def _parts(self) -> list[str | Table]:
         shown, names = self._shown(), ", ".join(f".{name}" for name in self.FRAMES)
-        methods = ", ".join(f".{name}" for name in self.METHODS)
+        has_plot = "plot" in vars(type(self))
+        methods = ", ".join(f".{name}" for name in (*self.METHODS, *["plot()"] * has_plot))
         return [
             self._heading(),
             Table(shown, limit=SHOWN_ROWS, way=f".{self.FRAMES[0]}") if len(shown) else NO_ROWS,

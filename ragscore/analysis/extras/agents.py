@@ -51,9 +51,6 @@ class CallReport(FramesResult):
         Hits of each call that were looked at; None: all.
     """
 
-    FRAMES = ("table", "after", "targets", "per_query")
-    METHODS = ("plot()",)
-
     plot = Accessor("ragscore.plot.accessor:CALLS")
 
     table: pd.DataFrame
@@ -65,9 +62,6 @@ class CallReport(FramesResult):
     def _heading(self) -> str:
         cut = "" if self.k is None else f", {self.k} hits of each"
         return f"Calls of {plural(len(self.table), 'run')}{cut}"
-
-    def _shown(self) -> pd.DataFrame:
-        return self.table.round(3)
 
 
 def calls(ev: Any, k: int | None = None) -> CallReport:
@@ -243,9 +237,6 @@ class Conversations(FramesResult):
         What was measured, and the value up to which a turn fails.
     """
 
-    FRAMES = ("table", "turns", "per_conversation")
-    METHODS = ("plot()",)
-
     plot = Accessor("ragscore.plot.accessor:CONVERSATIONS")
 
     table: pd.DataFrame
@@ -257,9 +248,6 @@ class Conversations(FramesResult):
     def _heading(self) -> str:
         n = self.per_conversation["conversation"].nunique()
         return f"{self.metric} over {n} conversations"
-
-    def _shown(self) -> pd.DataFrame:
-        return self.table.round(3)
 
 
 def conversations(ev: Any, metric: str | None = None, *, bad: float = 0.0) -> Conversations:

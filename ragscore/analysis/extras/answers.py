@@ -50,8 +50,6 @@ class Behaviour(FramesResult):
         its check, with an empty `found`.
     """
 
-    FRAMES = ("summary", "per_query", "checks")
-
     summary: pd.DataFrame
     per_query: pd.DataFrame
     checks: pd.DataFrame
@@ -258,8 +256,6 @@ class Nuggets(FramesResult):
     per_answer
         One row per run, query and nugget: `value` (1, 0.5 or 0; NaN: no verdict).
     """
-
-    FRAMES = ("table", "missed", "per_nugget", "per_answer")
 
     table: pd.DataFrame
     missed: pd.DataFrame

@@ -41,10 +41,8 @@ class Lint(FramesResult):
         One row per kind: `n` findings, `share` of the chunks, and `is_warning`.
     """
 
-    FRAMES = ("summary", "findings")
-
-    findings: pd.DataFrame
     summary: pd.DataFrame
+    findings: pd.DataFrame
 
     def _heading(self) -> str:
         return f"Chunk lint: {plural(len(self.findings), 'finding')}"
@@ -136,7 +134,7 @@ def lint_chunks(
     summary = pd.DataFrame(
         {"kind": pd.Series(KINDS, dtype="str"), "n": n, "share": share, "is_warning": is_warning}
     )
-    return Lint(findings, summary)
+    return Lint(summary, findings)
 
 
 def _findings(

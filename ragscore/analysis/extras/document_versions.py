@@ -53,8 +53,6 @@ class Freshness(FramesResult):
         Hits of rank ≤ k are considered.
     """
 
-    FRAMES = ("summary", "per_query", "stale_hits", "conflicts")
-
     summary: pd.DataFrame
     per_query: pd.DataFrame
     stale_hits: pd.DataFrame

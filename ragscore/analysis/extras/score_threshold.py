@@ -73,9 +73,6 @@ class RiskCoverage(FramesResult):
         What counts as a right answer, such as "hit@5 ≥ 1".
     """
 
-    FRAMES = ("areas", "curve")
-    METHODS = ("plot()",)
-
     plot = Accessor("ragscore.plot.accessor:RISK_COVERAGE")
 
     areas: pd.DataFrame
