@@ -962,7 +962,7 @@ class Evaluation(EvaluationVerbs, Display):
         scores, _ = self._scored([*DECIDED_BY, *([right] if right else []), *chosen])
         return refusals(
             scores, self.golden, chosen or None, right=right, threshold=threshold,
-            declared=self._declared,
+            declared=self._declared, repeats=self._repeats,
         )  # fmt: skip
 
     def failures(
@@ -1006,6 +1006,7 @@ class Evaluation(EvaluationVerbs, Display):
         return failures(
             scores, self.golden,
             self.results, hit=hit, right=right, threshold=threshold, declared=self._declared,
+            repeats=self._repeats,
         )  # fmt: skip
 
     def repeats(

@@ -43,7 +43,8 @@ class Behaviour(FramesResult):
     per_query
         One row per response: `n_checks`, `n_passed`; `behaviour.score`, their ratio (0 to 1, higher
         is better; NaN without checks), and `behaviour.passed`, 1 if it reaches the threshold, else
-        0 (NaN without a score). `ev.with_columns(table, better="higher")` makes metrics of these.
+        0 (NaN without a score). `ev.with_columns(per_query, ["behaviour.score"])` makes a metric of
+        it, of which higher is better.
     checks
         One row per response and check: `row` of the response, run_id, query_id, `check`,
         `expected`, `found` (text), `passed` (boolean). An unknown (no answer, no telemetry) fails
