@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 
 import ragscore.scoring.own  # noqa: F401 (it gives MetricTable its from_plain)
-from ragscore.analysis.reported import label_of
-from ragscore.analysis.trend.provenance import (
+from ragscore.analysis.breaks import (
     COMPUTED,
     VALUES,
     Provenance,
@@ -20,6 +19,7 @@ from ragscore.analysis.trend.provenance import (
     provenance_of,
     reported_provenance,
 )
+from ragscore.analysis.reported import label_of
 from ragscore.frames.config import dumped, parsed
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
