@@ -1,4 +1,4 @@
-from .formats.frames_for_tools import to_ir_measures, to_ragas, to_ranx
+from .formats.documents import to_ir_measures, to_ragas, to_ranx
 from .per_query import load_pieces
 from .registry import register
 from .sidecars import load_documents

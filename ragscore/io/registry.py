@@ -17,10 +17,10 @@ from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, function_at
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.formats.json_run import is_json_run
 from ragscore.io.formats.metric_report import is_report
 from ragscore.io.formats.predicates import fits_golden
-from ragscore.io.formats.trec import is_qrels, is_run, named_by_file
+from ragscore.io.formats.qrels import is_qrels
+from ragscore.io.formats.trec import is_json_run, is_run, named_by_file
 from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.importers import Tool, golden_part, result_part
@@ -116,8 +116,8 @@ RESULT_FORMATS = [
     Format(
         "json_run",
         is_json_run,
-        _FORMATS + "json_run:read_json_run",
-        _FORMATS + "json_run:write_json_run",
+        _FORMATS + "trec:read_json_run",
+        _FORMATS + "trec:write_json_run",
         ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
         options=("ties",),
         keeps="responses.query_id hits.{level}_id hits.score",
@@ -145,8 +145,8 @@ GOLDEN_FORMATS = [
     Format(
         "qrels_jsonl",
         Mark("relevant_docs", kinds=_JSON),
-        _FORMATS + "beir:read_qrels_jsonl",
-        _FORMATS + "beir:write_qrels_jsonl",
+        _FORMATS + "qrels:read_qrels_jsonl",
+        _FORMATS + "qrels:write_qrels_jsonl",
         ("graded judgements", "JSON lines with `relevant_docs` {document: grade}"),
         keeps="queries.query queries.reference_answer queries.x_ targets.{level}_id"
               " targets.grade",
@@ -154,8 +154,8 @@ GOLDEN_FORMATS = [
     Format(
         "trec_qrels",
         is_qrels,
-        _FORMATS + "trec:read_qrels",
-        _FORMATS + "trec:write_trec_qrels",
+        _FORMATS + "qrels:read_qrels",
+        _FORMATS + "qrels:write_trec_qrels",
         ("TREC qrels, `qid iter docid rel`", "four columns, the last a grade; BEIR's three"),
         options=("topics",),
         suffixes=(".qrels",),
@@ -164,8 +164,8 @@ GOLDEN_FORMATS = [
     Format(
         "beir",
         Mark("queries.jsonl qrels", kinds=("folder",)),
-        _FORMATS + "beir:read_beir",
-        _FORMATS + "beir:write_beir",
+        _FORMATS + "qrels:read_beir",
+        _FORMATS + "qrels:write_beir",
         ("a BEIR folder", "`queries.jsonl` and the folder `qrels`"),
         options=("split",),
         keeps="queries.query queries.x_ targets.{level}_id targets.grade",
@@ -173,8 +173,8 @@ GOLDEN_FORMATS = [
     Format(
         "json_qrels",
         is_json_run,
-        _FORMATS + "json_run:read_json_qrels",
-        _FORMATS + "json_run:write_json_qrels",
+        _FORMATS + "qrels:read_json_qrels",
+        _FORMATS + "qrels:write_json_qrels",
         ("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
         keeps="queries.query_id targets.{level}_id targets.grade",
     ),

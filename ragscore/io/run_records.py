@@ -67,6 +67,12 @@ class Batch(Problems):
             raise NotPlain
 
 
+def tell(faults: Problems, problems: Problems) -> None:
+    """Add the faults of a file to its problems, by their lines."""
+    for one in sorted(faults.records, key=lambda one: one["line"] or 0):
+        problems.add(one["found"], **{name: one[name] for name in ("line", "field", "allowed")})
+
+
 def fields_of(objects: list[dict[str, Any]]) -> dict[str, Values]:
     """Return the values of each field of some objects, None where one lacks it."""
     names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, objects))))
@@ -397,8 +403,7 @@ class Reader:
         self.parts.append({kind: columns for kind, (_, columns) in frames.items()})
         self.notes |= batch.notes
         self.problems.typos.merge(batch.typos)
-        for one in sorted(batch.records, key=lambda one: one["line"] or 0):
-            self.problems.add(one["found"], **{k: one[k] for k in ("line", "field", "allowed")})
+        tell(batch, self.problems)
 
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames of what was read, those with rows and responses, hits, citations."""
