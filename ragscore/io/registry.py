@@ -18,14 +18,14 @@ from ragscore.io.detect import Format, Mark, function_at
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.formats.metric_report import is_report
-from ragscore.io.formats.predicates import fits_golden
 from ragscore.io.formats.qrels import is_qrels
+from ragscore.io.formats.retrievers import fits_golden
 from ragscore.io.formats.trec import is_json_run, is_run, named_by_file
 from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.importers import Tool, golden_part, result_part
 from ragscore.io.made_ids import run_name_of
-from ragscore.io.record import RECORD_FIELDS
+from ragscore.io.run_file import RECORD_FIELDS
 
 _IO, _FORMATS = "ragscore.io.", "ragscore.io.formats."
 _JSON = ("jsonl", "json")
@@ -42,8 +42,8 @@ RESULT_FORMATS = [
                 test=lambda one: not (names_ids(one.keys, "results") or has_labels(one.keys)),
             )(seen),
         ),
-        _IO + "per_query:read_per_query",
-        _IO + "per_query_write:write_per_query",
+        _IO + "run_file:read_per_query",
+        _IO + "run_write:write_per_query",
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
         fields=RECORD_FIELDS,
@@ -181,8 +181,8 @@ GOLDEN_FORMATS = [
     Format(
         "predicates",
         fits_golden,
-        _FORMATS + "predicates:read_predicates",
-        _FORMATS + "predicates:write_predicates",
+        _FORMATS + "retrievers:read_predicates",
+        _FORMATS + "retrievers:write_predicates",
         ("queries judged by predicates, without ids", "JSON lines with `query` and a predicate"),
         keeps="queries targets tags conditions checks",
     ),

@@ -32,7 +32,7 @@ from ragscore.io.formats.fields import (
     take_columns,
 )
 from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
-from ragscore.io.record import none_cited, positions
+from ragscore.io.run_file import none_cited, positions
 from ragscore.io.run_records import Frames, Level, Reader
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
@@ -126,7 +126,8 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     )
     named = path.absolute().parent.name if is_run_folder else path.name.split(".")[0]
     run_id = as_id((metrics or {}).get("run_id")) or named
-    reader, read = Reader(_columns, problems), _Read(problems)
+    reader = Reader(_columns, problems, {"test_case_id": "query_id"}, "one row per test case")
+    read = _Read(problems)
     if has_rows:
         reader.read(read.rows(path))
     else:
@@ -215,7 +216,7 @@ class _Read:
     """What is read row by row: judgments, stored values, and the line of each id."""
 
     problems: Problems
-    lines: dict[str, int] = field(default_factory=dict)
+    ids: set[str] = field(default_factory=set)
     judgments: list[Record] = field(default_factory=list)
     reported: list[Record] = field(default_factory=list)
 
@@ -223,13 +224,10 @@ class _Read:
         """Yield the test cases, without what judges and the harness computed."""
         for row in json_rows(path, self.problems):
             values, query_id = dict(row.values), as_id(row.values.get("test_case_id"))
-            if query_id is None:
-                self.problems.reject(values.get("test_case_id"), row.line, "test_case_id", "text")
+            if query_id is None or query_id in self.ids:
+                yield row  # a fault
                 continue
-            if (before := self.lines.setdefault(query_id, row.line)) != row.line:
-                what, allowed = f"'{query_id}'", "one row per test case"
-                self.problems.repeat(what, before, row.line, "test_case_id", allowed)
-                continue
+            self.ids.add(query_id)
             values |= {
                 name: as_json(values[name]) for name in SCOPE if values.get(name) is not None
             }
@@ -284,9 +282,7 @@ class _Read:
 
 def _columns(case: Level) -> Frames:
     """Return the columns of a batch of test cases."""
-    query_id = case.batch.query_ids = case.take("test_case_id", "id")
-    responses = {"query_id": query_id}
-    responses |= case.columns(RESPONSE) | case.columns(SCOPE)
+    responses = case.columns(RESPONSE) | case.columns(SCOPE)
     latency, abstention = case.inner("latency"), case.inner("abstention")
     for name in ("latency", "abstention"):
         case.refuse(name, "an object or null")
