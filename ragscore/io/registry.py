@@ -189,8 +189,8 @@ GOLDEN_FORMATS = [
     Format(
         "chatbot",
         Mark("id question", "gold_supports expected_key_facts", ("jsonl",)),
-        _FORMATS + "chatbot_golden:read_chatbot_golden",
-        _FORMATS + "chatbot_golden:write_chatbot_golden",
+        _FORMATS + "chatbot:read_chatbot_golden",
+        _FORMATS + "chatbot:write_chatbot_golden",
         ("a chatbot's cases, `eval_set.jsonl`",
          "JSON lines with `id`, `question`, and anchors or key facts"),
         keeps="queries targets tags support_groups checks",
