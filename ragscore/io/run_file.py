@@ -251,7 +251,10 @@ def _answer(record: Level, responses: Columns) -> Frames:
     if UNKNOWN in refused:
         answer.fields["refused"] = values_of([None if one == UNKNOWN else one for one in refused])
     responses |= answer.columns(ANSWER.columns)
-    as_text = record.take("answer", "text")
+    said = listed(record.fields.pop("answer", pa.nulls(len(record))))
+    as_text = pa.array([one if isinstance(one, str) else None for one in said], pa.string())
+    record.fields["answer"] = [None if isinstance(one, str) else one for one in said]
+    record.refuse("answer", "an object, text or null")
     responses["answer"] = pc.coalesce(responses.get("answer", as_text), as_text)
     _imply_refusals(responses, is_unknown, record)
     usage = answer.inner("usage")

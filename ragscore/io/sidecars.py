@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type, empty
 from ragscore.frames.errors import warn
@@ -179,10 +180,11 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
         once="one record per document",
     )
     reader.read(json_rows(Path(path), problems))
+    documents = reader.frames().get("documents", empty("documents"))
     if faults := problems.records:
         first = DataError(**faults[0])
         warn(f"{len(faults)} faults left out, first {first}")
-    return reader.frames().get("documents", empty("documents"))
+    return documents
 
 
 def _columns(record: Level, kind: str, fields: Fields) -> Frames:
@@ -227,13 +229,15 @@ def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame:
     """Return the judgments beside a run's file."""
     faults = problems.for_file(file)
     keys = {name: name for name in ("query_id", "criterion")}
-    reader = Reader(judgment_columns, faults, keys, once="")
+    reader = Reader(_judgment_columns, faults, keys, once="")
     reader.read(json_rows(file, faults))
-    judgments = reader.frames(run_id).get("judgments", empty("judgments"))
-    return judgments.assign(item=judgments["item"].fillna(""))
+    return reader.frames(run_id).get("judgments", empty("judgments"))
 
 
-def judgment_columns(record: Level) -> Frames:
+def _judgment_columns(record: Level) -> Frames:
     """Return the columns of a batch of judgments; the run is the one beside which they stand."""
     record.fields.pop("run_id", None)
-    return _columns(record, "judgments", JUDGMENT)
+    item = pc.fill_null(record.take("item", "text"), "")
+    frames = _columns(record, "judgments", JUDGMENT)
+    frames["judgments"][1]["item"] = item
+    return frames
