@@ -15,7 +15,7 @@ from ragscore.frames.kinds import KINDS
 from ragscore.io.citations import CITATION_KINDS
 from ragscore.io.golden_read import FIELD_ORDER
 from ragscore.io.layout import CALL
-from ragscore.io.record import (
+from ragscore.io.run_file import (
     ANSWER_FIELDS,
     CITATION_FIELDS,
     HIT_FIELDS,

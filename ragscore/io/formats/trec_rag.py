@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragscore.frames.data import DataError, Results
-from ragscore.io.formats.by_document import ID_COLUMNS, ranked_documents
+from ragscore.io.formats.documents import ID_COLUMNS, ranked_documents
 from ragscore.io.importers import results_of_rows
 from ragscore.io.output import by_response, write_lines
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows

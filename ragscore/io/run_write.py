@@ -1,6 +1,6 @@
 """`Results` -> `per_query.jsonl` and `run.json`, so that loading gives the same frames again.
 
-The inverse of record.py, whose tables of fields it shares. A row that reading would not give back
+The inverse of run_file.py, whose tables of fields it shares. A row that reading would not give back
 is an error, never a silent change.
 """
 
@@ -27,7 +27,7 @@ from ragscore.io.output import (
     write_bytes,
     write_lines,
 )
-from ragscore.io.record import (
+from ragscore.io.run_file import (
     ANSWER_FIELDS,
     CITATION_FIELDS,
     HIT_FIELDS,
