@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from ragscore.frames.data import DataError
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
-from ragscore.io.file_content import LONGEST_ID
+from ragscore.io.files import LONGEST_ID
 from ragscore.io.source import (
     DEEPEST,
     InfiniteNumber,
