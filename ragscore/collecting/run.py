@@ -34,10 +34,10 @@ from ragscore.frames.errors import warn
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.per_query import results_of
 from ragscore.io.per_query_write import write_per_query
-from ragscore.io.progress import progress_bar
 from ragscore.io.secrets import Redactor, redacted_logs, refuse_keys
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id
+from ragscore.io.waiting import progress_bar
 
 
 def collect(

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.file_content import LONGEST_ID, has_limits
+from ragscore.io.files import LONGEST_ID, has_limits
 from ragscore.io.rows import plain_cell
 from ragscore.io.source import Problems, as_id, as_text, describe
 from ragscore.io.values import ID_ALLOWED, as_json, loose_flag

@@ -18,9 +18,9 @@ from typing import Any
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.columns import has_labels
-from ragscore.io.file_content import open_bytes
+from ragscore.io.files import UNFORESEEN, open_bytes
 from ragscore.io.rows import first_cells
-from ragscore.io.source import UNFORESEEN, json_fields, refuse_depth
+from ragscore.io.source import json_fields, refuse_depth
 
 SAMPLE_BYTES = 1 << 20
 BROKEN_ZIP = (
@@ -194,7 +194,7 @@ def sample(path: Path) -> Sample:
     """Return a sample of a file's beginning, or of the names in a folder."""
     if path.is_dir():
         return Sample(path, "folder", frozenset(one.name for one in path.iterdir()))
-    with open_bytes(path) as (opened, _):
+    with open_bytes(path) as opened:
         begin = opened.read(SAMPLE_BYTES)
     for mark, (kind, names) in _BINARY.items():
         if begin.startswith(mark):
@@ -311,9 +311,9 @@ def _table_columns(top: dict[str, Any]) -> frozenset[str]:
 
 
 def _parquet_columns(path: Path) -> frozenset[str]:
-    from ragscore.io.parquet_file import open_parquet_file
+    from ragscore.io.files import open_parquet
 
-    with suppress(DataError), open_parquet_file(path) as file:
+    with suppress(DataError), open_parquet(path) as file:
         return frozenset(file.schema_arrow.names)
     return frozenset()
 

@@ -21,7 +21,7 @@ from ragscore.frames.data import DataError
 from ragscore.frames.typing import Codes
 from ragscore.io.columns import Columns, are_means, names_query
 from ragscore.io.detect import sample
-from ragscore.io.file_content import open_bytes
+from ragscore.io.files import open_bytes
 from ragscore.io.rows import delimiter_of, json_value, plain_cell, table_rows, value_at
 from ragscore.io.run_records import kinds_of, series, values_of
 from ragscore.io.source import Problems, as_id, describe
@@ -133,11 +133,11 @@ def file_table(path: Path, problems: Problems, kind: str) -> Table:
     Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
     """
     if kind == "parquet":
-        from ragscore.io.parquet_file import read_parquet
+        from ragscore.io.files import read_parquet
 
         return arrow_table(read_parquet(path), str(path), "parquet")
     if kind == "text":
-        with open_bytes(path) as (opened, _):
+        with open_bytes(path) as opened:
             begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
         if (table := _csv_table(path, begin)) is not None:
             return table
@@ -160,7 +160,7 @@ def _csv_table(path: Path, begin: str) -> Table | None:
             return None
         # Arrow unpacks gzip itself, without a limit.
         is_packed = path.suffix == ".gz"
-        with open_bytes(path) if is_packed else nullcontext((path, None)) as (content, _):
+        with open_bytes(path) if is_packed else nullcontext(path) as content:
             read = pa_csv.read_csv(
                 content,
                 parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),

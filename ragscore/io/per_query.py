@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import DataError, Results, from_records
-from ragscore.io.file_content import line_blocks, lines_of
+from ragscore.io.files import line_blocks, lines_of
 from ragscore.io.parsed_lines import LineParser
 from ragscore.io.record import LEFT_OPEN, STATED, TYPES, columns_of, with_refusals_implied
 from ragscore.io.run_records import Level, NotPlain, Reader, listed

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError
-from ragscore.io.file_content import open_bytes, read_text
+from ragscore.io.files import open_bytes, read_text
 from ragscore.io.source import (
     DEEPEST,
     InfiniteNumber,
@@ -74,7 +74,7 @@ def json_value(path: Path, allowed: str = "one JSON value") -> Any:
 
 
 def _begins(path: Path, mark: bytes) -> bool:
-    with open_bytes(path) as (opened, _):
+    with open_bytes(path) as opened:
         return opened.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(mark)
 
 
@@ -100,7 +100,7 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
 
 def _are_lines(path: Path) -> bool:
     """Return True for a file whose first line is a JSON object, and not its last."""
-    with open_bytes(path) as (opened, _):
+    with open_bytes(path) as opened:
         begin = next((line for line in opened if line.strip()), b"")
         rest = opened.read(1 << 10).decode(errors="replace")
     first, _, more = begin.decode("utf-8-sig", errors="replace").strip().partition("\r")
@@ -138,7 +138,7 @@ def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
-    from ragscore.io.parquet_file import read_parquet
+    from ragscore.io.files import read_parquet
 
     for number, record in enumerate(read_parquet(path).to_pylist(), 1):
         yield _plain_row(record, number, path)

@@ -15,8 +15,7 @@ import pandas as pd
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type, from_records
 from ragscore.frames.errors import warn
-from ragscore.io.file_content import read_text
-from ragscore.io.output import check_one_run, write_lines
+from ragscore.io.files import check_one_run, read_text, write_lines
 from ragscore.io.source import (
     Problems,
     Row,

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.io.file_content import read_text
+from ragscore.io.files import read_text, write_lines, write_text
 from ragscore.io.formats.by_document import (
     graded_documents,
     grades_by_query,
@@ -19,7 +19,6 @@ from ragscore.io.formats.by_document import (
 from ragscore.io.formats.fields import Fields, named_fields, take_columns
 from ragscore.io.formats.qrels import JUDGED, Judged, count_without_text, judged_once, read_topics
 from ragscore.io.formats.trec import read_judgements
-from ragscore.io.output import write_lines, write_text
 from ragscore.io.source import Problems, as_id, as_text, json_rows
 from ragscore.io.values import (
     ID_ALLOWED,

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
-from ragscore.io.file_content import read_text
+from ragscore.io.files import check_one_run, read_text, write_json, write_lines, write_text
 from ragscore.io.formats.fields import (
     RUN_LEVEL,
     Fields,
@@ -31,7 +31,6 @@ from ragscore.io.formats.fields import (
     named_fields,
     take_columns,
 )
-from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
 from ragscore.io.record import none_cited, positions
 from ragscore.io.run_records import Frames, Level, Reader
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
@@ -39,6 +38,7 @@ from ragscore.io.values import (
     JSON_SUFFIX,
     as_json,
     as_time,
+    by_query,
     extra_fields,
     flatten,
     is_int,

@@ -11,12 +11,11 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import warn
+from ragscore.io.files import write_lines
 from ragscore.io.formats.fields import golden_rows
-from ragscore.io.golden_read import TAG_FIELDS, golden_of
-from ragscore.io.output import by_query, write_lines
+from ragscore.io.golden_read import SUPPORT_EXTRAS, TAG_FIELDS, golden_of
 from ragscore.io.source import Problems, Row, json_rows
-from ragscore.io.targets import SUPPORT_EXTRAS
-from ragscore.io.values import extra_fields, row_dicts
+from ragscore.io.values import by_query, extra_fields, row_dicts
 
 LISTS = ("expected_key_facts", "gold_supports", "required_support_groups", *TAG_FIELDS)
 ROW_FIELDS = frozenset(

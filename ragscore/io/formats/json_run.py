@@ -16,6 +16,7 @@ from ragscore.frames.errors import excerpt
 from ragscore.frames.ranking import rank_hits
 from ragscore.io.columns import are_means
 from ragscore.io.detect import Sample
+from ragscore.io.files import check_one_run, write_text
 from ragscore.io.formats.by_document import (
     grades_by_query,
     ranked_documents,
@@ -25,7 +26,6 @@ from ragscore.io.formats.by_document import (
 from ragscore.io.formats.fields import json_object, run_name
 from ragscore.io.formats.qrels import HIGHEST, JUDGED, judged_once
 from ragscore.io.formats.trec import HIT_DTYPES, results_of_lists
-from ragscore.io.output import check_one_run, write_text
 from ragscore.io.source import Problems, as_id, describe
 from ragscore.io.values import is_int
 

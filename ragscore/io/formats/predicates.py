@@ -16,6 +16,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, conform
 from ragscore.frames.errors import warn
 from ragscore.io.detect import Sample
+from ragscore.io.files import write_lines
 from ragscore.io.formats.fields import golden_rows
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
@@ -24,9 +25,8 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
-from ragscore.io.output import by_query, write_lines
 from ragscore.io.source import Problems, Row, as_text, describe, json_rows
-from ragscore.io.values import extra_fields, row_dicts
+from ragscore.io.values import by_query, extra_fields, row_dicts
 
 EXPECTATIONS = (
     "expected_source_keys",

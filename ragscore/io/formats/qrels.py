@@ -17,7 +17,7 @@ from ragscore.frames.codes import all_differ, lookup, pair_numbers
 from ragscore.frames.data import Golden, from_records
 from ragscore.frames.errors import warn
 from ragscore.frames.typing import Codes
-from ragscore.io.file_content import read_text
+from ragscore.io.files import read_text
 from ragscore.io.golden_read import check_catalogue
 from ragscore.io.run_records import NotPlain
 from ragscore.io.source import Problems, as_id, as_text, json_rows

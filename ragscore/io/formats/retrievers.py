@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from ragscore.frames.data import DataError, Results, from_records, records_of
 from ragscore.frames.errors import plural, warn
+from ragscore.io.files import write_lines
 from ragscore.io.formats.fields import Fields, named_fields
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
-from ragscore.io.output import by_response, write_lines
 from ragscore.io.run_records import Frames, Level, Reader
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
-from ragscore.io.values import READ, extra_fields, row_dicts, whole
+from ragscore.io.values import READ, by_response, extra_fields, row_dicts, whole
 
 OUTCOMES = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
 """Fields of a summary record, and their types in JSON."""

@@ -22,7 +22,7 @@ from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.detect import Sample
-from ragscore.io.file_content import LONGEST_ID, read_text
+from ragscore.io.files import LONGEST_ID, read_text, write_text
 from ragscore.io.formats.by_document import (
     graded_documents,
     ranked_documents,
@@ -39,7 +39,6 @@ from ragscore.io.formats.qrels import (
     judged_once,
     read_topics,
 )
-from ragscore.io.output import write_text
 from ragscore.io.parsed_lines import longest_line
 from ragscore.io.run_records import NotPlain
 from ragscore.io.source import Problems, as_id, describe
