@@ -116,8 +116,8 @@ def _made(loader: Any, tag: str, node: yaml.Node) -> Any:
     stated = [key.value for key, _ in node.value]
     for n, (key, _) in enumerate(node.value):
         if not isinstance(key, yaml.ScalarNode) or key.value in stated[:n]:
-            name = str(key.value)[:60]
-            found = f"the key {name!r} appears twice, or is no text"
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            found = f"the key {name!r} appears twice" if name else "a key that is a list or mapping"
             raise yaml.MarkedYAMLError(name, problem=found, problem_mark=key.start_mark)
     loader.flatten_mapping(node)  # merges the mappings that `<<` names
     values = {}

@@ -611,9 +611,9 @@ def test_two_files_of_one_run_are_refused(write_run, tmp_path):
     file = write_run("a", RUN_A)
     with refused(field="run_id"):
         rs.load_results([file, file])
-    with refused(field="paths"):
+    with refused(field="source"):
         rs.load_results(tmp_path / "nothing.jsonl")
-    with refused(field="paths"):
+    with refused(field="source"):
         rs.load_results(tmp_path / "none*.jsonl")
 
 
