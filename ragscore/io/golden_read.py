@@ -323,7 +323,7 @@ def targets_of(fields: FieldReader) -> tuple[list[dict[str, Any]], list[dict[str
         reader = fields.inner(support, "gold_supports")
         if anchor := _anchor(reader, support):
             anchor["target_id"] = _numbered(anchor["target_id"], names)
-            snippets = reader.text_list("snippets") or [None]
+            snippets: list[str | None] = [*reader.text_list("snippets")] or [None]
             targets += [anchor | {"alternative": n, "snippet": one}
                         for n, one in enumerate(snippets)]  # fmt: skip
             extras.append(reader.values)
@@ -399,7 +399,11 @@ def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
         if not is_right:
             reader.problems.reject(found, reader.line, "gold_supports", allowed)
             return None
-    anchor = {"level": "anchor", "path": path, "grade": 1 if grade is None else grade}
+    anchor: dict[str, Any] = {
+        "level": "anchor",
+        "path": path,
+        "grade": 1 if grade is None else grade,
+    }
     anchor |= {"doc_id": reader.identifier("doc_id"), "date": reader.text("date")}
     if anchor["date"] is not None and as_time(anchor["date"]) is None:
         reader.reject(anchor["date"], "date", "an ISO 8601 date or time, such as 2026-01-31")

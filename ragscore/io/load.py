@@ -148,9 +148,9 @@ def _loaded(
     """
     if isinstance(source, (Results, Golden)):
         if isinstance(source, Results) != (side == "results"):
-            found = f"found {type(source).__name__} in place of {_WHAT[side]}"
+            told = f"found {type(source).__name__} in place of {_WHAT[side]}"
             allowed = "results first, then the golden set"
-            raise DataError(found, field="source", allowed=allowed)
+            raise DataError(told, field="source", allowed=allowed)
         return source, None, ""
     is_file, name = isinstance(source, Path), str(source)
     with size_limit(max_bytes), naming(name) if is_file else nullcontext(), without_collector():
@@ -299,8 +299,8 @@ def _runs(
     """Return the runs of all sources."""
     sources, run_id, ties = _sources(source, "results"), options["run_id"], options["ties"]
     if run_id is not None and len(sources) > 1:
-        found = f"{run_id!r} for {len(sources)} sources"
-        raise DataError(found, field="run_id", allowed="one source")
+        told = f"{run_id!r} for {len(sources)} sources"
+        raise DataError(told, field="run_id", allowed="one source")
     parts, formats = list[Results](), list[Format | None]()
     for one in sources:
         part, found, name = _loaded(one, "results", format, max_bytes, (strict,), options)
@@ -365,8 +365,8 @@ def _files(path: str | os.PathLike[str], side: str) -> list[Path]:
         matches = [one for one in found if not one.endswith(".md")] or found
     files = [Path(one) for one in matches if Path(one).exists()]
     if not files or len(files) < len(matches):
-        found = f"no such file: {name}" if matches else f"no file matches {name}"
-        raise DataError(found, field="source")
+        told = f"no such file: {name}" if matches else f"no file matches {name}"
+        raise DataError(told, field="source")
     if side == "golden":
         return files
     return [file for one in files for file in _run_files(one) or _deeper(one) or [one]]
@@ -396,12 +396,12 @@ def _joined(parts: list[Golden], names: list[Any]) -> Golden:
     if (twice := queries[queries.duplicated()]).any():
         at = queries[queries == twice.iloc[0]].index.get_level_values(0)
         first, second = (str(names[n]) for n in at[:2])
-        found = f"query {twice.iloc[0]!r} is in {first}, too"
-        raise DataError(found, file=second, field="query_id", allowed="each query in one file")
+        told = f"query {twice.iloc[0]!r} is in {first}, too"
+        raise DataError(told, file=second, field="query_id", allowed="each query in one file")
     frames = {"queries": parts[0].queries}
     for item in fields(Golden):
-        if found := [frame for part in parts if len(frame := getattr(part, item.name))]:
-            frames[item.name] = pd.concat(found, ignore_index=True)
+        if some := [frame for part in parts if len(frame := getattr(part, item.name))]:
+            frames[item.name] = pd.concat(some, ignore_index=True)
     frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
     if "_mapping" in frames:
         frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
@@ -458,10 +458,11 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
             found = f"format={format!r} for a dict"
             raise DataError(found, field="format", allowed="no format, or a path")
         return table
-    is_file, own = isinstance(source, Path), formats[0]
-    seen = sample(source) if is_file else Sample(Path(source.name), "frame", {*source.fields})
-    if not is_file or (columns is not None and format is None):
-        formats, own = [one for one in formats if "columns" in one.options], None
+    is_file = isinstance(source, Path)
+    own = formats[0] if is_file and (columns is None or format is not None) else None
+    formats = formats if own else [one for one in formats if "columns" in one.options]
+    names = frozenset(() if is_file else source.fields)
+    seen = sample(source) if is_file else Sample(Path(source.name), "frame", names)
     what = "results" if side == "results" else "golden files"
     return choose_format(seen, formats, format, what, table, own)
 

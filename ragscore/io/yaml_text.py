@@ -54,6 +54,7 @@ def _check_size(text: str, file: Path | str) -> None:
     n_values = 0  # with what aliases stand for
     around: list[tuple[str | None, int]] = []  # anchor of each open list or mapping, where it began
     sizes: dict[str | None, int] = {}
+    event: Any
     for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.CollectionEndEvent):
             anchor, begin = around.pop()
