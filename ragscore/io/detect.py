@@ -194,7 +194,7 @@ def sample(path: Path) -> Sample:
     """Return a sample of a file's beginning, or of the names in a folder."""
     if path.is_dir():
         return Sample(path, "folder", frozenset(one.name for one in path.iterdir()))
-    with open_bytes(path) as (opened, _):
+    with open_bytes(path) as opened:
         begin = opened.read(SAMPLE_BYTES)
     for mark, (kind, names) in _BINARY.items():
         if begin.startswith(mark):
@@ -313,7 +313,7 @@ def _table_columns(top: dict[str, Any]) -> frozenset[str]:
 def _parquet_columns(path: Path) -> frozenset[str]:
     from ragscore.io.files import open_parquet
 
-    with suppress(DataError), open_parquet_file(path) as file:
+    with suppress(DataError), open_parquet(path) as file:
         return frozenset(file.schema_arrow.names)
     return frozenset()
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import BROKEN_ZIP, Sample
-from ragscore.io.files import LIFT, check_regular, most_bytes
+from ragscore.io.files import check_regular, check_unpacked
 from ragscore.io.importers import QUERY_KEYS, Fields, aggregate, each, labels_in
 from ragscore.io.source import parse_json
 from ragscore.io.stored import SAME as COMMON
@@ -143,11 +143,7 @@ def opened(path: Path) -> Fields:
     check_regular(path)
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as opened:
-            limit = most_bytes(path.stat().st_size)
-            if limit is not None and sum(one.file_size for one in opened.infolist()) > limit:
-                raise DataError(
-                    f"unpacks to more than {limit:,} bytes", file=path, allowed=f"less; {LIFT}"
-                )
+            check_unpacked(sum(one.file_size for one in opened.infolist()), path)
             names = sorted(opened.namelist(), key=_in_order)
             # a log that was cut short has no header yet
             head = next(one for one in ("header.json", "_journal/start.json") if one in names)
