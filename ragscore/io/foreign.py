@@ -18,31 +18,27 @@ from ragscore.io import inspect_log, traces
 from ragscore.io.columns import is_query_id, names_ids
 from ragscore.io.detect import Mark, Sample
 from ragscore.io.importers import (
+    ANSWER_KEYS,
     QUERY_KEYS,
     Fields,
     Tool,
-    aggregate,
+    dicts_in,
     each,
     first_at,
     labels_in,
+    mapping,
     text_in,
+    text_of,
     without_missing,
-)  # fmt: skip
+)
 from ragscore.io.made_ids import hash_query
 from ragscore.io.rows import json_value, nested, value_at
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.stored import our_name, score_of
-from ragscore.io.traces import ANSWER_KEYS, dicts_in, text_of
 from ragscore.io.values import as_number
 
 PASSED: Fields = {"better": "higher", "lowest": 0.0, "highest": 1.0}
 """What is known of a share, and of what holds or doesn't."""
-
-
-def mapping(row: Fields, paths: str) -> Fields:
-    """Return the mapping at a place of a row; an empty one where there is none."""
-    found = nested(first_at(row, paths))
-    return dict(found) if isinstance(found, dict) else {}
 
 
 # RAGAS
@@ -385,19 +381,6 @@ def _results_of_lm_eval(source: Path) -> Fields:
     return content | {"task": named["task"], "better": told}
 
 
-def _means_of_lm_eval(top: Fields) -> list[Fields]:
-    means = []
-    n_items = as_number(value_at(mapping(top, "n-samples"), f"{top.get('task')}.effective"))
-    for name, value in mapping(mapping(top, "results"), str(top.get("task"))).items():
-        metric, _, filter = name.partition(",")
-        if (number := as_number(value)) is None or not filter or metric.endswith("_stderr"):
-            continue
-        means.append(aggregate(name, number, **top["better"].get(metric, {})))
-        if n_items is not None:
-            means.append(aggregate(name, n_items, statistic="n"))
-    return means
-
-
 def _facts_of_lm_eval(rows: list[Fields], top: Fields) -> Fields:
     """Return the lines of each document: there is one per filter."""
     of_doc: dict[str, list[Fields]] = {}
@@ -613,8 +596,7 @@ TOOLS = [
         ("lm-evaluation-harness's samples, with the results beside them",
          "`filtered_resps` and `target`", "targets of lm-evaluation-harness's samples"),
         {"query_id": "doc_id"}, add=_lm_eval, facts=_facts_of_lm_eval, top=_results_of_lm_eval,
-        run={"system": "model_name", "suite": "task", "config": "config",
-             "means": _means_of_lm_eval},
+        run={"system": "model_name", "suite": "task", "config": "config"},
     ),
     Tool(
         "nuggets", Mark("qid nuggets"),

@@ -17,12 +17,11 @@ import pyarrow as pa
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import BROKEN_ZIP, Sample
 from ragscore.io.file_content import LIFT, check_regular, most_bytes
-from ragscore.io.importers import QUERY_KEYS, Fields, aggregate, each, labels_in
+from ragscore.io.importers import QUERY_KEYS, Fields, dicts_in, each, labels_in, text_of
 from ragscore.io.rows import nested
 from ragscore.io.source import parse_json
 from ragscore.io.stored import SAME as COMMON
 from ragscore.io.stored import our_name, score_of
-from ragscore.io.traces import dicts_in, text_of
 from ragscore.io.values import as_number
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -99,7 +98,8 @@ def aggregates(top: Fields) -> list[Fields]:
         for label, metric in metrics.items() if isinstance(metrics, dict) else ():
             value = as_number(metric.get("value") if isinstance(metric, dict) else metric)
             if value is not None:
-                found.append(aggregate(f"{name}/{label}", value))
+                about = {"query_id": "", "metric": f"{name}/{label}", "statistic": "mean"}
+                found.append(about | {"value": value})
     return found
 
 
