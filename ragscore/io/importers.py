@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
+from ragscore.frames.errors import packages_of
 from ragscore.frames.kinds import LABELS
 from ragscore.io.cells import Cells
 from ragscore.io.columns import METRIC_ROLES, Columns, is_role, unknown_role
@@ -59,10 +60,9 @@ class Tool:
     run
         Column of runs -> its paths in that object, or a function of it; others become `x_<name>`.
     add
-        Takes a row and `facts`, and returns what no path says; None: it is no answer. `scores`,
-        `calls`, `judgments`, `citations` and `hit_meta` are lists of mappings, `extra` is one.
-    facts
-        What `add` must know of all rows, by them and that object; by default the object.
+        Takes the rows and that object, and yields for each row what no path says; None: it is no
+        answer. `scores`, `calls`, `judgments`, `citations` and `hit_meta` are lists of mappings,
+        `extra` is one. Without it, fields that no path names are `extra`.
     top
         Returns that object, where the file isn't it.
     read
@@ -75,8 +75,7 @@ class Tool:
     columns: dict[str, str] = field(default_factory=dict)
     rows: str = ""
     run: dict[str, Any] = field(default_factory=dict)
-    add: Callable[[Fields, Fields], Fields | None] | None = None
-    facts: Callable[[list[Fields], Fields], Fields] = lambda rows, top: top
+    add: Callable[[list[Fields], Fields], Iterable[Fields | None]] | None = None
     top: Callable[[Path], Fields] | None = None
     read: Callable[[list[Row], Problems, Fields], list[tuple[Row, Fields]]] | None = None
     options: tuple[str, ...] = ()
@@ -125,18 +124,17 @@ def _rows_in(paths: str, top: Fields, rows: list[Row], problems: Problems) -> li
 
 def _declared(tool: Tool, rows: list[Row], top: Fields) -> list[tuple[Row, Fields]]:
     """Return rows with what paths and `add` say; without `add`, with the other fields, too."""
-    facts = tool.facts([row.values for row in rows], top)
     read = " ".join(paths for name, paths in tool.columns.items() if name not in LABELLED)
     known = {path.split(".")[0] for path in read.split()}
-    add = tool.add or (
-        lambda row, facts: {"extra": {name: row[name] for name in row if name not in known}}
-    )
-    pairs = []
-    for row in rows:
-        made = {name: first_at(row.values, paths) for name, paths in tool.columns.items()}
-        if (more := add(row.values, facts)) is not None:
-            pairs.append((row, made | more))
-    return pairs
+    values = [row.values for row in rows]
+    added = tool.add(values, top) if tool.add else (
+        {"extra": {name: one[name] for name in one if name not in known}} for one in values
+    )  # fmt: skip
+    return [
+        (row, {name: first_at(row.values, paths) for name, paths in tool.columns.items()} | more)
+        for row, more in zip(rows, added, strict=True)
+        if more is not None
+    ]
 
 
 def _with_users(row: Row, made: Fields, columns: dict[str, str]) -> Fields:
@@ -286,6 +284,36 @@ def labels_beside(tool: Tool, source: Path) -> Golden | None:
     problems = Problems(source, False)
     rows, _ = _read(tool, source, problems, None, "golden")
     return golden_of_rows(rows, problems) if rows else None
+
+
+def read_ir_dataset(
+    source: str, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
+) -> Golden:
+    """Return the judged queries of a data set of `ir_datasets`, with their texts.
+
+    Raises
+    ------
+    DataError
+        The package isn't installed; it doesn't know the data set, or can't get it; no judgements.
+    """
+    problems, name = Problems(source, strict), source.partition(":")[2]
+    with packages_of("ir", file=problems.file):
+        import ir_datasets
+    try:
+        data = ir_datasets.load(name)
+    except (KeyError, ValueError) as error:
+        raise DataError(
+            f"ir_datasets knows no {name!r}", file=source, allowed="a name of ir-datasets.com"
+        ) from error
+    if not data.has_qrels():
+        allowed = "a part of it that has, often named .../dev or .../test"
+        raise DataError("the data set has no judgements", file=source, allowed=allowed)
+    queries = data.queries_iter() if data.has_queries() else ()
+    texts = {one.query_id: one.default_text() or None for one in queries}
+    rows = [{"query_id": one.query_id, "query": texts.get(one.query_id), "doc_id": one.doc_id,
+             "grade": int(one.relevance)} for one in data.qrels_iter()]  # fmt: skip
+    table = record_table(rows, name)
+    return labels_of(table, {one: one for one in table.fields}, problems, absent_docs, catalogue)
 
 
 def _read_results(

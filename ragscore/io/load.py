@@ -25,13 +25,13 @@ from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import frame_of, record_table
-from ragscore.io.importers import labels_beside
+from ragscore.io.importers import labels_beside, read_ir_dataset
 from ragscore.io.registry import GOLDEN_TABLE, TABLES, formats_of
 from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import naming, without_collector
 
 IR_DATASETS = "ir_datasets:"
-IR_DATASET = Format("ir_datasets", lambda seen: 0, "ragscore.io.ir_datasets:read_ir_dataset")
+IR_DATASET = Format("ir_datasets", lambda seen: 0, read_ir_dataset)
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
 AFTER = ("run_id", "ties")
