@@ -205,10 +205,10 @@ def sample(path: Path) -> Sample:
     if line.lstrip()[0] in "[{":
         whole = first if first is not None else _json(text)
         top = whole[0] if isinstance(whole, list) and whole else whole
+        if isinstance(top, dict):
+            return Sample(path, "json", _table_columns(top), top, line, text)
         keys = _first_keys(text) if whole is None else frozenset()
-        is_object = isinstance(top, dict)
-        keys = _table_columns(top) if is_object else keys
-        return Sample(path, "json", keys, top if is_object else None, line, text)
+        return Sample(path, "json", keys, None, line, text)
     # a header line has commas, tabs or the like; other text has no names
     cells = first_cells(line)
     return Sample(path, "text", frozenset(cells) if len(cells) > 1 else frozenset(), line=line)
@@ -226,7 +226,7 @@ def _json(text: str) -> Any:
 
 def _first_keys(text: str) -> frozenset[str]:
     """Return the keys of a JSON object (or of the first of an array) that a cut text shows."""
-    keys = set()
+    keys = set[str]()
     with suppress(ValueError, RecursionError):  # where the sample ends
         keys.update(name for name, _, _ in json_fields(text))
     return frozenset(keys)
@@ -234,9 +234,8 @@ def _first_keys(text: str) -> frozenset[str]:
 
 def _table_columns(top: dict[str, Any]) -> frozenset[str]:
     """Return the keys of an object; of a table written as columns and rows, its columns."""
-    columns = top.get("columns")
-    is_table = set(top) == {"columns", "data"} and isinstance(columns, list)
-    return frozenset(map(str, columns) if is_table else top)
+    is_table = set(top) == {"columns", "data"} and isinstance(top["columns"], list)
+    return frozenset(map(str, top["columns"]) if is_table else top)
 
 
 def _parquet_columns(path: Path) -> frozenset[str]:

@@ -93,32 +93,28 @@ def _read(
             raise unknown_role(role, side, problems.file)
     expected = {role: ours for ours, role in EXPECTED.items()} if side == "golden" else {}
     given = {expected.get(role, role): one for role, one in (columns or {}).items() if one}
-    about |= {"is_golden": side == "golden"}
-    try:
-        top = tool.top(source) if tool.top and isinstance(source, Path) else {}
-        rows = [Row(top, 1)] if tool.rows and top else list(table_rows(source, problems))
-        top = top or (rows[0].values if len(rows) == 1 else {})
-        rows = _rows_in(tool.rows, top, rows, problems)
-        for name, paths in tool.run.items():
-            if (told := paths(top) if callable(paths) else first_at(top, paths)) is not None:
-                about[name] = json_text(told) if name == "config" else told
-        pairs = tool.read(rows, problems, about) if tool.read else _declared(tool, rows, top)
-    except RecursionError as error:
-        raise DataError("nested too deeply", file=problems.file) from error
+    top = tool.top(source) if tool.top and isinstance(source, Path) else {}
+    rows = [Row(top, 1)] if tool.rows and top else list(table_rows(source, problems))
+    top = top or (rows[0].values if len(rows) == 1 else {})
+    if (held := nested(first_at(top, tool.rows))) is not None:
+        rows = _rows_in(held, tool.rows.split()[-1], problems)
+    for name, paths in tool.run.items():
+        if (told := paths(top) if callable(paths) else first_at(top, paths)) is not None:
+            about[name] = json_text(told) if name == "config" else told
+    about["is_golden"] = side == "golden"
+    pairs = tool.read(rows, problems, about) if tool.read else _declared(tool, rows, top)
     return [_with_users(row, made, given) for row, made in pairs], about
 
 
-def _rows_in(paths: str, top: Fields, rows: list[Row], problems: Problems) -> list[Row]:
-    """Return the rows of the list at the first of these paths; without one, the file's own."""
-    if (held := nested(first_at(top, paths))) is None:
-        return rows
-    allowed, place = "a list of mappings", paths.split()
+def _rows_in(held: Any, place: str, problems: Problems) -> list[Row]:
+    """Return the mappings of a list as rows; whatever else it holds is a problem."""
+    allowed = "a list of mappings"
     if not isinstance(held, list):
-        problems.reject(held, None, place[-1], allowed)
-        return rows
+        problems.reject(held, None, place, allowed)
+        return []
     for number, one in enumerate(held, 1):
         if not isinstance(one, dict):
-            problems.reject(one, number, place[0], allowed)
+            problems.reject(one, number, place, allowed)
     return [Row(one, number) for number, one in enumerate(held, 1) if isinstance(one, dict)]
 
 
@@ -148,9 +144,9 @@ def _with_users(row: Row, made: Fields, columns: dict[str, str]) -> Fields:
         scores = [{"metric": name, "value": one, "same": {}, "is_judged": False,
                    "error": "no value in the file" if one is None else None}
                   for name, one in scores.items()]  # fmt: skip
-    named = {role.partition(".")[2]: None for role in made if role.startswith(METRIC_ROLES)}
-    for name in named:
-        value, reason, error = (made.get(role + name) for role in METRIC_ROLES)
+    for role in [role for role in made if role.startswith(METRIC_ROLES)]:
+        name = role.partition(".")[2]
+        value, reason, error = (made.get(one + name) for one in METRIC_ROLES)
         scores.append({"metric": name, "value": value, "reason": reason, "error": error,
                        "is_judged": reason is not None})  # fmt: skip
     if (seconds := as_number(made.pop("latency_s", None))) is not None:
@@ -189,8 +185,8 @@ def results_of_rows(
     known = [without_missing({name: row.get(name) for name in _ROLES}) for row in rows]
     table = record_table(known, problems.file, "file", lines)
     own = record_table([row.get("extra") or {} for row in rows], problems.file, "file", lines)
-    named = dict.fromkeys(_ROLES) | (called or {})
-    columns = {str(one): table.frame[one].rename(named[str(one)] or one) for one in table.frame}
+    named = {one: one for one in _ROLES} | (called or {})
+    columns = {str(one): column.rename(named[str(one)]) for one, column in table.frame.items()}
     if "error" in columns and "answer" in columns:  # a failed query has no answer
         has_failed = Cells(problems, table.lines).failures(columns["error"]).notna()
         columns["answer"] = columns["answer"].mask(has_failed)
@@ -279,13 +275,6 @@ def golden_part(tool: Tool) -> Format:
     )
 
 
-def labels_beside(tool: Tool, source: Path) -> Golden | None:
-    """Return the labels, tags and texts of queries that a file of results holds, too."""
-    problems = Problems(source, False)
-    rows, _ = _read(tool, source, problems, None, "golden")
-    return golden_of_rows(rows, problems) if rows else None
-
-
 def read_ir_dataset(
     source: str, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
@@ -318,10 +307,13 @@ def read_ir_dataset(
 
 def _read_results(
     tool: Tool, source: Source, strict: bool, columns: Columns | None = None,
-    run_id: str | None = None, **about: Any,
+    run_id: str | None = None, labels: list[Golden] | None = None, **about: Any,
 ) -> Results:  # fmt: skip
+    """Return the runs of a tool's file; labels that stand beside them are put into `labels`."""
     problems = Problems("frame" if isinstance(source, pd.DataFrame) else source, strict)
     rows, told = _read(tool, source, problems, columns, "results", **about)
+    if labels is not None and rows:
+        labels.append(golden_of_rows(rows, Problems(problems.file, False)))
     rows = [row for row in rows
             if any(row.get(one) is not None for one in ANSWERED)
             or any(row.get(one) for one in LISTS[:3])]  # fmt: skip

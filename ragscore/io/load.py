@@ -25,7 +25,7 @@ from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import frame_of, record_table
-from ragscore.io.importers import labels_beside, read_ir_dataset
+from ragscore.io.importers import read_ir_dataset
 from ragscore.io.registry import GOLDEN_TABLE, TABLES, formats_of
 from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import naming, without_collector
@@ -350,13 +350,12 @@ NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
 def with_labels(source: Any) -> tuple[Results, list[Golden]]:
     """Load runs, and the labels that stand beside them in files of other tools."""
     results, labels = load_results(source), list[Golden]()
-    tools = {tool.name: tool for tool in TOOLS}
+    tools = {tool.name for tool in TOOLS}
     for one in () if source is results else _sources(source):
-        found = _choose(one, "results", None, None).name if isinstance(one, Path) else None
-        if found in tools:
+        found = _choose(one, "results", None, None) if isinstance(one, Path) else None
+        if found and found.name in tools:
             with naming(one):
-                golden = labels_beside(tools[found], one)
-            labels += [] if golden is None else [golden]
+                function_at(found.read)(one, False, labels=labels)
     return results, labels
 
 

@@ -370,16 +370,17 @@ def _row(spans: list[Span], tools: str | None) -> Fields:
     root = min(roots or orphans or spans, key=_start)
     dialect = root.dialect or _first_dialect(spans)
     query = text_of(_at(root.attributes, dialect.query), QUERY_KEYS)
-    counts = Counter[str]()
+    counts = dict[str, Any]()
     for span in (one for one in spans if one.kind == "LLM"):
         for name, paths in span.dialect.tokens.items():
             count = as_number(_at(span.attributes, paths))
             if count is not None and count >= 0:
-                counts[name] += count if name == "cost_usd" else int(count)
+                count = count if name == "cost_usd" else int(count)
+                counts[name] = counts.get(name, 0) + count
     extra = {"trace_id": root.trace, "n_spans": len(spans)}
     if len(roots) > 1 or orphans:
         extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
-    return dict(counts) | calls_of(spans, tools) | {
+    return counts | calls_of(spans, tools) | {
         "line": root.line, "start": root.start, "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,
         "answer": text_of(_at(root.attributes, dialect.answer), ANSWER_KEYS),
