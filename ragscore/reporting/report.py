@@ -6,12 +6,15 @@ with its reason.
 
 from __future__ import annotations
 
+import io
+import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 import pandas as pd
@@ -31,12 +34,12 @@ from ragscore.io.output import write_text
 from ragscore.plot.style import in_order
 from ragscore.reporting.explorer.element import digest, element
 from ragscore.reporting.explorer.explorer import explore_comparison
-from ragscore.reporting.figures import figure
 from ragscore.scoring.summary import Slicing, metric_columns, slice_names, slice_texts
 from ragscore.store.store import RunStore
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from ragscore.reporting.explorer.explorer import Explorer
 
@@ -45,6 +48,11 @@ LISTED = 10  # lost queries on the page: the explorer has all
 LOST, UNRANKED = ("regression", "loss"), {"no_target", "only_baseline", "only_candidate"}
 REFUSALS = ("refusal_correct", "false_refusal")
 QUERIES = "Query by query"
+NOT_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # with one of these no browser shows it
+# Ids come from the salt, not from chance; texts stay texts, so that a font has every script. What a
+# tag can do without: the long list of fonts that each text repeats, and hundredths of a point.
+STYLE: dict[str, Any] = {"svg.hashsalt": "ragscore", "svg.fonttype": "none", "figure.dpi": 72}
+FONT = "text{font-family:'DejaVu Sans',Verdana,sans-serif}"
 PLAIN = "<p>A script shows single queries here.</p>"  # where none runs
 
 
@@ -493,3 +501,37 @@ def _listed(table: Table, has_links: bool) -> str:
 
 def _file(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+# Figures: SVG in data addresses, the same bytes for the same frames
+
+
+def figure(title: str, draw: Callable[[], Axes]) -> str:
+    """Return a figure as HTML; where the data can't be drawn, the reason."""
+    import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call]
+    out = io.StringIO()
+    try:
+        with plt.style.context(["default", STYLE]), warnings.catch_warnings():
+            for known in ("Glyph .* missing from", "constrained_layout not applied"):
+                warnings.filterwarnings("ignore", known, UserWarning)
+            drawn = cast("Figure", draw().figure)
+            told, canvas = {"Date": None, "Creator": None}, cast("Any", FigureCanvasSVG(drawn))
+            try:
+                canvas.print_svg(out, metadata=told)  # `savefig` would draw twice
+            finally:
+                plt.close(drawn)
+    except DataError as error:
+        return f'<p class="rs-note">No picture: {html_text(error)}</p>'
+    svg = re.sub(NOT_XML, "\ufffd", out.getvalue())
+    svg = svg[svg.index("<svg") :].replace("</style>", f"{FONT}</style>", 1)
+    svg = re.sub("<[^>]*>", lambda tag: _short(tag[0]), svg)
+    data = quote(svg, safe=" =:/;,()!*@$+?.-_~[]{}|")  # a fifth smaller than base64
+    return f'<figure><img alt="{html_text(title)}" src="data:image/svg+xml,{data}"></figure>'
+
+
+def _short(tag: str) -> str:
+    tag = re.sub('(?:; )?font-family: [^;"]*sans-serif(?=[;"])', "", " ".join(tag.split()))
+    return re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", tag)
