@@ -26,13 +26,14 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.extras.score_threshold import risk_coverage
 from ragscore.frames import tables
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import plural, unsaid
+from ragscore.frames.errors import check_choice, plural, unsaid
 from ragscore.frames.escaping import html_text, json_text, markdown_line
 from ragscore.frames.render import rows_of, shown_intervals
 from ragscore.frames.tables import Display, Table, html_of, with_sign
 from ragscore.io.output import write_text
 from ragscore.plot.style import in_order
-from ragscore.reporting.explorer.element import digest, element
+from ragscore.reporting.explorer.element import element
+from ragscore.reporting.explorer.element import page as html_page
 from ragscore.reporting.explorer.explorer import explore_comparison
 from ragscore.scoring.summary import Slicing, metric_columns, slice_names, slice_texts
 from ragscore.store.store import RunStore
@@ -123,30 +124,15 @@ class Report(Display):
         Standings, a picture and lost queries stand open, the rest is folded. Every text is escaped.
         """
         body = [part.on_page(self._explorer is not None) for _, part in self._shown]
-        scripts, styles = [_file("page.js")], [tables.STYLE]
+        scripts, style = [_file("page.js")], tables.STYLE
         if one := self._explorer:
             mounted = element(one.packed, code=self._code, state=one.state, plain=PLAIN)
             n_open = sum(part.is_open for _, part in self._shown)
             text = "".join(f'<p class="rs-note">{html_text(line)}</p>' for line in one.left_out)
             body.insert(n_open, _section(QUERIES, text + mounted.html, False))
-            scripts, styles = [*scripts, mounted.script], [*styles, mounted.style]
-        policy = (
-            "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none';"
-            f" form-action 'none'; script-src {' '.join(map(digest, scripts))}"
-        )
-        title = html_text(self._title)
-        head = (
-            f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon"'
-            f' href="data:,"><title>{title}</title><style>{"".join(styles)}{_file("page.css")}'
-            "</style>"
-        )
-        return (
-            f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>\n<main>\n'
-            + "\n".join([f"<h1>{title}</h1>", *body, "</main>"])
-            + "".join(f"\n<script>{one}</script>" for one in scripts)
-            + "\n</body>\n</html>\n"
-        )
+            scripts, style = [*scripts, mounted.script], style + mounted.style
+        main = "\n".join(["<main>", f"<h1>{html_text(self._title)}</h1>", *body, "</main>"])
+        return html_page(self._title, main, style + _file("page.css"), *scripts)
 
     def to_markdown(self) -> str:
         """Return the same as Markdown, without pictures and the explorer."""
@@ -169,17 +155,10 @@ class Report(Display):
         DataError
             Another ending, or the file can't be written; an older one is then as it was.
         """
-        file = Path(path)
-        forms = {
-            ".html": self.to_html, ".htm": self.to_html, ".md": self.to_markdown,
-            ".json": self.to_json,
-        }  # fmt: skip
-        if file.suffix.lower() not in forms:
-            raise DataError(
-                f"found {file.suffix or 'no ending'!r}", file=file, field="path",
-                allowed="a name that ends in .html, .md or .json",
-            )  # fmt: skip
-        return write_text(file, forms[file.suffix.lower()]())
+        forms = {".html": self.to_html, ".md": self.to_markdown, ".json": self.to_json}
+        ending = Path(path).suffix.lower()
+        check_choice(ending, forms, "path")
+        return write_text(Path(path), forms[ending]())
 
     def _parts(self) -> list[str | Table]:
         titles = [part.title for _, part in self._shown]
@@ -225,18 +204,17 @@ class _Page:
             self.left_out.append(("Lost queries", "no query has an expected document"))
             return
         n_gone = int((rows["outcome"] == LOST[0]).sum())
-        frame = rows[["query_id", "outcome"]].assign(
-            rank="rank " + rows["rank_baseline"] + " → " + rows["rank_candidate"],
-            query=rows["query"],
-        )
-        told = f"{n_gone} with no hit any more, {len(rows) - n_gone} with a later first hit"
-        title = f"{cmp.candidate} lost {plural(len(rows), 'query')} of {cmp.baseline}: {told}"
-        if not len(rows):
-            title = f"{cmp.candidate} lost no query of {cmp.baseline}"
-        self.put(
-            "Lost queries", Table(frame, limit=LISTED, way=f"see {QUERIES}"), frame, title=title,
-            is_open=True, is_listed=True,
-        )  # fmt: skip
+        ranks = "rank " + rows["rank_baseline"] + " → " + rows["rank_candidate"]
+        frame = rows[["query_id", "outcome"]].assign(rank=ranks, query=rows["query"])
+        told = f": {n_gone} with no hit any more, {len(rows) - n_gone} with a later first hit"
+        n_lost = plural(len(rows), "query") if len(rows) else "no query"
+        title = f"{cmp.candidate} lost {n_lost} of {cmp.baseline}{told * bool(len(rows))}"
+        self.listed("Lost queries", frame, title)
+
+    def listed(self, name: str, frame: pd.DataFrame, title: str) -> None:
+        """Put queries, the first of which stand open on the page."""
+        shown = Table(frame, limit=LISTED, way=f"see {QUERIES}")
+        self.put(name, shown, frame, title=title, is_open=True, is_listed=True)
 
     def report(self, title: str, explorer: Explorer | None, code: str) -> Report:
         """Return the report, and last what it leaves out."""
@@ -311,9 +289,7 @@ def report_runs(
     if compared:
         page.lost(compared[0])
     elif explorer is not None:
-        rows = explorer.order
-        shown = Table(rows, limit=LISTED, way=f"see {QUERIES}")
-        page.put("Lowest queries", shown, rows, is_open=True, is_listed=True)
+        page.listed("Lowest queries", explorer.order, "Lowest queries")
     for cmp in compared:
         page.compared(cmp, gate, rule)
     if gate and not compared:
@@ -458,8 +434,6 @@ def _no_trend(ev: Any) -> str:
 def _described(ev: Any) -> pd.DataFrame:
     """One row per fact and config key, one column per run; what differs comes first."""
     facts = ev.results.runs.astype({"run_id": "str"}).set_index("run_id")
-    for name in facts.select_dtypes("datetimetz"):
-        facts[name] = facts[name].dt.strftime("%Y-%m-%d %H:%M")
     facts = facts.drop(columns="config", errors="ignore").T.astype("object")
     config = pd.DataFrame(flat_configs(ev.results, ev.run_ids), dtype="object")
     told = pd.concat([facts, config]).dropna(how="all")
