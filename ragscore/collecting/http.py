@@ -27,9 +27,7 @@ from ragscore.collecting.systems import (
 from ragscore.frames.data import check_type
 from ragscore.frames.errors import DataError, nearest, packages_of
 from ragscore.frames.schema import columns
-from ragscore.io.file_content import read_text
-from ragscore.io.http_replies import retry_after
-from ragscore.io.rows import value_at
+from ragscore.io.files import read_text
 from ragscore.io.secrets import (
     SCHEME,
     Redactor,
@@ -39,6 +37,8 @@ from ragscore.io.secrets import (
     refuse_keys,
 )
 from ragscore.io.source import describe, parse_json
+from ragscore.io.values import value_at
+from ragscore.io.waiting import retry_after
 from ragscore.io.yaml_text import yaml_value
 
 if TYPE_CHECKING:
