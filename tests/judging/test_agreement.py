@@ -77,12 +77,6 @@ def test_both_criteria_count_on_their_own_so_that_no_rate_exceeds_1(judging):
     assert table["disagreement"].between(0, 1).all()
 
 
-def test_judges_who_agree_do_so_without_a_warning(judging):
-    row = rs.judging.agreement(judging(A), judging(A)).iloc[0]
-    names = ["disagreement", "kappa", "weighted_kappa", "alpha"]
-    assert row[names].tolist() == pytest.approx([0, 1, 1, 1])
-
-
 def test_answers_that_only_one_judged_are_counted_apart(judging):
     row = rs.judging.agreement(judging(A), judging([5, np.nan, 2, np.nan, 3])).iloc[0]
     assert row[["n", "n_only_a", "n_only_b"]].tolist() == [3, 2, 0]
