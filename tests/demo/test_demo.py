@@ -57,6 +57,12 @@ def test_passages_are_short_named_after_their_document_and_cover_their_lines(cor
         assert row["text"] == f"{row['doc_id']}: " + "\n".join(lines).strip()
 
 
+def test_passages_of_a_document_do_not_overlap(corpus):
+    chunks = corpus[1].sort_values(["doc_id", "start"])
+    before = chunks.groupby("doc_id")["end"].shift()
+    assert (chunks["start"] >= before.fillna(0)).all()
+
+
 def test_wrappers_and_repeated_docstrings_are_left_out(corpus):
     ids = set(corpus[0]["doc_id"])
     kept = {"pandas.merge", "numpy.sort", "matplotlib.axes.Axes.scatter", "python.assert"}
@@ -96,6 +102,22 @@ def test_no_query_repeats_three_words_running_of_its_targets_summary(corpus, gol
     targets = golden.targets[golden.targets["level"] == "doc"]
     for query_id, doc_id in zip(targets["query_id"], targets["doc_id"], strict=True):
         assert not three_running(queries[query_id]) & three_running(summaries[doc_id])
+
+
+def test_the_golden_set_is_as_rich_as_its_readme_says(golden):
+    queries, targets = golden.queries, golden.targets
+    assert (len(queries), len(golden._refusals)) == (182, 32)
+    groups = queries.groupby("group")["variant"].agg(["size", "nunique"])
+    assert len(groups) == 17 and (groups == 3).all().all()  # three kinds of paraphrase each
+    multi_hop = set(queries.loc[queries["category"] == "multi_hop", "query_id"])
+    assert len(multi_hop) == 19 and multi_hop <= set(golden.support_groups["query_id"])
+    near = golden.tags.loc[golden.tags["value"] == "near", "query_id"]
+    assert len(near) == 16 and near.isin(golden._refusals).all()
+    expected = targets.groupby("level")["query_id"].nunique()
+    assert (expected["doc"], expected["chunk"]) == (150, 84)
+    assert targets["grade"].nunique() == 3 and targets["alternative"].max() >= 1
+    texts = golden.checks[golden.checks["kind"] == "must_contain"]
+    assert texts["query_id"].nunique() == 78
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +176,28 @@ def test_every_system_finds_an_obvious_answer(small):
         ranking = index.search(system, query, 5)
         assert "numpy.fft.rfftfreq" in set(small[1]["doc_id"].iloc[ranking.chunk]), system
         assert (np.diff(ranking.score) <= 0).all() and len(ranking.chunk) == 5
+
+
+@pytest.mark.slow
+def test_vectors_are_cached_and_do_not_depend_on_neighbours(small):
+    first = build.Index(small[1], small[2]).vectors
+    again = build.Index(
+        small[1], small[2], progress=lambda items, total: pytest.fail("embedded again")
+    )
+    assert np.array_equal(again.vectors, first)
+    alone = build.pooled(build.MiniLM().token_vectors(small[1]["text"].iloc[3]))
+    assert np.allclose(alone, first[3], atol=1e-6)
+    assert np.linalg.norm(alone) == pytest.approx(1, abs=1e-5)
+
+
+def test_familiarity_runs_from_minus_one_to_a_fifth(small):
+    index = build.Index(small[1], small[2])
+    familiarity = build.Familiarity(index)
+    found = index.search("bm25", "scatter plot marker size", 10)
+    # every word is in the passages found
+    assert familiarity.of("scatter plot marker size", found) == pytest.approx(0.2)
+    assert familiarity.of("sourdough bakery", found) == -1 == familiarity.of("", found)
+    assert -1 < familiarity.of("scatter sourdough", found) < 0.2
 
 
 @pytest.mark.slow

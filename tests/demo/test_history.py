@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from committed_history import refresh_history
@@ -15,12 +16,15 @@ from stored import stored_file, stored_run, stored_table
 
 import ragscore as rs
 from ragscore.frames.golden_versions import changes_of
+from ragscore.scoring.score import scored
+from ragscore.scoring.summary import summarize
 from tests.compared import compare_runs
 from tests.demo import variations
 from tests.demo.built import build
 from tests.demo.variations import (
     VARIATIONS,
     Index,
+    Settings,
     config_of,
     described,
     goldens,
@@ -110,6 +114,47 @@ def test_scores_before_and_after_the_relabelling_are_refused_side_by_side(store)
         store.scores(metrics="mrr@10")
 
 
+def test_the_earlier_labels_are_narrower_and_say_why(golden):
+    older = rs.load_golden(DEMO / "golden_before.yaml").queries
+    assert older["x_why"].str.len().gt(10).all()
+    texts = golden[True].queries.set_index("query_id")["query"]
+    assert older["query"].tolist() == texts[older["query_id"]].tolist()
+    columns = ["query_id", "level", "target_id", "doc_id", "chunk_id", "grade", "chunker_version"]
+    before, after = (
+        set(golden[relabelled].targets[columns].fillna("").itertuples(index=False, name=None))
+        for relabelled in (False, True)
+    )
+    assert before < after
+    assert {query_id for query_id, *_ in after - before} == set(older["query_id"])
+
+
+def test_repeats_are_one_system_whose_results_differ_by_the_seed_alone(runs, results):
+    repeats = [one.run_id for one in VARIATIONS if one.repeat]
+    assert runs["repeat"].dropna().tolist() == [1, 2, 3] and len(repeats) == 3
+    assert runs.loc[repeats, ["config", "golden_hash", "system"]].nunique().eq(1).all()
+    assert len({tuple(ranked(results, run_id)["chunk_id"]) for run_id in repeats}) == 3
+    assert [settings_of(run_id)[1].seed for run_id in repeats] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("relabelled", [False, True])
+def test_stored_scores_and_means_are_those_of_the_stored_hits(relabelled, store, results, golden):
+    # After a change of formulas or intervals:
+    # committed_history.refresh_history(DEMO / "history", DEMO / "golden.yaml").
+    names = [one.run_id for one in VARIATIONS if one.relabelled is relabelled]
+    done = scored(results.select(names), golden[relabelled], "all")
+    stored, again = store.scores(runs=names), done.scores
+    alike = {"check_categorical": False, "check_dtype": False}
+    pd.testing.assert_frame_equal(stored[again.columns], again, **alike)
+    keys = ["run_id", "metric"]
+    means = store.summary(names).astype({"run_id": "str"}).set_index(keys)
+    today = (
+        summarize(stored, golden[relabelled], rows=done.rows)
+        .astype({"run_id": "str"})
+        .set_index(keys)
+    )
+    pd.testing.assert_frame_equal(means.loc[today.index, today.columns], today, check_dtype=False)
+
+
 @pytest.mark.slow
 def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_path, monkeypatch):
     few = (BEFORE, AFTER)
@@ -123,6 +168,14 @@ def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_pat
     after = {name: [stored_run(again, name).content[one] for one in told] for name in few}
     assert after == before
     assert golden_changes(again)["change"].tolist() == ["relabelled"] * 47
+
+
+def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
+    assert sum(file.stat().st_size for file in store.path().rglob("*") if file.is_file()) < 2.4e6
+    assert "text" not in results.hits and results.chunks is None
+    answers = results.responses["answer"].str.replace(r"[\w.-]+ \[\d\]", "", regex=True)
+    assert set(answers.str.split().explode()) <= {"See", "or", ".", *build.REFUSAL.split()}
+    assert "parquet" not in (store.path() / ".gitignore").read_text()
 
 
 @pytest.mark.slow
@@ -141,6 +194,17 @@ def test_a_bm25_run_recomputes_to_the_committed_hits(run_id, runs, results, gold
         for one in (made, results)
     ]
     assert (answers[0] == answers[1]).all()
+
+
+def test_search_in_cells_is_exact_only_where_all_of_them_are_searched(tmp_path):
+    drawn = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    exact, chunks = set(np.argsort(-(drawn @ drawn[0]))[:20]), pd.DataFrame({"text": [""] * 200})
+    for probes, is_exact in ((10, True), (2, False)):
+        index = Index(chunks, tmp_path, Settings(pool=20, cells=10, probes=probes))
+        index.__dict__["vectors"] = drawn  # no model is needed
+        found = set(np.flatnonzero(~np.isnan(index._by_vector(drawn[0]))))
+        assert (found == exact) == is_exact and 0 in found
 
 
 @pytest.mark.slow

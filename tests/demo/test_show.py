@@ -79,6 +79,13 @@ def test_every_query_that_is_lost_and_every_slice_is_named(printed, same):
         assert line_of(printed, name)[1][0] == pytest.approx(delta, abs=0.0051)
 
 
+def test_the_page_is_there_and_no_line_is_longer_than_a_terminal(printed, out):
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert all(name in page for name in ("dense", "hybrid_rerank", "pd-040"))
+    lines = printed.replace(str(out), "ragscore-demo").splitlines()
+    assert max(map(len, lines)) <= 80
+
+
 def test_without_a_clone_one_line_says_where_the_data_is(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(show, "__file__", str(tmp_path / "lib" / "ragscore" / "demo" / "show.py"))
