@@ -45,19 +45,14 @@ class DataError(ValueError):
         self.file = None if file is None else str(file)
         self.line, self.field, self.found, self.allowed = line, field, found, allowed
         self.columns = columns
-        texts = {
-            json.dumps(role): "None" if name is None else json.dumps(name, ensure_ascii=False)
+        place = ":".join(str(part) for part in (self.file, line) if part is not None)
+        text = ": ".join(part for part in (place, field, found) if part)
+        roles = ", ".join(
+            f"{json.dumps(role)}: {json.dumps(name, ensure_ascii=False) if name else None}"
             for role, name in (columns or {}).items()
-        }
-        proposed = f"columns={{{', '.join(map(': '.join, texts.items()))}}}"
-        super().__init__(self._worded(proposed if columns else ""))
-
-    def _worded(self, proposed: str) -> str:
-        """Return the message; `proposed` is how the columns are to be given."""
-        place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
-        text = ": ".join(part for part in (place, self.field, self.found) if part)
-        way = " ".join(part for part in (proposed, self.allowed) if part)
-        return visible(f"{text}; {way}" if way else text)
+        )
+        way = " ".join(part for part in (f"columns={{{roles}}}" * bool(roles), allowed) if part)
+        super().__init__(visible(f"{text}; {way}" if way else text))
 
 
 def excerpt(value: object) -> str:
@@ -115,13 +110,12 @@ def names_of(value: object, field: str, allowed: str = "a name, or a list of nam
     """
     if isinstance(value, str):
         return [value]
-    if not isinstance(value, Iterable) or hasattr(value, "columns"):
-        raise DataError(f"found {excerpt(value)}", field=field, allowed=allowed)
-    names = list(value)
+    is_listed = isinstance(value, Iterable) and not hasattr(value, "columns")
+    names = list(cast("Iterable[object]", value)) if is_listed else [value]
     for one in names:
         if not isinstance(one, str):
             raise DataError(f"found {excerpt(one)}", field=field, allowed=allowed)
-    return names
+    return cast("list[str]", names)
 
 
 def check_choice(value: object, known: Collection[str], field: str) -> None:

@@ -38,22 +38,19 @@ def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
     DataError
         No JSON, or not that of such a report.
     """
-    types = get_type_hints(report)
+    values: dict[str, Any] = {}
     try:
         content = json.loads(text)
-    except ValueError as error:
-        raise DataError(f"no JSON: {error}", field="text", allowed=allowed) from error
-    names = ("dtypes", *(name.removeprefix("_") for name in types))
-    if missing := [name for name in names if not isinstance(content, dict) or name not in content]:
-        raise DataError(f"no {', '.join(missing)}", field="text", allowed=allowed)
-    values: dict[str, Any] = {}
-    for field, kind in types.items():
-        name = field.removeprefix("_")
-        if name in content["dtypes"]:
-            values[field] = frame_of(content[name], content["dtypes"][name], name)
-        else:
-            plain = tuple if get_origin(kind) is tuple else lambda value: value
-            values[field] = getattr(kind, "from_plain", plain)(content[name])
+        for field, kind in get_type_hints(report).items():
+            name = field.removeprefix("_")
+            value = content[name]
+            if name in content["dtypes"]:
+                value = frame_of(value, content["dtypes"][name])
+            elif hasattr(kind, "from_plain"):
+                value = kind.from_plain(value)
+            values[field] = tuple(value) if get_origin(kind) is tuple else value
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"no JSON of a report: {error!r}", field="text", allowed=allowed) from error
     return report(**values)
 
 
@@ -74,19 +71,10 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     )
 
 
-def frame_of(rows: Any, dtypes: Any, field: str) -> pd.DataFrame:
-    """Return the frame that `rows_of` and `dtypes_of` were made from.
-
-    Raises
-    ------
-    DataError
-        Rows that are not objects with these columns, or a value that doesn't fit its dtype.
-    """
-    try:
-        columns = {name: pd.Series([row[name] for row in rows], dtype="object") for name in dtypes}
-        return pd.DataFrame(columns).astype(dtypes)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise DataError(f"rows that don't fit: {error!r}", field=field, allowed=ALLOWED) from error
+def frame_of(rows: list[dict[str, Any]], dtypes: dict[str, str]) -> pd.DataFrame:
+    """Return the frame that `rows_of` and `dtypes_of` were made from."""
+    columns = {name: pd.Series([row[name] for row in rows], dtype="object") for name in dtypes}
+    return pd.DataFrame(columns).astype(dtypes)
 
 
 def _plain(value: Any, **more: Any) -> Any:
@@ -151,22 +139,17 @@ def decimals_beside(value: float, limit: float, is_beyond: bool, decimals: int) 
     return EXACT
 
 
-def shown_interval(
-    value: Any, low: Any, high: Any, decimals: int | None = None, signed: bool = False
-) -> str:
-    """Return a value with its interval, `.85 [.79, .91]`; the value alone without an interval.
-
-    The interval decides the decimals (`decimals_of`) unless they are given.
-    """
-    places = decimals_of(value, low, high) if decimals is None else decimals
+def shown_interval(value: Any, low: Any, high: Any, signed: bool = False) -> str:
+    """Return a value with its interval, `.85 [.79, .91]`; the value alone without an interval."""
+    places = decimals_of(value, low, high)
     texts = [shown_number(number, places, signed) for number in (value, low, high)]
     return texts[0] if "—" in texts[1:] else f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
 
 def shown_intervals(rows: pd.DataFrame, signed: bool = False) -> list[str]:
     """Return each row of value, low and high as text, as precise as its interval is worth."""
-    numbers = rows.astype("float64").itertuples(index=False)
-    return [shown_interval(value, low, high, signed=signed) for value, low, high in numbers]
+    numbers = rows.to_numpy("float64", na_value=np.nan)
+    return [shown_interval(value, low, high, signed) for value, low, high in numbers]
 
 
 def shown_p(p: float) -> str:
