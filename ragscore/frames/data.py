@@ -400,7 +400,7 @@ def check_inputs(results: object, golden: object) -> None:
 def runs_without_hits(results: Results) -> list[str]:
     """Return the runs that have responses and no hit at all."""
     asked, with_hits = (
-        set(frame["run_id"].astype("str").unique()) for frame in (results.responses, results.hits)
+        {*map(str, frame["run_id"].unique())} for frame in (results.responses, results.hits)
     )
     return [one for one in results.runs["run_id"].astype("str") if one in asked - with_hits]
 
