@@ -26,9 +26,8 @@ from ragscore.frames.data import (
     runs_without_hits,
 )
 from ragscore.frames.errors import name_list, names_of, plural, warn
-from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
-from ragscore.frames.verbs import Accessor, EvaluationVerbs
+from ragscore.frames.verbs import Accessor, EvaluationVerbs, takes
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.explain import explain
 from ragscore.scoring.intervals import query_clusters

@@ -1,4 +1,4 @@
-"""Reports and frames as JSON that reloads into the same, and as text for people.
+"""Reports, frames and configurations as JSON, and numbers as text for people.
 
 A report is a dataclass or a named tuple; its fields, without a leading `_`, are the keys of the
 JSON. A frame becomes its
@@ -93,6 +93,32 @@ def _plain(value: Any, **more: Any) -> Any:
         return [_plain(item) for item in value]
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def parsed(text: Any) -> Any:
+    """Return the stored config: {} where there is none, and text that isn't JSON as it is."""
+    if pd.isna(text) or not text:
+        return {}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def flat(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Return values by dotted key; a config that is no object is the value of the key `config`."""
+    if not isinstance(config, dict):
+        return {prefix or "config": config}
+    return {
+        key: value
+        for name, inner in config.items()
+        for key, value in flat(inner, f"{prefix}.{name}" if prefix else str(name)).items()
+    }
+
+
+def dumped(value: Any) -> str:
+    """Return a value as JSON, the same text for equal values: 5 and "5" differ."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 ALPHA = 0.05  # p values below it decide
