@@ -904,8 +904,9 @@ class Evaluation(EvaluationVerbs, Display):
         name = self._named(self.primary[0] if metric is None else metric)
         scores, _ = self._scored(name)
         # all are scored by one set, whatever set a run was saved with
-        has_labels = len(self.golden.targets) > 0
-        runs = self._runs.assign(golden_hash=pd.NA) if has_labels else self._runs
+        runs = self._runs
+        if len(self.golden.targets):
+            runs = runs.drop(columns="golden_hash", errors="ignore")
         history = read_history(
             scores, name, golden=self.golden, runs=runs, order=order, repeats=repeats,
             results=self.results if name in JUDGED else None, declared=self._declared,
