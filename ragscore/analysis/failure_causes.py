@@ -21,7 +21,7 @@ from ragscore.analysis.decisions import (
     shares,
 )
 from ragscore.analysis.result_forms import FramesResult, shares_by_run
-from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
+from ragscore.frames.data import DataError, Golden, Results, categorical
 from ragscore.frames.errors import check_known, plural
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import TABLE, MetricTable
@@ -197,7 +197,6 @@ def turns(table: pd.DataFrame) -> npt.NDArray[np.int64]:
 
 def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) -> str:
     """Return the column that says whether retrieval found the right thing."""
-    check_type(results, (Results, type(None)), "results", "Results, as rs.load_results gives it")
     if hit is None:
         k = results.runs["k"].min() if results is not None and "k" in results.runs else pd.NA
         own = "" if pd.isna(k) else f"hit@{k}"
