@@ -15,7 +15,7 @@ from ragscore.analysis.comparison.deltas import FIGURES, figures, level_together
 from ragscore.analysis.comparison.text import few_names, in_words
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import excerpt, names_of, nearest, plural
+from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.render import shown_interval, shown_intervals
 from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Display, Table
 from ragscore.frames.typing import Codes, Values
@@ -192,8 +192,7 @@ def leaderboard(
     rows
         With them `n_expected` also counts what was refused, not judged or not recorded.
     """
-    wanted = None if metrics is None else names_of(metrics, "metrics")
-    aligned = align(scores, wanted, runs, declared)
+    aligned = align(scores, metrics, runs, declared)
     if rows is not None:
         judges = judges_by_criterion(rows.results)  # different ones are warned of
         parts = {name: {"judge_fingerprint": judges.get(name, {})} for name in aligned.run_ids}
@@ -217,10 +216,9 @@ def leaderboard(
     marks = _marks(table, pairs) if base is None else None
     table = table.assign(n_expected=expected, mark=marks).reindex(columns=COLUMNS)
     table = table.astype({**dict.fromkeys(["rank", "n", "n_expected"], "Int64"), "mark": "str"})
-    names = aligned.metrics
-    first = table[table["metric"].eq(names[0]).to_numpy()].sort_values("rank", kind="stable")
+    first = table.set_index("metric").loc[[aligned.metrics[0]]].sort_values("rank", kind="stable")
     return Leaderboard(
-        list(names), first["run_id"].tolist(), base, table, pairs, asked, 1 - level,
+        list(aligned.metrics), first["run_id"].tolist(), base, table, pairs, asked, 1 - level,
         aligned.declared, aligned.rows(),
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip

@@ -95,8 +95,7 @@ def lint_chunks(
             allowed="a similarity above 0 and up to 1, and at least one word",
         )
     text = chunks["text"].astype("str").fillna("").reset_index(drop=True)
-    unknown = pd.Series(pd.NA, index=chunks.index)
-    ids = chunks.get("chunk_id", unknown).astype("str").reset_index(drop=True)
+    ids = chunks.reindex(columns=["chunk_id"])["chunk_id"].astype("str").reset_index(drop=True)
     has_no_id = (ids.isna() | (ids == "").fillna(False)).astype(bool)
     # a chunk without an id is named by its row
     names = ids.mask(has_no_id, pd.Series(ids.index.astype("str"))).to_numpy(dtype=object)
