@@ -101,11 +101,11 @@ class Leaderboard(JsonResult, Display):
             elif rows["low"].notna().any():
                 name += f" [95{NARROW}%]"
             if len(counts := rows[["n", "n_expected"]].dropna()):
-                ends = counts.agg(["min", "max"]).T.itertuples(index=False)
-                n, of = (f"{few}" if few == most else f"{few} to {most}" for few, most in ends)
-                name += (
-                    f", n\u00a0=\u00a0{n}" if n == of else f", n\u00a0=\u00a0{n}\u00a0/\u00a0{of}"
+                n, few, most = counts["n"].iloc[0], *counts["n_expected"].agg(["min", "max"])
+                of = (
+                    "" if n == few == most else f"\u00a0/\u00a0{few}" + f" to {most}" * (few < most)
                 )
+                name += f", n\u00a0=\u00a0{n}{of}"
             signs = self._signs(metric)
             # a cell without a mark has its room, so that numbers stand one below another
             columns[name] = [

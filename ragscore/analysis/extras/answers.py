@@ -116,10 +116,12 @@ def behaviour(
     share = pd.Series(counts["n_passed"] / counts["n_checks"]).fillna(empty_value)
     # a share such as 7 of 10 may be a bit below the .7 it is compared with
     passed = share.ge(threshold - 1e-9).astype("float64").where(share.notna())
-    measures = {"behaviour.score": share, "behaviour.passed": passed}
-    per_query = responses[["run_id", "query_id"]].join(counts).assign(**measures)
-    by_run = per_query.groupby("run_id", observed=False)
-    summary = by_run.agg(
+    per_query = (
+        responses[["run_id", "query_id"]]
+        .join(counts)
+        .assign(**{"behaviour.score": share, "behaviour.passed": passed})
+    )
+    summary = per_query.groupby("run_id", observed=False).agg(
         n=("behaviour.score", "count"), score=("behaviour.score", "mean"),
         passed=("behaviour.passed", "mean"),
     )  # fmt: skip
@@ -309,5 +311,7 @@ def nuggets(ev: Any) -> Nuggets:
     is_missed = per_nugget["n_not"].to_numpy() == of_nugget.size().to_numpy()
     missed = per_nugget[is_missed].assign(other=lambda one: one["importance"].ne("vital"))
     missed = missed.sort_values("other", kind="stable", ignore_index=True).drop(columns="other")
-    columns = ["run_id", "query_id", "nugget", "text", "importance", "weight", "value"]
-    return Nuggets(table.reset_index(drop=True), missed, per_nugget, rows[columns])
+    return Nuggets(
+        table.reset_index(drop=True), missed, per_nugget,
+        rows[["run_id", "query_id", "nugget", *about, "value"]],
+    )  # fmt: skip

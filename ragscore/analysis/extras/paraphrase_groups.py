@@ -145,11 +145,10 @@ def paraphrases(ev: Any, *, narrow: int | None = None, pool: int | None = None) 
         pool_cut_short=rows["run_id"].astype("str").isin(cut_short),
     )  # fmt: skip
     rows = rows.sort_values(["run_id", "group"], kind="stable", ignore_index=True)
-    columns = [
+    per_query = rows[[
         "run_id", "group", "variant", "query_id", "query", "recall_narrow", "recall_pool",
         "answer_ok", "diagnosis", "pool_cut_short",
-    ]  # fmt: skip
-    per_query = rows[columns]
+    ]]  # fmt: skip
     kinds, groups, summary = _tables(per_query)
     return Paraphrases(summary, kinds, groups, per_query, narrow, pool)
 
