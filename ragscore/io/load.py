@@ -28,7 +28,6 @@ from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import Table, frame_of, record_table
 from ragscore.io.importers import labels_beside
 from ragscore.io.registry import GOLDEN_TABLE, TABLES, formats_of
-from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import without_collector
 
 IR_DATASETS = "ir_datasets:"
@@ -422,8 +421,7 @@ def _content(source: Any, side: str) -> tuple[str, Any]:
     if any(hasattr(one, name) for one in source.values() for name in frames):
         allowed = "one of them, such as dataset['test'], or a list of load_results(frame,"
         raise DataError("a dict of frames", field="source", allowed=f"{allowed} run_id=...)")
-    rows = records_of_hits(source) if side == "results" else None
-    return "dict", source if rows is None else record_table(rows, "dict")
+    return "dict", source
 
 
 _SHAPES = {
