@@ -29,16 +29,28 @@ class LineParser:
 
     def parse(self, begin: int, data: bytes) -> Level | None:
         """Return the records of a block that begins at line `begin`."""
+        from pyarrow import json
+
         n_lines = _n_objects(data)
         if self.is_off or n_lines < FEWEST:
             return None
-        if not len(self.types):
-            lines = data.splitlines()
-            self._learn(lines[:: -(-len(lines) // N_SAMPLED)])
-        records = self._records(data)
-        if records is None or len(records) != n_lines:
+        read = json.ReadOptions(block_size=max(1 << 20, longest_line(data) + 1))
+        try:
+            if not len(self.types):
+                lines = data.splitlines()
+                self._learn(
+                    [parse_json(one.decode()) for one in lines[:: -(-n_lines // N_SAMPLED)]]
+                )
+            types = json.ParseOptions(
+                pa.schema(list(self.types)), unexpected_field_behavior="error"
+            )
+            table = json.read_json(pa.BufferReader(data), read, types)
+        except (pa.ArrowException, *UNFORESEEN):
+            return None
+        if len(table) != n_lines:
             return None
         batch = Batch(np.arange(begin, begin + n_lines), is_parsed=True)
+        records = table.combine_chunks().to_struct_array().combine_chunks()
         return Level(members(records), np.arange(n_lines), "", batch)
 
     def learning(self, rows: Iterable[Row]) -> Iterator[Row]:
@@ -47,15 +59,9 @@ class LineParser:
         for row in rows:
             values += [] if self.is_off else [row.values]
             yield row
-        self._add(values)
+        self._learn(values)
 
-    def _learn(self, lines: list[bytes]) -> None:
-        try:
-            self._add([parse_json(line.decode()) for line in lines])
-        except UNFORESEEN:
-            self.is_off = True
-
-    def _add(self, values: list[dict[str, Any]]) -> None:
+    def _learn(self, values: list[dict[str, Any]]) -> None:
         """Add the types of these fields; where one has several, `json` parses all that follows."""
         try:
             seen = [pa.schema({"record": one}) for one in (self.types, pa.array(values).type)]
@@ -63,19 +69,6 @@ class LineParser:
             self.types = _filled(types, self.known)
         except (pa.ArrowException, *UNFORESEEN):
             self.is_off = True
-
-    def _records(self, data: bytes) -> pa.StructArray | None:
-        from pyarrow import json
-
-        types = json.ParseOptions(
-            explicit_schema=pa.schema(list(self.types)), unexpected_field_behavior="error"
-        )
-        read = json.ReadOptions(block_size=max(1 << 20, longest_line(data) + 1))
-        try:
-            table = json.read_json(pa.BufferReader(data), read_options=read, parse_options=types)
-        except pa.ArrowException:
-            return None
-        return table.combine_chunks().to_struct_array().combine_chunks()
 
 
 def _n_objects(data: bytes) -> int:
