@@ -18,7 +18,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ragscore.analysis.harness_files import config_hash
+from ragscore.analysis.extras.harness_files import config_hash
 from ragscore.frames.config import dumped, flat
 from ragscore.frames.errors import DataError, plural
 from ragscore.io.output import json_line, sync_folder

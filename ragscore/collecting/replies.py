@@ -12,11 +12,11 @@ from typing import Any
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
 from ragscore.io.layout import ANSWER, USAGE
-from ragscore.io.rows import plain
 from ragscore.io.run_file import HIT_COLUMNS, frames_of
 from ragscore.io.secrets import Redactor, hidden
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
+from ragscore.io.values import plain
 
 _ANSWER_FIELDS = ("citations", *(name for name in ANSWER.fields if name != "answer"), "usage")
 _TOKENS = tuple(USAGE.fields)

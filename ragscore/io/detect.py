@@ -4,6 +4,7 @@ In: a path. Out: a `Sample` of the file, and the one `Format` of a table that it
 fits several formats or none is an error that names the candidates and the `format=` to pass.
 """
 
+import csv
 import json
 import struct
 import zipfile
@@ -19,7 +20,6 @@ from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.columns import has_labels
 from ragscore.io.file_content import open_bytes
-from ragscore.io.rows import first_cells
 from ragscore.io.source import UNFORESEEN, json_fields, refuse_depth
 
 SAMPLE_BYTES = 1 << 20
@@ -329,3 +329,19 @@ _BINARY: dict[bytes, tuple[str, Callable[[Path], frozenset[str]]]] = {
     b"PAR1": ("parquet", _parquet_columns),
     b"PK\x03\x04": ("zip", _zip_names),
 }
+
+
+DELIMITERS = ",\t;|"
+
+
+def first_cells(text: str) -> list[str]:
+    """Return the cells of a table's first line; none where CSV can't be read."""
+    with suppress(csv.Error, StopIteration):
+        return next(csv.reader(text.lstrip("\ufeff").splitlines(), delimiter=delimiter_of(text)))
+    return []
+
+
+def delimiter_of(text: str) -> str:
+    """Return what separates the cells of a table's first line: comma, tab, semicolon or bar."""
+    header = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
+    return max(DELIMITERS, key=header.count)

@@ -18,12 +18,11 @@ from ragscore.frames.errors import DataError
 from ragscore.io.detect import BROKEN_ZIP, Sample
 from ragscore.io.file_content import LIFT, check_regular, most_bytes
 from ragscore.io.importers import QUERY_KEYS, Fields, aggregate, each, labels_in
-from ragscore.io.rows import nested
 from ragscore.io.source import parse_json
 from ragscore.io.stored import SAME as COMMON
 from ragscore.io.stored import our_name, score_of
 from ragscore.io.traces import dicts_in, text_of
-from ragscore.io.values import as_number
+from ragscore.io.values import as_number, nested
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAME = {**COMMON, "exact": "exact_match", "f1": "token_f1"}

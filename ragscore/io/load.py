@@ -27,7 +27,6 @@ from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import frame_of, record_table
 from ragscore.io.importers import labels_beside
 from ragscore.io.registry import GOLDEN_TABLE, TABLES, formats_of
-from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import naming, without_collector
 
 IR_DATASETS = "ir_datasets:"
@@ -431,8 +430,7 @@ def _content(source: Any, side: str) -> tuple[str, Any]:
                 allowed="one of them, such as dataset['test'], or a list of load_results(frame,"
                 " run_id=...)",
             )
-        rows = records_of_hits(source) if side == "results" else None
-        return "dict", source if rows is None else record_table(rows, "dict")
+        return "dict", source
     if isinstance(source, (list, tuple)):
         # Named tuples are records, too: ir_measures and ir_datasets have them.
         records = [one._asdict() if hasattr(one, "_asdict") else one for one in source]
