@@ -35,6 +35,9 @@ IR_DATASET = Format("ir_datasets", lambda seen: 0, read_ir_dataset)
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
 AFTER = ("run_id", "ties", "labels")
+"""Options that are seen to after reading where a format hasn't them."""
+LABELLED = frozenset(tool.name for tool in TOOLS)
+"""Formats of results that labels may stand beside."""
 RUN_FILES = ("per_query.jsonl", "results.jsonl")
 
 
@@ -161,7 +164,10 @@ def _loaded(
             if isinstance(source, Table) and found not in TABLES.values():
                 source = source.frame
         own = {one: options[one] for one in options if one in found.options or one not in AFTER}
-        loaded = function_at(found.read)(source, *how, **found.options_of(own, Path(name)))
+        own = found.options_of(own, Path(name))
+        if found.name in LABELLED and "labels" in options:
+            own["labels"] = options["labels"]
+        loaded = function_at(found.read)(source, *how, **own)
         if is_file:
             _check_values(loaded)
     return loaded, found, name
@@ -281,14 +287,9 @@ def load_results(
 
 def with_labels(source: Any) -> tuple[Results, list[Golden]]:
     """Load runs, and the labels that stand beside them in files of other tools."""
-    results, labels = load_results(source), list[Golden]()
-    tools = {tool.name for tool in TOOLS}
-    for one in () if source is results else _sources(source, "results"):
-        found = _choose(one, "results", None, None) if isinstance(one, Path) else None
-        if found and found.name in tools:
-            with naming(one):
-                function_at(found.read)(one, False, labels=labels)
-    return results, labels
+    labels = list[Golden]()
+    options = {"columns": None, "run_id": None, "ties": "file", "labels": labels}
+    return _runs(source, None, MAX_BYTES, True, options), labels
 
 
 def _runs(
