@@ -10,7 +10,7 @@ from conftest import hit, record
 
 import ragscore as rs
 from ragscore.golden.golden_text import read_golden_text
-from ragscore.io import files, parsed_lines
+from ragscore.io import files, run_records
 from ragscore.io.source import parse_json
 from tests.messages import refused, warned
 
@@ -67,7 +67,7 @@ LINE = json.dumps(record("q", [hit("c", "d", 1)]))
 
 @pytest.mark.parametrize("fewest", [0, 1 << 30], ids=["pyarrow", "json"])
 def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, fewest):
-    monkeypatch.setattr(parsed_lines, "FEWEST", fewest)
+    monkeypatch.setattr(run_records, "FEWEST", fewest)
     rows = [LINE.replace('"query_id": "q"', f'"query_id": "q{n}"') for n in range(2000)]
     file = tmp_path / "per_query.jsonl.gz"
     file.write_bytes(gzip.compress("\n".join(rows).encode()))
@@ -100,7 +100,7 @@ def test_gigabytes_of_one_byte_end_in_an_error_within_a_fraction_of_them(tmp_pat
 
 @pytest.mark.parametrize("fewest", [0, 1 << 30], ids=["pyarrow", "json"])
 def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch, fewest):
-    monkeypatch.setattr(parsed_lines, "FEWEST", fewest)
+    monkeypatch.setattr(run_records, "FEWEST", fewest)
     monkeypatch.setattr(files, "BLOCK_BYTES", 1000)
     file = tmp_path / "per_query.jsonl"
     long = json.dumps(record("long", [], query="x" * 5000))

@@ -14,7 +14,7 @@ from conftest import EXAMPLES, answer, hit, record
 from plausible_runs import plausible, put
 
 import ragscore as rs
-from ragscore.io import files, parsed_lines, run_records
+from ragscore.io import files, run_records
 
 N_FILES = EXAMPLES // 4
 
@@ -48,18 +48,18 @@ def both(monkeypatch):
     """Read a file in both ways, compare, and return whether pyarrow parsed its end."""
 
     def compare(file, strict=True, block=4_000, batch=3):
-        parsed, parse = [], parsed_lines.LineParser.parse
+        parsed, parse = [], run_records.LineParser.parse
 
         def spied(*arguments):
             parsed.append(parse(*arguments))
             return parsed[-1]
 
-        monkeypatch.setattr(parsed_lines, "FEWEST", 10**9)
+        monkeypatch.setattr(run_records, "FEWEST", 10**9)
         plain, plain_warnings = outcome(file, strict)
         monkeypatch.setattr(run_records, "BATCH", batch)
         few, few_warnings = outcome(file, strict)
-        monkeypatch.setattr(parsed_lines, "FEWEST", 1)
-        monkeypatch.setattr(parsed_lines.LineParser, "parse", spied)
+        monkeypatch.setattr(run_records, "FEWEST", 1)
+        monkeypatch.setattr(run_records.LineParser, "parse", spied)
         monkeypatch.setattr(files, "BLOCK_BYTES", block)
         fast, fast_warnings = outcome(file, strict)
         assert fast_warnings == few_warnings == plain_warnings
@@ -236,7 +236,7 @@ def test_pieces_of_a_file_make_the_run(tmp_path, monkeypatch):
     rows[-1] |= {"answer": {"answer": "no", "refused": True}, "error": "late"}
     file = put(tmp_path, rows)
     monkeypatch.setattr(files, "BLOCK_BYTES", 4_000)
-    monkeypatch.setattr(parsed_lines, "FEWEST", 1)
+    monkeypatch.setattr(run_records, "FEWEST", 1)
     pieces, whole = [*rs.io.load_pieces(file)], rs.load_results(file)
     assert len(pieces) > 3
     for kind in ("responses", "hits"):
