@@ -50,9 +50,9 @@ def both(monkeypatch):
     def compare(file, strict=True, block=4_000, batch=3):
         parsed, parse = [], run_records.LineParser.parse
 
-        def spied(*arguments):
-            parsed.append(parse(*arguments))
-            return parsed[-1]
+        def spied(parser, *arguments):
+            parsed.append((parser, parse(parser, *arguments)))
+            return parsed[-1][1]
 
         monkeypatch.setattr(run_records, "FEWEST", 10**9)
         plain, plain_warnings = outcome(file, strict)
@@ -65,7 +65,8 @@ def both(monkeypatch):
         assert fast_warnings == few_warnings == plain_warnings
         assert_equal(few, plain)
         assert_equal(fast, plain)
-        return parsed[-1] is not None
+        parser, last = parsed[-1]
+        return last is not None and not parser.is_off
 
     return compare
 
@@ -88,6 +89,9 @@ LINE = json.dumps(GOOD[0]).replace('"q0"', '"new"')
 def test_a_file_like_those_of_the_tools_is_read_fast_plain_or_compressed(both, tmp_path):
     file = put(tmp_path, GOOD)
     assert both(file)
+    without = [record(f"q{n}", [{"chunk_id": "c", "rank": 1}], answer=None) for n in range(12)]
+    assert both(put(tmp_path, without)), "no citation anywhere"
+    file = put(tmp_path, GOOD)
     packed = tmp_path / "per_query.jsonl.gz"
     packed.write_bytes(gzip.compress(file.read_bytes()))
     assert both(packed)
