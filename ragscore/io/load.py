@@ -18,7 +18,7 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, excerpt, name_list, plural, warn
+from ragscore.frames.errors import check_choice, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, sample
@@ -43,8 +43,8 @@ RUN_FILES = ("per_query.jsonl", "results.jsonl")
 
 def given_or_named(source: Any) -> Any:
     """Return what is given as golden set, else the file that the environment names."""
-    named = [os.environ[name] for name in GOLDEN_VARIABLES if os.environ.get(name)]
-    chosen = source if source is not None else next(iter(named), None)
+    named = (os.environ.get(name) for name in GOLDEN_VARIABLES)
+    chosen = next(filter(None, named), None) if source is None else source
     if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
         allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)};"
         allowed += " to compare stored scores without one: rs.evaluate(results), --golden none"
@@ -437,12 +437,8 @@ def _named(columns: Any) -> Columns | None:
     """Return `columns=` with numbers, as pandas names columns without a header, as texts."""
     if columns is None:
         return None
-    if not isinstance(columns, Mapping):
-        raise DataError(f"found {excerpt(columns)}", field="columns", allowed="role -> column")
-    return {
-        role: str(one) if isinstance(one, int) and not isinstance(one, bool) else one
-        for role, one in columns.items()
-    }
+    check_type(columns, Mapping, "columns", "role -> column")
+    return {role: str(one) if type(one) is int else one for role, one in columns.items()}
 
 
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:

@@ -310,15 +310,12 @@ def json_fields(source: str) -> Iterator[tuple[str, int, int]]:
 
 def as_text(value: Any) -> str | None:
     """Return text or a number as written; None for anything else."""
-    if type(value) is str:
-        return value
-    if isinstance(value, bool):
-        return None
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, (YamlInt, YamlFloat)):
         return value.text
-    if isinstance(value, (str, int)):
-        return str(value)
-    return repr(value) if isinstance(value, float) else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return repr(value) if is_number else None
 
 
 def as_id(value: Any) -> str | None:
@@ -326,14 +323,11 @@ def as_id(value: Any) -> str | None:
 
     Booleans, dates and the floats of JSON are no ids.
     """
-    if type(value) is str and 0 < len(value) <= LONGEST_ID:
-        return value
-    if isinstance(value, YamlDate) or (
-        isinstance(value, float) and not isinstance(value, YamlFloat)
-    ):
+    is_float = isinstance(value, float) and not isinstance(value, YamlFloat)
+    if is_float or isinstance(value, YamlDate):
         return None
     found = as_text(value)
-    return found if found and not (len(found) > LONGEST_ID and has_limits()) else None
+    return found if found and (len(found) <= LONGEST_ID or not has_limits()) else None
 
 
 def describe(value: Any) -> str:
