@@ -85,7 +85,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     lengths = np.array([len(one or ()) for one in every], np.int64)
     row = np.repeat(np.arange(len(lengths)), lengths)
     items = [*chain.from_iterable(one or () for one in every)]
-    if {*map(type, items)} == {dict}:
+    if items and type(items[0]) is dict and {*map(type, items)} == {dict}:
         found = _objects(items, main, cells.lines[row], cells, columns[main].name)
     else:
         found = {main: column_of(items)}

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import coded, codes_of
-from ragscore.frames.data import DataError, Results
+from ragscore.frames.data import DataError, Results, categorical
 from ragscore.frames.errors import excerpt, name_list, plural, warn
 from ragscore.frames.kinds import empty
 from ragscore.frames.ranking import rank_hits
@@ -91,9 +91,10 @@ class Asked:
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
         self.query_id = query_ids_of(self.columns, self.cells)
-        one_run = pd.Series(self.run_id, self.query_id.index, dtype="str")
-        named = self.columns.get("run_id")
-        self.run = one_run if named is None else self.cells.ids(named, "run_id")
+        if "run_id" in self.columns:
+            self.run = coded(self.cells.ids(self.columns["run_id"], "run_id"))
+        else:
+            self.run = pd.Series(categorical(np.zeros(len(self.table), np.int8), [self.run_id]))
 
 
 def query_ids_of(columns: Mapping[str, pd.Series], cells: Cells) -> pd.Series:
@@ -350,7 +351,8 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     session or the like tells apart.
     """
     cells, query_id, same = asked.cells, asked.query_id.rename("query_id"), ["run", "query"]
-    rows = pd.DataFrame({"run": asked.run, "query": query_id, "text": ids_made(texts, hash_query)})
+    run = asked.run.astype("str")
+    rows = pd.DataFrame({"run": run, "query": query_id, "text": ids_made(texts, hash_query)})
     is_declared = "repeat" in asked.columns
     none = pd.Series(pd.NA, rows.index, dtype="Int64")
     rows["repeat"] = cells.numbers(asked.columns["repeat"], "whole") if is_declared else none
@@ -528,7 +530,7 @@ def _of_hits(asked: Asked) -> Results:
         )  # fmt: skip
     hits = _read_hits(columns, asked, np.arange(len(table)))
     cells.keep &= hits.pop("keep")
-    runs, described = coded(asked.run), None
+    runs, described = asked.run, None
     if "repeat" in columns:
         repeats = cells.numbers(columns["repeat"], "rank")
         if repeats.nunique() > 1:  # each a run of its own
@@ -647,14 +649,16 @@ def _in_order(cell: Codes, score: npt.NDArray[np.float64] | None = None) -> npt.
 
     Equal scores keep the order of the rows, as all rows do without scores.
     """
-    order = None if score is None else np.argsort(-score, kind="stable")
-    rows = cell if order is None else cell[order]
-    places = pd.Series(rows).groupby(rows, sort=False).cumcount().to_numpy("int32") + np.int32(1)
-    if order is None:
-        return places
-    ranks = np.empty(len(cell), np.int32)
-    ranks[order] = places
-    return ranks
+    if score is not None:
+        order = np.argsort(-score, kind="stable")
+        ranks = np.empty(len(cell), np.int32)
+        ranks[order] = _in_order(cell[order])
+        return ranks
+    begins = np.flatnonzero(np.diff(cell, prepend=-1))
+    if len(np.unique(cell[begins])) < len(begins):  # rows of a cell lie apart
+        return pd.Series(cell).groupby(cell, sort=False).cumcount().to_numpy("int32") + np.int32(1)
+    starts = np.repeat(begins, np.diff(begins, append=len(cell)))
+    return (np.arange(len(cell)) - starts + 1).astype(np.int32)
 
 
 def _warn_of_whole_scores(name: str, scores: npt.NDArray[np.float64]) -> None:
