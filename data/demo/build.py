@@ -40,7 +40,7 @@ from ragscore.frames.errors import check_known
 from ragscore.frames.typing import Values
 from ragscore.io.load import load_golden
 from ragscore.io.output import replacing
-from ragscore.io.per_query_write import write_per_query
+from ragscore.io.run_write import write_per_query
 from ragscore.store.store import RunStore
 
 # The corpus

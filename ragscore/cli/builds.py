@@ -12,7 +12,7 @@ from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import plural
 from ragscore.frames.escaping import markdown_line
 from ragscore.frames.tables import Table
-from ragscore.io.output import write_text
+from ragscore.io.files import write_text
 from ragscore.scoring.provenance import judge_fingerprint
 
 MARK = "<!-- ragscore gate -->"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.operations import traces
+from ragscore.analysis.extras.runs import traces
 from ragscore.cli.options import (
     JSON,
     RUN_HELP,

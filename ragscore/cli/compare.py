@@ -31,7 +31,7 @@ from ragscore.cli.options import (
     several,
     switch,
 )
-from ragscore.io.output import write_text
+from ragscore.io.files import write_text
 from ragscore.scoring.summary import metric_columns
 from ragscore.store.store import RunStore
 

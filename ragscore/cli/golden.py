@@ -29,7 +29,7 @@ from ragscore.frames.data import DataError, records_of
 from ragscore.frames.errors import plural
 from ragscore.golden.sheet import LEVELS, add_labels, filled, golden_to_label, label_sheet
 from ragscore.golden.validate import validate
-from ragscore.io.parquet_file import read_parquet
+from ragscore.io.files import read_parquet
 
 
 def _parquet(file: Path) -> pd.DataFrame:

@@ -20,10 +20,9 @@ from typing import Any
 import yaml
 
 from ragscore.frames.data import DataError
-from ragscore.io.file_content import not_text, read_bytes
+from ragscore.io.files import not_text, read_bytes, write_bytes
 from ragscore.io.golden_read import file_rows
 from ragscore.io.golden_write import flow_text, yaml_text
-from ragscore.io.output import write_bytes
 from ragscore.io.source import Problems, Row, as_id
 from ragscore.io.yaml_text import yaml_documents
 

@@ -13,9 +13,8 @@ import pandas as pd
 
 from ragscore.frames.data import Golden
 from ragscore.frames.kinds import UNKNOWN_TARGET
-from ragscore.io.golden_read import KNOWN_FIELDS
+from ragscore.io.golden_read import KNOWN_FIELDS, SUPPORT_EXTRAS, SUPPORT_FIELDS
 from ragscore.io.source import suggest_field
-from ragscore.io.targets import SUPPORT_EXTRAS, SUPPORT_FIELDS
 
 FIELD_OF_LEVEL = {
     "doc": "expected_doc_ids", "chunk": "expected_chunk_ids", "anchor": "gold_supports",

@@ -18,10 +18,10 @@ from ragscore.frames.errors import check_choice, name_list, unsaid
 from ragscore.golden.golden_text import GoldenText, Values, change_file
 from ragscore.golden.pool import RULES, pooled_hits, snippet_of
 from ragscore.io.columns import ANSWERABLE
+from ragscore.io.golden_read import ID_FIELDS
 from ragscore.io.golden_write import row_of
 from ragscore.io.load import load_golden, load_results
-from ragscore.io.output import by_query
-from ragscore.io.targets import ID_FIELDS
+from ragscore.io.values import by_query
 from ragscore.scoring.rules import matched_pairs
 
 LEVELS = ("anchor", "chunk", "doc")

@@ -19,8 +19,8 @@ from typing import Any
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.columns import has_labels
-from ragscore.io.file_content import open_bytes
-from ragscore.io.source import UNFORESEEN, json_fields, refuse_depth
+from ragscore.io.files import UNFORESEEN, open_bytes
+from ragscore.io.source import json_fields, refuse_depth
 
 SAMPLE_BYTES = 1 << 20
 BROKEN_ZIP = (
@@ -311,7 +311,7 @@ def _table_columns(top: dict[str, Any]) -> frozenset[str]:
 
 
 def _parquet_columns(path: Path) -> frozenset[str]:
-    from ragscore.io.parquet_file import open_parquet_file
+    from ragscore.io.files import open_parquet
 
     with suppress(DataError), open_parquet_file(path) as file:
         return frozenset(file.schema_arrow.names)

@@ -15,15 +15,15 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type, from_records
 from ragscore.frames.kinds import IMPORTANCE, LABELS
 from ragscore.io.columns import ANSWERABLE
-from ragscore.io.file_content import read_text
-from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
-from ragscore.io.targets import (
+from ragscore.io.files import read_text
+from ragscore.io.golden_read import (
     ID_FIELDS,
     pop_support_extras,
     support_groups,
     targets_of,
     with_levels,
 )
+from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
 from ragscore.io.values import FieldReader, as_json
 
 TEXT_FIELDS = (*LABELS, "reference_answer")

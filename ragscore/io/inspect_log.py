@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import BROKEN_ZIP, Sample
-from ragscore.io.file_content import LIFT, check_regular, most_bytes
+from ragscore.io.files import LIFT, check_regular, most_bytes
 from ragscore.io.importers import QUERY_KEYS, Fields, aggregate, each, labels_in
 from ragscore.io.source import parse_json
 from ragscore.io.stored import SAME as COMMON

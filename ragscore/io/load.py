@@ -21,13 +21,13 @@ from ragscore.frames.errors import check_choice, excerpt, name_list, plural, war
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, sample
-from ragscore.io.file_content import MAX_BYTES, size_limit
+from ragscore.io.files import MAX_BYTES, naming, size_limit
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import frame_of, record_table
 from ragscore.io.importers import labels_beside
 from ragscore.io.registry import GOLDEN_TABLE, TABLES, formats_of
-from ragscore.io.source import naming, without_collector
+from ragscore.io.source import without_collector
 
 IR_DATASETS = "ir_datasets:"
 IR_DATASET = Format("ir_datasets", lambda seen: 0, "ragscore.io.ir_datasets:read_ir_dataset")

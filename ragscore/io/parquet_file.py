@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ragscore.frames.errors import DataError
-from ragscore.io.file_content import check_regular, most_bytes
-from ragscore.io.source import UNFORESEEN, naming
+from ragscore.io.files import UNFORESEEN, check_regular, most_bytes, naming
 
 PARQUET_RATIO = 1000
 """How many times its size a file may decode to.

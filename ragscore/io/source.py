@@ -24,13 +24,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, from_records
 from ragscore.frames.errors import warn
 from ragscore.frames.escaping import visible
-from ragscore.io.file_content import (
-    LONGEST_ID,
-    check_line,
-    has_limits,
-    is_too_long,
-    text_lines,
-)
+from ragscore.io.files import LONGEST_ID, check_line, has_limits, is_too_long, text_lines
 
 SIMILARITY = 0.82
 """How alike a field must be to a known one to count as a typo.

@@ -44,7 +44,7 @@ from ragscore.io.made_ids import (
     run_name_of,
     text_id,
 )  # fmt: skip
-from ragscore.io.record import with_refusals_implied
+from ragscore.io.run_file import with_refusals_implied
 from ragscore.io.run_records import values_of
 from ragscore.io.source import Problems
 from ragscore.io.stored import frames_of_scores, stored

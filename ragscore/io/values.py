@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
@@ -26,7 +27,7 @@ import pyarrow as pa
 
 from ragscore.frames.data import DataError
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
-from ragscore.io.file_content import LONGEST_ID
+from ragscore.io.files import LONGEST_ID
 from ragscore.io.source import (
     DEEPEST,
     InfiniteNumber,
@@ -197,11 +198,13 @@ def _texts(value: Any, name: str, line: int | None, problems: Problems) -> str |
 
 READ: dict[str, Callable[..., Any]] = {
     "text": text, "id": identifier, "flag": flag, "number": number, "whole": whole,
+    "integer": partial(whole, lowest=-(2**63)), "positive": partial(whole, lowest=1),
     "failure": failure, "refusal": _refusal, "json": _json, "texts": _texts,
 }  # fmt: skip
 """Type of a field -> what reads one value of it, or tells its fault."""
 ARROW = {
-    "flag": pa.bool_(), "refusal": pa.bool_(), "number": pa.float64(), "whole": pa.int64(),
+    "flag": pa.bool_(), "refusal": pa.bool_(), "number": pa.float64(),
+    **dict.fromkeys(("whole", "integer", "positive"), pa.int64()),
     **dict.fromkeys(("text", "id", "failure", "json", "texts"), pa.string()),
 }  # fmt: skip
 VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import yaml
 
 from ragscore.frames.errors import DataError
-from ragscore.io.file_content import has_limits
+from ragscore.io.files import has_limits
 from ragscore.io.source import DEEPEST, Problems, Row, YamlDate, YamlFloat, YamlInt
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is six times faster

@@ -28,8 +28,7 @@ from ragscore.frames.data import (
     rows_where,
 )
 from ragscore.frames.errors import name_list
-from ragscore.io.parquet_file import reading_parquet
-from ragscore.io.source import naming
+from ragscore.io.files import naming
 from ragscore.store.runs import Draft, StoredRun
 
 FRAMES = (

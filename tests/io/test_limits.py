@@ -10,7 +10,7 @@ from conftest import hit, record
 
 import ragscore as rs
 from ragscore.golden.golden_text import read_golden_text
-from ragscore.io import file_content, parsed_lines
+from ragscore.io import files, parsed_lines
 from ragscore.io.source import parse_json
 from tests.messages import refused, warned
 

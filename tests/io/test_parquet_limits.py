@@ -8,11 +8,10 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from ragscore.io.files import read_parquet, size_limit
 from stored import stored_table
 
 import ragscore as rs
-from ragscore.io.file_content import size_limit
-from ragscore.io.parquet_file import read_parquet
 from tests.messages import refused
 
 

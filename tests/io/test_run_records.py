@@ -14,7 +14,7 @@ from conftest import EXAMPLES, answer, hit, record
 from plausible_runs import plausible, put
 
 import ragscore as rs
-from ragscore.io import file_content, parsed_lines, run_records
+from ragscore.io import files, parsed_lines, run_records
 
 N_FILES = EXAMPLES // 4
 
