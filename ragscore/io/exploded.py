@@ -37,6 +37,7 @@ class Items(NamedTuple):
     row: Codes
     columns: dict[str, pd.Series]
     n_calls: Codes | None
+    lines: Codes
 
 
 def is_listed(column: pd.Series) -> bool:
@@ -112,7 +113,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
             found = {role: one.take(order).reset_index(drop=True) for role, one in found.items()}
     for role, one in found.items():
         one.name = columns.get(role, columns[main]).name
-    return Items(is_known, row, found, n_calls)
+    return Items(is_known, row, found, n_calls, cells.lines[row])
 
 
 def _beside(

@@ -206,7 +206,7 @@ def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
     """Return lists of texts as rows: tags, or checks; key facts may be mappings."""
     column = column.map(_facts, na_action="ignore") if kind == "key_fact" else column
     items = exploded({"text": column}, groups.cells, "grade")
-    cells = Cells(groups.cells.problems, groups.cells.lines[items.row])
+    cells = Cells(groups.cells.problems, items.lines)
     texts = cells.texts(items.columns["text"], "a list of texts")
     made = pd.DataFrame({"query": groups.of[items.row], "kind": kind, "text": texts})
     for name in ("importance", "weight"):
@@ -245,7 +245,7 @@ def _targets(
         items = _judgements(columns[role], columns.get("grade"), role, groups.cells)
         if level == "doc":
             expects[groups.of[items.is_known]] = True
-        cells = Cells(groups.cells.problems, groups.cells.lines[items.row], drops=True)
+        cells = Cells(groups.cells.problems, items.lines, drops=True)
         keys = _keys(items.columns[role], role, cells)
         grade = _grades(items.columns.get("grade"), cells)
         kept = keys.notna().to_numpy() & (grade >= 0)
@@ -282,7 +282,7 @@ def _judgements(column: pd.Series, grade: pd.Series | None, role: str, cells: Ce
         cells.report(column, lacks, "an id for each grade", drops=False)
     row = np.flatnonzero(is_known)
     taken = {name: one.take(row).reset_index(drop=True) for name, one in both.items()}
-    return Items(is_known, row, taken, None)
+    return Items(is_known, row, taken, None, cells.lines[row])
 
 
 def _keys(column: pd.Series, role: str, cells: Cells) -> pd.Series:
