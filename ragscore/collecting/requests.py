@@ -16,8 +16,8 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from ragscore.collecting.replies import RecordAndConfig, record_of
-from ragscore.collecting.systems import CARRIED, SETTINGS, AskError, Request, System
-from ragscore.collecting.systems.base import check_whole
+from ragscore.collecting.systems import CARRIED, SETTINGS, Request
+from ragscore.collecting.systems.base import AskError, System, check_whole
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError, check_choice, plural
 from ragscore.io.secrets import Redactor, refuse_keys

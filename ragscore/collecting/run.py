@@ -28,7 +28,8 @@ from ragscore.collecting.requests import (
     checked_settings,
     requests_of,
 )
-from ragscore.collecting.systems import SETTINGS, Given, Request, System, as_system
+from ragscore.collecting.systems import SETTINGS, Given, Request, as_system
+from ragscore.collecting.systems.base import System
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import warn
 from ragscore.io.load import load_golden, load_results

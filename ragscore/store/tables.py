@@ -201,7 +201,7 @@ def read_table(
         return None
     data = run.read(entry)
     where = run.place.where(f"{run.folder}/{entry.name}")
-    with reading_parquet(where):
+    with naming(where):
         source = pq.ParquetFile(pa.BufferReader(data))
         names = [name for name in source.schema_arrow.names if is_read(name)]
         return source.read(names, use_threads=entry.n_rows > IN_THREADS)

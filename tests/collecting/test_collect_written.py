@@ -19,12 +19,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import EXAMPLES, answer, hit
-from ragscore.io.waiting import retry_after
 
 import ragscore as rs
 from ragscore.analysis.trend import noise_floor
 from ragscore.collecting import journal
 from ragscore.collecting.replies import as_json
+from ragscore.io.waiting import retry_after
 from tests.messages import says
 
 NAMES = [

@@ -7,7 +7,6 @@ may be committed.
 from pathlib import Path
 
 from ragscore.io.files import write_text
-
 from ragscore.store.store import RunStore
 from tests.demo import variations
 

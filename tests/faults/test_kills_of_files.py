@@ -15,11 +15,11 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from ragscore.io.files import write_text
 
 import ragscore as rs
 from faults.children import Steps, chance, start
 from faults.size import times
+from ragscore.io.files import write_text
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from ragscore.io.files import replacing, write_text
 
 import ragscore as rs
+from ragscore.io.files import replacing, write_text
 from ragscore.io.run_write import write_per_query
 from tests.messages import refused
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from ragscore.io.files import read_parquet, size_limit
 from stored import stored_table
 
 import ragscore as rs
+from ragscore.io.files import read_parquet, size_limit
 from tests.messages import refused
 
 
@@ -30,13 +30,11 @@ def megabytes():
 def test_a_small_file_that_decodes_to_much_is_refused_before_it_is_decoded(tmp_path):
     file = repeated(tmp_path / "hits.parquet")
     before = megabytes()
-    with refused("max_bytes", file="hits.parquet") as caught:
+    with refused("max_bytes", file="hits.parquet"):
         rs.load_results(file)
-    assert caught.value.field in [f"x_{n}" for n in range(40)]
-    assert read_parquet(file, ["query_id"]).num_rows == 10**6
     assert megabytes() - before < 60
     with size_limit(None):
-        assert read_parquet(file, ["query_id", "x_1"]).num_rows == 10**6
+        assert read_parquet(repeated(file, 2)).num_rows == 10**6
 
 
 def test_much_repetition_within_the_limits_is_read(tmp_path):
