@@ -153,6 +153,14 @@ _OUR_LABELS = frozenset(
     )
 )  # fmt: skip
 _KNOWN = {side: _known(roles) for side, roles in ROLES.items()}
+_ANY_IDS = {plain_name(name) for names in _IDS.values() for name in names.split()}
+_OF_SCORES = {*_KNOWN["results"]["rank"], *_KNOWN["results"]["score"]}
+_OTHER: dict[str, tuple[str, str, str, set[str], set[str]]] = {
+    "golden": ("results", "results", "expected", {"grade"}, _OF_SCORES),
+    "results": ("golden", "labels", "returned", {"rank", "score", "answer"},
+                {*_KNOWN["golden"]["grade"]} - _OF_SCORES),
+}  # fmt: skip
+"""Side -> the other one: what it looks like, roles that tell of the side, names of the other."""
 
 
 def kind_of(value: Any) -> str:
@@ -182,36 +190,15 @@ def kind_of(value: Any) -> str:
         return "long" if len(text) > 200 or text.count(" ") > 7 or "\n" in text else "id"
 
 
+def called(name: str, side: str, *roles: str) -> bool:
+    """Return True if a column is called as those of these roles are; a bare `id` is of anything."""
+    names = {one for role in roles or ROLES[side] for one in _KNOWN[side][role]}
+    return plain_name(name) in names - {"id"}
+
+
 def names_ids(names: Iterable[str], side: str) -> bool:
     """Return True if one of these columns is called as columns with ids are."""
-    known = {name for role in ID_ROLES for name in _KNOWN[side][role]} - {"id", "text"}
-    return any(plain_name(name) in known for name in names)
-
-
-def names_hits(name: str) -> bool:
-    """Return True if a column is called as those with ids or texts of hits are."""
-    known = {one for role in (*ID_ROLES, "text") for one in _KNOWN["results"][role]}
-    return plain_name(name) in known - {"id"}
-
-
-def of_results(name: str) -> bool:
-    """Return True if a column is called as one of results is."""
-    return any(plain_name(name) in names for names in _KNOWN["results"].values())
-
-
-def is_grade_name(name: str) -> bool:
-    """Return True if a column is called as those with grades are."""
-    return plain_name(name) in _KNOWN["golden"]["grade"]
-
-
-def is_reference(name: str) -> bool:
-    """Return True if a column is called as those with expected answers are."""
-    return plain_name(name) in _KNOWN["golden"]["reference_answer"]
-
-
-def is_query_id(name: str) -> bool:
-    """Return True if a column is called as queries' ids are; a bare `id` may be of anything."""
-    return plain_name(name) in set(_KNOWN["results"]["query_id"]) - {"id"}
+    return any(called(name, side, *ID_ROLES) and name != "text" for name in names)
 
 
 def names_query(names: Iterable[str]) -> bool:
@@ -228,9 +215,9 @@ def has_labels(names: Iterable[str]) -> bool:
 
 def may_be(names: Iterable[str], side: str) -> bool:
     """Return True if the names of columns alone make a table results, or a golden set."""
-    plain = {plain_name(name) for name in names}
-    says = {name for role in SAYS[side] if role != "query" for name in _KNOWN[side][role]} - {"id"}
-    return names_query(plain) and bool(plain & says)
+    says = [role for role in SAYS[side] if role != "query"]
+    names = [*names]
+    return names_query(names) and any(called(name, side, *says) for name in names)
 
 
 def resolve(
@@ -260,82 +247,83 @@ def resolve(
     given = dict(columns or {})
     check_columns(given, fields, side, where)
     roles = {role: column for role, column in given.items() if column is not None}
-    by_name: dict[str, list[str]] = {}
-    for name in fields:
-        by_name.setdefault(plain_name(name), []).append(name)
     order = [*_KNOWN[side]]
-    generic = {plain_name(name) for names in _IDS.values() for name in names.split()}
-    if side == "golden" and generic & by_name.keys():
+    if side == "golden" and {plain_name(name) for name in fields} & _ANY_IDS:
         # `relevant` and `gold` are grades beside an id, else they are ids themselves
         order = ["grade", *order]
     for role in order:
-        if role not in {*given, *roles} and (role != "grade" or _has_ids(roles, by_name)):
-            found = _column_of(role, roles, fields, by_name, side, where)
-            roles |= {} if found is None else {role: found}
-    roles |= {
-        name: name
-        for name in fields
-        if name not in roles and name.startswith(METRIC_ROLES) and side == "results"
-    }
+        needs_ids = role == "grade" and not {*ID_ROLES} & roles.keys()
+        if role in {*given, *roles} or (needs_ids and not names_ids(fields, "golden")):
+            continue
+        if (found := _column_of(role, roles, fields, side, where)) is not None:
+            roles[role] = found
+    if side == "results":
+        roles |= {one: one for one in fields if one.startswith(METRIC_ROLES) and one not in roles}
     _drop_own_id(roles, given, fields, side)
     is_named = roles.keys() & {"query_id", "query"} or {*PLACE} <= roles.keys()
-    says = {*SAYS[side], *(role for role in roles if role.startswith(METRIC_ROLES))}
-    if not (is_named and roles.keys() & says):
+    says = [role for role in roles if role in SAYS[side] or role.startswith(METRIC_ROLES)]
+    if not (is_named and says):
         raise unsettled(fields, roles, side, where, kind)
-    if side == "golden" and set(SAYS[side]) & roles.keys() == {"query"}:
-        returned = {name for role, names in _KNOWN["results"].items() for name in names}
-        returned -= {name for role in _QUERY for name in _KNOWN["results"][role]}
-        if "query_id" not in roles or returned & by_name.keys():
+    if side == "golden" and says == ["query"]:
+        returned = [role for role in ROLES["results"] if role not in _QUERY]
+        if "query_id" not in roles or any(called(name, "results", *returned) for name in fields):
             raise unsettled(fields, roles, side, where, kind)
-    if not set(ID_ROLES) & given.keys():
-        _refuse_other_side(roles, by_name, side, where)
+    if not {*ID_ROLES} & given.keys():
+        _refuse_other_side(roles, fields, side, where)
     for role in roles.keys() - given.keys():
         _ask(role, roles, fields, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
 
 
 def _column_of(
-    role: str, roles: Columns, fields: Mapping[str, Any], by_name: Mapping[str, list[str]],
-    side: str, where: str,
-) -> str | None:  # fmt: skip
+    role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str
+) -> str | None:
     """Return the column of a role, None if no name tells one."""
-    own = _OWN.get(side, {}).get(role, plain_name(role))
+    own, names = _OWN.get(side, {}).get(role, plain_name(role)), _KNOWN[side][role]
     every = [
-        (name in _VAGUE, column)
-        for name in _KNOWN[side][role]
-        for column in by_name.get(name, [])
-        if column not in roles.values()
+        one
+        for one in sorted(fields, key=lambda one: _place(names, one))
+        if plain_name(one) in names
+        and one not in roles.values()
         # a label without any value is one, too: what is asked by it is all in one slice
-        and (kind_of(fields[column]) != "empty" or (name == own and role not in _KINDS))
+        and (kind_of(fields[one]) != "empty" or (plain_name(one) == own and role not in _KINDS))
     ]
-    fitting = [
-        (is_vague, one)
-        for is_vague, one in every
-        if kind_of(fields[one]) in _KINDS.get(role, (kind_of(fields[one]),))
-        and not (role in ID_ROLES and _are_texts(fields[one]))
-        and not (role == "citations" and _has_blanks(fields[one]))
-        # A score of 2.5 is one of a system, no grade.
-        and not (role == "grade" and plain_name(one) == "score" and not _is_whole(fields[one]))
-    ]
-    mine = [one for _, one in every if plain_name(one) == own]
+    fitting = [one for one in every if _fits(role, one, fields[one])]
+    mine = [one for one in every if plain_name(one) == own]
     if mine and (role != "answer" or len(fitting) < 2) and role not in PLACE:
         return mine[0]
-    specific = [one for is_vague, one in fitting if not is_vague]
-    generic = {plain_name(name) for name in _IDS.get(role, "").split()}
-    if side == "golden" and generic:  # ids of anything come after those of what is expected
-        specific = [one for one in specific if plain_name(one) not in generic] or specific[:1]
+    specific = [one for one in fitting if plain_name(one) not in _VAGUE]
+    if side == "golden" and role in ID_ROLES:
+        # ids of anything come after those of what is expected
+        ids = {plain_name(name) for name in _IDS[role].split()}
+        specific = [one for one in specific if plain_name(one) not in ids] or specific[:1]
     if len(specific) > 1:
+        shown = ", ".join(f"{name}={_short(fields[name])}" for name in specific[:3])
         raise DataError(
             f"{' and '.join(specific[:3])} may each be the {role}",
             file=where, field="columns", columns={role: specific[0]},
-            allowed=f"or another one of them ({_shown(specific, fields)})",
+            allowed=f"or another one of them ({shown})",
         )  # fmt: skip
-    unfit = [one for is_vague, one in every if not is_vague and role not in PLACE]
-    return next(iter([*specific, *(one for _, one in fitting), *unfit]), None)
+    unfit = [one for one in every if plain_name(one) not in _VAGUE and role not in PLACE]
+    return next(iter([*specific, *fitting, *unfit]), None)
 
 
-def _shown(columns: list[str], fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_short(fields[name])}" for name in columns[:3])
+def _place(names: list[str], column: str) -> int:
+    plain = plain_name(column)
+    return names.index(plain) if plain in names else len(names)
+
+
+def _fits(role: str, column: str, value: Any) -> bool:
+    """Return True for a value such as those of a role are."""
+    if role in _KINDS and kind_of(value) not in _KINDS[role]:
+        return False
+    if role in ID_ROLES:
+        return not _are_texts(value)
+    if role == "citations":  # accepted answers are texts with blanks
+        return not any(isinstance(one, str) and " " in one.strip() for one in nested(value) or ())
+    if role == "grade" and plain_name(column) == "score":  # one of 2.5 is a system's
+        return isinstance(value, int) or str(value).lstrip("-").isdigit()
+    return True
 
 
 def _drop_own_id(
@@ -471,42 +459,23 @@ def _are_texts(value: Any) -> bool:
     return isinstance(first, dict) and not {*ID_ROLES} & inner_roles(first, "doc_id").keys()
 
 
-def _has_blanks(value: Any) -> bool:
-    """Return True for a list of texts that are no ids, such as accepted answers."""
-    return any(isinstance(one, str) and " " in one.strip() for one in nested(value) or ())
-
-
-def _refuse_other_side(
-    roles: Columns, by_name: Mapping[str, list[str]], side: str, where: str
-) -> None:
+def _refuse_other_side(roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse hits as labels and labels as hits: every score would be 1, or none mean anything.
 
     Ids that are called as ids are everywhere belong to the side that the other columns tell.
     """
-    generic = {plain_name(name) for names in _IDS.values() for name in names.split()}
-    ids = [roles[role] for role in ID_ROLES if role in roles]
-    if not ids or any(plain_name(name) not in generic for name in ids):
+    ids = {role: roles[role] for role in ID_ROLES if role in roles}
+    other, looks, taken, own, marks = _OTHER[side]
+    if not ids or own & roles.keys() or any(plain_name(o) not in _ANY_IDS for o in ids.values()):
         return
-    other = "results" if side == "golden" else "golden"
-    if side == "golden":
-        marks, own = {*_KNOWN[other]["rank"], *_KNOWN[other]["score"]}, {"grade"}
-    else:
-        marks, own = (
-            {*_KNOWN[other]["grade"]} - {*_KNOWN[side]["score"]},
-            {"rank", "score", "answer"},
-        )
-    found = [name for mark in by_name for name in by_name[mark] if mark in marks]
-    if found and not own & roles.keys():
-        role, column = next((role, roles[role]) for role in ID_ROLES if role in roles)
-        looks = "results" if side == "golden" else "labels"
-        raise DataError(
-            f"{found[0]} beside {', '.join(ids)} looks like {looks}",
-            file=where,
-            field="columns",
-            columns={role: column},
-            allowed=f"to take them as {'expected' if side == 'golden' else 'returned'};"
-            f" rs.load_{other} takes them as what they look like",
-        )
+    for name in fields:
+        if plain_name(name) in marks:
+            raise _doubt(
+                f"{name} beside {', '.join(ids.values())} looks like {looks}",
+                dict([*ids.items()][:1]),
+                f"to take them as {taken}; rs.load_{other} takes them as what they look like",
+                where,
+            )
 
 
 def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
@@ -522,15 +491,6 @@ def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
     if not roles.keys() & set(ID_ROLES) and "id" in plain:
         roles[role] = plain["id"]
     return roles
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) or (isinstance(value, str) and value.lstrip("-").isdigit())
-
-
-def _has_ids(roles: Columns, by_name: Mapping[str, Any]) -> bool:
-    known = {name for role in ID_ROLES for name in _KNOWN["golden"][role]}
-    return bool(roles.keys() & set(ID_ROLES)) or bool(known & by_name.keys())
 
 
 def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:

@@ -23,9 +23,8 @@ from ragscore.io.cells import Cells
 from ragscore.io.columns import (
     LABEL_NAMES,
     Columns,
+    called,
     grade_columns,
-    is_grade_name,
-    of_results,
 )  # fmt: skip
 from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
@@ -61,7 +60,7 @@ def read_golden_table(
         return golden_of(rows, problems, absent_docs, catalogue)
     roles = roles_of(table, columns, "golden")
     own = own_columns(table, roles)
-    names = [one for one in own if not of_results(one)]
+    names = [one for one in own if not called(one, "results")]
     problems.typos.check(names, LABEL_NAMES, int(table.lines[0]))
     problems.typos.warn()
     if "grade" not in roles.keys() | (columns or {}).keys():
@@ -94,7 +93,9 @@ def _ask_for_grades(table: Table, roles: Columns, own: Mapping[str, pd.Series]) 
     query = roles.get("query_id", roles.get("query"))
     if not ids or query is None or any(is_listed(table.column(roles[role])) for role in ids):
         return
-    empty_ones = [name for name in own if own[name].isna().all() and is_grade_name(name)]
+    empty_ones = [
+        name for name in own if own[name].isna().all() and called(name, "golden", "grade")
+    ]
     if empty_ones and len(table) > 1:
         raise DataError(
             f"{empty_ones[0]} holds no grade, so every id would be relevant", file=table.name,

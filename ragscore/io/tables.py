@@ -26,9 +26,8 @@ from ragscore.io.columns import (
     ID_ROLES,
     METRIC_ROLES,
     Columns,
+    called,
     inner_roles,
-    is_reference,
-    names_hits,
     resolve,
 )  # fmt: skip
 from ragscore.io.exploded import Items, exploded, is_listed
@@ -227,7 +226,7 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
         if role is not None:
             told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(first)})")
             proposed = f'; columns={{"{role}": "{name}.{known[role]}"}}'
-        elif not has_answers or names_hits(name):
+        elif not has_answers or called(name, "results", *ID_ROLES, "text"):
             told.append(name)
     if told:
         warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
@@ -240,7 +239,7 @@ def _warn_of_references(
     answer = given.get("answer", pd.Series(dtype="str"))
     if len(answer) < MOST_SAME or answer.isna().any():
         return
-    for name in filter(is_reference, own):
+    for name in [one for one in own if called(one, "golden", "reference_answer")]:
         if (answer.astype("str") == own[name].astype("str")).all():
             warn(f"{table.name}: every {answer.name} is its {name}: is it the expected one?")
 
@@ -294,7 +293,8 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
         row, lines = items.row[kept], items.lines[kept]
         found = responses[CELL].take(row).reset_index(drop=True)
         found = found.assign(**pd.DataFrame(hits, copy=False)[kept].reset_index(drop=True))
-        _warn_of_joined(asked, found, row, len(keep))
+        if len(row) == len(keep) and not {"rank", "score"} & hits.keys():
+            _warn_of_joined(asked.table.name, items.columns)
         if len(found):
             frames |= _ranked(found, row, lines, asked, has_order)
         if has_order and "rank" in hits and "call" not in hits:
@@ -692,17 +692,14 @@ def _run_column(hits: pd.DataFrame, cell: Codes) -> str | None:
     return None
 
 
-def _warn_of_joined(asked: Asked, hits: pd.DataFrame, cell: Codes, n_used: int) -> None:
+def _warn_of_joined(file: str, columns: Mapping[str, pd.Series]) -> None:
     """Warn where the only id of each query seems to be several ids in one text."""
-    if len(cell) != n_used or "rank" in hits or "score" in hits:
-        return
-    for role in [role for role in ID_ROLES if role in asked.columns]:
-        some, name = hits[role].iloc[:100].dropna(), asked.columns[role].name
-        for mark in (";", "|", ","):
-            if len(some) and some.str.contains(mark, regex=False).all():
-                warn(
-                    f"{asked.table.name}: every value of {name} has {mark!r} in it, such as"
-                    f" {excerpt(some.iloc[0])}; several ids in one text count as one, lists of ids"
-                    f" don't (.str.split({mark!r}) makes them)"
-                )
-                break
+    for column in [columns[role] for role in ID_ROLES if role in columns]:
+        some = column.iloc[:100].dropna().astype("str")
+        joins = [one for one in ";|," if len(some) and some.str.contains(one, regex=False).all()]
+        if joins:
+            warn(
+                f"{file}: every value of {column.name} has {joins[0]!r} in it, such as"
+                f" {excerpt(some.iloc[0])}; several ids in one text count as one, lists of ids"
+                f" don't (.str.split({joins[0]!r}) makes them)"
+            )
