@@ -6,7 +6,6 @@ are the only place that knows how other people call their columns.
 """
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -169,18 +168,12 @@ def kind_of(value: Any) -> str:
     A text of CSV may be any of them.
     """
     value = nested(value)
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or value != value:
         return "empty"
     if isinstance(value, dict):
         return "mapping"
     if isinstance(value, list) or is_list_text(value):
         return "list"
-    if isinstance(value, bool):
-        return "flag"
-    if isinstance(value, int):
-        return "number"
-    if isinstance(value, float):
-        return "number" if value % 1 == 0 else "fraction"
     text = str(value)
     if text.strip().lower() in ("true", "false", "yes", "no"):
         return "flag"
@@ -341,71 +334,70 @@ def _drop_own_id(
 def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse a column that may be two things, by the role that its name tells."""
     column = roles[role]
-    values, name = nested(fields[column]), plain_name(column)
-    if role in ID_ROLES and isinstance(values, list):
-        if "long" in {kind_of(one) for one in values if isinstance(one, str)}:
-            raise _doubt(
-                f"{column} holds texts where ids are looked for, such as {_short(values[0])}",
-                {"text": column},
-                f'to take them as passages; {{"{role}": "{column}"}} if these are ids',
-                where,
-            )
-    elif role in ID_ROLES and kind_of(values) == "long":
-        raise DataError(
+    values, name, is_id = nested(fields[column]), plain_name(column), role in ID_ROLES
+    texts = [one for one in values if isinstance(one, str)] if isinstance(values, list) else []
+    tells = roles.keys() - {"query_id", "query"}
+    has_bare_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
+    questions: list[tuple[bool, str, Columns, str]] = [
+        (
+            is_id and any(kind_of(one) == "long" for one in texts),
+            f"{column} holds texts where ids are looked for, such as {_short(texts[:1])[1:-1]}",
+            {"text": column},
+            f'to take them as passages; {{"{role}": "{column}"}} if these are ids',
+        ),
+        (
+            is_id and kind_of(values) == "long",
             f"{excerpt(column)} is called as {role} is, and holds {_short(values)}",
-            file=where, field="columns", columns={role: column},
-            allowed="if these are ids, None as the column if not",
-        )  # fmt: skip
-    is_text = side == "golden" and role in ID_ROLES and isinstance(values, str)
-    if is_text and name in ("expected", "gold", "golds", "target"):
-        raise _doubt(
+            {role: column},
+            "if these are ids, None as the column if not",
+        ),
+        (
+            is_id and side == "golden" and isinstance(values, str) and name in _EXPECTED,
             f"{column} may be the expected answer, or the id of a document: {_short(values)}",
             {"reference_answer": column},
             f'for an answer; {{"{role}": "{column}"}} for an id',
-            where,
-        )
-    tells = roles.keys() - {"query_id", "query"}
-    is_own_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
-    if role == "text" and side == "results" and tells == {"text"} and is_own_id:
-        raise _doubt(
-            f"{column}, beside {roles['query_id']}, may be the query's own text",
+        ),
+        (
+            role == "text" and side == "results" and tells == {"text"} and has_bare_id,
+            f"{column}, beside {roles.get('query_id')}, may be the query's own text",
             {"query": column},
             f'for queries; {{"text": "{column}"}} if it is that of a hit',
-            where,
-        )
-    if role == "answer" and isinstance(values, dict):
-        paths = _paths(values, column)
-        raise _doubt(
+        ),
+        (
+            role == "answer" and isinstance(values, dict),
             f"{column} is no text, but {_short(values)}",
-            paths or {"answer": f"{column}.???"},
+            _paths(values, column),
             'or {"answer": None}',
-            where,
-        )
-    if role == "answer" and tells == {"answer"} and name == "answer":
-        raise _doubt(
+        ),
+        (
+            role == "answer" and tells == {"answer"} and name == "answer",
             f"{column} may be the answer of a system, or the expected one",
             {"answer": column},
             f'for a system\'s; rs.load_golden(..., columns={{"reference_answer": "{column}"}})'
             " for an expected one",
-            where,
-        )
+        ),
+    ]
+    for is_open, problem, columns, allowed in questions:
+        if is_open:
+            raise DataError(problem, file=where, field="columns", columns=columns, allowed=allowed)
 
 
-def _paths(value: Mapping[str, Any], column: str) -> Columns:
+_EXPECTED = ("expected", "gold", "golds", "target")
+
+
+def _paths(value: Any, column: str) -> Columns:
     """Return the columns= for a mapping that holds an answer and hits: the first of each."""
     paths: Columns = {}
-    for name, inner in value.items():
-        path = f"{column}.{name}"
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        path, first = f"{column}.{name}", inner[0] if isinstance(inner, list) and inner else None
         if isinstance(inner, str):
             paths.setdefault("answer", path)
-        elif isinstance(inner, list) and inner and isinstance(inner[0], dict):
-            known = {**inner_roles(inner[0], "doc_id")}
-            paths |= {
-                role: f"{path}.{known[role]}" for role in (*ID_ROLES, "text") if role in known
-            }
-        elif isinstance(inner, list) and inner and not isinstance(inner[0], list):
+        elif isinstance(first, dict):
+            known = inner_roles(first, "doc_id")
+            paths |= {one: f"{path}.{known[one]}" for one in (*ID_ROLES, "text") if one in known}
+        elif first is not None and not isinstance(first, list):
             paths.setdefault("doc_id", path)
-    return paths
+    return paths or {"answer": f"{column}.???"}
 
 
 def grade_columns(frame: pd.DataFrame, names: Iterable[str], query: pd.Series) -> list[str]:
@@ -415,23 +407,12 @@ def grade_columns(frame: pd.DataFrame, names: Iterable[str], query: pd.Series) -
     """
     found = []
     for name in names:
-        column = frame[name]
-        kinds = (
-            {kind_of(one) for one in column.dropna().unique()} if _is_plain(column) else {"list"}
-        )
-        words = column.dropna().astype("str").str.strip().str.lower()
+        words = frame[name].dropna().astype("str").str.strip().str.lower()
+        kinds = {*map(kind_of, words.unique())}
         is_grade = kinds <= {"number", "flag", "fraction"} or words.isin(_GRADES).all()
         if is_grade and len(words) and (words.groupby(query, sort=False).nunique() > 1).any():
             found.append(name)
     return found
-
-
-def _is_plain(column: pd.Series) -> bool:
-    return column.dtype != object or not column.map(lambda one: isinstance(one, (list, dict))).any()
-
-
-def _doubt(problem: str, columns: Mapping[str, str | None], allowed: str, where: str) -> DataError:
-    return DataError(problem, file=where, field="columns", columns=columns, allowed=allowed)
 
 
 def are_means(value: Any) -> bool:
@@ -470,12 +451,12 @@ def _refuse_other_side(roles: Columns, fields: Mapping[str, Any], side: str, whe
         return
     for name in fields:
         if plain_name(name) in marks:
-            raise _doubt(
+            raise DataError(
                 f"{name} beside {', '.join(ids.values())} looks like {looks}",
-                dict([*ids.items()][:1]),
-                f"to take them as {taken}; rs.load_{other} takes them as what they look like",
-                where,
-            )
+                file=where, field="columns", columns=dict([*ids.items()][:1]),
+                allowed=f"to take them as {taken}; rs.load_{other} takes them as what they look"
+                " like",
+            )  # fmt: skip
 
 
 def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
@@ -496,36 +477,29 @@ def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
 def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse an unknown role and a column that isn't there, with the nearest one."""
     for role, column in columns.items():
-        if not isinstance(column, (str, type(None))):
-            raise DataError(
-                f"{role!r}: {column!r}",
-                file=where,
-                field="columns",
-                allowed="role -> column, or None for no column",
-            )
         if not is_role(role, side):
             raise unknown_role(role, side, where)
         if column is None:
             continue
-        if role == "answerable" and plain_name(column) in _KNOWN["golden"]["should_refuse"]:
+        if not isinstance(column, str):
+            allowed = "role -> column, or None for no column"
+            raise DataError(f"{role!r}: {column!r}", file=where, field="columns", allowed=allowed)
+        if role == "answerable" and called(column, "golden", "should_refuse"):
             raise DataError(
-                f"{column!r} says the opposite of answerable",
-                file=where,
-                field="columns",
+                f"{column!r} says the opposite of answerable", file=where, field="columns",
                 columns={"should_refuse": column},
-            )
+            )  # fmt: skip
+        if column in fields or value_at(dict(fields), column) is not None:
+            continue
         outer = column.partition(".")[0]
         inner = nested(fields.get(outer))
         inner = inner[0] if isinstance(inner, list) and inner else inner
         inside = [f"{outer}.{name}" for name in inner] if isinstance(inner, dict) else []
-        if column in (*fields, *inside) or value_at(dict(fields), column) is not None:
-            continue
-        raise DataError(
-            f"no column {excerpt(column)} for {role}",
-            file=where,
-            field="columns",
-            allowed=nearest(column, inside or fields, "there are"),
-        )
+        if column not in inside:
+            raise DataError(
+                f"no column {excerpt(column)} for {role}", file=where, field="columns",
+                allowed=nearest(column, inside or fields, "there are"),
+            )  # fmt: skip
 
 
 def is_role(role: str, side: str) -> bool:
@@ -536,23 +510,17 @@ def is_role(role: str, side: str) -> bool:
 def unknown_role(role: str, side: str, where: str | None = None) -> DataError:
     """Return the error of an unknown role, with the one that was probably meant."""
     other = "golden" if side == "results" else "results"
+    found, allowed = f"no role {excerpt(role)}", "role -> column; "
+    meant = next((one for one in ROLES[side] if called(str(role), side, one)), None)
     if role in ROLES[other]:
-        return DataError(
-            f"{role!r} is no role of {'a golden set' if side == 'golden' else side}",
-            file=where,
-            field="columns",
-            allowed=f"rs.load_{other} takes it; roles here are {name_list(ROLES[side])}",
-        )
-    plain = plain_name(str(role))
-    meant = next((known for known, names in _KNOWN[side].items() if plain in names), None)
-    roles = [*ROLES[side], *(["score.<metric>"] if side == "results" else [])]
-    return DataError(
-        f"no role {excerpt(role)}",
-        file=where,
-        field="columns",
-        allowed="role -> column; "
-        + (f"did you mean {meant}?" if meant else nearest(role, roles, "roles are")),
-    )
+        found = f"{role!r} is no role of {'a golden set' if side == 'golden' else side}"
+        allowed = f"rs.load_{other} takes it; roles here are {name_list(ROLES[side])}"
+    elif meant:
+        allowed += f"did you mean {meant}?"
+    else:
+        metrics = ["score.<metric>"] if side == "results" else []
+        allowed += nearest(role, [*ROLES[side], *metrics], "roles are")
+    return DataError(found, file=where, field="columns", allowed=allowed)
 
 
 def unsettled(
@@ -562,35 +530,25 @@ def unsettled(
 
     It shows the first record and a `columns=` to complete.
     """
-    wanted = {"query_id": roles.get("query_id"), "doc_id": roles.get("doc_id")}
-    left = [name for name in fields if name not in roles.values()]
-    for role, column in wanted.items():
-        if column is None and (role != "query_id" or "query" not in roles):
-            names = {plain_name(name): name for name in left}
-            close = get_close_matches(plain_name(role), names, n=1, cutoff=0.6)
-            wanted[role] = names[close[0]] if close else None
-    if "query" in roles and wanted["query_id"] is None:
-        wanted = {"query": roles["query"], "doc_id": wanted["doc_id"]}
-    what = "results" if side == "results" else "golden files"
-    more = "answer for answers" if side == "results" else "grade or answerable for labels"
-    answers = [name for name in left if plain_name(name) == "answer"]
-    if side == "golden" and answers and wanted["doc_id"] in (None, answers[0]):
-        del wanted["doc_id"]
-        wanted["reference_answer"] = answers[0]
-        more = f"doc_id, {more}"
-    return DataError(
-        f"fits no format of {what} ({kind}); the first record is {_record(fields)}",
-        file=where,
-        field="format",
-        columns={role: column or "???" for role, column in wanted.items()},
-        allowed=f"(also chunk_id, {more}), or a `format`",
-    )
-
-
-def _record(fields: Mapping[str, Any]) -> str:
+    left = {plain_name(name): name for name in fields if name not in roles.values()}
+    query = "query" if "query" in roles and "query_id" not in roles else "query_id"
+    wanted = {}
+    for role in (query, "doc_id"):
+        close = get_close_matches(plain_name(role), left, n=1, cutoff=0.6)
+        wanted[role] = roles.get(role) or next((left[one] for one in close), None)
+    what, more = "results", "answer for answers"
+    if side == "golden":
+        what, more = "golden files", "grade or answerable for labels"
+        if "answer" in left and wanted["doc_id"] in (None, left["answer"]):
+            wanted = {query: wanted[query], "reference_answer": left["answer"]}
+            more = f"doc_id, {more}"
     shown = [f"{name}={_short(value)}" for name, value in list(fields.items())[:12]]
-    more = [f"and {len(fields) - 12} more"] if len(fields) > 12 else []
-    return ", ".join([*shown, *more]) or "empty"
+    shown += [f"and {len(fields) - 12} more"] if len(fields) > 12 else []
+    return DataError(
+        f"fits no format of {what} ({kind}); the first record is {', '.join(shown) or 'empty'}",
+        file=where, field="format", allowed=f"(also chunk_id, {more}), or a `format`",
+        columns={role: column or "???" for role, column in wanted.items()},
+    )  # fmt: skip
 
 
 def _short(value: Any) -> str:
