@@ -81,7 +81,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
             field="path",
             allowed="a file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
         )
-    rows = _with_answerable(golden, _rows(golden), path)
+    rows = golden_rows(golden, path)
     targets = golden.targets
     starts = targets.loc[targets["level"] == "chunk"].get("start", pd.Series(dtype="Int64"))
     if n := int(starts.notna().sum()):
@@ -298,8 +298,8 @@ def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
     return groups
 
 
-def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:
-    """Add `answerable` where reading a row doesn't imply it.
+def golden_rows(golden: Golden, path: str | Path) -> Rows:
+    """Return a golden set as rows of our file, with `answerable` where the others don't imply it.
 
     Raises
     ------
@@ -307,6 +307,7 @@ def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:
         Rows that the file would not give back, such as tags of a kind that no field holds; an
         unlabelled query whose expectations imply a label.
     """
+    rows = _rows(golden)
     read = golden_of(
         [Row(row, number) for number, row in enumerate(rows, 1)],
         Problems(path, strict=True),
