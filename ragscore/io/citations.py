@@ -41,10 +41,11 @@ def take_span(level: Level, path_field: str) -> Columns:
     Their own path (`path_field`) comes before that of the citation object, which is kept where it
     differs. Other fields of the citation go to `x_citation.*`.
     """
+    has_one = is_stated(level.fields.get("citation", pa.nulls(len(level))))
     cited = level.inner("citation", lambda one: one.get("kind") in CITATION_KINDS)
     level.refuse("citation", f"an object whose kind is {KIND_ALLOWED}")
     kind = cited.fields.get("kind", pa.nulls(len(level), pa.string()))
-    if not pc.all(pc.is_in(kind, pa.array(CITATION_KINDS), skip_nulls=True)).as_py():
+    if (has_one & ~np.asarray(pc.is_in(kind, pa.array(CITATION_KINDS)))).any():
         level.batch.refuse_parsed()
     start, end = np.full(len(level), -1, np.int64), np.full(len(level), -1, np.int64)
     unit = np.full(len(level), None, object)
