@@ -11,7 +11,7 @@ Null, absent and an empty object are the same. Fields without a column are kept 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -20,7 +20,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.codes import all_differ
 from ragscore.frames.data import KINDS, DataError, categorical, conform, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
@@ -234,28 +233,24 @@ class Level:
         A list without any, or with impossible ones, which are a fault, counts from `first`.
         """
         values, last = self.fields.pop(name, pa.nulls(len(self))), 2**31 - 2 + first
-        found = at + first - 1
         if isinstance(values, pa.Array) and pa.types.is_integer(values.type):
-            stored = np.asarray(pc.fill_null(values, -1), np.int64)
-            is_possible = not values.null_count and ((stored >= first) & (stored <= last)).all()
-            if is_possible and all_differ(row * 2**31 + stored):
-                return stored
-        stated = is_stated(values)
-        if stated.any():
-            every = listed(values)
-            cuts = [0, *np.flatnonzero(np.diff(row)) + 1, len(row)]
-            for begin, end in pairwise(cuts):
-                numbers = every[begin:end]
-                if not stated[begin:end].any():
-                    continue
-                if fault := _fault_of_numbers(numbers, first, last):
-                    allowed = f"whole numbers from {first}, each once, or no {name} at all"
-                    ids = self.batch.query_ids
-                    of = "" if ids is None else f" for query {ids[self.record[begin]].as_py()!r}"
-                    self.fault(begin, name, f"{name} {fault}{of}", allowed)
-                else:
-                    found[begin:end] = numbers
-        return found
+            numbers = np.asarray(pc.fill_null(values, -1), np.int64)
+        else:
+            stated = (one if is_int(one) and first <= one <= last else -1 for one in listed(values))
+            numbers = np.fromiter(stated, np.int64, len(row))
+        is_impossible = (numbers < first) | (numbers > last)
+        is_ordered = np.isin(row, row[is_stated(values)])
+        is_again = pd.DataFrame({"row": row, "number": numbers}).duplicated().to_numpy()
+        bad = np.flatnonzero(is_ordered & (is_impossible | is_again))
+        for one in bad[np.unique(row[bad], return_index=True)[1]].tolist():
+            found = f"is {describe(listed(values)[one])}"
+            if not is_impossible[one]:
+                found = f"{numbers[one]} appears twice"
+            query_id = listed(self.batch.query_ids)[self.record[one]]
+            allowed = f"whole numbers from {first}, each once, or no {name} at all"
+            self.fault(one, name, f"{name} {found} for query {query_id!r}", allowed)
+        is_good = is_ordered & ~np.isin(row, row[bad])
+        return np.where(is_good, numbers, at + first - 1)
 
     def metadata(self, row: Codes, rank: Codes) -> tuple[Frames, pa.Array]:
         """Take out the metadata of hits: the frame hit_meta, and the source keys in it."""
@@ -324,14 +319,6 @@ def _places(lengths: Codes) -> tuple[Codes, Codes]:
     """Return the list of each item, and its place in the list, from 1."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     return row, np.arange(1, len(row) + 1) - (np.cumsum(lengths) - lengths)[row]
-
-
-def _fault_of_numbers(numbers: list[Any], first: int, last: int) -> str | None:
-    others = [one for one in numbers if not (is_int(one) and first <= one <= last)]
-    if others:
-        return f"is {describe(others[0])}"
-    twice = [one for one in numbers if numbers.count(one) > 1]
-    return f"{twice[0]} appears twice" if twice else None
 
 
 def _plain(values: pa.Array, type: str) -> pa.Array | None:
