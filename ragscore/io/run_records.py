@@ -450,32 +450,35 @@ REQUIRED = ("responses", "hits", "citations")
 
 
 def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
-    """Return the columns of batches as one frame, each column of one type."""
-    n_rows = [len(next(iter(part.values()))) for part in parts]
-    if not sum(n_rows):
+    """Return the columns of batches as one frame, each column of one type or JSON text."""
+    types: dict[str, set[Any]] = {}
+    for name, one in chain.from_iterable(map(dict.items, parts)):
+        if one.null_count < len(one):
+            plain = name.removesuffix(JSON_SUFFIX)
+            types.setdefault(plain, set()).add(one.type if plain == name else JSON_SUFFIX)
+    if not types:
         return empty(kind)
-    names = dict.fromkeys(chain.from_iterable(parts))
-    found: dict[str, Any] = {}
+    mixed = {
+        name
+        for name, found in types.items()
+        if len(found) > 1 and not _are_floats(found, [part[name] for part in parts if name in part])
+    }
+    tables = [
+        pa.table(
+            {
+                name + JSON_SUFFIX * (name in mixed): _as_texts(one) if name in mixed else one
+                for name, one in part.items()
+                if name.removesuffix(JSON_SUFFIX) in types
+            }
+        )
+        for part in parts
+    ]
+    table = pa.concat_tables(tables, promote_options="permissive")
+    found = {name: series(table[name]) for name in table.column_names}
     if run_id is not None:
-        found["run_id"] = categorical(np.zeros(sum(n_rows), np.int8), [run_id])
-    for name in dict.fromkeys(one.removesuffix(JSON_SUFFIX) for one in names):
-        plain, texts = ([part.get(one) for part in parts] for one in (name, name + JSON_SUFFIX))
-        types = {one.type for one in plain if one is not None and one.null_count < len(one)}
-        if any(one is not None for one in texts) or not _is_one_type(types, plain):
-            plain = [
-                _as_texts(one) if other is None and one is not None else other
-                for one, other in zip(plain, texts, strict=True)
-            ]
-            name, types = name + JSON_SUFFIX, {pa.string()}
-        if types:
-            of = pa.float64() if len(types) > 1 else next(iter(types))
-            chunks = [
-                pa.nulls(n, of) if one is None else one.cast(of)
-                for one, n in zip(plain, n_rows, strict=True)
-            ]
-            found[name] = series(pa.chunked_array(chunks, of))
+        found["run_id"] = categorical(np.zeros(len(table), np.int8), [run_id])
     for name in KINDS[kind].required:
-        found.setdefault(name, pd.Series(np.nan, range(sum(n_rows)), dtype="str"))
+        found.setdefault(name, pd.Series(np.nan, range(len(table)), dtype="str"))
     return conform(pd.DataFrame(found, copy=False), kind)
 
 
@@ -487,13 +490,11 @@ def series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
     )
 
 
-def _is_one_type(types: set[pa.DataType], columns: list[pa.Array | None]) -> bool:
-    """Return True for one type, or for numbers that float64 can hold."""
-    if len(types) < 2 or types != {pa.int64(), pa.float64()}:
-        return len(types) < 2
-    whole = [one for one in columns if one is not None and one.type == pa.int64()]
-    most = pc.max(pc.abs(pa.chunked_array(whole, pa.int64()))).as_py() or 0
-    return bool(most <= LARGEST_EXACT_FLOAT)
+def _are_floats(types: set[Any], columns: list[pa.Array]) -> bool:
+    """Return True for numbers that float64 can hold."""
+    whole = pa.chunked_array([one for one in columns if one.type == pa.int64()], pa.int64())
+    most = pc.max(pc.abs(whole)).as_py() or 0
+    return types <= {pa.int64(), pa.float64()} and most <= LARGEST_EXACT_FLOAT
 
 
 def _as_texts(column: pa.Array) -> pa.Array:
