@@ -162,7 +162,7 @@ def test_numbers_that_overflow_are_refused_with_line_and_field(
 
 def test_infinite_scores_of_a_run_are_refused_in_every_format(tmp_path):
     for name, text, field in (
-        ("a.txt", "q Q0 d 1 1e999 t\n", "format"),
+        ("a.txt", "q Q0 d 1 1e999 t\n", "score"),
         ("a.csv", "query_id,doc_id,score\nq,d,1e999\n", "score"),
         ("a.json", '{"q": {"d": 1e999}}', "q.d"),
     ):
