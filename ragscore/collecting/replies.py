@@ -9,7 +9,8 @@ from datetime import date, datetime
 from pathlib import PurePath
 from typing import Any
 
-from ragscore.collecting.systems import CARRIED, AskError, Request
+from ragscore.collecting.systems import CARRIED, Request
+from ragscore.collecting.systems.base import AskError
 from ragscore.frames.errors import DataError
 from ragscore.io.layout import ANSWER, USAGE
 from ragscore.io.run_file import HIT_COLUMNS, frames_of

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from ragscore.collecting.reproducible import same_run
     from ragscore.evaluation import evaluate_stored
     from ragscore.frames.golden_versions import golden_changes
-    from ragscore.golden.duplicates import near_duplicates
-    from ragscore.golden.health import health
+    from ragscore.golden.health import health, near_duplicates
     from ragscore.golden.sheet import with_labels
     from ragscore.golden.validate import validate
     from ragscore.io.save import save_golden, save_results

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.file_content import LONGEST_ID, has_limits
+from ragscore.io.files import LONGEST_ID, has_limits
 from ragscore.io.run_records import Batch, Level, Values, series, values_of
 from ragscore.io.source import Problems, as_id, as_text, describe
 from ragscore.io.values import ID_ALLOWED, as_json, loose_flag, plain_cell

@@ -20,7 +20,7 @@ from ragscore.frames.typing import Codes
 from ragscore.io.cells import column_of
 from ragscore.io.columns import Columns, are_means, kind_of, names_query
 from ragscore.io.detect import delimiter_of, first_cells, sample
-from ragscore.io.file_content import read_bytes, read_text
+from ragscore.io.files import read_bytes, read_text
 from ragscore.io.run_records import kinds_of
 from ragscore.io.search_hits import hits_in, response_hits
 from ragscore.io.source import Problems, Row, as_id, describe, json_fault, json_rows, parse_json
@@ -141,7 +141,7 @@ def file_table(path: Path, problems: Problems, kind: str) -> Table:
     Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
     """
     if kind == "parquet":
-        from ragscore.io.parquet_file import read_parquet
+        from ragscore.io.files import read_parquet
 
         return arrow_table(read_parquet(path), str(path), "parquet")
     if kind == "jsonl":

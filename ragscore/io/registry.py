@@ -279,13 +279,7 @@ def _read_frame(
     side: str, name: str, read: Callable[[Path], Any], path: Path, *args: Any, **options: Any
 ) -> Any:
     """Return what the frame holds that a registered function makes of a file."""
-    try:
-        frame = read(path)
-    except DataError:
-        raise
-    except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        raise DataError(f"the reader of format {name} fails: {told}", file=path) from error
+    frame = read(path)
     check_type(frame, (pd.DataFrame,), "read", "a frame")
     if side == "results":
         options = {"run_id": run_name_of(path)} | options

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.citations import SPAN_FIELDS, take_heading, take_span
-from ragscore.io.file_content import line_blocks, lines_of, read_text
+from ragscore.io.files import line_blocks, lines_of, read_text
 from ragscore.io.formats.fields import json_object
 from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE, Part
 from ragscore.io.parsed_lines import LineParser

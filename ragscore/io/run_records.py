@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from ragscore.frames.data import KINDS, DataError, categorical, conform, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.file_content import LONGEST_ID
+from ragscore.io.files import LONGEST_ID
 from ragscore.io.source import Problems, Row, as_id, describe, suggest_field
 from ragscore.io.values import ARROW, ID_ALLOWED, JSON_SUFFIX, READ, as_json, escape_key, is_int
 

@@ -18,15 +18,8 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
 from ragscore.io.citations import citation_and_span, heading_parts
+from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_lines
 from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE
-from ragscore.io.output import (
-    by_query,
-    check_one_run,
-    json_line,
-    replacing,
-    write_bytes,
-    write_lines,
-)
 from ragscore.io.run_file import (
     ANSWER_FIELDS,
     CITATION_FIELDS,
@@ -35,7 +28,7 @@ from ragscore.io.run_file import (
     implied_refusal,
 )
 from ragscore.io.sidecars import run_description
-from ragscore.io.values import extra_fields, row_dicts
+from ragscore.io.values import by_query, extra_fields, row_dicts
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:

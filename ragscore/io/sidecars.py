@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type, empty
 from ragscore.frames.errors import warn
-from ragscore.io.output import check_one_run, write_lines
+from ragscore.io.files import check_one_run, write_lines
 from ragscore.io.run_records import Fields, Frames, Level, Reader
 from ragscore.io.source import (
     Problems,

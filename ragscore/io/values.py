@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from ragscore.frames.data import DataError
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
-from ragscore.io.file_content import LONGEST_ID
+from ragscore.io.files import LONGEST_ID
 from ragscore.io.source import (
     DEEPEST,
     InfiniteNumber,
@@ -491,3 +491,19 @@ def row_dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield {
             name: value for name, value in zip(columns, values, strict=True) if value is not None
         }
+
+
+def by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each query as plain dicts, without missing values."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in row_dicts(frame.drop(columns="run_id", errors="ignore")):
+        rows.setdefault(row.pop("query_id"), []).append(row)
+    return rows
+
+
+def by_response(frame: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return the rows of each (run, query) as plain dicts, without missing values."""
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in row_dicts(frame.astype({"run_id": "str"})):
+        rows.setdefault((row["run_id"], row["query_id"]), []).append(row)
+    return rows

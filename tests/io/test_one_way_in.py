@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore import load_golden, load_results
+from ragscore.io.load import load_golden, load_results
 from tests.messages import refused, warned
 
 HITS = pd.DataFrame({"qid": ["q1", "q1", "q2"], "docno": ["a", "b", "c"], "score": [1.0, 2.0, 3.0]})
@@ -519,7 +519,7 @@ def catalogue(monkeypatch):
         has_queries=lambda: True,
         qrels_iter=lambda: iter([judged("1", "a", 2), judged("1", "b", 0), judged("2", "c", -1)]),
         queries_iter=lambda: iter(
-            [SimpleNamespace(query_id=one, text=f"{one}?") for one in ("1", "2", "3")]
+            [SimpleNamespace(query_id=one, default_text=f"{one}?".strip) for one in ("1", "2", "3")]
         ),
     )
 

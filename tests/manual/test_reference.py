@@ -13,7 +13,7 @@ import ragscore as rs
 from ragscore.analysis.result_forms import FramesResult, JsonResult
 from ragscore.frames.kinds import KINDS
 from ragscore.io.citations import CITATION_KINDS
-from ragscore.io.golden_read import FIELD_ORDER
+from ragscore.io.golden_read import FIELD_ORDER, SUPPORT_FIELDS
 from ragscore.io.layout import CALL
 from ragscore.io.run_file import (
     ANSWER_FIELDS,
@@ -22,7 +22,6 @@ from ragscore.io.run_file import (
     RECORD_FIELDS,
 )
 from ragscore.io.sidecars import _RUN_FIELDS
-from ragscore.io.targets import SUPPORT_FIELDS
 from ragscore.scoring.metrics import TABLE
 from tests.manual import NOTEBOOKS, pages, reference
 

@@ -19,7 +19,7 @@ import pandas as pd
 from ragscore.analysis.aggregates import aggregate, aggregate_rows, harness_of, rows_by_run
 from ragscore.analysis.extras.runs import indexed_types
 from ragscore.frames.data import DataError, Golden, Results, empty, records_of
-from ragscore.io.output import check_one_run, write_json
+from ragscore.io.files import check_one_run, write_json
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.readings import (
     HARNESSES,

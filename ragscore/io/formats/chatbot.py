@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Golden, Results, conform, from_records
 from ragscore.frames.errors import warn
-from ragscore.io.file_content import read_text
+from ragscore.io.files import check_one_run, read_text, write_json, write_lines, write_text
 from ragscore.io.formats.fields import (
     RUN_LEVEL,
     Fields,
@@ -34,16 +34,15 @@ from ragscore.io.formats.fields import (
     named_fields,
     take_columns,
 )
-from ragscore.io.golden_read import TAG_FIELDS, golden_of
-from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
+from ragscore.io.golden_read import SUPPORT_EXTRAS, TAG_FIELDS, golden_of
 from ragscore.io.run_file import none_cited, positions
 from ragscore.io.run_records import Frames, Level, Reader, kinds_of, listed
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
-from ragscore.io.targets import SUPPORT_EXTRAS
 from ragscore.io.values import (
     JSON_SUFFIX,
     as_json,
     as_time,
+    by_query,
     extra_fields,
     flatten,
     is_int,

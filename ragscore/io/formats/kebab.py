@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
-from ragscore.io.file_content import read_text
+from ragscore.io.files import read_text
 from ragscore.io.formats.fields import aggregate, json_object, leaves, run_name
 from ragscore.io.run_file import results_of
 from ragscore.io.sidecars import run_record

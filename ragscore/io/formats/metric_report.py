@@ -14,8 +14,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.detect import Sample
+from ragscore.io.files import check_one_run, write_json
 from ragscore.io.formats.fields import Fields, json_object, named_fields, run_name, take_columns
-from ragscore.io.output import check_one_run, write_json
 from ragscore.io.source import Problems, as_id
 from ragscore.io.values import extra_fields, flatten, number, row_dicts
 

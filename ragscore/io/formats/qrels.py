@@ -21,7 +21,7 @@ from ragscore.frames.codes import lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, from_records
 from ragscore.frames.errors import warn
 from ragscore.io.detect import Sample
-from ragscore.io.file_content import read_text
+from ragscore.io.files import read_text, write_lines, write_text
 from ragscore.io.formats.documents import graded_documents, grades_by_query, refuse_spaces
 from ragscore.io.formats.fields import Fields, named_fields, take_columns
 from ragscore.io.formats.trec import (
@@ -36,7 +36,6 @@ from ragscore.io.formats.trec import (
     values_of,
 )
 from ragscore.io.golden_read import check_catalogue
-from ragscore.io.output import write_lines, write_text
 from ragscore.io.run_records import tell
 from ragscore.io.source import Problems, as_id, as_text, describe, json_rows
 from ragscore.io.values import ID_ALLOWED, extra_fields, flatten, is_int, row_dicts, unify_types

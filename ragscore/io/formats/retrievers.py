@@ -24,6 +24,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, conform, records_of
 from ragscore.frames.errors import plural, warn
 from ragscore.io.detect import Sample
+from ragscore.io.files import write_lines
 from ragscore.io.formats.fields import Fields, golden_rows, named_fields
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
@@ -32,11 +33,10 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
-from ragscore.io.output import by_query, by_response, write_lines
 from ragscore.io.run_records import Frames, Level, Reader
 from ragscore.io.run_write import hit_metadata
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
-from ragscore.io.values import extra_fields, row_dicts, whole
+from ragscore.io.values import by_query, by_response, extra_fields, row_dicts, whole
 
 OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
 """Values of an outcome."""

@@ -23,7 +23,7 @@ from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.columns import are_means
 from ragscore.io.detect import Sample
-from ragscore.io.file_content import LONGEST_ID, has_limits, read_text
+from ragscore.io.files import LONGEST_ID, check_one_run, has_limits, read_text, write_text
 from ragscore.io.formats.documents import (
     ranked_documents,
     refuse_repeated_documents,
@@ -31,7 +31,6 @@ from ragscore.io.formats.documents import (
     scores_or_ranks,
 )
 from ragscore.io.formats.fields import json_object, run_name
-from ragscore.io.output import check_one_run, write_text
 from ragscore.io.parsed_lines import longest_line
 from ragscore.io.run_records import tell
 from ragscore.io.source import MOST_FAULTS, Problems, as_id, describe
