@@ -460,8 +460,9 @@ def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
         return empty(kind)
     mixed = {
         name
-        for name, found in types.items()
-        if len(found) > 1 and not _are_floats(found, [part[name] for part in parts if name in part])
+        for name, several in types.items()
+        if len(several) > 1
+        and not _are_floats(several, [part[name] for part in parts if name in part])
     }
     tables = [
         pa.table(
@@ -474,7 +475,7 @@ def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
         for part in parts
     ]
     table = pa.concat_tables(tables, promote_options="permissive")
-    found = {name: series(table[name]) for name in table.column_names}
+    found: dict[str, Any] = {name: series(table[name]) for name in table.column_names}
     if run_id is not None:
         found["run_id"] = categorical(np.zeros(len(table), np.int8), [run_id])
     for name in KINDS[kind].required:

@@ -76,7 +76,8 @@ def golden_of_judgements(
     again = kept[is_again]
     if len(again):
         both = again.merge(first, on=JUDGED[:2], suffixes=("", "_before"))
-        for one in both[both["grade"] != both["grade_before"]].itertuples():
+        contradicting: Any = both[both["grade"] != both["grade_before"]].itertuples()
+        for one in contradicting:
             found = f"{one.doc_id!r} has grade {one.grade} here and {one.grade_before} on line"
             found += f" {one.line_before} for query {one.query_id!r}"
             allowed = "one grade per query and document"
@@ -314,14 +315,14 @@ def read_qrels_jsonl(
         stated, docs, query = (
             values.pop(one, None) for one in ("query_id", "relevant_docs", "query")
         )
-        query_id, graded = as_id(stated), docs if isinstance(docs, dict) else {}
+        query_id, graded = as_id(stated) or "", docs if isinstance(docs, dict) else {}
         bad = {
             doc: one
             for doc, one in graded.items()
             if not (as_id(doc) and is_int(one) and 0 <= one <= HIGHEST_GRADE)
         }
         for is_right, name, found, allowed in (
-            (query_id is not None, "query_id", stated, ID_ALLOWED),
+            (query_id != "", "query_id", stated, ID_ALLOWED),
             (as_text(query) is not None, "query", query, "text"),
             (docs is graded, "relevant_docs", docs, "an object {document: grade}, or {}"),
             (not bad, "relevant_docs", bad, f"ids with whole grades from 0 to {HIGHEST_GRADE}"),

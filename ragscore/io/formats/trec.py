@@ -186,7 +186,7 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
     """
     problems, faults = Problems(path, strict), Problems(path, strict=False)
     lines = Lines(read_text(path), ["query_id", "iteration", "doc_id", "rank", "score", "run_id"])
-    cut = list[list[str]]()
+    cut = list[list[Any]]()
     for number, line in lines.others:
         fields = line.split(" ")
         if len(fields) < 6:

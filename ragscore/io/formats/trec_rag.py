@@ -149,6 +149,6 @@ def _cited_sentences(
                 field=f"citations.{column}",
                 allowed=f"hits of the query, and one of its {len(sentences)} sentences",
             )
-        index = stated if is_told else names.index(name)
+        index = stated if is_told else names.index(str(name))
         sentences[number - 1].setdefault("citations", []).append(index)
     return sentences
