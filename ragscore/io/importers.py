@@ -37,6 +37,8 @@ ANSWER_KEYS = ("answer", "output", "response", "content", "text")
 EXPECTED = {"gold_doc_id": "doc_id", "gold_chunk_id": "chunk_id", "gold_text": "text"}
 """What is expected -> the role that it has in a golden set."""
 LABELLED = (*EXPECTED, "reference_answer", "answerable", "must_contain", "forbidden", "key_facts")
+PASSED: Fields = {"better": "higher", "lowest": 0.0, "highest": 1.0}
+"""What is known of a share, and of what holds or doesn't."""
 LISTS = ("scores", "judgments", "calls", "hit_meta", "citations")
 """What a row may hold beside values: lists of mappings, each of which becomes a row of a frame."""
 ANSWERED = ("run_id", "answer", "error", "latency_ms", "doc_id", "chunk_id", "text", "hits")

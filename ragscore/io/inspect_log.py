@@ -19,7 +19,16 @@ import pyarrow as pa
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import Sample
 from ragscore.io.file_content import LIFT, check_regular, most_bytes
-from ragscore.io.importers import QUERY_KEYS, Fields, dicts_in, each, labels_in, mapping, text_of
+from ragscore.io.importers import (
+    PASSED,
+    QUERY_KEYS,
+    Fields,
+    dicts_in,
+    each,
+    labels_in,
+    mapping,
+    text_of,
+)
 from ragscore.io.rows import nested
 from ragscore.io.source import UNFORESEEN, parse_json
 from ragscore.io.stored import SAME as COMMON
@@ -99,28 +108,21 @@ def _scores(name: str, score: Any, accurate: set[str]) -> list[Fields]:
     is every value that it makes an accuracy of.
     """
     score = score if isinstance(score, dict) else {"value": score}
-    value, explanation = score.get("value"), score.get("explanation")
+    value, reason = score.get("value"), score.get("explanation")
     about = {"is_judged": name not in DETERMINISTIC,
-             "reason": explanation if isinstance(explanation, str) else None}  # fmt: skip
-    if isinstance(value, dict):
-        return [
-            {"metric": f"{name}.{member}", "value": LETTERS.get(str(one), one)}
-            | about | _told(one, False)
-            for member, one in value.items()
-        ]  # fmt: skip
-    letter = LETTERS.get(value, value) if isinstance(value, str) else value
-    if score_of(letter) == (None, None):
-        about["error"] = about["reason"] or "unscored"
-    verdict = value if isinstance(value, str) else None
-    one = {"metric": name, "value": letter, "same": SAME, "verdict": verdict}
-    return [one | about | _told(value, our_name(name, SAME) in accurate)]
-
-
-def _told(value: Any, is_accuracy: bool) -> Fields:
-    """Return direction and range of a scorer's values, as far as a log tells them."""
-    if is_accuracy or isinstance(value, bool) or str(value) in LETTERS:
-        return {"better": "higher", "lowest": 0.0, "highest": 1.0}
-    return {}
+             "reason": reason if isinstance(reason, str) else None}  # fmt: skip
+    members = value if isinstance(value, dict) else {"": value}
+    found = []
+    for member, one in members.items():
+        metric = f"{name}.{member}" if member else name
+        is_share = isinstance(one, bool) or str(one) in LETTERS
+        number = LETTERS.get(one, one) if isinstance(one, str) else one
+        no_score = (about["reason"] or "unscored") if score_of(number) == (None, None) else None
+        told = {"metric": metric, "value": number, "same": SAME, "error": no_score,
+                "verdict": one if isinstance(one, str) else None}  # fmt: skip
+        known = PASSED if is_share or our_name(metric, SAME) in accurate else {}
+        found.append(about | told | known)
+    return found
 
 
 # The file of the kind `.eval`
