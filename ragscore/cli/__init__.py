@@ -8,26 +8,21 @@ takes the parsed arguments and returns None or the exit status.
 """
 
 import sys
-import textwrap
 import warnings
-from argparse import SUPPRESS
 from collections.abc import Sequence
 
 from ragscore import __version__
-from ragscore.cli.check import check_command
-from ragscore.cli.compare import compare_command, gate_command, report_command
-from ragscore.cli.golden import label_command, validate_command
+from ragscore.cli.compare import compare_command, gate_command, report_command, score_command
+from ragscore.cli.golden import check_command, label_command, validate_command
 from ragscore.cli.judge import judge_command
-from ragscore.cli.options import WIDTH, Command, CommandParser, say
+from ragscore.cli.options import CommandParser, say
 from ragscore.cli.run import demo_command, run_command
-from ragscore.cli.score import score_command
 from ragscore.frames.data import DataError
 
-COMMANDS: dict[str, tuple[Command, ...]] = {
-    "before any number": (check_command, validate_command),
-    "scores of runs": (score_command, compare_command, gate_command, report_command),
-    "new runs, labels and judgments": (run_command, label_command, judge_command, demo_command),
-}
+COMMANDS = (
+    check_command, validate_command, score_command, compare_command, gate_command, report_command,
+    run_command, label_command, judge_command, demo_command,
+)  # fmt: skip
 STOPPED = 130
 
 
@@ -58,20 +53,14 @@ def make_parser() -> CommandParser:
         prog="ragscore",
         usage="ragscore [-h] [--version] COMMAND ...",
         description="Score and compare retrieval and RAG runs.",
+        epilog="ragscore COMMAND --help tells more, with an example.",
     )
     parser.add_argument("--version", action="version", version=f"ragscore {__version__}")
     commands = parser.add_subparsers(
-        required=True, dest="command_name", metavar="COMMAND", help=SUPPRESS, prog="ragscore"
+        required=True, dest="command_name", metavar="COMMAND", title="commands", prog="ragscore"
     )
-    overview = []
-    for group, members in COMMANDS.items():
-        overview.append(f"{group}:")
-        for command in members:
-            command.add(commands)
-            name = command.usage.partition(" ")[0]
-            overview.append(f"  {name:10}{textwrap.wrap(command.does, WIDTH)[0]}")
-        overview.append("")
-    parser.epilog = "\n".join([*overview, "ragscore COMMAND --help tells more, with an example."])
+    for command in COMMANDS:
+        command.add(commands)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""`ragscore validate` and `ragscore label`: check golden files, and label in the terminal."""
+"""`ragscore check`, `validate` and `label`: what files support, what is wrong, and labels."""
 
 import argparse
 import re
@@ -9,15 +9,17 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.analysis.extras.runs import traces
 from ragscore.cli.options import (
     GOLDEN_TEXT,
     JSON,
+    RUN_HELP,
     RUN_LIST,
     RUNS,
     WIDTH,
-    Group,
     as_json,
     command,
+    given,
     option,
     read_runs,
     reading,
@@ -25,11 +27,84 @@ from ragscore.cli.options import (
     say,
     switch,
 )
-from ragscore.frames.data import DataError, records_of
+from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import plural
+from ragscore.golden.requirements import read_source, supported_metrics
 from ragscore.golden.sheet import LEVELS, add_labels, filled, golden_to_label, label_sheet
 from ragscore.golden.validate import validate
-from ragscore.io.parquet_file import read_parquet
+from ragscore.io.files import read_parquet
+
+
+@command(
+    "check FILE...",
+    "Tell which metrics some files support, and what others lack.",
+    "check golden.yaml runs/dense",
+    option(
+        "files", f"golden files, runs, or both: {RUN_HELP.rpartition(',')[0]}", "file", nargs="+"
+    ),
+    JSON,
+    (
+        "the files",
+        reading_options("", "query_id=qid,doc_id=docno", "golden", "results"),
+    ),
+    details="Nothing is scored. Of traces it also counts what was read and what was left out, with"
+    " the argument that would take it. --json then has `traces`, `left_out` and `metrics`. A file"
+    " that fits no format is refused with the options that would make it readable.",
+)
+def check_command(args: argparse.Namespace) -> None:
+    """Print which metrics the files support, grouped by what the others lack."""
+    options = {"format": None, "columns": None, "strict": False} | reading(args)
+    sources, lines = list[Golden | Results](), list[str]()
+    for file in args.files:
+        found, told = read_source(file, options)
+        sources += found
+        lines += told
+    table = supported_metrics(*sources)
+    traced = [one for one in sources if isinstance(one, Results) and "x_n_spans" in one.responses]
+    counts = [row for one in traced for row in records_of(traces(one))]
+    notes = [row for one in traced for row in records_of(one.problems)]
+    if args.json:
+        found = {"traces": counts, "left_out": notes, "metrics": records_of(table)}
+        say(as_json(found if traced else found["metrics"]))
+        return
+    levels = next((text for text in table["levels"] if text), "")
+    lines += [
+        *map(_seen, counts),
+        *map(_left_out, notes),
+        *([f"targets: {levels}"] if levels else []),
+    ]
+    lines.append(_paragraph("supported", table.loc[table["supported"], "metric"]))
+    judged = "judgments of a model (`ragscore judge`)"
+    missing = table["missing"].str.replace(r"^judgments of \w+$", judged, regex=True)
+    for lacks, metrics in table.loc[~table["supported"], "metric"].groupby(missing, sort=False):
+        lines.append(_paragraph(f"without {lacks}", metrics))
+    say("\n".join(lines))
+
+
+def _seen(counts: dict[str, Any]) -> str:
+    """Return what was read of the traces of a run, in three lines."""
+    n = {name.removeprefix("n_"): f"{one:,}" for name, one in counts.items() if name != "run_id"}
+    return (
+        f"traces: {n['traces']} ({n['turns']} turns of {n['sessions']} sessions;"
+        f" {n['without_query']} without a question, {n['without_calls']} without a call)\n"
+        f"spans: {n['spans']} ({n['orphans']} whose parent is not there)\n"
+        f"calls: {n['calls']} ({n['empty']} without documents), documents: {n['documents']}"
+    )
+
+
+def _left_out(problem: dict[str, Any]) -> str:
+    line = f"line {problem['line']}: " if problem.get("line") is not None else ""
+    way = f" ({problem['allowed']})" if problem.get("allowed") else ""
+    return textwrap.fill(
+        f"left out: {line}{problem['found']}{way}", WIDTH, subsequent_indent="  ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _paragraph(title: str, names: pd.Series) -> str:
+    return textwrap.fill(
+        f"{title}: {', '.join(names)}", WIDTH, subsequent_indent="  ", break_on_hyphens=False
+    )
 
 
 def _parquet(file: Path) -> pd.DataFrame:
@@ -48,7 +123,7 @@ def _parquet(file: Path) -> pd.DataFrame:
         "PARQUET",
     ),
     JSON,
-    Group("the golden file", reading_options("", "query_id=qid,doc_id=gold", "golden")),
+    ("the golden file", reading_options("", "query_id=qid,doc_id=gold", "golden")),
 )
 def validate_command(args: argparse.Namespace) -> int:
     """Print a line for each problem."""
@@ -101,11 +176,10 @@ n, q       next query (an empty line is n); quit (everything is saved already)""
     switch("--skip-labelled", "show only queries that are unlabelled (default: all)"),
     RUN_LIST,
     RUNS,
-    of=(label_sheet,),
 )
 def label_command(args: argparse.Namespace) -> None:
     """Ask for labels until the input ends."""
-    sheet = label_sheet(read_runs(args, args.runs), args.golden, args.k, level=args.level)
+    sheet = label_sheet(read_runs(args, args.runs), **given(args, label_sheet))
     if args.skip_labelled:
         sheet = sheet[sheet["answerable"].isna()]
     for query_id in sheet["query_id"].unique():

@@ -12,9 +12,9 @@ from ragscore.cli.options import (
     JSON,
     RUN_LIST,
     STORED_RUNS,
-    Group,
     as_json,
     command,
+    given,
     load,
     option,
     say,
@@ -24,7 +24,7 @@ from ragscore.cli.options import (
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.errors import name_list
-from ragscore.io.output import write_json
+from ragscore.io.files import write_json
 from ragscore.judging import Endpoint, Judged, get_judge
 from ragscore.judging.cache import DEFAULT_CACHE
 from ragscore.judging.cases import CUT_TEXT
@@ -34,6 +34,12 @@ from ragscore.judging.run import REFUSED, judge
 from ragscore.store.store import RunStore
 
 ALL_FAILED = 3
+AS_THE_FIRST = ("cache", "workers", "prices", "k", "refused", "cut_text")
+
+
+def prices(file: str) -> dict[str, Any]:
+    """Return the content of a JSON file."""
+    return dict(json.loads(Path(file).read_text(encoding="utf-8")))
 
 
 @command(
@@ -59,7 +65,7 @@ ALL_FAILED = 3
     ),
     switch("--overwrite", "replace judgments of the same criteria (default: refuse)"),
     JSON,
-    Group(
+    (
         "the model",
         [
             option(
@@ -85,6 +91,7 @@ ALL_FAILED = 3
                 "the model of the same server that embeds texts, which only answer_relevance needs"
                 " (default: none)",
                 "NAME",
+                dest="embedding",
             ),
             option(
                 "--structured",
@@ -100,7 +107,7 @@ ALL_FAILED = 3
             ),
         ],
     ),
-    Group(
+    (
         "how often, and at what cost",
         [
             option(
@@ -123,7 +130,6 @@ ALL_FAILED = 3
                 "--spot-check",
                 "judge N answers again by --second-model, and keep how far both agree (default: 0)",
                 "N",
-                type=int,
             ),
             option("--second-model", "the model that checks (default: the same)", "NAME"),
             option("--second-base-url", "where the second model is (default: --base-url)", "URL"),
@@ -132,6 +138,7 @@ ALL_FAILED = 3
                 'JSON: US dollars per million tokens by model, {"name": [prompt, completion]}'
                 " (default: costs are unknown)",
                 "FILE",
+                type=prices,
             ),
             option(
                 "--max-cost",
@@ -144,7 +151,6 @@ ALL_FAILED = 3
     STORED_RUNS,
     details="Judgments are written as judgments.jsonl beside each per_query.jsonl, or into the"
     " store.",
-    of=(judge, Endpoint),
 )
 def judge_command(args: argparse.Namespace) -> int:
     """Judge, save what was judged, and print means."""
@@ -165,19 +171,10 @@ def judge_command(args: argparse.Namespace) -> int:
             f"a run is judged by {name_list(there)} already", field="run",
             allowed="--overwrite, or other judges",
         )  # fmt: skip
-    endpoint = Endpoint(
-        args.model, args.base_url, temperature=args.temperature, seed=args.seed,
-        embedding=args.embedding_model, structured=args.structured,
-        timeout=args.timeout, retries=args.retries,
-    )  # fmt: skip
-    options: dict[str, Any] = {
-        "cache": None if args.cache == "none" else args.cache, "workers": args.workers,
-        "prices": _prices(args.prices), "k": args.k, "refused": args.refused,
-        "cut_text": args.cut_text,
-    }  # fmt: skip
-    judged = judge(
-        results, golden, names, endpoint, repeats=args.repeats, max_cost=args.max_cost, **options
-    )
+    endpoint = Endpoint(**given(args, Endpoint))
+    options = given(args, judge) | ({"cache": None} if args.cache == "none" else {})
+    first = {"results": results, "golden": golden, "judges": names, "endpoint": endpoint}
+    judged = judge(**options | first)
     states, status = judged.ledger["state"].value_counts(), 0
     for state in ("judge_failed", "not_asked"):
         if n := int(states.get(state, 0)):
@@ -198,7 +195,8 @@ def judge_command(args: argparse.Namespace) -> int:
             endpoint, model=args.second_model or endpoint.model,
             base_url=args.second_base_url or endpoint.base_url,
         )  # fmt: skip
-        rows = records_of(judged.spot_check(second, n=args.spot_check, **options))
+        shared = {name: one for name, one in options.items() if name in AS_THE_FIRST}
+        rows = records_of(judged.spot_check(second, n=args.spot_check, **shared))
         found["agreement"] = rows
         for run_id, place in zip(run_ids, places, strict=True):
             folder = place.path(run_id) if isinstance(place, RunStore) else place
@@ -217,7 +215,7 @@ def judge_command(args: argparse.Namespace) -> int:
 def _place(args: argparse.Namespace, name: str) -> RunStore | Path:
     """Return where the judgments of a run go: into the store, or beside its file."""
     if args.store is not None and not Path(name).exists():
-        return RunStore(args.store)
+        return args.store
     file = Path(name) / "per_query.jsonl" if Path(name).is_dir() else Path(name)
     if not file.name.startswith("per_query.") or not file.exists():
         raise DataError(
@@ -225,13 +223,3 @@ def _place(args: argparse.Namespace, name: str) -> RunStore | Path:
             allowed="such a file (results.save), or a name in --store",
         )  # fmt: skip
     return file.parent
-
-
-def _prices(file: str | None) -> dict[str, Any] | None:
-    if file is None:
-        return None
-    try:
-        return dict(json.loads(Path(file).read_text(encoding="utf-8")).items())
-    except (ValueError, AttributeError) as error:
-        allowed = 'a JSON object, {"model": [prompt, completion]}'
-        raise DataError(str(error), file=file, field="--prices", allowed=allowed) from error

@@ -1,13 +1,17 @@
 """Options that commands share, and loading of the golden files and runs that arguments name."""
 
 import argparse
+import json
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from inspect import Parameter, formatannotation, signature
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TextIO, TypeAlias
+from typing import Any, NoReturn, TextIO, TypeAlias
 
+from ragscore.analysis.comparison.gate import RULES
 from ragscore.evaluation import Evaluation, evaluate, evaluate_pair
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import name_list, plural
@@ -36,18 +40,15 @@ RUN_HELP = (
 GOLDEN_HELP = "golden file: YAML, JSON lines, TREC qrels, or another format that is known"
 NO_GOLDEN = "none"
 WIDTH = 88  # of descriptions
+# What an option with such a value is read as; any other is text.
+NUMBERS = {"N": int, "K": int, "T": float, "S": float, "SECONDS": float, "USD": float}
 
 # The type that add_subparsers returns; argparse gives it no public name.
 Parsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 # The names of an argument or option, and what `add_argument` takes.
 Option: TypeAlias = tuple[list[str], dict[str, Any]]
-
-
-class Group(NamedTuple):
-    """Options under a title of their own."""
-
-    title: str
-    options: list[Option]
+# Options under a title of their own.
+Group: TypeAlias = tuple[str, list[Option]]
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -65,14 +66,7 @@ class CommandParser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its arguments, what it does in one line, an example, options, and the work.
-
-    Attributes
-    ----------
-    of
-        The functions that it calls. An option that is called like one of their parameters has its
-        default, and its type if that is a number or a truth value.
-    """
+    """A command: its arguments, what it does in one line, an example, options, and the work."""
 
     work: Callable[[argparse.Namespace], int | None]
     usage: str
@@ -80,7 +74,6 @@ class Command:
     example: str
     options: tuple[Option | Group, ...]
     details: str
-    of: tuple[Callable[..., Any], ...]
 
     def add(self, parsers: Parsers) -> None:
         """Add the command's parser."""
@@ -88,63 +81,67 @@ class Command:
         parser: CommandParser = parsers.add_parser(
             self.usage.partition(" ")[0],
             usage=f"ragscore {self.usage} [options]",
+            help=self.does.replace("%", "%%"),
             description="\n\n".join(text),
             epilog=f"example:\n  ragscore {self.example}",
         )
-        parser.set_defaults(usage=f"ragscore {self.usage}", work=self.work)
-        parameters = {
-            name: found
-            for each in (Policies, *self.of)
-            for name, found in signature(each).parameters.items()
-        }
-        for part in self.options:
-            title, options = part if isinstance(part, Group) else ("", [part])
-            place: Any = parser
-            if title:
-                place = parser.add_argument_group(title)
-            for one in options:
-                place.add_argument(*one[0], **_declared(one, parameters))
+        parser.set_defaults(work=self.work)
+        for title, part in self.options:
+            place: Any = parser.add_argument_group(title) if isinstance(title, str) else parser
+            for names, how in part if isinstance(part, list) else [(title, part)]:
+                place.add_argument(*names, **how)
 
 
 def command(
-    usage: str,
-    does: str,
-    example: str,
-    *options: Option | Group,
-    details: str = "",
-    of: Sequence[Callable[..., Any]] = (),
+    usage: str, does: str, example: str, *options: Option | Group, details: str = ""
 ) -> Callable[[Callable[[argparse.Namespace], int | None]], Command]:
     """Make a function the work of a command; see `Command`."""
-    return lambda work: Command(work, usage, does, example, options, details, tuple(of))
+    return lambda work: Command(work, usage, does, example, options, details)
 
 
-def option(names: str, text: str, metavar: Any = None, **how: Any) -> Option:
-    """Return an argument or option: its name (or several), its help, and how it is read."""
-    return names.split(), {"help": text} | ({"metavar": metavar} if metavar else {}) | how
+def option(names: str, text: str, metavar: str | None = None, **how: Any) -> Option:
+    """Return an argument or option: its name (or several), its help, and how it is read.
+
+    An option that is called like a parameter of the function behind a command is handed to it by
+    `given`; where it is not given, the function's own default holds.
+    """
+    if metavar:
+        how = {"metavar": metavar, "type": NUMBERS.get(metavar, str)} | how
+    return names.split(), {"help": text} | how
 
 
-def several(names: str, text: str, metavar: str, **how: Any) -> Option:
-    """Return an option that may be given several times."""
-    return option(names, text, metavar, action="append", **how)
+several = partial(option, action="append")  # may be given several times
+switch = partial(option, action="store_true")
 
 
-def switch(names: str, text: str) -> Option:
-    """Return an option without a value."""
-    return option(names, text, action="store_true")
+# Values of options; argparse names the option where one can't be read
 
 
-def _declared(one: Option, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Return what `add_argument` takes; default and type are those of the parameter."""
-    names, how = one
-    name = how.get("dest", names[-1].removeprefix("--").replace("-", "_"))
-    part = parameters.get(name)
-    if part is None or part.default is Parameter.empty or "action" in how:
-        return how
-    if isinstance(part.default, bool):
-        return {"action": "store_true", "default": part.default} | how
-    text = formatannotation(part.annotation).strip("'").removesuffix(" | None")
-    kind = {"int": int, "float": float}.get(text)
-    return ({"type": kind} if kind else {}) | {"default": part.default} | how
+def columns(text: str) -> list[tuple[str, str | None]]:
+    """Return roles and columns of a text such as query_id=qid,doc_id=docno; ROLE= is for none."""
+    pairs = [part.split("=") for part in text.split(",")]
+    return [(role.strip(), name.strip() or None) for role, name in pairs]
+
+
+def loss(text: str) -> tuple[str, float]:
+    """Return the metric and the loss of a text such as mrr@10=0.02."""
+    label, _, value = text.rpartition("=")
+    return label.strip(), float(value)
+
+
+def store(folder: str) -> RunStore:
+    """Return the store in a folder, which must exist."""
+    if not Path(folder).is_dir():
+        raise ValueError
+    return RunStore(folder)
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """Return name and value of NAME=VALUE, read as JSON where possible, else as text."""
+    name, value = text.split("=", 1)
+    with suppress(ValueError):
+        return name, json.loads(value)
+    return name, value
 
 
 # What is read
@@ -159,11 +156,13 @@ def reading_options(prefix: str, example: str, *sides: str) -> list[Option]:
             f"how to read it: {', '.join(names)} (default: as its content tells)",
             "NAME",
         ),
-        several(
+        option(
             f"--{prefix}columns",
             f"columns or fields by their role, such as {example} (several times; ROLE= for none;"
             " default: common names are known)",
             "ROLE=NAME,...",
+            action="extend",
+            type=columns,
         ),
     ]
 
@@ -172,9 +171,9 @@ GOLDEN_READING = reading_options("golden-", "query_id=qid,doc_id=gold", "golden"
 GOLDEN_TEXT = f"{GOLDEN_HELP} (default: the file that RAGSCORE_GOLDEN or KEBAB_EVAL_GOLDEN names)"
 GOLDEN_ARGUMENT = (
     option("golden", GOLDEN_TEXT, nargs="?"),
-    Group("the golden file", GOLDEN_READING),
+    ("the golden file", GOLDEN_READING),
 )
-GOLDEN = Group(
+GOLDEN = (
     "the golden file",
     [
         option(
@@ -187,10 +186,13 @@ GOLDEN = Group(
 )
 RUN_LIST = option("runs", f"{RUN_HELP} (several)", "run", nargs="+")
 _STORE = option(
-    "--store", "folder of stored runs that run arguments may name (default: none)", "DIR"
+    "--store",
+    "folder of stored runs that run arguments may name (default: none)",
+    "DIR",
+    type=store,
 )
-STORED_RUNS = Group("the runs", [_STORE])
-RUNS = Group(
+STORED_RUNS = ("the runs", [_STORE])
+RUNS = (
     "the runs",
     [
         _STORE,
@@ -214,12 +216,9 @@ def flag(name: str) -> str:
 
 
 _VALUES = {name: "|".join(Policies.ALLOWED[name]) for name in POLICY_HELP} | {"match": "LEVEL"}
-# no default, to tell what was given
-_POLICIES = [
-    option(flag(name), text, _VALUES[name], default=None) for name, text in POLICY_HELP.items()
-]
-SCORING = Group("how to score", _POLICIES)
-MATCHING = Group("how to score", _POLICIES[:1])
+_POLICIES = [option(flag(name), text, _VALUES[name]) for name, text in POLICY_HELP.items()]
+SCORING = ("how to score", _POLICIES)
+MATCHING = ("how to score", _POLICIES[:1])
 JSON = switch("--json", "print JSON, null for missing values (default: text)")
 ALLOWANCES = (
     several(
@@ -228,7 +227,7 @@ ALLOWANCES = (
         " retrieval, answers and refusals, and passed beside them)",
         "LABEL",
     ),
-    Group(
+    (
         "differences that are accepted",
         [
             several(
@@ -249,98 +248,71 @@ ALLOWANCES = (
 )
 
 
-def profile_option(prints: str) -> Option:
-    """Return --profile."""
-    return option(
-        "--profile",
-        f"another harness's conventions, with policies of its own; prints {prints}: one of"
-        f" {', '.join(READINGS)} (default: none)",
-        "NAME",
-    )
-
-
-def metric_option(does: str, default: str) -> Option:
-    """Return --metric."""
-    return several(
-        "--metric",
-        f"a metric to {does}, such as mrr@10 (several times; default: {default});"
-        " rs.metrics() lists them",
-        "LABEL",
-    )
+METRIC = several(
+    "--metric",
+    "a metric to score, such as mrr@10 (several times; default: those that the data supports);"
+    " rs.metrics() lists them",
+    "LABEL",
+)
+PROFILE = option(
+    "--profile",
+    "another harness's conventions, with policies of its own; --json prints its own report: one of"
+    f" {', '.join(READINGS)} (default: none)",
+    "NAME",
+)
+MAX_DROP = several(
+    "--max-drop",
+    "largest loss allowed, such as mrr@10=0.02 or 'p95(latency_ms)=50' (several times; default: no"
+    " primary metric may be worse; report: no gate)",
+    "LABEL=LOSS",
+    type=loss,
+    default=[],
+)
+RULE = option(
+    "--rule",
+    "what decides: the loss as seen (threshold, the default), or its interval (interval: undecided"
+    " where a larger loss is neither sure nor ruled out)",
+    "|".join(RULES),
+    default=RULES[0],
+)
 
 
 # What was given
 
 
-def policies(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the policies that were given."""
-    given = {field.name: getattr(args, field.name, None) for field in fields(Policies)}
-    return {name: value for name, value in given.items() if value is not None}
+def given(args: argparse.Namespace, function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the options that were given, of those that are parameters of a function."""
+    values = {name: getattr(args, name, None) for name in signature(function).parameters}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def allowances(args: argparse.Namespace) -> dict[str, Any]:
     """Return the accepted differences as parameters of `Evaluation.compare`."""
+    return {"vary": args.vary, "allow_different": args.allow_different or False}
+
+
+def losses(args: argparse.Namespace) -> dict[str, float]:
+    """Return the largest losses allowed by metric."""
     return {
-        "vary": args.vary,
-        "allow_different": args.allow_different or False,
-    }
-
-
-def named_values(
-    texts: Iterable[str],
-    field: str,
-    allowed: str,
-    read: Callable[[str], Any],
-    *,
-    can_be_empty: bool = False,
-) -> dict[str, Any]:
-    """Return name -> value of texts such as mrr@10=0.02; each name stands there once."""
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, has_value, value = text.partition("=")
-        name = name.strip()
-        try:
-            if not name or name in found or not has_value or not (value.strip() or can_be_empty):
-                raise ValueError
-            found[name] = read(value)
-        except ValueError as error:
-            raise DataError(
-                f"{name} is there twice" if name in found else f"found {text!r}",
-                field=field,
-                allowed=allowed,
-            ) from error
-    return found
-
-
-def losses(texts: Sequence[str], field: str) -> dict[str, float]:
-    """Return label -> value of options such as mrr@10=0.02."""
-    found = named_values(texts, field, "a metric and a loss, such as mrr@10=0.02", float)
-    return {
-        label if TABLE.is_own(label) else TABLE.parse(label).text: loss
-        for label, loss in found.items()
+        label if TABLE.is_own(label) else TABLE.parse(label).text: value
+        for label, value in args.max_drop
     }
 
 
 def reading(args: argparse.Namespace, prefix: str = "") -> dict[str, Any]:
     """Return format and columns as parameters of `load_results` or `load_golden`."""
-    format, given = (getattr(args, f"{prefix}{name}", None) for name in ("format", "columns"))
-    found = {} if format is None else {"format": format}
-    if given is not None:
-        allowed = "roles and columns, such as query_id=qid,doc_id=docno"
-        parts = ",".join(given).split(",")
-        found["columns"] = named_values(
-            parts, flag(f"{prefix}columns"), allowed, lambda one: one.strip() or None,
-            can_be_empty=True,
-        )  # fmt: skip
-    return found
+    format, columns = (getattr(args, f"{prefix}{name}", None) for name in ("format", "columns"))
+    given = {"format": format, "columns": dict(columns) if columns else None}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def refuse_beside_profile(args: argparse.Namespace, names: Sequence[str]) -> None:
     """Raise a `DataError` for these options and policies, which have no effect beside a profile."""
-    given = [flag(name) for name in [*names, *policies(args)] if getattr(args, name) is not None]
-    if args.profile and given:
+    idle = [flag(name) for name in [*names, *given(args, Policies)] if getattr(args, name)]
+    idle += ["--golden none"] if args.golden == NO_GOLDEN else []
+    if args.profile and idle:
         raise DataError(
-            f"{', '.join(given)} has no effect with it",
+            f"{', '.join(idle)} has no effect with it",
             field="--profile",
             allowed="leave one of them out",
         )
@@ -359,66 +331,18 @@ def say(text: object, *, file: TextIO | None = None, end: str = "\n", flush: boo
 # Loading
 
 
-def load(args: argparse.Namespace, runs: Sequence[str]) -> tuple[Golden, Results]:
+def load(args: argparse.Namespace, names: Sequence[str]) -> tuple[Golden, Results]:
     """Return golden set and runs, in the order named; every run must answer some golden query."""
-    golden, results = load_golden(args.golden, **reading(args, "golden_")), read_runs(args, runs)
+    golden, results = load_golden(args.golden, **reading(args, "golden_")), read_runs(args, names)
     responses = results.responses
     is_asked = responses["query_id"].isin(golden.queries["query_id"])
-    asked = set(responses.loc[is_asked, "run_id"].astype("str"))
-    strangers = [one for one in results.runs["run_id"].astype("str") if one not in asked]
+    strangers = {*results.runs["run_id"]} - {*responses.loc[is_asked, "run_id"]}
     if strangers:
         raise DataError(
-            f"no query in common with the golden file: {name_list(strangers)}",
-            field="run",
-            allowed="runs that answer its queries, by their ids",
-        )
+            f"no query in common with the golden file: {name_list(sorted(strangers))}",
+            field="run", allowed="runs that answer its queries, by their ids",
+        )  # fmt: skip
     return golden, results
-
-
-def evaluation(
-    args: argparse.Namespace, runs: Sequence[str], metrics: list[str] | None = None
-) -> Evaluation:
-    """Return the runs scored by the policies that were given, or by the profile."""
-    profile, primary = getattr(args, "profile", None), getattr(args, "primary", None)
-    if profile and args.golden == NO_GOLDEN:
-        raise DataError(
-            f"{profile} with --golden {NO_GOLDEN}", field="--profile", allowed="a golden file"
-        )
-    chosen = [*metrics, *(primary or [])] if metrics else None
-    how = {"profile": profile, "primary": primary, **policies(args)}
-    if args.golden != NO_GOLDEN:
-        golden, results = load(args, runs)
-        return evaluate(results, golden, chosen, **how)
-    found = evaluate(_sources(args, runs), None, chosen, **how)
-    return found.select(runs=args.run) if args.run else found
-
-
-def evaluation_of_pair(
-    args: argparse.Namespace, metrics: list[str] | None = None
-) -> tuple[Evaluation, str, str]:
-    """Return both runs scored, and the ids of baseline and candidate."""
-    runs = [one for one in (args.baseline, args.candidate) if one]
-    is_asked_for_more = args.run or getattr(args, "profile", None)
-    if args.golden == NO_GOLDEN and len(runs) == 2 and not is_asked_for_more:
-        given = Policies(**policies(args))
-        first, second = _sources(args, runs)
-        ev = evaluate_pair(first, second, None, metrics, args.primary, given)
-    else:
-        ev = evaluation(args, runs, metrics)
-    if len(ev.run_ids) != 2:
-        raise DataError(
-            f"{plural(len(ev.run_ids), 'run')}: {name_list(ev.run_ids)}",
-            field="run",
-            allowed="two runs; --run NAME twice picks them, the baseline first",
-        )
-    return ev, ev.run_ids[0], ev.run_ids[1]
-
-
-def open_store(folder: str) -> RunStore:
-    """Return the store in a folder, which must exist."""
-    if not Path(folder).is_dir():
-        raise DataError("no such folder", file=folder)
-    return RunStore(folder)
 
 
 def read_runs(args: argparse.Namespace, names: Sequence[str]) -> Results:
@@ -426,31 +350,54 @@ def read_runs(args: argparse.Namespace, names: Sequence[str]) -> Results:
     parts = [
         one if isinstance(one, Results) else load_results(one) for one in _sources(args, names)
     ]
-    run_ids = [run_id for part in parts for run_id in part.runs["run_id"].astype("str")]
-    twice = sorted({run_id for run_id in run_ids if run_ids.count(run_id) > 1})
-    if twice:
+    run_ids = [run_id for part in parts for run_id in part.runs["run_id"]]
+    if twice := sorted({one for one in run_ids if run_ids.count(one) > 1}):
         raise DataError(
-            f"{', '.join(twice)} named by more than one argument",
-            field="run",
+            f"{name_list(twice)} named by more than one argument", field="run",
             allowed="each run once; runs of different names, as run.json says them",
-        )
+        )  # fmt: skip
     found = Results.concat(parts)
     return found.select(args.run) if getattr(args, "run", None) else found
 
 
 def _sources(args: argparse.Namespace, names: Sequence[str]) -> list[str | Results]:
     """Return the files named; those that options tell how to read, and stored runs, are loaded."""
-    options = reading(args)
-    found: list[str | Results] = []
+    options, found = reading(args), list[str | Results]()
     for name in names:
         if Path(name).exists() or args.store is None:
             found.append(load_results(name, **options) if options else name)
-        elif options:
-            raise DataError(
-                f"{name} is a stored run, which is read as it was stored",
-                field=flag(next(iter(options))),
-                allowed="leave it out, or name the run's file",
-            )
         else:
-            found.append(RunStore(args.store).load([name]))
+            found.append(args.store.load([name]))
     return found
+
+
+def evaluation(
+    args: argparse.Namespace, names: Sequence[str], metrics: list[str] | None = None
+) -> Evaluation:
+    """Return the runs scored by the policies that were given, or by the profile."""
+    profile, primary = getattr(args, "profile", None), getattr(args, "primary", None)
+    how = {"profile": profile, "primary": primary, **given(args, Policies)}
+    chosen = [*metrics, *(primary or [])] if metrics else None
+    if args.golden != NO_GOLDEN:
+        golden, results = load(args, names)
+        return evaluate(results, golden, chosen, **how)
+    found = evaluate(_sources(args, names), None, chosen, **how)
+    return found.select(runs=args.run) if args.run else found
+
+
+def evaluation_of_pair(
+    args: argparse.Namespace, metrics: list[str] | None = None
+) -> tuple[Evaluation, str, str]:
+    """Return both runs scored, and the ids of baseline and candidate."""
+    names = [one for one in (args.baseline, args.candidate) if one]
+    if args.golden == NO_GOLDEN and args.candidate and not args.run:
+        policies = Policies(**given(args, Policies))
+        ev = evaluate_pair(*_sources(args, names), None, metrics, args.primary, policies)
+    else:
+        ev = evaluation(args, names, metrics)
+    if len(ev.run_ids) != 2:
+        raise DataError(
+            f"{plural(len(ev.run_ids), 'run')}: {name_list(ev.run_ids)}", field="run",
+            allowed="two runs; --run NAME twice picks them, the baseline first",
+        )  # fmt: skip
+    return ev, *ev.run_ids

@@ -1,32 +1,29 @@
 """`ragscore run` and `ragscore demo`: ask systems every golden query, then show the scores."""
 
 import argparse
-import json
 import pkgutil
 import runpy
 import shlex
 import sys
 from functools import partial
-from inspect import signature
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
+from ragscore.cli.compare import readable
 from ragscore.cli.options import (
     GOLDEN,
     JSON,
-    Group,
+    METRIC,
     as_json,
     command,
-    metric_option,
-    named_values,
+    given,
     option,
     reading,
     say,
+    setting,
     several,
     switch,
 )
-from ragscore.cli.score import readable
 from ragscore.collecting.journal import refuse_finished
 from ragscore.collecting.run import collect
 from ragscore.collecting.systems import ALLOWED, CARRIED, Given
@@ -56,10 +53,10 @@ ALL_FAILED, STOPPED = 3, 130
         "TEXT",
     ),
     option("-o --out", "the run's folder (default: runs/NAME)", "DIR"),
-    metric_option("print afterwards", "the usual ones; with --json all"),
+    METRIC,
     JSON,
     GOLDEN,
-    Group(
+    (
         "what is sent",
         [
             option(
@@ -74,6 +71,7 @@ ALL_FAILED, STOPPED = 3, 130
                 "a setting of the system's own, sent with every query (several times; default:"
                 " none)",
                 "NAME=VALUE",
+                type=setting,
                 default=[],
             ),
             several(
@@ -86,7 +84,7 @@ ALL_FAILED, STOPPED = 3, 130
             option("--limit", "only the first N queries (default: all)", "N"),
         ],
     ),
-    Group(
+    (
         "how it is asked",
         [
             option("--workers", "queries in flight at a time (default: 1)", "N"),
@@ -96,12 +94,12 @@ ALL_FAILED, STOPPED = 3, 130
                 "further attempts after time-outs, lost connections, 429 and 5xx (default: 2)",
                 "N",
             ),
-            option("--rate", "most attempts per second (default: no limit)", "N"),
+            option("--rate", "most attempts per second (default: no limit)", "N", type=float),
             switch("--fresh", "begin anew, replacing a run that is there (default: go on with it)"),
             switch("--quiet", "no progress bar (default: one on a terminal)"),
         ],
     ),
-    Group(
+    (
         "how the run is called",
         [
             option("--name", "of the system (default: as it is given)"),
@@ -121,7 +119,6 @@ ALL_FAILED, STOPPED = 3, 130
         ],
     ),
     details="Writes per_query.jsonl with run.json. A run that was interrupted goes on.",
-    of=(collect,),
 )
 def run_command(args: argparse.Namespace) -> int:
     """Collect a run, and print its scores."""
@@ -135,12 +132,10 @@ def run_command(args: argparse.Namespace) -> int:
     out = Path(args.out) if args.out else Path("runs", _folder(args))
     if not args.fresh:
         refuse_finished(out)  # before the system is built, which may take minutes
-    given = vars(args) | {"system": _system(args), "golden": golden, "out": out}
-    settings = named_values(args.set, "--set", "NAME=VALUE", _setting, can_be_empty=True)
-    given |= {"settings": settings, "progress": not args.quiet}
-    names = signature(collect).parameters.keys() & given.keys()  # options are named like them
+    options = given(args, collect) | {"system": _system(args), "golden": golden, "out": out}
+    options |= {"settings": dict(args.set), "progress": not args.quiet}
     try:
-        results = collect(**{name: given[name] for name in names})
+        results = collect(**options)
     except KeyboardInterrupt as stopped:
         say(f"ragscore: stopped; {' '.join(getattr(stopped, '__notes__', []))}", file=sys.stderr)
         return STOPPED
@@ -180,14 +175,6 @@ def _system(args: argparse.Namespace) -> Given:
         ) from error  # fmt: skip
     finally:
         sys.path.pop(0)
-
-
-def _setting(value: str) -> Any:
-    """Return the value of NAME=VALUE, read as JSON where possible, else as text."""
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
 
 
 @command(

@@ -1,8 +1,8 @@
 """A golden file's text with some fields changed, and its writing to disk.
 
-Only the text of changed fields is written anew: of a list the changed items, of a row in braces
-the changed members. So comments, order and spelling of everything else stay. The new text is parsed
-again: if anything but what was meant differs, nothing is written.
+Only the text of changed fields is written anew, and of a list only the changed items: comments,
+order and spelling of everything else stay. A row in braces, or a JSON line, is written anew as a
+whole. The new text is parsed again: if anything but what was meant differs, nothing is written.
 """
 
 import gzip
@@ -10,35 +10,30 @@ import json
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ragscore.frames.data import DataError
-from ragscore.io.file_content import not_text, read_bytes
+from ragscore.io.files import lines_of, read_bytes, write_bytes
 from ragscore.io.golden_read import file_rows
 from ragscore.io.golden_write import flow_text, yaml_text
-from ragscore.io.output import write_bytes
 from ragscore.io.source import Problems, Row, as_id
 from ragscore.io.yaml_text import yaml_documents
 
 BOM = "\ufeff"
-WHITE = " \t\r\n\x85\u2028\u2029"  # what YAML takes for white; a no-break space is text
-_BEHIND = re.compile(rf"(?:[{WHITE}]*(?:\n[ \t]*#[^\n]*)?)*\Z")  # blank lines, comments
-_BLANK = re.compile(r"[ \t\r\n]*")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # JSON in YAML escapes them
-_DECODER = json.JSONDecoder()
 Values = dict[str, Any]
 """Value by field; in a change None removes the field."""
 Edit = tuple[int, int, str]
 """Start and end of a part of the text, and what replaces it."""
-Member = tuple[str, int, int, int]
-"""A field of a row in braces: its name, where it begins, where its value begins and ends."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +42,6 @@ class GoldenText:
 
     path: Path
     text: str
-
-    @property
-    def _body(self) -> str:
-        return self.text.removeprefix(BOM)
 
     @cached_property
     def rows(self) -> dict[str, Row]:
@@ -63,7 +54,8 @@ class GoldenText:
             apart.
         """
         rows: dict[str, Row] = {}
-        for row in file_rows(self.path, Problems(self.path, strict=True), self._body):
+        content = self.text.removeprefix(BOM)
+        for row in file_rows(self.path, Problems(self.path, strict=True), content):
             query_id = as_id(row.values.get("id", row.values.get("query_id")))
             if query_id is None or query_id in rows:
                 missing = "the field is missing or no id"
@@ -91,61 +83,41 @@ class GoldenText:
         wrong = list(changes)
         for whole in ([], wrong):  # changed fields, then the whole row where that isn't enough
             with suppress(DataError, LookupError, ValueError):
-                found = self._with(changes, wanted, whole)
-                kept = {name: row.values for name, row in found.rows.items()}
-                if list(kept) == list(wanted):
-                    wrong[:] = [name for name in wanted if not same(kept[name], wanted[name])]
+                after = self._replaced(changes, wanted, whole)
+                if list(after.rows) == list(wanted):
+                    rows = {name: row.values for name, row in after.rows.items()}
+                    wrong[:] = [name for name in wanted if not same(rows[name], wanted[name])]
                     if not wrong:
-                        return found
-        name = next((name for name in changes if name in wrong), wrong[0])
+                        return after
+        name = next((name for name in changes if name in wrong), next(iter(changes)))
         raise DataError(
             f"the row of {name} can't be changed alone", file=self.path,
             line=self.rows[name].line, allowed="a plain list of mappings; edit this row by hand",
         )  # fmt: skip
 
-    def _with(
+    def _replaced(
         self, changes: dict[str, Values], wanted: dict[str, Values], whole: list[str]
     ) -> "GoldenText":
-        body, names = self._body, list(self.rows)
+        """Return the text with the changed fields of some rows, and with some rows written anew."""
+        mark = BOM if self.text.startswith(BOM) else ""
+        body = self.text.removeprefix(BOM)
+        line_end = "\r\n" if "\r\n" in body else "\n"
+        last = "" if body.endswith("\n") else line_end  # every line ends while it is edited
+        body, edits = body + last, list[Edit]()
         is_yaml = self.path.name.removesuffix(".gz").endswith((".yaml", ".yml"))
         nodes = yaml_documents(body, self.path)[-1].value if is_yaml else []
-        edits: list[Edit] = []
         for name, fields in changes.items():
+            row = self.rows[name]
             if is_yaml:
-                node = nodes[names.index(name)]
-                start, end = node.start_mark.index, _end(body, node, node.end_mark.index)
-                members = [
-                    (key.value, key.start_mark.index, value.start_mark.index, value.end_mark.index)
-                    for key, value in node.value
-                ]
+                node = nodes[[*self.rows].index(name)]
+                edits += _row_edits(body, node, row.values, fields, wanted[name], name in whole)
             else:
-                lines = body.split("\n")[: self.rows[name].line]
-                start = sum(len(line) + 1 for line in lines[:-1])
-                start, end = (
-                    start + len(lines[-1]) - len(lines[-1].lstrip()),
-                    start + len(lines[-1]),
-                )
-                end = start + len(body[start:end].rstrip())
-                members = _json_members(body, start)
-            if is_yaml and not node.flow_style:
-                column = node.start_mark.column
-                edits += (
-                    [(start, end, _block(wanted[name], column))]
-                    if name in whole
-                    else _block_edits(body, node, self.rows[name].values, fields)
-                )
-            else:
-                write = _json_text if not is_yaml or _is_json(body[start:end]) else flow_text
-                text = (
-                    write(wanted[name])
-                    if name in whole
-                    else _in_braces(body[: end - 1], start, members, fields, write) + "}"
-                )
-                edits.append((start, end, text))
-        for start, end, new in sorted(edits, reverse=True):
-            new = new.replace("\n", "\r\n") if "\r\n" in self.text else new
-            body = body[:start] + new + body[end:]
-        return GoldenText(self.path, self.text[: len(self.text) - len(self._body)] + body)
+                *before, line = body.split("\n")[: row.line]
+                place = sum(len(one) + 1 for one in before)
+                edits.append((place, place + len(line.rstrip()), _json_text(wanted[name])))
+        for start, end, text in sorted(edits, reverse=True):
+            body = body[:start] + re.sub("\r?\n", line_end, text) + body[end:]
+        return GoldenText(self.path, mark + body.removesuffix(last))
 
     def data(self) -> bytes:
         """Return the bytes of the file."""
@@ -153,126 +125,76 @@ class GoldenText:
         return gzip.compress(data, mtime=0) if self.path.suffix == ".gz" else data
 
 
-def _block_edits(body: str, row: Any, old: Values, fields: Values) -> list[Edit]:
-    """Return the edits of a row whose fields have lines of their own."""
-    column, edits, last = row.start_mark.column, list[Edit](), 0
-    ends = [*(key.start_mark.index for key, _ in row.value[1:]), row.end_mark.index]
-    for (key, value), limit in zip(row.value, ends, strict=True):
-        name, start, end = key.value, key.start_mark.index, _end(body, value, limit)
-        last, new = _line_end(body, end), fields.get(name)
+def _row_edits(
+    body: str, row: Any, old: Values, fields: Values, wanted: Values, is_whole: bool
+) -> list[Edit]:
+    """Return the edits of a row of YAML: of its changed fields, or of the whole row."""
+    start, end, column = row.start_mark.index, _end(body, row, row), row.start_mark.column
+    if row.flow_style:
+        is_json = body[row.value[0][0].start_mark.index] == '"'
+        return [(start, end, _json_text(wanted) if is_json else flow_text(wanted))]
+    if is_whole:
+        return [(start, end, _block(wanted, column))]
+    edits = list[Edit]()
+    for key, value in row.value:
+        name, start, end = key.value, key.start_mark.index, _end(body, key, value)
+        new = fields.get(name)
         if name in fields and new is None:
-            edits.append((body.rfind("\n", 0, start) + 1, last, ""))
-        elif name in fields and isinstance(new, list) and new and _is_block_list(value):
+            edits.append((body.rfind("\n", 0, start) + 1, body.index("\n", end) + 1, ""))
+        elif new and isinstance(new, list) and isinstance(old[name], list) and _has_lines(value):
             edits.append(_list_edit(body, value, end, old[name], new))
         elif name in fields:
             edits.append((start, end, _block({name: new}, column)))
     known = {key.value for key, _ in row.value}
     added = {name: new for name, new in fields.items() if name not in known and new is not None}
     if added:
-        lines = " " * column + _block(added, column)
-        edits.append((last, last, _as_lines(body, last, lines)))
+        place = body.index("\n", end) + 1
+        edits.append((place, place, " " * column + _block(added, column) + "\n"))
     return edits
 
 
-def _is_block_list(node: Any) -> bool:
-    return isinstance(node, yaml.SequenceNode) and not node.flow_style
+def _has_lines(node: Any) -> bool:
+    """Return whether a value is a list or mapping whose items have lines of their own."""
+    return isinstance(node, yaml.CollectionNode) and not node.flow_style and bool(node.value)
 
 
 def _list_edit(body: str, node: Any, end: int, old: list[Any], new: list[Any]) -> Edit:
     """Return the edit of a list whose items have lines of their own; those that stay keep them."""
-    dashes = [body.rindex("-", 0, item.start_mark.index) for item in node.value]
-    first = body.rfind("\n", 0, dashes[0]) + 1
-    limits = [*dashes[1:], end]
-    ends = [
-        _line_end(body, _end(body, item, limit))
-        for item, limit in zip(node.value, limits, strict=True)
+    starts = [body.rindex("\n", 0, one.start_mark.index) + 1 for one in node.value]
+    last = body.index("\n", end) + 1
+    indent = " " * (body.index("-", starts[0]) - starts[0])
+    left = [
+        (value, body[a:b]) for value, (a, b) in zip(old, pairwise([*starts, last]), strict=True)
     ]
-    parts = zip([first, *ends[:-1]], ends, strict=True)
-    left = [(value, body[a:b].rstrip("\n")) for value, (a, b) in zip(old, parts, strict=True)]
-    lines = []
+    text = ""
     for item in new:
         place = next((n for n, (value, _) in enumerate(left) if same(value, item)), None)
         if place is not None:
-            lines.append(left.pop(place)[1])
+            text += left.pop(place)[1]
         elif isinstance(item, dict):
-            written = yaml_text([{"items": [item]}]).rstrip("\n").split("\n")[1:]
-            lines += [body[first : dashes[0]] + line[2:] for line in written]
+            text += textwrap.indent(yaml_text([item]), indent)
         else:
-            lines.append(f"{body[first : dashes[0]]}- {flow_text(item)}")
-    has_end = body[ends[-1] - 1] == "\n"
-    return first, ends[-1], "\n".join(lines).replace("\r", "") + "\n" * has_end
+            text += f"{indent}- {flow_text(item)}\n"
+    return starts[0], last, text
 
 
-def _in_braces(
-    body: str, start: int, members: list[Member], fields: Values, write: Callable[[Any], str]
-) -> str:
-    """Return a row in braces with some members changed, without its closing brace."""
-    found, place = "{", start + 1
-    for name, begin, value, end in members:
-        lead = body[place:begin] if found != "{" else body[start + 1 : members[0][1]]
-        place = end
-        if name not in fields:
-            found += lead + body[begin:end]
-        elif fields[name] is not None:
-            found += lead + body[begin:value] + write(fields[name])
-    known = {name for name, *_ in members}
-    for name, new in fields.items():
-        if name not in known and new is not None:
-            found += f"{', ' if found != '{' else ''}{write(name)}: {write(new)}"
-    return found + body[place:]
-
-
-def _json_members(text: str, start: int) -> list[Member]:
-    """Return the members of the JSON object that begins there."""
-
-    def skip(place: int) -> int:
-        return _BLANK.match(text, place).end()  # type: ignore[union-attr]
-
-    members, place = list[Member](), skip(start + 1)
-    while text[place] != "}":
-        name, end = _DECODER.raw_decode(text, place)
-        value = skip(skip(end) + 1)
-        end = _DECODER.raw_decode(text, value)[1]
-        members.append((name, place, value, end))
-        place = skip(end)
-        place = skip(place + 1) if text[place] == "," else place
-    return members
-
-
-def _end(body: str, node: Any, limit: int) -> int:
-    """Return where a value ends that goes on to a limit at most, without what stands behind it."""
-    begin = node.start_mark.index
-    is_scalar = isinstance(node, yaml.ScalarNode) and node.style not in ("|", ">")
-    if is_scalar or getattr(node, "flow_style", False):
-        limit = node.end_mark.index
-    text = body[begin:limit].rstrip(WHITE)
-    found = _BEHIND.search(text)
-    return begin + (found.start() if found else len(text))
+def _end(body: str, key: Any, node: Any) -> int:
+    """Return where a field's value ends, without the blank lines and comments behind it."""
+    while _has_lines(node):
+        last = node.value[-1]
+        key, node = last if isinstance(last, tuple) else (last, last)
+        if node.start_mark.index < key.start_mark.index:
+            break
+    start = key.start_mark.index
+    if node.start_mark.index < start:  # an alias
+        return body.index("\n", start)
+    return start + len(body[start : node.end_mark.index].rstrip(" \t\r\n"))
 
 
 def _block(values: Values, column: int) -> str:
-    """Return fields as lines of YAML, the first without its indent."""
+    """Return fields as lines of YAML, the first without its indent, the last without its end."""
     first, *others = yaml_text([values]).rstrip("\n").split("\n")
     return "\n".join([first[2:], *(" " * column + one[2:] if one else one for one in others)])
-
-
-def _as_lines(text: str, place: int, lines: str) -> str:
-    """Return lines for a position: a line's start, or the end of an unterminated text."""
-    return lines + "\n" if text[place - 1 : place] == "\n" else "\n" + lines
-
-
-def _line_end(text: str, place: int) -> int:
-    """Return the start of the next line."""
-    found = text.find("\n", place)
-    return found + 1 if found >= 0 else len(text)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _json_text(value: Any) -> str:
@@ -300,11 +222,9 @@ def read_golden_text(path: Path) -> GoldenText:
             f"found {path.name!r}", field="golden_file",
             allowed="a golden file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
         )  # fmt: skip
-    try:
-        return GoldenText(path, read_bytes(path).decode())
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise not_text(path, error, line) from error
+    data = read_bytes(path)
+    lines_of(data, path)  # refuses what isn't UTF-8
+    return GoldenText(path, data.decode())
 
 
 def change_file(path: Path, action: Callable[[GoldenText], GoldenText]) -> None:

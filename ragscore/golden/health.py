@@ -1,9 +1,11 @@
-"""Health of a golden set: its power to tell runs apart, and its gaps.
+"""Health of a golden set: its power to tell runs apart, its gaps, its near-duplicate queries.
 
-In: scores of some runs, the golden set and their results. Out: a `GoldenHealth`, frames with a
-summary: queries that don't discriminate, targets never returned, and the number of queries needed.
+In: the golden set, and runs that were scored with it. Out: a `GoldenHealth`, frames with a summary:
+queries that don't discriminate, targets never returned, and the number of queries needed; pairs of
+queries that have nearly the same words.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +19,7 @@ from ragscore.frames.data import DataError, Golden, Results, categorical, check_
 from ragscore.frames.errors import check_known
 from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import TABLE, Metric, MetricTable
+from ragscore.scoring.metrics import Metric
 from ragscore.scoring.rows import Rows
 from ragscore.scoring.summary import metric_columns
 from ragscore.scoring.targets import targets_at
@@ -28,7 +30,11 @@ Integers = npt.NDArray[np.int64]
 
 DISCRIMINATES = ("all pass", "all fail", "all alike", "tells apart", "one run", "not measured")
 DIFFERENCES = (0.02, 0.05, 0.1)
-_ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
+SIMILARITY = 0.7  # shared words / words of either, from which two queries are near-duplicates
+# Scripts without spaces between words: each character counts as a word.
+_SPACELESS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+_WORD = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
+_BATCH = 128  # queries compared with all others at a time: bounds the pairs in memory
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,9 +52,7 @@ class GoldenHealth(FramesResult):
         alike (another value), tells apart, one run (only one has a value), not measured.
     targets
         One row per target (grade ≥ 1, at the match level) that no run returned: query_id, `level`,
-        `target_id`, `grade`, `n_runs` that were asked; `seen_elsewhere`, true if its id is in
-        another query's hits or the chunk catalogue. If false, it may be missing from the index
-        (NA: the level has no id).
+        `target_id`, `grade`, `n_runs` that were asked.
     needed
         One row per pair of runs (`run_baseline`, `run_candidate`) and `difference`: mean `delta`
         (candidate − baseline) and `sd` of the paired differences over `n` queries; `design_effect`
@@ -64,13 +68,8 @@ class GoldenHealth(FramesResult):
     targets: pd.DataFrame
     needed: pd.DataFrame
 
-    FRAMES = ("summary", "queries", "targets", "needed")
-
     def _heading(self) -> str:
         return f"Golden-set health by {self.metric}"
-
-    def _shown(self) -> pd.DataFrame:
-        return self.summary
 
 
 def health(
@@ -105,43 +104,18 @@ def health(
     --------
     >>> ev.golden.health(ev, "hit@5").queries.query("discriminates == 'all fail'")
     """
-    name = ev._named(metric)
-    scores, _ = ev._scored(name)
-    return golden_health(
-        scores, golden, ev.results, name, differences=differences, declared=ev._declared
-    )
-
-
-def golden_health(
-    scores: pd.DataFrame,
-    golden: Golden,
-    results: Results | None = None,
-    metric: str = "passed",
-    *,
-    differences: tuple[float, ...] = DIFFERENCES,
-    declared: MetricTable = TABLE,
-) -> GoldenHealth:
-    """Measure how well a golden set tells runs apart; see `Golden.health`.
-
-    Without results, `targets` is empty.
-    """
-    check_type(results, (Results, type(None)), "results", "Results, as rs.load_results gives it")
     if not all(difference > 0 for difference in differences):
         raise DataError(f"found {differences}", field="differences", allowed="differences above 0")
-    rows = rows_with_queries(scores, golden, metrics=())
-    described = declared.describe(metric)
-    values = _matrix(rows, golden, metric, described)
-    queries = _queries(values)
-    targets, n_targets = _unreturned(results, golden) if results is not None else (_NO_TARGETS, 0)
+    name = ev._named(metric)
+    scores, _ = ev._scored(name)
+    described = ev._declared.describe(name)
+    values = _matrix(rows_with_queries(scores, golden, metrics=()), golden, name, described)
+    queries, (targets, n_targets) = _queries(values), _unreturned(ev.results, golden)
     # sums, and the numbers of groups, in the order of ids: that of the rows doesn't matter
     ordered = narrowed(golden, queries=golden.queries.sort_values("query_id"))
-    return GoldenHealth(
-        metric=metric,
-        summary=_summary(golden, queries, targets, n_targets),
-        queries=queries,
-        targets=targets,
-        needed=_needed(values.sort_index(), ordered, described, differences),
-    )
+    needed = _needed(values.sort_index(), ordered, described, differences)
+    summary = _summary(golden, queries, targets, n_targets)
+    return GoldenHealth(name, summary, queries, targets, needed)
 
 
 def _matrix(rows: pd.DataFrame, golden: Golden, metric: str, described: Metric) -> pd.DataFrame:
@@ -183,38 +157,19 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
 def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     """Return targets that no run returned, and the number of targets of all asked queries."""
     level, keys = Level.of(results, golden), ["query_id", "target_id"]
-    asked = results.responses["query_id"].value_counts()
-    parts, n_targets = [_NO_TARGETS], 0
+    asked, parts, n_targets = results.responses["query_id"].value_counts(), [_NO_TARGETS], 0
     for name in level.joinable if level.name == "per_query" else (level.name,):
         rows = targets_at(golden, name).targets
         rows = rows[(rows["grade"] > 0) & rows["query_id"].isin(asked.index)]
-        rows = rows.assign(
-            n_runs=rows["query_id"].map(asked), seen_elsewhere=_seen(rows, name, results)
-        )
-        # a target may have alternatives, one row each: it was seen if any of them was
-        columns = {"level": "first", "grade": "max", "n_runs": "first", "seen_elsewhere": "max"}
-        targets = rows.groupby(keys, sort=False).agg(columns).reset_index()
+        rows = rows.assign(n_runs=rows["query_id"].map(asked)).drop_duplicates(keys)
         _, found = Rows(results, golden, Level(name, "", (name,))).relevant_targets()
         returned = pd.MultiIndex.from_frame(found[keys].astype("str"))
-        is_found = pd.MultiIndex.from_frame(targets[keys].astype("str")).isin(returned)
-        parts.append(targets.loc[~is_found, list(_NO_TARGETS)])
-        n_targets += len(targets)
+        is_found = pd.MultiIndex.from_frame(rows[keys].astype("str")).isin(returned)
+        parts.append(rows.loc[~is_found, list(_NO_TARGETS)])
+        n_targets += len(rows)
     table = pd.concat(parts).astype(_NO_TARGETS.dtypes.to_dict())
-    place = {name: place for place, name in enumerate(golden.queries["query_id"])}
-    order = table["query_id"].map(place).argsort(kind="stable")
-    return table.iloc[order].reset_index(drop=True), n_targets
-
-
-def _seen(targets: pd.DataFrame, level: str, results: Results) -> pd.Series:
-    """Flag targets whose id is in any hit or catalogued chunk; NA for levels without ids."""
-    column = _ID_OF_LEVEL.get(level, "")
-    if column not in targets:
-        return pd.Series(pd.NA, index=targets.index, dtype="boolean")
-    frames = [one for one in (results.hits, results.chunks) if one is not None and column in one]
-    seen = pd.Series(False, index=targets.index)
-    for frame in frames:
-        seen |= targets[column].isin(frame[column].dropna().unique())
-    return seen.astype("boolean").mask(targets[column].isna())
+    place = pd.Index(golden.queries["query_id"]).get_indexer(table["query_id"])
+    return table.iloc[place.argsort(kind="stable")].reset_index(drop=True), n_targets
 
 
 def _groups(golden: Golden) -> Integers:
@@ -265,7 +220,6 @@ def _summary(
     n_of, n = queries["discriminates"].value_counts(), len(queries)
     alike = n_of["all pass"] + n_of["all fail"] + n_of["all alike"]
     n_compared = int((queries["n_runs"] > 1).sum())
-    n_unseen = targets["seen_elsewhere"].eq(False).sum()
     rows = [
         ("queries that every run passes", n_of["all pass"], n_compared, "queries"),
         ("queries that every run fails", n_of["all fail"], n_compared, "queries"),
@@ -273,7 +227,6 @@ def _summary(
         ("queries that fewer than two runs have a value of", n - n_compared, n, "queries"),
         ("unlabelled queries", golden.queries["answerable"].isna().sum(), n, ""),
         ("targets that no run returned", len(targets), n_targets, "targets"),
-        ("targets whose id is in no hit and no catalogue", n_unseen, n_targets, "targets"),
     ]
     table = pd.DataFrame(rows, columns=["finding", "n", "n_total", "frame"])
     table = table.astype({"n": "int64", "n_total": "int64"})
@@ -284,5 +237,90 @@ def _summary(
 _NO_TARGETS = pd.DataFrame({
     "query_id": pd.Series([], dtype="str"), "level": pd.Series([], dtype="str"),
     "target_id": pd.Series([], dtype="str"), "grade": pd.Series([], dtype="int32"),
-    "n_runs": pd.Series([], dtype="int64"), "seen_elsewhere": pd.Series([], dtype="boolean"),
+    "n_runs": pd.Series([], dtype="int64"),
 })  # fmt: skip
+
+
+def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFrame:
+    """Return pairs of queries that have nearly the same words.
+
+    Near-duplicates make a golden set look larger than it is. Pairs that expect different targets
+    are worth a look: one label may be wrong, or the order of words makes two questions of them
+    ("string to date", "date to string").
+
+    Parameters
+    ----------
+    similarity
+        Minimum Jaccard similarity of the two sets of words (shared words / words of either),
+        above 0 and up to 1. Words are compared without case and punctuation; their order doesn't
+        count here, but see `same_order`. Of queries with exactly the same words, the later ones are
+        paired with the first only, and other queries are paired with that first one.
+
+    Returns
+    -------
+    One row per pair, the most similar first: query_id and `other` (later in the file),
+    `similarity`; `same_group`, true for paraphrases of one group, which are meant to be alike;
+    `same_targets`, true if they expect the same targets; `same_order`, true if the words that both
+    have come in the same order in both; `query`, `other_query`, their texts.
+
+    Raises
+    ------
+    DataError
+        `similarity` is out of its range.
+    """
+    check_type(golden, Golden, "golden")
+    if not 0 < similarity <= 1:
+        raise DataError(f"found {similarity!r}", field="similarity", allowed="above 0, up to 1")
+    queries = golden.queries.sort_values("position", kind="stable").reset_index(drop=True)
+    words = [
+        list(dict.fromkeys(_WORD.findall(text.casefold()))) for text in queries["query"].fillna("")
+    ]
+    pairs = _similar_pairs(words, similarity)
+    one, other = (queries.iloc[pairs[name]].reset_index(drop=True) for name in ("first", "second"))
+    targets = golden.targets[golden.targets["grade"] > 0]
+    ids = (targets["level"].astype("str") + ":" + targets["target_id"]).groupby(targets["query_id"])
+    expected, sides = (
+        ids.agg(frozenset).to_dict(),
+        zip(one["query_id"], other["query_id"], strict=True),
+    )
+    same_order = []  # of the shared words, each where it first occurs
+    for a, b in zip(pairs["first"], pairs["second"], strict=True):
+        shared = [[word for word in words[n] if word in words[m]] for n, m in ((a, b), (b, a))]
+        same_order.append(shared[0] == shared[1])
+    return pd.DataFrame({
+        "query_id": one["query_id"], "other": other["query_id"],
+        "similarity": pairs["similarity"],
+        "same_group": one["group"].eq(other["group"]).fillna(False) if "group" in one else False,
+        "same_targets": [expected.get(a) == expected.get(b) for a, b in sides],
+        "same_order": same_order,
+        "query": one["query"], "other_query": other["query"],
+    }).astype({"same_group": bool, "same_targets": bool, "same_order": bool})  # fmt: skip
+
+
+def _similar_pairs(words: list[list[str]], similarity: float) -> pd.DataFrame:
+    """Return positions `first` < `second` of similar sets of words, the most similar first.
+
+    |A∩B| of many pairs at once is a product of sparse matrices. A thousand queries of the same
+    words would make half a million pairs: each is paired with the first of them only.
+    """
+    from scipy.sparse import csr_matrix
+
+    place: dict[frozenset[str], int] = {}
+    first_of = [place.setdefault(frozenset(one), n) for n, one in enumerate(words)]
+    rows = [(a, n, 1.0) for n, a in enumerate(first_of) if a != n and words[n]]
+    kept = [n for n, first in enumerate(first_of) if first == n]
+    sizes = np.array([len(words[n]) for n in kept])
+    row = np.repeat(np.arange(len(kept)), sizes)
+    codes, known = pd.factorize(pd.Series([word for n in kept for word in words[n]], dtype="str"))
+    table = csr_matrix((np.ones(len(row)), (row, codes)), shape=(len(kept), len(known)))
+    for start in range(0, len(kept), _BATCH):
+        shared = (table[start : start + _BATCH] @ table.T).tocoo()
+        first, second = shared.row.astype(np.int64) + start, shared.col
+        jaccard = shared.data / (sizes[first] + sizes[second] - shared.data)
+        similar = np.flatnonzero((first < second) & (jaccard >= similarity))
+        rows += [(kept[first[n]], kept[second[n]], jaccard[n]) for n in similar]
+    columns = {"first": "int64", "second": "int64", "similarity": "float64"}
+    pairs = pd.DataFrame(rows, columns=[*columns]).astype(columns)
+    return pairs.sort_values(
+        ["similarity", "first", "second"], ascending=[False, True, True], ignore_index=True
+    )

@@ -48,13 +48,10 @@ def supported_metrics(
     """
     if not sources:
         raise DataError("found none", field="sources", allowed="golden files, runs, or both")
-    goldens: list[Golden] = []
-    results: list[Results] = []
-    metrics = [*TABLE.values(), *(one for one in sources if isinstance(one, Metric))]
-    for source in (one for one in sources if not isinstance(one, Metric)):
-        found = parts_of(source, {"format": format, "columns": columns, "strict": strict})
-        goldens += found[0]
-        results += found[1]
+    own = [one for one in sources if isinstance(one, Metric)]
+    options = {"format": format, "columns": columns, "strict": strict}
+    found = [one for each in sources if each not in own for one in read_source(each, options)[0]]
+    goldens = [one for one in found if isinstance(one, Golden)]
     with_targets = [
         level for level in LEVELS if any(len(targets_at(one, level).targets) for one in goldens)
     ]
@@ -64,10 +61,11 @@ def supported_metrics(
         if isinstance(need, Need):
             return sum(int(need.anywhere(one).sum()) for one in goldens)
         name, _, column = need.partition(".")
-        return sum(_n_recorded(getattr(one, name), column) for one in results)
+        frames = [getattr(one, name) for one in found if isinstance(one, Results)]
+        return sum(_n_recorded(frame, column) for frame in frames)
 
     rows = []
-    for metric in metrics:
+    for metric in (*TABLE.values(), *own):
         needs: list[Need | str] = [*metric.needs, *_recorded(metric)]
         rows.append({
             "metric": metric.name,
@@ -79,33 +77,37 @@ def supported_metrics(
     return pd.DataFrame(rows)
 
 
-def parts_of(source: Any, options: dict[str, Any]) -> tuple[list[Golden], list[Results]]:
-    """Return the golden set, the results or both that a source holds."""
-    if isinstance(source, Golden):
+def read_source(source: Any, options: dict[str, Any]) -> tuple[list[Golden | Results], list[str]]:
+    """Return the golden set, the results or both that a source holds, and what is said of it.
+
+    Raises
+    ------
+    DataError
+        It holds neither; the columns of a table are proposed.
+    """
+    if isinstance(source, (Golden, Results)):
         return [source], []
-    if isinstance(source, Results):
-        return [], [source]
-    golden, results, errors = list[Any](), list[Any](), list[DataError]()
-    with unsaid():  # the table tells what the warnings of loading would
-        for load, found in ((load_golden, golden), (load_results, results)):
+    found, told, errors = list[Golden | Results](), list[str](), list[DataError]()
+    loaders: dict[str, Any] = {"golden set": load_golden, "results": load_results}
+    for what, load in loaders.items():
+        with unsaid() as said:
             try:
                 found.append(load(source, **options))
+                told.append(f"{source}: {found[-1]!r}")
             except DataError as error:
                 errors.append(error)
-    if len(errors) == 2:
-        raise _unreadable(*errors)
-    return golden, results
-
-
-def _unreadable(as_golden: DataError, as_results: DataError) -> DataError:
-    """Return the one error of a source that is neither; the columns of a table are proposed."""
-    if as_results.columns and as_golden.columns:
-        found = as_results.found.replace("of results", "of golden set or results")
+                told += [f"no {what}: {error}"] if error.columns else []
+        told += said
+    if found:
+        return found, told
+    as_golden, as_results = errors
+    if as_golden.columns and as_results.columns:
+        neither = as_results.found.replace("of results", "of golden set or results")
         allowed = "to read it as results, or as a golden set"
-        return DataError(found, file=as_results.file, columns=as_results.columns, allowed=allowed)
+        raise DataError(neither, file=as_results.file, columns=as_results.columns, allowed=allowed)
     if as_golden.found == as_results.found:
-        return as_results
-    return DataError(f"neither golden set ({as_golden}) nor results ({as_results})")
+        raise as_results
+    raise DataError(f"neither golden set ({as_golden}) nor results ({as_results})")
 
 
 _WORDS = {

@@ -1,12 +1,16 @@
 """Labels by a sheet: hits of some runs in a frame with a column `grade`, filled in anywhere.
 
 `label_sheet` makes it; a notebook's panel, a spreadsheet, a terminal or a judge fills it in; and
-`add_labels` (a golden file) or `with_labels` (a golden set in memory) takes its changes over. What
-changed is told by the column `was`, so that several people may work on one file.
+`add_labels` (a golden file) or `with_labels` (a golden set in memory) takes its changes over, as
+changed fields of golden rows. What changed is told by the column `was`, so that several people may
+work on one file.
 """
 
+import json
 import os
-from dataclasses import dataclass, replace
+import re
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +20,22 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import check_choice, name_list, unsaid
 from ragscore.golden.golden_text import GoldenText, Values, change_file
-from ragscore.golden.pool import RULES, pooled_hits, snippet_of
 from ragscore.io.columns import ANSWERABLE
-from ragscore.io.golden_write import row_of
+from ragscore.io.golden_read import ID_FIELDS, golden_of
+from ragscore.io.golden_write import golden_rows
 from ragscore.io.load import load_golden, load_results
-from ragscore.io.output import by_query
-from ragscore.io.targets import ID_FIELDS
-from ragscore.scoring.rules import matched_pairs
+from ragscore.io.source import Problems, Row, as_id
+from ragscore.io.values import by_query
+from ragscore.scoring.rules import ELLIPSES, Rule, by_anchor, by_chunk, by_doc, matched_pairs
 
-LEVELS = ("anchor", "chunk", "doc")
+RULES: dict[str, Rule] = {"anchor": by_anchor(), "chunk": by_chunk, "doc": by_doc}
+LEVELS = tuple(RULES)
 FIELD_OF = {"anchor": "gold_supports"} | {level: ID_FIELDS[level][0] for level in ("chunk", "doc")}
 STATE = ["grade", "answerable", "snippet"]
-KEY = ["query_id", "level", "target_id"]
+SHOWN = (
+    "path", "heading", "text", "text_cut", "chunk_id", "doc_id", "start", "end", "span_unit",
+    "chunker_version",
+)  # fmt: skip
 
 
 def label_sheet(
@@ -140,6 +148,54 @@ def state(sheet: pd.DataFrame) -> pd.DataFrame:
     return texts.assign(grade=grade, answerable=stated)
 
 
+def pooled_hits(results: Results, level: str, k: int) -> pd.DataFrame:
+    """Return the first k hits of each run, once per passage, chunk or document.
+
+    Passages are one if they have the same text at the same place, else if they have the same chunk
+    id.
+
+    Returns
+    -------
+    One row per query and passage: `rank` (the best), `found` ("bm25 3, dense 1"), and chunk_id,
+    doc_id, path, heading, span, text, what of these the hits have; best rank first, then more runs.
+    """
+    hits = results.hits[(results.hits["rank"] <= k).to_numpy()].reset_index(drop=True)
+    columns = hits.reindex(columns=SHOWN)
+    if results.chunks is not None and {"chunk_id", "text"} <= {*results.chunks}:
+        texts = results.chunks.drop_duplicates("chunk_id").set_index("chunk_id")["text"]
+        columns["text"] = (
+            columns["chunk_id"].map(texts).astype("str").fillna(columns["text"].astype("str"))
+        )
+    if "chunker_version" in results.runs:
+        of_run = results.runs.set_index(results.runs["run_id"].astype("str"))["chunker_version"]
+        stated = hits["run_id"].astype("str").map(of_run).astype("str")
+        columns["chunker_version"] = columns["chunker_version"].astype("str").fillna(stated)
+    text = columns.astype("str").where(columns.notna())
+    place = text["path"].fillna(text["doc_id"]).fillna("")
+    spot = place + "\0" + text[["heading", "start", "end"]].fillna("").agg("\0".join, axis=1)
+    by_text = place + "\0" + text["text"]
+    name = by_text.fillna(text["chunk_id"]) if level == "anchor" else text[f"{level}_id"]
+    hits = hits[["query_id", "rank"]].assign(
+        **columns.dropna(axis=1, how="all"),
+        run=hits["run_id"].cat.codes, run_id=hits["run_id"].astype("str"),
+        passage=name.fillna(spot),
+    )  # fmt: skip
+    key = ["query_id", "passage"]
+    hits = hits.sort_values(["rank", "run"], kind="stable")
+    by_run = hits.drop_duplicates([*key, "run"]).sort_values("run", kind="stable")
+    told = (by_run["run_id"] + " " + by_run["rank"].astype("str")).groupby(
+        [by_run[name] for name in key]
+    )
+    pool = hits.drop_duplicates(key).set_index(key)
+    pool = pool.assign(found=told.agg(", ".join), n_runs=told.size()).reset_index()
+    pool = pool.sort_values(
+        ["query_id", "rank", "n_runs", "run"], ascending=[True, True, False, True],
+        kind="stable", ignore_index=True,
+    )  # fmt: skip
+    shown = ["query_id", "rank", "found", *(name for name in SHOWN if name in pool)]
+    return pool[shown].astype({"query_id": "str"})
+
+
 def add_labels(
     golden_file: str | os.PathLike[str], sheet: pd.DataFrame | str | os.PathLike[str]
 ) -> list[str]:
@@ -163,13 +219,10 @@ def add_labels(
     path, changed = Path(golden_file).resolve(), list[str]()
 
     def action(text: GoldenText) -> GoldenText:
-        golden = golden_to_label(path)
-        due = _due(golden, _read(sheet))
-        asked = list(dict.fromkeys(due["query_id"]))
-        old, new = (_rows(one, asked) for one in (golden, _labelled(golden, due)))
-        fields = {name: _changes(text.rows[name].values, old[name], new[name]) for name in asked}
-        changed[:] = [name for name in asked if fields[name]]
-        return text.edited({name: fields[name] for name in changed})
+        rows = {name: row.values for name, row in text.rows.items()}
+        changes = _changes(golden_to_label(path), sheet, rows)
+        changed[:] = changes
+        return text.edited(changes)
 
     change_file(path, action)
     return changed
@@ -179,7 +232,8 @@ def with_labels(golden: Golden, sheet: pd.DataFrame | str | os.PathLike[str]) ->
     """Return the golden set with the changes of a label sheet (`rs.label_sheet`).
 
     A hit gets the grade that its row says; without one it loses its label. A document's label
-    holds for all paraphrases of a group.
+    holds for all paraphrases of a group. The set is as if saved, labelled and loaded again: spans
+    of `resolve_spans` are to be resolved again.
 
     Raises
     ------
@@ -188,19 +242,10 @@ def with_labels(golden: Golden, sheet: pd.DataFrame | str | os.PathLike[str]) ->
         somebody else changed since the sheet was made; a query to refuse that has relevant targets;
         a hit without what its level needs, or a snippet that its text doesn't hold.
     """
-    return _labelled(golden, _due(golden, _read(sheet)))
-
-
-def _labelled(golden: Golden, due: pd.DataFrame) -> Golden:
-    targets = _targets(golden, due[due["relabel"]])
-    groups, key = golden.support_groups, ["query_id", "target_id"]
-    gone = _keys(golden.targets, key).difference(_keys(targets, key))
-    if len(groups) and len(gone):
-        groups = groups[~_keys(groups, key).isin(gone)]
-        number = groups.groupby("query_id")["group"].rank("dense").astype("int64") - 1
-        groups = groups.assign(group=number).reset_index(drop=True)
-    queries = golden.queries.assign(answerable=_answerable(golden, targets, due))
-    return replace(golden, queries=queries, targets=targets, support_groups=groups)
+    rows = {row["id"]: row for row in golden_rows(golden, "golden")}
+    changes = _changes(golden, sheet, rows)
+    changed = [Row(row | changes.get(name, {}), n) for n, (name, row) in enumerate(rows.items(), 1)]
+    return golden_of(changed, Problems("sheet", strict=True), "unlabelled", None)
 
 
 def _read(sheet: Any) -> pd.DataFrame:
@@ -239,30 +284,22 @@ def _due(golden: Golden, sheet: pd.DataFrame) -> pd.DataFrame:
             field="sheet", allowed="a new sheet, rs.label_sheet",
         )  # fmt: skip
     todo = changed & now.ne(wanted)
-    relabel = todo["grade"] | todo["snippet"]
-    found = sheet.assign(**wanted, relabel=relabel, restate=todo["answerable"], old=now["snippet"])[
-        relabel | todo["answerable"]
-    ]
-    group = golden.queries.reindex(columns=["query_id", "group"]).dropna()
-    if not len(group) or not found["level"].eq("doc").any():
-        return found
-    group_of = group.set_index("query_id")["group"]
-    own = found["query_id"].map(group_of).where(found["level"].eq("doc") & found["relabel"])
-    members = group.rename(columns={"query_id": "member"})
-    found = found.assign(group=own).merge(members, on="group", how="left")
-    is_other = found["member"].notna() & found["member"].ne(found["query_id"])
-    return found.assign(
-        query_id=found["member"].fillna(found["query_id"]), restate=found["restate"] & ~is_other
-    ).drop(columns=["group", "member"])
+    relabel, restate = todo["grade"] | todo["snippet"], todo["answerable"]
+    found = sheet.assign(**wanted, relabel=relabel, restate=restate, old=now["snippet"])
+    found = found[relabel | restate]
+    if "group" not in golden.queries:
+        return found.reset_index(drop=True)
+    group = golden.queries[["query_id", "group"]].dropna()  # paraphrases expect the same documents
+    pairs = group.merge(group.rename(columns={"query_id": "member"}))
+    shared = found[found["level"].eq("doc") & found["relabel"]].merge(pairs, on="query_id")
+    shared = shared[shared["member"].ne(shared["query_id"])].assign(restate=False)
+    shared = shared.drop(columns="query_id").rename(columns={"member": "query_id"})
+    return pd.concat([found, shared], ignore_index=True)
 
 
 def _split(was: pd.Series) -> pd.DataFrame:
     parts = was.fillna("||").astype("str").str.split("|", n=2, expand=True)
     return parts.reindex(columns=range(3)).fillna("").set_axis(STATE, axis=1)
-
-
-def _keys(frame: pd.DataFrame, names: list[str]) -> pd.MultiIndex:
-    return pd.MultiIndex.from_frame(frame[names].astype("str"))
 
 
 def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
@@ -280,203 +317,198 @@ def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _targets(golden: Golden, due: pd.DataFrame) -> pd.DataFrame:
-    """Return the targets after the labels of some rows."""
-    due, targets = due.reset_index(drop=True), golden.targets.reset_index(drop=True)
-    if "gain" in targets and targets["gain"].notna().any() and len(due):
+def _changes(golden: Golden, sheet: Any, rows: dict[str, Values]) -> dict[str, Values]:
+    """Return the fields of golden rows that a sheet changes, by query; None removes one."""
+    due, targets = _due(golden, _read(sheet)), golden.targets
+    if len(due) and "gain" in targets and targets["gain"].notna().any():
         raise DataError("the set has gains", field="targets.gain", allowed="whole grades")
-    met = _met(due, targets)
-    met = met.join(due[["grade", "snippet", "old"]], on="row").join(targets[KEY], on="target")
-    key = _keys(targets, KEY)
-    wanted = met.drop_duplicates(KEY, keep="last").set_index(KEY)["grade"].reindex(key).to_numpy()
-    is_regraded = pd.Series(wanted).fillna("").ne("")
-    known = due["snippet"] if "snippet" in due else pd.Series("", due.index)
-    _check_snippets(due.assign(snippet=known))
-    if len(met):
-        words = met[met["snippet"].ne(met["old"]) & met["old"].ne("") & met["snippet"].ne("")]
-        for _, one in words.iterrows():
-            is_old = (key == tuple(one[KEY])) & targets["snippet"].eq(one["old"])
-            targets.loc[is_old, "snippet"] = one["snippet"]
-        number = pd.to_numeric(pd.Series(wanted)).where(is_regraded)
-        differs = is_regraded & number.ne(targets["grade"])
-        targets["grade"] = number.fillna(targets["grade"]).astype("int32")
-        if "judged_by" in targets:
-            targets["judged_by"] = targets["judged_by"].mask(differs)
-    is_hit = targets.index.isin(met["target"]) | targets["level"].eq("anchor")
-    kept = targets[~(pd.Series(wanted).eq("") & is_hit)]
-    new = due[due["grade"].ne("") & ~due.index.isin(met["row"])]
-    return pd.concat([kept, *(_new_targets(rows, kept) for _, rows in new.groupby("level"))],
-                     ignore_index=True)  # fmt: skip
+    met, changes = _met(due, targets), dict[str, Values]()
+    names = targets["target_id"].iloc[met["target"]].groupby(met["row"].to_numpy()).agg(list)
+    hits = by_query(due.assign(asked=due["query_id"], met=names.reindex(due.index)))
+    known, queries = by_query(targets), by_query(golden.queries)
+    checked = {*golden.checks["query_id"]}
+    for query_id, own in hits.items():
+        (query,), values = queries[query_id], rows[query_id]
+        grades = {(one["level"], one["target_id"]): one["grade"] for one in known.get(query_id, [])}
+        found = _relabelled(values, [hit for hit in own if hit["relabel"]], grades)
+        before, is_positive = query.get("answerable"), any(grade > 0 for grade in grades.values())
+        expects = query_id in checked or "reference_answer" in query
+        after = _answerable(own, before, is_positive, expects)
+        if after is not before:
+            found = _restated(values, after, is_positive) | found
+        found = {name: value for name, value in found.items() if value != values.get(name)}
+        changes |= {query_id: found} if found else {}
+    return changes
 
 
-def _check_snippets(due: pd.DataFrame) -> None:
-    given = due[due["level"].eq("anchor") & due["grade"].ne("") & due["snippet"].ne("")]
-    for _, row in given.iterrows() if "text" in given else ():
-        text = row["text"]
-        if isinstance(text, str) and row["snippet"].lower() not in text.lower():
+def _relabelled(values: Values, hits: list[Values], grades: dict[tuple[str, str], int]) -> Values:
+    """Return the fields with the targets that hits meet or add; `grades` are changed likewise."""
+    _check_words(hits)
+    changes = Values()
+    for level in dict.fromkeys(hit["level"] for hit in hits):
+        own = [hit for hit in hits if hit["level"] == level]
+        raw = values.get(FIELD_OF[level]) or []
+        listed = (
+            [{"any": [one], "grade": raw[one]} for one in raw] if isinstance(raw, dict) else raw
+        )
+        names = [name for of, name in grades if of == level]
+        wanted = {name: hit for hit in own for name in hit.get("met", [])}  # the last one counts
+        new = [hit for hit in own if hit["grade"] and "met" not in hit]
+        if len(listed) != len(names):
+            raise _by_hand(values, FIELD_OF[level], "has items that are no target, or one twice")
+        items = dict(zip(names, listed, strict=True))
+        for name, hit in wanted.items():
+            items[name] = _regraded(items[name], hit)
+            grades[level, name] = int(hit["grade"] or grades[level, name])
+            if items[name] is None:
+                del items[name], grades[level, name]
+        if len(items) < len(names) and values.get("required_support_groups"):
+            raise _by_hand(values, "required_support_groups", "may name a target that goes")
+        for hit in new:
+            item = _new_item(hit, is_case="question" in values)
+            name = json.dumps(item, sort_keys=True)
+            items[name], grades[level, name] = item, int(hit["grade"])
+        listed = list(items.values())
+        if isinstance(raw, dict):
+            listed = {one["any"][0]: one.get("grade", 1) for one in map(_as_mapping, listed)}
+        changes[FIELD_OF[level]] = listed or ([] if "question" in values else None)
+        if level == "chunk":
+            changes["chunker_version"] = _chunker(values, new) if listed else None
+    return changes
+
+
+def _by_hand(values: Values, field: str, fault: str) -> DataError:
+    found = f"{field} of {values['id']} {fault}"
+    return DataError(found, field=field, allowed="edit this row by hand")
+
+
+def _regraded(item: Any, hit: Values) -> Any:
+    """Return a target's item with the grade and words of a hit that meets it; None if it has none.
+
+    Without a grade a hit is no alternative of its target any more.
+    """
+    given = _as_mapping(item)
+    if not hit["grade"]:
+        own = hit.get(f"{hit['level']}_id")
+        given["any"] = [one for one in given.get("any", []) if as_id(one) != own]
+        return _shortest(given) if given["any"] else None
+    if hit["old"] and hit["snippet"] and "snippets" in given:
+        words = given["snippets"]
+        given["snippets"] = [hit["snippet"] if one == hit["old"] else one for one in words]
+    if given.get("grade", 1) != int(hit["grade"]):
+        given.pop("judged_by", None)
+    return _shortest(given | {"grade": int(hit["grade"])})
+
+
+def _new_item(hit: Values, is_case: bool) -> Any:
+    """Return a hit as a target's item."""
+    column = "path" if hit["level"] == "anchor" else f"{hit['level']}_id"
+    if column not in hit:
+        raise DataError(
+            f"a hit of {hit['asked']} has no {column}", field=f"sheet.{column}",
+            allowed=f"a level that it has: {', '.join(LEVELS)}",
+        )  # fmt: skip
+    item: Values = {"any": [hit[column]]}
+    if hit["level"] == "anchor":
+        item = {"rel_path" if is_case else "path": hit["path"]}
+        item |= {"heading_path" if is_case else "heading": hit.get("heading")}
+        item |= {"snippets": [hit["snippet"]] if hit["snippet"] else None}
+    return _shortest(item | {"grade": int(hit["grade"])})
+
+
+def _as_mapping(item: Any) -> Values:
+    """Return an item of a field as a mapping."""
+    given = dict(item) if isinstance(item, dict) else {"any": item}
+    if "any" in given and not isinstance(given["any"], list):
+        given["any"] = [given["any"]]
+    return given
+
+
+def _shortest(given: Values) -> Any:
+    """Return an item without a grade of 1; an id, or a list of ids, where it says no more."""
+    given = {name: one for name, one in given.items() if one is not None}
+    if given.get("grade") == 1:
+        del given["grade"]
+    if given.keys() != {"any"}:
+        return given
+    return given["any"] if len(given["any"]) > 1 else given["any"][0]
+
+
+def _check_words(hits: list[Values]) -> None:
+    for hit in hits:
+        is_cited = hit["level"] == "anchor" and hit["grade"] and "text" in hit
+        if is_cited and hit["snippet"].lower() not in hit["text"].lower():
             raise DataError(
-                f"{row['snippet']!r} is not in the hit's text (query {row['query_id']})",
+                f"{hit['snippet']!r} is not in the hit's text (query {hit['asked']})",
                 field="sheet.snippet", allowed="words as they stand in the text",
             )  # fmt: skip
 
 
-def _new_targets(rows: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
-    """Return new targets of one level."""
-    level = str(rows["level"].iloc[0])
-    column = "path" if level == "anchor" else f"{level}_id"
-    names = {"anchor": ["path", "heading", "snippet"], "chunk": ["chunk_id", "chunker_version"]}
-    columns = [name for name in names.get(level, ["doc_id"]) if name in rows]
-    lacks = rows[column].isna() if column in rows else pd.Series(True, rows.index)
-    if lacks.any():
-        raise DataError(
-            f"a hit of {rows.loc[lacks, 'query_id'].iloc[0]} has no {column}",
-            field=f"sheet.{column}", allowed=f"a level that it has: {', '.join(LEVELS)}",
-        )  # fmt: skip
-    new = rows[["query_id", *columns]].assign(
-        level=level, alternative=0, grade=pd.to_numeric(rows["grade"]).astype("int32")
-    )
-    if level == "anchor":
-        new["snippet"] = new["snippet"].mask(new["snippet"].eq(""))
-        name = new["path"] + "#" + (new["heading"].fillna("") if "heading" in new else "")
-    else:
-        name = new[column]
-    if level == "chunk":
-        new = _with_chunkers(new, known)
-    new = new.assign(target_id=name.astype("str")).drop_duplicates(["query_id", *columns])
-    both = pd.concat([known[known["level"].eq(level)][KEY], new[KEY]])
-    base = both["target_id"].str.replace(r"\(\d+\)$", "", regex=True)
-    number = both.assign(base=base).groupby(["query_id", "base"]).cumcount()[-len(new) :] + 1
-    suffix = number.map(lambda n: "" if n == 1 else f"({n})").to_numpy()
-    return new.assign(target_id=new["target_id"] + suffix)
-
-
-def _with_chunkers(new: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
-    """Return new chunks with their query's chunker; a hit of another one is refused."""
-    rows = known.reindex(columns=["query_id", "chunker_version"]).dropna()
-    stated = new["query_id"].map(rows.groupby("query_id")["chunker_version"].first()).astype("str")
-    own = new.reindex(columns=["chunker_version"])["chunker_version"].astype("str")
-    other = own.notna() & stated.notna() & own.ne(stated)
-    if other.any():
-        raise DataError(
-            f"a hit of {new['query_id'][other].iloc[0]} is of the chunker {own[other].iloc[0]}",
-            field="chunker_version",
-            allowed=f"{stated[other].iloc[0]}, as the query says; or label anchors",
-        )  # fmt: skip
-    return new.assign(chunker_version=stated.fillna(own))
-
-
-def _answerable(golden: Golden, targets: pd.DataFrame, due: pd.DataFrame) -> pd.Series:
-    """Return `answerable` of every query: as the sheet says, else as its targets do."""
-    queries = golden.queries
-    ids, before = queries["query_id"], queries["answerable"].astype("boolean")
-    positive = ids.isin(targets.loc[targets["grade"] > 0, "query_id"])
-    stated = due[due["restate"]].groupby("query_id")["answerable"].agg(["first", "nunique"])
-    if (stated["nunique"] > 1).any():
-        raise DataError(
-            f"true and false (query {stated.index[stated['nunique'].gt(1)][0]})",
-            field="sheet.answerable", allowed="one of them",
-        )  # fmt: skip
-    says = ids.map(stated["first"])
-    if (says.eq("false") & positive).any():
-        raise DataError(
-            f"targets are labelled as the answer of {ids[says.eq('false') & positive].iloc[0]}",
-            field="sheet.answerable", allowed="take those labels off first",
-        )  # fmt: skip
-    expects = ids.isin(golden.checks["query_id"])
-    if "reference_answer" in queries:
-        expects |= queries["reference_answer"].notna()
-    is_due = ids.isin(due["query_id"])
-    after = before.mask(is_due & positive, True)
-    after = after.mask(is_due & ~positive & ~expects & before.eq(True).fillna(False), pd.NA)
-    return after.mask(says.notna() & ~positive, says.map({"true": True, "false": False}))
-
-
-@dataclass(frozen=True)
-class _Row:
-    """One query of a golden set: the rows of its frames, `answerable`, and its fields in a file."""
-
-    parts: dict[str, list[Values]]
-    answerable: bool | None
-    fields: Values
-
-    def of(self, level: str) -> dict[str, list[Values]]:
-        """Return the targets of a level, each with its alternatives."""
-        found: dict[str, list[Values]] = {}
-        for one in self.parts["targets"]:
-            if one["level"] == level:
-                found.setdefault(one["target_id"], []).append(one)
-        return found
-
-    def written(self, level: str, target_id: str) -> Any:
-        """Return one target as an item of its field."""
-        alone: dict[str, Any] = {name: [] for name in self.parts}
-        alone["targets"] = self.of(level)[target_id]
-        field = row_of({"query_id": "", "query": ""}, alone)[FIELD_OF[level]]
-        if isinstance(field, list):
-            return field[0]
-        ((name, grade),) = field.items()
-        return {"any": [name], "grade": grade}
-
-
-def _rows(golden: Golden, query_ids: list[str]) -> dict[str, _Row]:
-    frames = ("targets", "conditions", "checks", "tags", "support_groups")
-    parts = {
-        name: by_query(frame[frame["query_id"].isin(query_ids)])
-        for name, frame in ((name, getattr(golden, name)) for name in frames)
-    }
-    stated = golden.queries.set_index("query_id")["answerable"].astype("object")
-    found = {}
-    for query_id in query_ids:
-        own = {name: rows.get(query_id, []) for name, rows in parts.items()}
-        answerable = None if pd.isna(stated[query_id]) else bool(stated[query_id])
-        fields = row_of({"query_id": query_id, "query": ""}, own)
-        found[query_id] = _Row(own, answerable, fields)
-    return found
-
-
-def _changes(values: Values, old: _Row, new: _Row) -> Values:
-    """Return the fields of a file's row that the new labels change; None removes one."""
-    is_case = "question" in values and "query" not in values  # a chatbot's
-    changes: Values = {}
-    for level, name in FIELD_OF.items():
-        before, after = old.of(level), new.of(level)
-        if before == after:
-            continue
-        raw = values.get(name) or []
-        if len(raw) != len(before):
+def _chunker(values: Values, hits: list[Values]) -> str | None:
+    """Return the chunker of a query's chunks; a hit of another one is refused."""
+    stated: str | None = values.get("chunker_version")
+    for hit in hits:
+        own = hit.get("chunker_version")
+        if stated and own and own != stated:
             raise DataError(
-                f"{name} of {values.get('id')} has items that are no target, or one twice",
-                field=name, allowed="edit this row by hand",
+                f"a hit of {hit['asked']} is of the chunker {own}", field="chunker_version",
+                allowed=f"{stated}, as the query says; or label anchors",
             )  # fmt: skip
-        items = dict(zip(before, raw, strict=True))
-        if isinstance(raw, dict):
-            listed: Any = {items.get(one, one): rows[0]["grade"] for one, rows in after.items()}
-        else:
-            listed = [
-                items[one] if before.get(one) == rows
-                else _item(items.get(one), new.written(level, one), is_case)
-                for one, rows in after.items()
-            ]  # fmt: skip
-        changes[name] = listed or ([] if is_case else None)
-    for name in ("chunker_version", "required_support_groups"):
-        if old.fields.get(name) != new.fields.get(name):
-            changes[name] = new.fields.get(name)
-    if old.answerable is not new.answerable:
-        changes |= {name: None for name in ANSWERABLE if name in values}
-        positive = any(one["grade"] > 0 for one in new.parts["targets"])
-        if new.answerable is False or is_case or (new.answerable and not positive):
-            changes["answerable"] = new.answerable is not False
-        if new.answerable is not False:
-            empty = [name for name in FIELD_OF.values() if name in values and not values[name]]
-            changes = ({} if is_case else dict.fromkeys(empty)) | changes
+        stated = stated or own
+    return stated
+
+
+def _answerable(
+    hits: list[Values], before: bool | None, is_positive: bool, expects: bool
+) -> bool | None:
+    """Return `answerable` of a query: as its targets say, else as the sheet does."""
+    stated = {hit["answerable"] for hit in hits if hit["restate"]}
+    if len(stated) > 1 or (is_positive and stated == {"false"}):
+        targets = " beside labels of its answer" if is_positive else ""
+        raise DataError(
+            f"{' and '.join(sorted(stated))}{targets} (query {hits[0]['asked']})",
+            field="sheet.answerable", allowed="one of them; false where no hit has a grade above 0",
+        )  # fmt: skip
+    if is_positive:
+        return True
+    if stated:
+        return {"true": True, "false": False}.get(*stated)
+    return None if before and not expects else before
+
+
+def _restated(values: Values, answerable: bool | None, is_positive: bool) -> Values:
+    """Return the fields that say `answerable`: only where the targets don't imply it."""
+    is_case = "question" in values
+    changes: Values = {name: None for name in ANSWERABLE if name in values}
+    if answerable is False or is_case or (answerable and not is_positive):
+        changes["answerable"] = answerable is not False
+    if answerable is not False and not is_case:  # an empty list says that it should be refused
+        changes |= {name: None for name in FIELD_OF.values() if name in values and not values[name]}
     return changes
 
 
-def _item(raw: Any, written: Any, is_case: bool) -> Any:
-    """Return a target as an item, in a chatbot's words, with what its item says besides."""
-    if not isinstance(written, dict) or "any" in written:
-        return written
-    names = {"path": "rel_path", "heading": "heading_path"} if is_case else {}
-    written = {names.get(name, name): value for name, value in written.items()}
-    kept = {name: value for name, value in (raw or {}).items() if name not in ("grade", "snippets")}
-    return kept | {name: value for name, value in written.items() if name not in kept}
+LONGEST, SHORTEST = 100, 12  # characters
+FEWEST = 3  # words; a name alone occurs in many passages
+_SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
+_AS_WRITTEN: Any = {"expand_tabs": False, "replace_whitespace": False, "break_on_hyphens": False}
+
+
+def snippet_of(text: str, others: Iterable[str] = ()) -> str | None:
+    """Return a sentence of a text, or its first 100 characters cut between words.
+
+    It is the first sentence that none of the `others` (hits of the same place) contains, so that
+    the label doesn't cover them too. Sentences lie within one line, because another chunker may
+    join or cut lines. Without a sentence of three words the longest one is returned, without any
+    words None.
+    """
+    sentences = [one for line in text.split("\n") for one in _SENTENCE.split(line.strip())]
+    for mark in ELLIPSES:  # of a text that was cut when it was stored
+        sentences = [one.removesuffix(mark) for one in sentences]
+    cut = [textwrap.wrap(one, LONGEST, **_AS_WRITTEN)[0] for one in sentences if one.strip()]
+    found = [one for one in cut if re.search(r"\w", one)]
+    if not found:
+        return None
+    elsewhere = [other.lower() for other in others]
+    own = [one for one in found if not any(one.lower() in other for other in elsewhere)] or found
+    long = [one for one in own if len(one) >= SHORTEST and len(one.split()) >= FEWEST]
+    return long[0] if long else max(own, key=len)

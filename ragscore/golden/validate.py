@@ -1,24 +1,109 @@
 """Table of everything that is wrong with a golden set.
 
 In: a golden file or a `Golden`. Out: one row per problem, from loading (duplicate ids, wrong types
-and grades, paraphrases that expect different documents) or from `rules`.
+and grades, paraphrases that expect different documents) or from `RULES`. A rule asks for some item
+of a kind, or for none, of the queries that its condition selects; `_items` finds the items.
 """
 
-from bisect import bisect_right
+import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from ragscore.frames.data import Golden, check_type
-from ragscore.frames.errors import unsaid
-from ragscore.golden.rules import CHECKS, FIELD_OF_LEVEL, NOTHING, Violations, violation
-from ragscore.io.golden_read import file_rows
+from ragscore.frames.errors import plural, unsaid
+from ragscore.frames.kinds import UNKNOWN_TARGET
+from ragscore.io.golden_read import (
+    ID_FIELDS,
+    KNOWN_FIELDS,
+    SUPPORT_EXTRAS,
+    SUPPORT_FIELDS,
+    file_rows,
+)
 from ragscore.io.load import given_or_named, golden_files, load_golden
-from ragscore.io.source import Problems, Row, as_id
+from ragscore.io.source import Problems, Row, as_id, suggest_field
 
+FIELD_OF_LEVEL = {level: field for level, (field, _) in ID_FIELDS.items()} | {
+    "anchor": "gold_supports", "predicate": "expected_metadata",
+}  # fmt: skip
+MIN_SHARE_OF_PATTERN = 0.9  # of the ids; if fewer are alike, the set has no pattern
 COLUMNS = ["severity", "rule", "query_id", "file", "line", "field", "found", "allowed"]
+ITEM = ["query_id", "kind", "found", "field", "allowed"]
+_RECENCY = "category in ['recency', 'conflict', 'recency/conflict']"
+_RECENCY_RULES = "one of cite_newer, acknowledge_both, cite_both"
+
+
+class Rule(NamedTuple):
+    """Rule of a good golden set.
+
+    `needs` is a kind of items ("group": some must be there; "no group": none may be), of queries
+    for which the condition `applies` holds. A `pattern` narrows the items.
+    """
+
+    name: str
+    field: str
+    allowed: str
+    applies: str
+    needs: str
+    pattern: str = ""
+    severity: str = "error"
+
+
+RULES = (
+    Rule("queries have text", "query", "the text of the query", "", "no blank"),
+    Rule("ids follow the set's pattern", "id", "an id like the others", "", "no odd id",
+    severity="warning"),
+    Rule("answerable needs supports", "gold_supports", "at least one support",
+    "answerable == True and supports_only", "target"),
+    Rule("unanswerable expects nothing", "answerable",
+    "no expected ids or supports: the query should be refused", "answerable == False",
+    "no target"),
+    Rule("unanswerable has no key facts", "expected_key_facts",
+    "an empty list: the query should be refused", "answerable == False", "no key_fact"),
+    Rule("something is expected", "answerable",
+    "a target, a check, a reference answer, or answerable", "answerable.isna()", "expectation"),
+    Rule("factual has no groups", "required_support_groups", "null for this category",
+    "category == 'factual'", "no group"),
+    Rule("factual has no recency rule", "recency_conflict_rule", "null for this category",
+    "category == 'factual'", "no recency_rule"),
+    Rule("multi_hop has groups", "required_support_groups", "at least one group",
+    "category == 'multi_hop'", "group"),
+    Rule("multi_hop has two supports", "gold_supports", "at least 2 targets",
+    "category == 'multi_hop'", "no single"),
+    Rule("groups name supports", "required_support_groups",
+    "indices or ids of the query's own targets", "", "no unknown member"),
+    Rule("recency has a rule", "recency_conflict_rule", _RECENCY_RULES, _RECENCY, "recency_rule"),
+    Rule("recency rules are known", "recency_conflict_rule", _RECENCY_RULES, "",
+    "no recency_rule", "^(?!(?:cite_newer|acknowledge_both|cite_both)$)"),
+    Rule("recency has two supports", "gold_supports", "at least 2 targets", _RECENCY, "no single"),
+    Rule("general is unanswerable", "answerable", "false for this category",
+    "category == 'general'", "no answerable"),
+    Rule("general has no supports", "gold_supports", "none for this category",
+    "category == 'general'", "no target"),
+    Rule("general has no key facts", "expected_key_facts", "none for this category",
+    "category == 'general'", "no key_fact"),
+    Rule("paths have forward slashes", "gold_supports", "a path with /", "", "no path", r"\\"),
+    Rule("folders have forward slashes", "folders", "a folder with /", "", "no folder", r"\\"),
+    Rule("headings are joined by ' > '", "gold_supports", "parts joined by ' > '", "",
+    "no heading", r"[^\s\-=>]>[^=>]|[^\-=>]>[^\s=>]|\s\s>|>\s\s"),
+    Rule("some target is relevant", "answerable", "a target of grade 1 or more",
+    "answerable == True", "no best grade", "^0$"),
+    Rule("must_contain is not forbidden", "must_contain",
+    "texts that an answer can hold without a forbidden one", "", "no forbidden text"),
+    Rule("expected source keys are not forbidden", "expected_source_keys",
+    "keys that hold no forbidden text", "", "no forbidden key"),
+    Rule("nothing expected where empty is", "expected_empty", "no target beside it",
+    "expects_empty", "no target"),
+    Rule("targets are in the folders", "gold_supports",
+    "a path under a folder that the query lists", "", "no path outside"),
+    Rule("tags name the query's vaults", "tags", "a vault that the query lists", "",
+    "no foreign vault"),
+    Rule("fields are known", "id", "a field of the golden file", "", "no misspelt field",
+    severity="warning"),
+    Rule("ids are in the catalogue", "id", "ids of the catalogue", "", "no uncatalogued id"),
+)  # fmt: skip
 
 
 def validate(
@@ -55,74 +140,205 @@ def validate(
     """
     golden, files = given_or_named(golden), list[Path]()
     if not isinstance(golden, Golden):
-        files = [
-            Path(one) for one in golden_files(golden) or [golden] if isinstance(one, (str, Path))
-        ]
+        named = golden_files(golden) or [golden]
+        files = [Path(one) for one in named if isinstance(one, (str, Path))]
         with unsaid():  # the table reports what loading warns of
             golden = load_golden(golden, format, columns, strict=False)
-    places: dict[tuple[Any, Any], tuple[str, int]] = {}
-    starts: dict[str, list[tuple[int, str | None]]] = {}
-    for file in files:
-        for row, query_id in _rows(golden, file):
-            starts.setdefault(str(file), []).append((row.line, query_id))
+    places: dict[tuple[str | None, str], tuple[str, int]] = {}
+    query_at: dict[tuple[str, int], str | None] = {}
+    for file in map(str, files):
+        for row, query_id in _rows(golden, Path(file)):
             for name, line in {"": row.line, **row.lines}.items():
-                places.setdefault((query_id, name), (str(file), line))
-
-    def query_at(file: Any, line: Any) -> str | None:
-        known = starts.get(str(file), [])
-        place = 0 if pd.isna(line) else bisect_right([start for start, _ in known], line)
-        return known[place - 1][1] if place else None
-
+                places.setdefault((query_id, name), (file, line))
+                query_at[file, line] = query_id
     loading = golden._problems.assign(rule="loading")
-    loading["query_id"] = [
-        query_at(*one) for one in zip(loading["file"], loading["line"], strict=True)
-    ]
-    found = [check.violations(golden) for check in CHECKS]
-    found += [] if catalogue is None else [_not_in_catalogue(golden, catalogue)]
-    rows = pd.concat([NOTHING, *found], ignore_index=True).reindex(columns=COLUMNS)
+    at = zip(loading["file"], loading["line"], strict=True)
+    loading["query_id"] = [query_at.get(place) for place in at]
+    found = _violations(golden, catalogue)
     alone = str(files[0]) if len(files) == 1 else None
     at = [
         places.get((query_id, name), places.get((query_id, ""), (alone, None)))
-        for query_id, name in zip(rows["query_id"], rows["field"], strict=True)
+        for query_id, name in zip(found["query_id"], found["field"], strict=True)
     ]
-    rows[["file", "line"]] = pd.DataFrame(at, columns=["file", "line"], dtype="object")
-    table = pd.concat([loading.reindex(columns=COLUMNS).astype("object"), rows.astype("object")])
+    found = found.assign(file=[file for file, _ in at], line=[line for _, line in at])
+    parts = [part.reindex(columns=COLUMNS).astype("object") for part in (loading, found)]
+    table = pd.concat(parts, ignore_index=True)
     dtypes = {name: "Int64" if name == "line" else "str" for name in COLUMNS}
     table = table.assign(severity=table["severity"].fillna("error")).astype(dtypes)
-    number = {str(file): number for number, file in enumerate(files)}
-    position = golden.queries.set_index("query_id")["position"]
-    return table.assign(
-        number=table["file"].map(number).fillna(0),
-        position=table["query_id"].map(position).fillna(-1),
-    ).sort_values(
-        ["number", "line", "position"], kind="stable", na_position="last", ignore_index=True
-    )[COLUMNS]
+    position = table["query_id"].map(golden.queries.set_index("query_id")["position"]).fillna(-1)
+    number = table["file"].map({str(file): n for n, file in enumerate(files)}).fillna(0)
+    order = table.assign(number=number, position=position)
+    return order.sort_values(["number", "line", "position"], kind="stable", ignore_index=True)[
+        COLUMNS
+    ]
 
 
 def _rows(golden: Golden, path: Path) -> Iterator[tuple[Row, str | None]]:
     """Yield the rows of a YAML or JSON lines file with their query ids; of others none."""
-    if not path.is_file() or not path.name.removesuffix(".gz").endswith(
-        (".yaml", ".yml", ".jsonl")
-    ):
-        return
+    is_read = path.name.removesuffix(".gz").endswith((".yaml", ".yml", ".jsonl"))
     column = golden._mapping.set_index("role")["column"].get("query_id", "id")
-    for row in file_rows(path, Problems(path, strict=False)):
+    for row in file_rows(path, Problems(path, strict=False)) if path.is_file() and is_read else ():
         ids = [as_id(row.values.get(name)) for name in (column, "id", "query_id", "_id", "qid")]
         yield row, next((one for one in ids if one is not None), None)
 
 
-def _not_in_catalogue(golden: Golden, catalogue: pd.DataFrame) -> Violations:
-    """Find expected ids that are not in the catalogue.
-
-    Only the kinds of ids that the catalogue has are checked.
-    """
-    check_type(catalogue, pd.DataFrame, "catalogue")
-    parts = [NOTHING]
-    for level, column in (("doc", "doc_id"), ("chunk", "chunk_id")):
-        if column in catalogue and column in golden.targets:
-            expected = golden.targets[golden.targets["level"] == level].dropna(subset=column)
-            unknown = expected[~expected[column].isin(catalogue[column].dropna().astype("str"))]
-            parts.append(violation(unknown, unknown[column], field=FIELD_OF_LEVEL[level]))
-    return pd.concat(parts, ignore_index=True).assign(
-        rule="ids are in the catalogue", allowed="ids of the catalogue"
+def _violations(golden: Golden, catalogue: pd.DataFrame | None) -> pd.DataFrame:
+    """Return one row per violation of a rule."""
+    items, empty = _items(golden, catalogue), golden.checks["kind"].eq("expected_empty")
+    queries = golden.queries.reindex(columns=["query_id", "answerable", "category"]).assign(
+        supports_only={*golden.targets["level"]} == {"anchor"},
+        expects_empty=golden.queries["query_id"].isin(golden.checks.loc[empty, "query_id"]),
     )
+    parts = [pd.DataFrame(columns=COLUMNS)]
+    for rule in RULES:
+        asked = queries.query(rule.applies, engine="python") if rule.applies else queries
+        kind = rule.needs.removeprefix("no ")
+        own = items[items["kind"].eq(kind) & items["query_id"].isin(asked["query_id"])]
+        if rule.pattern:
+            own = own[own["found"].str.contains(rule.pattern)]
+        if kind == rule.needs:
+            lacking = asked[~asked["query_id"].isin(own["query_id"])]
+            own = lacking[["query_id"]].assign(found="none").reindex(columns=ITEM).astype("object")
+        field, allowed = own["field"].fillna(rule.field), own["allowed"].fillna(rule.allowed)
+        stated = {"rule": rule.name, "severity": rule.severity}
+        parts.append(own.assign(field=field, allowed=allowed, **stated))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _items(golden: Golden, catalogue: pd.DataFrame | None) -> pd.DataFrame:
+    """Return what the rules are about: one row per item, its query, `kind`, and text `found`."""
+    queries, targets, tags = golden.queries, golden.targets, golden.tags
+    fields = targets["level"].map(FIELD_OF_LEVEL)
+    found = [
+        golden.checks.rename(columns={"text": "found"}),
+        tags.rename(columns={"value": "found"}),
+        targets.assign(kind="target", found=targets["target_id"], field=fields),
+        *(_expectations(golden)),
+        _texts_and_ids(queries),
+        _forbidden(golden),
+        _outside(golden),
+        _misspelt(queries),
+    ]
+    for column in ("path", "heading"):
+        if column in targets:
+            rows = targets.drop_duplicates(["query_id", column]).dropna(subset=column)
+            found.append(rows.assign(kind=column, found=rows[column]))
+    if catalogue is not None:
+        check_type(catalogue, pd.DataFrame, "catalogue")
+        for level in ("doc", "chunk"):
+            column = f"{level}_id"
+            if column in catalogue and column in targets:
+                known = catalogue[column].dropna().astype("str")
+                rows = targets[targets["level"].eq(level) & ~targets[column].isin(known)]
+                found.append(rows.assign(kind="uncatalogued id", found=rows[column], field=fields))
+    parts = [part.reindex(columns=ITEM) for part in found if len(part)]
+    return pd.concat([pd.DataFrame(columns=ITEM), *parts], ignore_index=True).astype("object")
+
+
+def _expectations(golden: Golden) -> Iterator[pd.DataFrame]:
+    """Yield items that tell how much a query expects."""
+    queries, targets, groups = golden.queries, golden.targets, golden.support_groups
+    names = queries[["query_id"]]
+    if "reference_answer" in queries:
+        yield names[queries["reference_answer"].notna()].assign(kind="expectation")
+    for frame in (targets, golden.checks):
+        yield frame[["query_id"]].assign(kind="expectation")
+    yield names[queries["answerable"].eq(True).fillna(False)].assign(
+        kind="answerable", found="true"
+    )
+    n = targets.groupby(["query_id", "level"])["target_id"].nunique().groupby("query_id").max()
+    n = names["query_id"].map(n).fillna(0).astype("int64")
+    yield names[n < 2].assign(kind="single", found=n.astype("str"))
+    best = targets.groupby("query_id", as_index=False)["grade"].max()
+    yield best.assign(kind="best grade", found=best["grade"].astype("str"))
+    n_groups = groups.groupby("query_id", as_index=False)["group"].nunique()
+    yield n_groups.assign(kind="group", found=n_groups["group"].astype("str") + " groups")
+    unknown = groups[groups["target_id"].str.startswith(UNKNOWN_TARGET)]
+    name = unknown["target_id"].str.removeprefix(UNKNOWN_TARGET)
+    yield unknown.assign(kind="unknown member", found=name)
+
+
+def _texts_and_ids(queries: pd.DataFrame) -> pd.DataFrame:
+    """Return queries without text, and those whose ids break the set's pattern.
+
+    Readers put the id in the place of a text that a file doesn't have; ids made of texts hold
+    spaces. Ids have a pattern if nearly all have the same letters and digits, with leading zeros.
+    """
+    ids, texts = queries["query_id"], queries["query"]
+    is_blank, is_id = texts.str.fullmatch(r"[\s\u200b\u2060\ufeff]*"), texts == ids
+    if is_id.mean() > 0.5 or ids.str.contains(r"\s").any():
+        is_id &= False
+    rows = [(one, "blank", "no text") for one in ids[is_blank]]
+    rows += [(one, "blank", "no text but the id") for one in ids[is_id & ~is_blank]]
+    shape = ids.str.replace(r"[^\W\d_]+", "a", regex=True).str.replace(r"\d", "0", regex=True)
+    usual = shape.eq(shape.mode().get(0, ""))
+    is_numbered = ids[usual].str.contains(r"^[^\W\d_]+[\W_]?0\d+$").any()
+    if usual.mean() >= MIN_SHARE_OF_PATTERN and is_numbered:
+        like = f"(others are like {ids[usual].iloc[0]})"
+        rows += [(one, "odd id", f"{one} {like}") for one in ids[~usual]]
+    return pd.DataFrame(rows, columns=["query_id", "kind", "found"])
+
+
+def _forbidden(golden: Golden) -> pd.DataFrame:
+    """Return texts and keys that a query expects and that hold what it forbids."""
+    rows, checks = [], golden.checks
+    keys = golden.targets.reindex(columns=["query_id", "source_key"]).dropna()
+    keys = keys.set_axis(["query_id", "text"], axis=1)
+    for kind, wanted, forbidden, fold in (
+        ("forbidden text", checks[checks["kind"].eq("must_contain")], "forbidden", str),
+        ("forbidden key", keys, "forbidden_source_key", str.lower),
+    ):
+        own = checks[checks["kind"].eq(forbidden)]
+        pairs = wanted[["query_id", "text"]].merge(own[["query_id", "text"]], on="query_id")
+        for query_id, text, part in pairs.itertuples(index=False):
+            if fold(part) in fold(text):
+                rows.append((query_id, kind, f"{text!r} holds {part!r}"))
+    return pd.DataFrame(rows, columns=["query_id", "kind", "found"])
+
+
+def _outside(golden: Golden) -> pd.DataFrame:
+    """Return supports outside their query's folders, and tags that name another query's vault.
+
+    Paths and folders may begin with the vault.
+    """
+    listed = golden.tags.groupby(["query_id", "kind"])["value"].agg(list).to_dict()
+    all_vaults = {*golden.tags.loc[golden.tags["kind"].eq("vault"), "value"]}
+    rows = []
+    supports = golden.targets.reindex(columns=["query_id", "path"])
+    is_support = golden.targets["level"].eq("anchor")
+    for query_id, path in supports[is_support].dropna().drop_duplicates().itertuples(index=False):
+        vaults = listed.get((query_id, "vault"), [])
+        folders = [_place(one, vaults) for one in listed.get((query_id, "folder"), [])]
+        if folders and not any(_place(path, vaults).is_relative_to(one) for one in folders):
+            rows.append((query_id, "path outside", path))
+    for (query_id, kind), values in listed.items():
+        vaults = listed.get((query_id, "vault"), []) if kind == "tag" else []
+        strange = [one for one in values if one in all_vaults and one not in vaults]
+        rows += [(query_id, "foreign vault", one) for one in strange if vaults]
+    return pd.DataFrame(rows, columns=["query_id", "kind", "found"])
+
+
+def _place(text: str, vaults: list[str]) -> PurePosixPath:
+    """Return a path or folder within its vault."""
+    path = PurePosixPath(text.replace("\\", "/").strip("/"))
+    return PurePosixPath(*path.parts[1:]) if {*path.parts[:1]} & {*vaults} else path
+
+
+def _misspelt(queries: pd.DataFrame) -> pd.DataFrame:
+    """Return fields of the user's own whose names resemble a field of ours, with a first query."""
+    own = {str(name): queries[name].notna() for name in queries if str(name).startswith("x_")}
+    own.pop(SUPPORT_EXTRAS, None)
+    named = {(name[2:], ""): has for name, has in own.items()}
+    if SUPPORT_EXTRAS in queries:
+        extras = queries[SUPPORT_EXTRAS].fillna("[]").map(json.loads)
+        inner = extras.map(lambda supports: {name for one in supports for name in one})
+        for name in sorted(set().union(*inner)):
+            named[name, "gold_supports"] = inner.map(lambda names, name=name: name in names)
+    rows = []
+    for (name, field), has in named.items():
+        meant = suggest_field(name, frozenset(SUPPORT_FIELDS if field else KNOWN_FIELDS))
+        if meant and has.any():
+            told = f"unknown field {name!r}, in {plural(int(has.sum()), 'query')}"
+            first = queries.loc[has, "query_id"].iloc[0]
+            rows.append((first, "misspelt field", told, field or name, f"did you mean {meant!r}?"))
+    return pd.DataFrame(rows, columns=ITEM)

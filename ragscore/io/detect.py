@@ -4,6 +4,7 @@ In: a path. Out: a `Sample` of the file, and the one `Format` of a table that it
 fits several formats or none is an error that names the candidates and the `format=` to pass.
 """
 
+import csv
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,8 +16,7 @@ from typing import Any
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.columns import has_labels
-from ragscore.io.file_content import open_bytes
-from ragscore.io.rows import first_cells
+from ragscore.io.files import open_bytes
 from ragscore.io.source import json_fields, refuse_depth
 
 SAMPLE_BYTES = 1 << 20
@@ -188,7 +188,7 @@ def sample(path: Path) -> Sample:
     """Return a sample of a file's beginning, or of the names in a folder."""
     if path.is_dir():
         return Sample(path, "folder", frozenset(one.name for one in path.iterdir()))
-    with open_bytes(path) as (opened, _):
+    with open_bytes(path) as opened:
         begin = opened.read(SAMPLE_BYTES)
     for mark, kind in _BINARY.items():
         if begin.startswith(mark):
@@ -239,9 +239,9 @@ def _table_columns(top: dict[str, Any]) -> frozenset[str]:
 
 
 def _parquet_columns(path: Path) -> frozenset[str]:
-    from ragscore.io.parquet_file import open_parquet_file
+    from ragscore.io.files import open_parquet
 
-    with suppress(DataError), open_parquet_file(path) as file:
+    with suppress(DataError), open_parquet(path) as file:
         return frozenset(file.schema_arrow.names)
     return frozenset()
 
@@ -305,3 +305,19 @@ def _may_be_ours(seen: Sample, own: Format, what: str, table: Format) -> bool:
         return not seen.keys  # each of our queries has its text
     is_table = table.fits(seen) or (what == "results" and has_labels(seen.keys))
     return is_sure or (bool(ours - {"query"}) and not is_table)
+
+
+DELIMITERS = ",\t;|"
+
+
+def first_cells(text: str) -> list[str]:
+    """Return the cells of a table's first line; none where CSV can't be read."""
+    with suppress(csv.Error, StopIteration):
+        return next(csv.reader(text.lstrip("\ufeff").splitlines(), delimiter=delimiter_of(text)))
+    return []
+
+
+def delimiter_of(text: str) -> str:
+    """Return what separates the cells of a table's first line: comma, tab, semicolon or bar."""
+    header = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
+    return max(DELIMITERS, key=header.count)

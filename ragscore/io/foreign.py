@@ -18,6 +18,7 @@ from ragscore.frames.kinds import IMPORTANCE, WORTH
 from ragscore.io import inspect_log, traces
 from ragscore.io.columns import is_query_id, names_ids
 from ragscore.io.detect import Mark, Sample
+from ragscore.io.frames_in import json_value
 from ragscore.io.importers import (
     ANSWER_KEYS,
     PASSED,
@@ -34,10 +35,9 @@ from ragscore.io.importers import (
     without_missing,
 )
 from ragscore.io.made_ids import hash_query
-from ragscore.io.rows import json_value, nested, value_at
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.stored import our_name, score_of
-from ragscore.io.values import as_number
+from ragscore.io.values import as_number, nested, value_at
 
 # RAGAS
 

@@ -13,27 +13,25 @@ import yaml
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import name_list, plural, warn
 from ragscore.frames.kinds import LABELS
+from ragscore.io.files import write_lines, write_text
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     CHECK_FLAGS,
     FIELD_ORDER,
     FRAMES,
-    KNOWN_FIELDS,
-    TAG_FIELDS,
-    TEXT_FIELDS,
-    golden_of,
-)
-from ragscore.io.layout import nested_of
-from ragscore.io.output import by_query, write_lines, write_text
-from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
-from ragscore.io.targets import (
     ID_FIELDS,
+    KNOWN_FIELDS,
     SUPPORT_COLUMNS,
     SUPPORT_EXTRAS,
+    TAG_FIELDS,
+    TEXT_FIELDS,
     anchor_ids,
+    golden_of,
     target_names,
 )
-from ragscore.io.values import row_dicts
+from ragscore.io.layout import nested_of
+from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
+from ragscore.io.values import by_query, row_dicts
 
 HEADER = """\
 # Golden questions: a list of mappings; `id` and `query` are required.
@@ -83,7 +81,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
             field="path",
             allowed="a file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
         )
-    rows = _with_answerable(golden, _rows(golden), path)
+    rows = golden_rows(golden, path)
     targets = golden.targets
     starts = targets.loc[targets["level"] == "chunk"].get("start", pd.Series(dtype="Int64"))
     if n := int(starts.notna().sum()):
@@ -300,8 +298,8 @@ def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
     return groups
 
 
-def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:
-    """Add `answerable` where reading a row doesn't imply it.
+def golden_rows(golden: Golden, path: str | Path) -> Rows:
+    """Return a golden set as rows of our file, with `answerable` where the others don't imply it.
 
     Raises
     ------
@@ -309,6 +307,7 @@ def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:
         Rows that the file would not give back, such as tags of a kind that no field holds; an
         unlabelled query whose expectations imply a label.
     """
+    rows = _rows(golden)
     read = golden_of(
         [Row(row, number) for number, row in enumerate(rows, 1)],
         Problems(path, strict=True),

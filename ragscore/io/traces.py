@@ -30,9 +30,8 @@ from ragscore.io.importers import (
     text_of,
     without_missing,
 )
-from ragscore.io.rows import nested, value_at
 from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
-from ragscore.io.values import as_number
+from ragscore.io.values import as_number, nested, value_at
 
 
 @dataclass(frozen=True)

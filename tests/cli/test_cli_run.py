@@ -127,7 +127,7 @@ def test_a_stopped_run_says_how_to_go_on(here, capsys):
         (["bm25", "--command", "x"], "system: both"),
         (["bm26"], "system: found 'bm26'"),
         (["my_rag:answer"], "system: found 'my_rag:answer'"),
-        (["my_rag:ask", "--set", "x"], "--set: found 'x'"),
+        (["my_rag:ask", "--set", "x"], "argument --set: invalid setting value: 'x'"),
         (["my_rag:ask", "--mode", "x"], "settings: ask does not accept mode"),
         (["none.yaml"], "none.yaml: can't be read"),
     ],

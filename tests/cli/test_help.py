@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from ragscore.cli import COMMANDS, main, make_parser
+from ragscore.cli import main, make_parser
 from ragscore.scoring.policies import Policies
 
 (SUBPARSERS,) = (
@@ -19,14 +19,12 @@ def arguments_of(name):
     return [one for one in PARSERS[name]._actions if "--help" not in one.option_strings]
 
 
-def test_the_overview_lists_every_command_once_under_what_it_is_for(capsys):
+def test_the_overview_lists_every_command_once(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["--help"])
     printed = capsys.readouterr().out
     assert stopped.value.code == 0
-    assert re.findall(r"^(\S[^:]*):$", printed, re.M)[1:] == list(COMMANDS)
-    assert re.findall(r"^  ([a-z]+) +[A-Z]", printed, re.M) == list(PARSERS)
-    assert max(map(len, printed.splitlines())) <= 100
+    assert re.findall(r"^    ([a-z]+) +[A-Z]", printed, re.M) == list(PARSERS)
 
 
 @pytest.mark.parametrize("name", PARSERS)

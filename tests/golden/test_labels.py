@@ -11,7 +11,7 @@ import yaml
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.golden.pool import snippet_of
+from ragscore.golden.sheet import snippet_of
 from tests.messages import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*unlabelled")
@@ -159,20 +159,21 @@ def test_paraphrases_get_the_same_documents(write_golden, label):
     assert [one.get("expected_doc_ids") for one in found] == [["d1"], ["d1"], None]
 
 
-def test_a_removed_support_leaves_its_groups_and_the_others_move_up(write_golden, label):
+def test_a_removed_support_keeps_what_others_say_and_never_moves_their_groups(write_golden, label):
     supports = [
         {"path": "docs/d1.md", "snippets": ["by a key"], "own": 1},
         {"path": "docs/d2.md", "own": 2},
         {"path": "docs/z.md"},
     ]
-    groups = [[0, 2], [1], [0]]
-    file = write_golden(
-        [{"id": "q1", "query": "?", "gold_supports": supports, "required_support_groups": groups}]
-    )
-    label({(0, "grade"): pd.NA}, file)
-    found = row(file, "q1")
-    assert found["gold_supports"] == supports[1:]
-    assert found["required_support_groups"] == [[1], [0]]
+    case = {"id": "q1", "query": "?", "gold_supports": supports}
+    file = write_golden([case])
+    label({(0, "grade"): pd.NA, (2, "grade"): 2}, file)
+    assert row(file, "q1")["gold_supports"] == [supports[1] | {"grade": 2}, supports[2]]
+    file = write_golden([case | {"required_support_groups": [[0, 2], [1]]}])
+    with refused("q1", field="required_support_groups"):
+        label({(0, "grade"): pd.NA}, file)
+    label({(2, "grade"): 2}, file)
+    assert row(file, "q1")["required_support_groups"] == [[0, 2], [1]]
 
 
 def test_answerable_is_written_both_ways_and_labels_say_more(label, golden_file, write_golden):

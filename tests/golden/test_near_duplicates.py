@@ -6,11 +6,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.golden.duplicates import _expected_ids
 from tests.messages import refused
 
 
@@ -107,31 +104,3 @@ def test_scripts_without_spaces_are_compared_by_character():
 def test_a_similarity_out_of_range_is_refused():
     with refused(0, field="similarity"):
         golden_of("a").duplicates(0)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["q0", "q1", "q2"]),
-            st.sampled_from(["doc", "chunk"]),
-            st.sampled_from(["d1", "d10", "d2", "é", "a b"]),
-            st.integers(0, 2),
-        ),
-        unique=True,
-    ),
-    st.lists(st.sampled_from(["q0", "q1", "q2", "q3"])),
-)
-def test_what_queries_expect_is_compared_whatever_the_order_of_their_targets(rows, asked):
-    targets = pd.DataFrame(rows, columns=["query_id", "level", "target_id", "alternative"])
-    # all alternatives of a target have one grade
-    grade = targets["target_id"].map({"d1": 1, "d10": 2, "d2": 0}).fillna(1).astype("int32")
-    golden = rs.Golden(queries=golden_of(*"abcd").queries, targets=targets.assign(grade=grade))
-    expected = {
-        query: "\n".join(
-            sorted({f"{level}:{of}" for name, level, of, _ in rows if name == query and of != "d2"})
-        )
-        for query in sorted(set(asked))
-    }
-    found = _expected_ids(golden, pd.Series(asked, dtype="str"))
-    assert found.to_dict() == {query: ids for query, ids in expected.items() if ids}
-    assert found.index.is_unique and found.dtype == "str"

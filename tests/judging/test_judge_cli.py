@@ -97,7 +97,7 @@ def test_json_holds_counts_means_and_agreement(command, files, capsys):
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        (["--prices", "GOLDEN"], ["JSON"]),
+        (["--prices", "GOLDEN"], ["--prices", "golden.yaml"]),
         (["--structured", "xml"], ["xml", "json_schema", "json_object", "none"]),
     ],
 )

@@ -12,8 +12,13 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.model import OUTCOMES
-from ragscore.analysis.extras.call_report import call_of_hits, of_rank, repeats, search_rows
-from ragscore.analysis.extras.conversation_turns import turn_numbers
+from ragscore.analysis.extras.agents import (
+    call_of_hits,
+    of_rank,
+    repeats,
+    search_rows,
+    turn_numbers,
+)
 from ragscore.analysis.query_view import first_known
 from ragscore.frames.codes import is_among, lookup, pair_numbers
 from ragscore.frames.data import Golden, Results, narrowed

@@ -1,0 +1,219 @@
+"""Rankings and judgements by document, as other tools take them: in files and in frames.
+
+Other tools know documents by one id, take each document once in a list, and have one grade for it.
+Here hits and targets become such lists, or an error names the row that can't. ranx, ir_measures and
+RAGAS take frames.
+"""
+
+from typing import Any
+
+import pandas as pd
+
+from ragscore.frames.data import DataError, Golden, Results
+
+ID_COLUMNS = {"doc": "doc_id", "chunk": "chunk_id"}
+
+
+def ranked_documents(results: Results, level: str) -> pd.DataFrame:
+    """Return the hits by run, query and rank, with the level's id as column `doc`."""
+    return results.hits.assign(doc=_ids(results.hits, level, "hits")).sort_values(
+        ["run_id", "query_id", "rank"], kind="stable", ignore_index=True
+    )
+
+
+def graded_documents(golden: Golden, level: str) -> pd.DataFrame:
+    """Return query_id, doc and grade of every target of a level, in file order."""
+    targets = golden.targets[golden.targets["level"] == level]
+    judged = targets.assign(doc=_ids(targets, level, "targets"))[["query_id", "doc", "grade"]]
+    # One document may stand for several targets: the best grade is what finding it can earn.
+    best = judged.groupby(["query_id", "doc"], sort=False)["grade"].transform("max")
+    return judged.assign(grade=best).drop_duplicates(ignore_index=True)
+
+
+def grades_by_query(golden: Golden, level: str) -> dict[str, dict[str, int]]:
+    """Return {query: {document: grade}} of the queries that have targets of a level."""
+    judged = graded_documents(golden, level).groupby("query_id", sort=False)
+    return {
+        str(one): dict(zip(rows["doc"], rows["grade"].tolist(), strict=True))
+        for one, rows in judged
+    }
+
+
+def _ids(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
+    if level not in ID_COLUMNS:
+        allowed = f"one of {', '.join(ID_COLUMNS)}"
+        raise DataError(f"found {level!r}", field="level", allowed=allowed)
+    column = ID_COLUMNS[level]
+    n_missing = int(frame[column].isna().sum()) if column in frame else len(frame)
+    if n_missing:
+        raise DataError(
+            f"{n_missing} of {len(frame)} rows have no {column}",
+            field=f"{kind}.{column}",
+            allowed="an id in every row",
+        )
+    return frame[column] if column in frame else pd.Series([], index=frame.index, dtype="str")
+
+
+def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
+    """Raise a DataError if a list names a document twice."""
+    is_repeated = hits.duplicated(["run_id", "query_id", column])
+    if is_repeated.any():
+        first = hits[is_repeated].iloc[0]
+        raise DataError(
+            f"{first[column]!r} is there twice for query {first['query_id']!r} of run"
+            f" {first['run_id']!r} ({int(is_repeated.sum())} hits are like that)",
+            field="hits",
+            allowed=(
+                "each document once in a list; rs.match.collapse_hits(results.hits) keeps the first"
+                " hit of each"
+            ),
+        )
+
+
+def refuse_spaces(columns: list[pd.Series], pattern: str = r"\s") -> None:
+    """Raise a DataError for empty ids, and for ids that a separator would cut in two."""
+    for column in columns:
+        ids = column.astype("str").drop_duplicates()
+        bad = ids[ids.str.contains(pattern, regex=True) | (ids == "")]
+        if len(bad):
+            raise DataError(
+                f"{bad.iloc[0]!r}",
+                field=str(column.name),
+                allowed="ids without white space, which separates the format's columns",
+            )
+
+
+def scores_or_ranks(hits: pd.DataFrame) -> list[float]:
+    """Return the score of each hit; without scores, the query's number of hits - rank + 1."""
+    n_hits = hits.groupby(["run_id", "query_id"], observed=True, sort=False)["rank"]
+    by_rank = n_hits.transform("size") - hits["rank"] + 1.0
+    score = hits["score"] if "score" in hits else pd.Series(float("nan"), index=hits.index)
+    share = score.notna().groupby(hits["run_id"], observed=True).transform("mean")
+    partly = hits.loc[(share > 0) & (share < 1), "run_id"].unique().tolist()
+    if partly:
+        raise DataError(
+            f"only some hits of {', '.join(map(str, partly))} have a score",
+            field="hits.score",
+            allowed="a score for all hits of a run, or for none",
+        )
+    return [float(value) for value in score.where(share == 1, by_rank)]
+
+
+# Frames of ranx, ir_measures and RAGAS
+
+
+def to_ranx(data: Results | Golden) -> dict[str, pd.DataFrame] | pd.DataFrame:
+    """Return frames for `ranx.Run.from_df` and `ranx.Qrels.from_df`.
+
+    Texts are Python objects, as ranx needs them.
+
+    Parameters
+    ----------
+    data
+        Results, or a golden set.
+
+    Returns
+    -------
+    For results, {run_id: one row per hit: `q_id`, `doc_id`, `score`}. The score is the query's last
+    rank minus the rank, plus one, so ranx ranks as the run does, ties included. For a golden set,
+    one row per document target: `q_id`, `doc_id`, `score` (its grade).
+
+    Raises
+    ------
+    DataError
+        A hit without doc_id, or a document twice in one list.
+    """
+    names = {"query_id": "q_id", "relevance": "score"}
+    if isinstance(data, Golden):
+        return _qrels(data).rename(columns=names).astype({"q_id": object, "doc_id": object})
+    return {
+        run_id: run.rename(columns=names).astype({"q_id": object, "doc_id": object})
+        for run_id, run in _runs(data).items()
+    }
+
+
+def to_ir_measures(
+    results: Results, golden: Golden
+) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Return frames for `ir_measures.calc_aggregate(measures, qrels, run)`.
+
+    Returns
+    -------
+    qrels
+        One row per document target: `query_id`, `doc_id`, `relevance`.
+    runs
+        {run_id: one row per hit: `query_id`, `doc_id`, `score`}; the score is the query's last
+        rank minus the rank, plus one.
+
+    Raises
+    ------
+    DataError
+        A hit without doc_id, or a document twice in one list.
+    """
+    return _qrels(golden), _runs(results)
+
+
+def _qrels(golden: Golden) -> pd.DataFrame:
+    names = {"doc": "doc_id", "grade": "relevance"}
+    # ranx takes whole numbers of 64 bits alone
+    return graded_documents(golden, "doc").rename(columns=names).astype({"relevance": "int64"})
+
+
+def _runs(results: Results) -> dict[str, pd.DataFrame]:
+    hits = ranked_documents(results, "doc")
+    refuse_repeated_documents(hits, "doc_id")
+    last = hits.groupby(["run_id", "query_id"], observed=True)["rank"].transform("max")
+    scored = hits.assign(score=(last - hits["rank"] + 1).astype("float64"))
+    return {
+        name: rows[["query_id", "doc_id", "score"]].reset_index(drop=True)
+        for name in results.runs["run_id"].astype("str")
+        for rows in [scored[scored["run_id"] == name]]
+    }
+
+
+def to_ragas(results: Results, golden: Golden | None = None) -> pd.DataFrame:
+    """Return runs and labels as the rows that RAGAS evaluates.
+
+    `EvaluationDataset.from_pandas(...)` or `.from_list(df.to_dict("records"))` takes them.
+
+    Returns
+    -------
+    One row per response, in the order of `results.responses`: run_id and query_id first (drop them
+    for RAGAS), then user_input, response, retrieved_contexts and retrieved_context_ids (lists by
+    rank; the chunk id, else the document's), and with a golden set reference and
+    reference_context_ids (chunk ids of grade ≥ 1, else documents'). None = not known. Columns
+    without any known value are left out. A failed query has no response.
+    """
+    keys = ["run_id", "query_id"]
+    rows = results.responses[keys].astype("str")
+    hits = results.hits.astype({"run_id": "str"}).sort_values([*keys, "rank"], kind="stable")
+    found = {
+        "user_input": results.responses["query"],
+        "response": results.responses.get("answer"),
+        "retrieved_contexts": _lists(hits, keys, ["text"], rows),
+        "retrieved_context_ids": _lists(hits, keys, ["chunk_id", "doc_id"], rows),
+    }
+    if golden is not None:
+        known = golden.queries.set_index("query_id").reindex(rows["query_id"])
+        found["reference"] = known.get("reference_answer")
+        targets = golden.targets[golden.targets["grade"] > 0]
+        ids = _lists(targets, ["query_id"], ["chunk_id", "doc_id"], rows)
+        found["reference_context_ids"] = ids
+    for name, values in found.items():
+        if values is not None and any(isinstance(one, (str, list)) for one in values):
+            plain = [one if isinstance(one, (str, list)) else None for one in values]
+            rows[name] = pd.Series(plain, index=rows.index, dtype=object)
+    return rows
+
+
+def _lists(
+    frame: pd.DataFrame, keys: list[str], names: list[str], rows: pd.DataFrame
+) -> list[list[str] | None]:
+    """Return for each of `rows` its values of the first of these columns that has any, or None."""
+    found: dict[Any, list[str]] = {}
+    for name in reversed([name for name in names if name in frame]):
+        once = [*keys, *(["rank"] if "rank" in frame else []), name]
+        present = frame.dropna(subset=[name]).drop_duplicates(once)
+        found |= present.groupby(keys, observed=True, sort=False)[name].agg(list).to_dict()
+    of_rows = rows[keys].itertuples(index=False, name=None)
+    return [found.get(one if len(keys) > 1 else one[0]) for one in of_rows]
