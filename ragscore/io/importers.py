@@ -52,7 +52,8 @@ class Tool:
     Attributes
     ----------
     name, fits, about, options
-        As of a `Format`; `about` also says what its labels are.
+        As of a `Format`: `fits` sees the file's one object, not the rows in it. `about` also says
+        what its labels are.
     columns
         Our column -> its paths in a row, the surest first, apart by blanks. `scores` is a mapping
         of metrics, or a list as `add` returns it.

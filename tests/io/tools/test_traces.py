@@ -65,11 +65,12 @@ def retrieval(number, parent, start, end, query, *ids, trace="t", kind="RETRIEVE
 def calls(results):
     """The rows of calls, and the ids of the hits of each."""
     hits = results.hits
+    ids = next(hits[name] for name in ("chunk_id", "doc_id") if name in hits)
     lists = [
-        hits.loc[(hits["query_id"] == one.query_id) & (hits["call"] == one.call), "chunk_id"]
+        ids[(hits["query_id"] == one.query_id) & (hits["call"] == one.call)].tolist()
         for one in results.calls.itertuples()
     ]
-    return results.calls, [one.tolist() for one in lists]
+    return results.calls, lists
 
 
 def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
