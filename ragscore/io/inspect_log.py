@@ -32,7 +32,7 @@ from ragscore.io.importers import (
 from ragscore.io.source import parse_json
 from ragscore.io.stored import SAME as COMMON
 from ragscore.io.stored import our_name, score_of
-from ragscore.io.values import as_number, nested
+from ragscore.io.values import nested
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAME = {**COMMON, "exact": "exact_match", "f1": "token_f1"}
@@ -46,7 +46,6 @@ COLUMNS = {
 }  # fmt: skip
 RUN = {
     "system": "eval.model", "suite": "eval.task", "config": "eval", "created_at": "eval.created",
-    "means": lambda top: aggregates(top),
 }  # fmt: skip
 
 
@@ -62,8 +61,8 @@ def samples(rows: list[Fields], top: Fields) -> Iterator[Fields]:
     A row of `samples_df` has no answer, and its texts may be cut.
     """
     # an accuracy is better if it is higher; a mean may be of anything
-    scorers = [one["metric"].rpartition("/") for one in aggregates(top)]
-    accurate = {our_name(name, SAME) for name, _, label in scorers if label == "accuracy"}
+    scorers = each(top, "results.scores", {"name": "name", "accuracy": "metrics.accuracy"})
+    accurate = {our_name(one["name"] or "score", SAME) for one in scorers if one["accuracy"]}
     has_epochs = any("eval_id" in row or row.get("epoch") != 1 for row in rows)
     for row in rows:
         target, metadata = nested(row.get("target")), mapping(row, "metadata")
@@ -86,18 +85,6 @@ def samples(rows: list[Fields], top: Fields) -> Iterator[Fields]:
                        for one in _scores(name, score, accurate)],
             "extra": {name: one for name, one in kept.items() if one},
         }  # fmt: skip
-
-
-def aggregates(top: Fields) -> list[Fields]:
-    """Return what a log reports of all samples: over the reduced ones, where there are epochs."""
-    found = []
-    for scorer in each(top, "results.scores", {"name": "name", "metrics": "metrics"}):
-        for label, metric in mapping(scorer, "metrics").items():
-            value = as_number(metric.get("value") if isinstance(metric, dict) else metric)
-            if value is not None:
-                name = f"{scorer['name'] or 'score'}/{label}"
-                found.append({"query_id": "", "metric": name, "value": value, "statistic": "mean"})
-    return found
 
 
 def _scores(name: str, score: Any, accurate: set[str]) -> list[Fields]:
