@@ -422,8 +422,8 @@ def _trend(ev: Any, history: RunStore | None) -> Any:
         raise DataError("no metric has a value")
     if history is not None:
         return history.trend(ev.primary[0])
-    times = ev._runs.reindex(columns=["system", "created_at"]).fillna({"system": ""})
-    if times.groupby("system")["created_at"].nunique().max() < 2:
+    times = ev._runs.reindex(columns=["system", "created_at"])
+    if times.groupby("system", dropna=False)["created_at"].nunique().max() < 2:
         raise DataError("no system has runs of two times (created_at)")
     return ev.trend()
 
