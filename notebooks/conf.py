@@ -54,7 +54,7 @@ html_search_scorer = str(Path(__file__).parent / "search_scores.js")
 html_show_sourcelink = False
 html_copy_source = False
 # A page without pages beside it has no list of them.
-html_sidebars = {page: [] for page in ("quickstart", "gallery", "coming-from", "benchmarks")}
+html_sidebars = {page: [] for page in ("quickstart", "gallery", "coming-from")}
 html_context = {"default_mode": "auto"}
 html_theme_options = {
     "navigation_with_keys": False,

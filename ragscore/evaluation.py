@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from ragscore.analysis.query_view import QueryView
     from ragscore.analysis.refusals import Refusals
     from ragscore.analysis.repeats import Repeats
-    from ragscore.analysis.trend.trend import Trend
+    from ragscore.analysis.trend import Trend
     from ragscore.golden.coverage import Coverage
     from ragscore.store.store import RunStore
 
@@ -899,14 +899,14 @@ class Evaluation(EvaluationVerbs, Display):
         --------
         >>> ev.trend("mrr@10", order=["bm25", "dense", "hybrid"])
         """
-        from ragscore.analysis.trend.history import JUDGED, read_history
-        from ragscore.analysis.trend.trend import trend_of
+        from ragscore.analysis.history import JUDGED, read_history
+        from ragscore.analysis.trend import trend_of
 
         name = self._named(self.primary[0] if metric is None else metric)
         scores, _ = self._scored(name)
-        runs = self._runs
-        if len(self.golden.targets):  # all are scored by it, whatever set a run was saved with
-            runs = runs.assign(golden_hash=self.golden.golden_hash)
+        # all are scored by one set, whatever set a run was saved with
+        has_labels = len(self.golden.targets) > 0
+        runs = self._runs.assign(golden_hash=pd.NA) if has_labels else self._runs
         history = read_history(
             scores, name, golden=self.golden, runs=runs, order=order, repeats=repeats,
             results=self.results if name in JUDGED else None, declared=self._declared,
@@ -962,7 +962,7 @@ class Evaluation(EvaluationVerbs, Display):
         scores, _ = self._scored([*DECIDED_BY, *([right] if right else []), *chosen])
         return refusals(
             scores, self.golden, chosen or None, right=right, threshold=threshold,
-            declared=self._declared,
+            declared=self._declared, repeats=self._repeats,
         )  # fmt: skip
 
     def failures(
@@ -1006,6 +1006,7 @@ class Evaluation(EvaluationVerbs, Display):
         return failures(
             scores, self.golden,
             self.results, hit=hit, right=right, threshold=threshold, declared=self._declared,
+            repeats=self._repeats,
         )  # fmt: skip
 
     def repeats(

@@ -13,8 +13,8 @@ from test_evaluation import ev
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate
-from ragscore.analysis.extras.answer_behaviour import Behaviour
-from ragscore.analysis.extras.chunk_lint import Lint
+from ragscore.analysis.extras.answers import Behaviour
+from ragscore.analysis.extras.corpora import Lint
 from ragscore.analysis.extras.document_versions import Freshness
 from ragscore.analysis.extras.paraphrase_groups import Paraphrases
 from ragscore.analysis.extras.retriever_report import RetrieverReport

@@ -12,7 +12,8 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate
-from ragscore.analysis.extras import event_log, score_diff
+from ragscore.analysis.extras.harness_files import event_log
+from ragscore.analysis.extras.stored_scores import score_diff
 from ragscore.scoring.readings import HARNESSES, READINGS
 from ragscore.scoring.summary import summarize
 from ragscore.stats.bootstrap import _splitmix64

@@ -34,13 +34,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.collecting.run import collect
-from ragscore.collecting.systems import Request, System
+from ragscore.collecting.systems import Request
+from ragscore.collecting.systems.base import System
 from ragscore.demo.show import demo_data, show_demo
 from ragscore.frames.errors import check_known
 from ragscore.frames.typing import Values
+from ragscore.io.files import replacing
 from ragscore.io.load import load_golden
-from ragscore.io.output import replacing
-from ragscore.io.per_query_write import write_per_query
+from ragscore.io.run_write import write_per_query
 from ragscore.store.store import RunStore
 
 # The corpus

@@ -4,12 +4,13 @@ In: scores and the golden set they were made with. Out: one decision per run and
 right answers, and shares of classes. Refusals, failure causes and risk are computed from them.
 """
 
+from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import is_among
+from ragscore.frames.codes import codes_of, is_among
 from ragscore.frames.data import DataError, Golden, categorical, check_type
 from ragscore.frames.errors import check_known
 from ragscore.frames.typing import Flags, Values
@@ -151,7 +152,19 @@ def rows_with_queries(
     return rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
 
 
-def shares(n: pd.DataFrame, totals: dict[str, pd.Series], name: str) -> pd.DataFrame:
+def by_system(
+    rows: pd.DataFrame, repeats: Mapping[str, list[str]]
+) -> tuple[pd.DataFrame, pd.Series]:
+    """Return the rows with repeats as runs of one name, and how many runs each name stands for."""
+    system = {run: name for name, runs in repeats.items() for run in runs}
+    names = pd.Series([system.get(str(one), str(one)) for one in rows["run_id"].cat.categories])
+    run_id = pd.Categorical(names[codes_of(rows["run_id"])], categories=names.unique())
+    return rows.assign(run_id=run_id), names.value_counts()
+
+
+def shares(
+    n: pd.DataFrame, totals: dict[str, pd.Series], name: str, n_runs: pd.Series
+) -> pd.DataFrame:
     """One row per run and class: its count, the total, and their share.
 
     Parameters
@@ -162,6 +175,8 @@ def shares(n: pd.DataFrame, totals: dict[str, pd.Series], name: str) -> pd.DataF
         Class -> the number per run that the class is a share of. It orders the classes.
     name
         The column of the classes.
+    n_runs
+        The repeats of each run: intervals count queries, and not repeats.
 
     Returns
     -------
@@ -170,7 +185,7 @@ def shares(n: pd.DataFrame, totals: dict[str, pd.Series], name: str) -> pd.DataF
     count = n[list(totals)].to_numpy("float64").ravel()
     total = pd.DataFrame(totals).to_numpy("float64").ravel()
     share = np.divide(count, total, out=np.full(len(total), np.nan), where=total > 0)
-    low, high = wilson_interval(share, total)
+    low, high = wilson_interval(share, total / n_runs[n.index].to_numpy().repeat(len(totals)))
     return pd.DataFrame(
         {
             "run_id": n.index.repeat(len(totals)),

@@ -4,7 +4,9 @@ In: scores with a 0/1 ranking metric and an answer metric. Out: `Failures`: one 
 query, their counts, and the transitions from run to run.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,7 @@ import pandas as pd
 from ragscore.analysis.decisions import (
     APART,
     DECISIONS,
+    by_system,
     refusal_decisions,
     rows_with_queries,
     shares,
@@ -52,7 +55,8 @@ class Failures(FramesResult):
           (`hit` has no value)
         - for all others: as `decision` of `Refusals.decisions`.
     table
-        One row per run and `cause`: `n` queries of `n_total`; `share` = n / n_total, with its 95 %
+        One row per run (repeats of a system are one: `n` counts the answers of all, intervals each
+        query once) and `cause`: `n` of `n_total` queries; `share` = n / n_total, with its 95 %
         Wilson interval `low`, `high` (0 to 1; NaN where `n_total` is 0). For right, generation
         fault, memory and retrieval fault, `n_total` counts the answers in these four classes; for
         the three kinds of refused, all three together; for right refusal and unsupported answer,
@@ -62,11 +66,7 @@ class Failures(FramesResult):
         The metrics that decide, such as "hit@5" and "answer_checks ≥ 1".
     """
 
-    FRAMES = ("table", "per_query")
-    METHODS = (
-        "changes(baseline, candidate)", "transitions(baseline, candidate)",
-        "plot(baseline, candidate)",
-    )  # fmt: skip
+    METHODS = ("changes(baseline, candidate)", "transitions(baseline, candidate)")
 
     plot = Accessor("ragscore.plot.accessor:FAILURES")
 
@@ -75,8 +75,8 @@ class Failures(FramesResult):
     hit_by: str
     right_by: str
 
-    def changes(self, baseline: str, candidate: str) -> pd.DataFrame:
-        """Return the cause of each query in two runs.
+    def changes(self, baseline: str | None = None, candidate: str | None = None) -> pd.DataFrame:
+        """Return the cause of each query in two runs, by default the only two.
 
         Returns
         -------
@@ -87,21 +87,26 @@ class Failures(FramesResult):
         Raises
         ------
         DataError
-            No such run.
+            No such run; several pairs and none named.
         """
-        runs = self.per_query["run_id"]
-        known = [str(run_id) for run_id in runs.unique()]
-        check_known((baseline, candidate), known, "run", "run", "there are")
-        rows = self.per_query[runs.isin([baseline, candidate])]
-        query_ids = pd.Index(rows["query_id"].unique(), name="query_id")
-        sides = {
-            side: rows[rows["run_id"] == run_id].set_index("query_id")["cause"].reindex(query_ids)
-            for side, run_id in (("baseline", baseline), ("candidate", candidate))
-        }
-        return pd.DataFrame(sides).fillna("missing").reset_index()
+        first, second = self._pair(baseline, candidate)
+        rows = self.per_query[self.per_query["run_id"].isin([first, second])]
+        causes = rows.pivot(index="query_id", columns="run_id", values="cause")[[first, second]]
+        causes = causes.reindex(rows["query_id"].unique()).fillna("missing")
+        return causes.set_axis(["baseline", "candidate"], axis=1).reset_index()
 
-    def transitions(self, baseline: str, candidate: str) -> pd.DataFrame:
-        """Count the queries that went from one cause to another.
+    def _pair(self, baseline: str | None, candidate: str | None) -> tuple[str, str]:
+        """Return two runs, by default the only two."""
+        known = [str(run_id) for run_id in self.per_query["run_id"].unique()]
+        if baseline is None and candidate is None and len(known) == 2:
+            baseline, candidate = known
+        check_known((baseline, candidate), known, "run", "run", "there are")
+        return str(baseline), str(candidate)
+
+    def transitions(
+        self, baseline: str | None = None, candidate: str | None = None
+    ) -> pd.DataFrame:
+        """Count the queries that went from one cause to another in two runs, or the only two.
 
         Returns
         -------
@@ -137,10 +142,12 @@ def failures(
     right: str | None = None,
     threshold: float | None = None,
     declared: MetricTable = TABLE,
+    repeats: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> Failures:
     """Return the failure cause of each answer; see `Evaluation.failures`.
 
-    `results` tells how many hits the runs keep, for the default of `hit`.
+    `results` tells how many hits the runs keep, for the default of `hit`; `repeats` are the runs of
+    each system that has several.
     """
     rows = rows_with_queries(scores, golden)
     hit = _hit_metric(rows, results, hit)
@@ -172,11 +179,12 @@ def failures(
     per_query = decisions[["run_id", "query_id"]].assign(
         hit=is_hit, right=verdict, cause=categorical(codes, CLASSES)
     )
-    n = per_query.groupby(["run_id", "cause"], observed=False).size().unstack()
+    named, n_runs = by_system(per_query, repeats)
+    n = named.groupby(["run_id", "cause"], observed=False).size().unstack()
     groups = (FAULTS, REFUSED, TO_REFUSE)
     totals = {name: n[list(group)].sum(axis=1) for group in groups for name in group}
     totals |= {name: n.sum(axis=1) for name in CLASSES if name not in totals}
-    table = shares(n, totals, "cause").assign(hit_by=hit, right_by=right_by)
+    table = shares(n, totals, "cause", n_runs).assign(hit_by=hit, right_by=right_by)
     return Failures(table, per_query, hit, right_by)
 
 

@@ -5,7 +5,7 @@ and those that show no sure difference from it, or each run against a baseline.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,11 @@ import pandas as pd
 from ragscore.analysis.comparison.align import AlignedScores, align, clusters_text, expected_in
 from ragscore.analysis.comparison.deltas import FIGURES, figures, level_together, verdicts
 from ragscore.analysis.comparison.text import few_names, in_words
-from ragscore.analysis.result_forms import JsonResult, TableResult
+from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import excerpt, names_of, nearest, plural
 from ragscore.frames.render import shown_interval, shown_intervals
-from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Table
+from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Display, Table
 from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
@@ -43,8 +43,8 @@ BLANK = "\u2007"  # as wide as a mark, about
 DTYPES = dict.fromkeys(["metric", "run_baseline", "run_candidate"], "str")
 
 
-@dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
-class Leaderboard(JsonResult, TableResult):
+@dataclass(frozen=True, repr=False)  # else the generated one replaces Display's
+class Leaderboard(JsonResult, Display):
     """Runs × metrics, on the queries for which every run has a value.
 
     Attributes
@@ -151,8 +151,7 @@ class Leaderboard(JsonResult, TableResult):
             notes.append(f"Queries without a value in every run: {few_names(left_out, 5)}.")
         return [*notes, *filter(None, [self._clusters])]
 
-    def _tables(self) -> list[Table]:
-        tables = [replace(self._standings(), heading="Leaderboard")]
+    def _parts(self) -> list[str | Table]:
         runs = [one for one in self._run_ids if one != self._baseline]
         columns: dict[str, list[str]] = {"run": runs}
         for metric in self._metrics if self._baseline and runs else ():
@@ -161,10 +160,13 @@ class Leaderboard(JsonResult, TableResult):
             texts = shown_intervals(rows[["delta", "low", "high"]], signed=True)
             told = zip(texts, rows["verdict"].astype("object").fillna(""), strict=True)
             columns[in_words(metric)] = [f"{text} {word}".rstrip() for text, word in told]
-        if len(columns) > 1:  # difference, interval and word of each candidate
-            heading = f"Against {self._baseline}"
-            tables.append(Table(pd.DataFrame(columns), heading, [*columns], SHOWN_ROWS, ".pairs"))
-        return tables
+        # difference, interval and word of each candidate
+        against = Table(
+            pd.DataFrame(columns), f"Against {self._baseline}", [*columns], SHOWN_ROWS, ".pairs"
+        )
+        return [
+            "Leaderboard", self._standings(), *[against] * (len(columns) > 1), *self.notes()
+        ]  # fmt: skip
 
 
 def leaderboard(
@@ -255,7 +257,7 @@ def _pairs(run_ids: list[str], baseline: str | None) -> tuple[Codes, Codes]:
 
 def _rows_of(aligned: AlignedScores, groups: Codes | None) -> pd.DataFrame:
     """Return the rows of all metrics and runs: what each is, and its rank."""
-    parts = [pd.DataFrame(columns=COLUMNS)]
+    parts = []
     for name, metric in zip(aligned.metrics, aligned.described(), strict=True):
         every = aligned.of(name)
         shared = ~np.isnan(every).any(axis=1)
@@ -280,7 +282,7 @@ def _rows_of(aligned: AlignedScores, groups: Codes | None) -> pd.DataFrame:
                 }
             )
         )  # fmt: skip
-    return pd.concat(parts[1:] or parts, ignore_index=True)
+    return pd.concat(parts, ignore_index=True)
 
 
 def _pairs_of(

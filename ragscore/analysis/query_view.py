@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.extras.call_report import call_of_hits, repeats, search_rows
-from ragscore.analysis.extras.conversation_turns import turn_numbers
+from ragscore.analysis.extras.agents import call_of_hits, repeats, search_rows, turn_numbers
 from ragscore.frames.data import (
+    ID_OF_LEVEL,
     DataError,
     Golden,
     Results,
@@ -85,10 +85,11 @@ class QueryView(Display):
         calls = [_call_text(row, self.query) for row in self.calls.to_dict("records")]
         before = ["\n".join(lines) for lines in (turns, calls) if lines]
         columns = {run_id: _labels(self.hits, run_id, self.run_ids[0]) for run_id in self.run_ids}
-        lists = pd.DataFrame(
-            {name: pd.Series(labels, dtype="str") for name, labels in columns.items()}
-        ).fillna("")
-        lists.insert(0, "rank", range(1, len(lists) + 1), allow_duplicates=True)
+        ranks = pd.RangeIndex(
+            1, max((one.index.max() for one in columns.values() if len(one)), default=0) + 1
+        )
+        lists = pd.DataFrame(columns).reindex(ranks).fillna("")
+        lists.insert(0, "rank", ranks, allow_duplicates=True)
         title, shown = f"{self.query_id}: {self.query}", Table(lists, verdicts=())
         answers = [_answer_text(row) for row in self.answers.to_dict("records")]
         return [title, *before, self._expected_text(), shown, *answers]
@@ -233,11 +234,10 @@ def _turns(golden: Golden, query_id: str) -> pd.DataFrame:
     if "conversation" not in queries:
         return pd.DataFrame(columns=names)
     rows = queries.assign(turn=turn_numbers(queries))[names]
-    own = rows[(rows["query_id"] == query_id).to_numpy()]
-    is_of = rows["conversation"].isin(own["conversation"].dropna())
+    own = rows.loc[rows["query_id"].eq(query_id), "conversation"]
+    is_of = rows["conversation"].isin(own.dropna())
     rows = rows[is_of.to_numpy()].sort_values("turn", kind="stable", ignore_index=True)
-    at = rows.index[(rows["query_id"] == query_id).to_numpy()]
-    return rows.head(at[0] + 1 if len(at) else 0)
+    return rows[rows.index <= rows.index[rows["query_id"].eq(query_id)].max()]
 
 
 def first_known(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
@@ -251,11 +251,11 @@ def first_known(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
 def _target_ranks(targets: pd.DataFrame, met: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """One row per target: its grade, its other alternatives, and its first rank in each run."""
     listed = targets[["target_id", "grade"]].drop_duplicates("target_id").reset_index(drop=True)
-    columns = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
     others: dict[str, list[str]] = {}
-    for row in targets[targets["alternative"] > 0].to_dict("records"):
-        if row["level"] in columns:  # passages of an anchor are no ids
-            others.setdefault(row["target_id"], []).append(row[columns[row["level"]]])
+    # passages of an anchor are no ids
+    has_id = (targets["alternative"] > 0) & targets["level"].isin(list(ID_OF_LEVEL))
+    for row in targets[has_id.to_numpy()].to_dict("records"):
+        others.setdefault(row["target_id"], []).append(row[ID_OF_LEVEL[row["level"]]])
     listed["alternatives"] = [" or ".join(others.get(one, ())) for one in listed["target_id"]]
     first = met.drop_duplicates(["run_id", "target_id"])
     ranks = first.pivot(index="target_id", columns="run_id", values="rank")
@@ -278,44 +278,44 @@ def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
 def _call_text(row: dict[Any, Any], query: str) -> str:
     """Return what a call asked and gave, as one line."""
     known = {name: value for name, value in row.items() if not pd.isna(value)}
-    asked = [known["tool"]] if "tool" in known else []
-    if "query" in known:
-        asked.append("the query itself" if known["query"] == query else f"“{known['query']}”")
-    if "elapsed_ms" in known:
-        asked.append(f"{known['elapsed_ms']:,.0f} ms")
-    parts = [f"failed: {known['error']}"] if "error" in known else []
-    if known["n_hits"] or not parts:
-        parts.append(plural(known["n_hits"], "hit") if known["n_hits"] else "no documents")
-    if known["n_repeated"]:
-        parts.append(f"{known['n_repeated']} returned before")
-    if known["found"]:
-        parts.append(f"first to find {known['found']}")
-    head = ", ".join([f"{row['run_id']}, call {row['call']}", *asked])
-    return f"{head}: {'; '.join(parts)}"
+    asked, n_hits = known.get("query", ""), known["n_hits"]
+    failed = f"failed: {known['error']}" if "error" in known else ""
+    head = [
+        f"{row['run_id']}, call {row['call']}",
+        known.get("tool"),
+        "the query itself" if asked == query else f"“{asked}”" if asked else "",
+        f"{known['elapsed_ms']:,.0f} ms" if "elapsed_ms" in known else "",
+    ]
+    gave = [
+        failed,
+        plural(n_hits, "hit") if n_hits else "" if failed else "no documents",
+        f"{known['n_repeated']} returned before" if known["n_repeated"] else "",
+        f"first to find {known['found']}" if known["found"] else "",
+    ]
+    return f"{', '.join(filter(None, head))}: {'; '.join(filter(None, gave))}"
 
 
-def _labels(hits: pd.DataFrame, run_id: str, first_run: str) -> list[str]:
-    """Return the hits of a run as text, one per rank; empty where a rank is absent."""
-    rows = hits[(hits["run_id"] == run_id).to_numpy()]
-    labels = [""] * (int(rows["rank"].max()) if len(rows) else 0)
-    for row in rows.to_dict("records"):
+def _labels(hits: pd.DataFrame, run_id: str, first_run: str) -> pd.Series:
+    """Return the hits of a run as text by rank."""
+    texts = {}
+    for row in hits[(hits["run_id"] == run_id).to_numpy()].to_dict("records"):
         up = 0 if pd.isna(row["rank_before"]) else row["rank_before"] - row["rank"]
-        move = "↑" if up > 0 else "↓" if up < 0 else "="
-        move = "new" if pd.isna(row["rank_before"]) else f"{move}{abs(up) or ''}"
-        notes = [] if run_id == first_run else [move]
+        move = f"{'↑' if up > 0 else '↓'}{abs(up)}" if up else "="
+        notes = ["new" if pd.isna(row["rank_before"]) else move] if run_id != first_run else []
         if not pd.isna(earlier := row.get("repeats", pd.NA)):
             notes.append(f"as in call {earlier}")
         told = f" ({', '.join(notes)})" if notes else ""
-        labels[row["rank"] - 1] = f"{'*' if row['target'] else ' '} {row['id']}{told}"
-    return labels
+        texts[row["rank"]] = f"{'*' if row['target'] else ' '} {row['id']}{told}"
+    return pd.Series(texts, dtype="str")
 
 
 def _answer_text(row: dict[Any, Any]) -> str:
     known = {name: value for name, value in row.items() if not pd.isna(value)}
-    if "error" in known:
-        return f"{row['run_id']}: failed: {row['error']}"
     reason = f" ({known['refusal_reason']})" if "refusal_reason" in known else ""
     parts = [f"refused{reason}" if known.get("refused") is True else "", known.get("answer", "")]
     text = " ".join(filter(None, parts))[:MAX_CHARS] or "no answer"
-    cites = f"\ncites {known['cites']}" if "cites" in known else ""
-    return f"{row['run_id']}: {text}{cites}"
+    if "error" in known:
+        text = f"failed: {known['error']}"
+    elif "cites" in known:
+        text += f"\ncites {known['cites']}"
+    return f"{row['run_id']}: {text}"

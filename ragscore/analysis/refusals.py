@@ -5,8 +5,10 @@ the 2 × 2 of answerable × refused, the quality of answers beside coverage, and
 of unanswerable queries.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ from ragscore.analysis.decisions import (
     ANSWERED,
     APART,
     RIGHT_FROM,
+    by_system,
     check_higher,
     metric_applies,
     refusal_decisions,
@@ -57,7 +60,8 @@ class Refusals(FramesResult):
         - apart from both: undecided (the system doesn't say, or only searched), unlabelled, failed,
           missing, extra (no golden query).
     table
-        The 2 × 2 of answerable × refused and the rows apart from it. One row per run and
+        The 2 × 2 of answerable × refused and the rows apart from it. One row per run (repeats of a
+        system are one: `n` counts the answers of all, intervals each query once) and
         `decision`: `n` queries of `n_total`; `share` = n / n_total, with its 95 % Wilson interval
         `low`, `high` (0 to 1; NaN where `n_total` is 0). The shares are of
 
@@ -89,16 +93,45 @@ class Refusals(FramesResult):
         What counts as a right answer, such as "answer_checks ≥ 1"; empty without a metric for it.
     """
 
-    FRAMES = ("table", "decisions", "quality", "detection")
-    METHODS = ("plot()",)
-
     plot = Accessor("ragscore.plot.accessor:REFUSALS")
+
+    FRAMES = ("quality", "detection")
 
     table: pd.DataFrame
     decisions: pd.DataFrame
-    quality: pd.DataFrame
-    detection: pd.DataFrame
     right_by: str
+    _rows: pd.DataFrame = field(repr=False)
+    _golden: Golden = field(repr=False)
+    _metrics: dict[str, Metric] = field(repr=False)
+    _n_runs: pd.Series = field(repr=False)
+
+    @cached_property
+    def quality(self) -> pd.DataFrame:
+        """The quality of the answers that a run gave, beside its coverage."""
+        parts = [_quality(self, name, described) for name, described in self._metrics.items()]
+        # metric by metric, with the same runs in each: a stable sort keeps the metrics' order
+        table = pd.concat(parts or [pd.DataFrame(columns=QUALITY_COLUMNS)], ignore_index=True)
+        return table.sort_values("run_id", kind="stable", ignore_index=True)
+
+    @cached_property
+    def detection(self) -> pd.DataFrame:
+        """Precision, recall and F1 of refusal as a detector of unanswerable queries."""
+        asked = self._rows[self._rows["state"] != "missing"]
+        by_run = asked.groupby("run_id", observed=False)[["refusal_correct", "false_refusal"]]
+        counts, sums = by_run.count(), by_run.sum()
+        due, wrong = sums["refusal_correct"], sums["false_refusal"]
+        missed, answered = counts["refusal_correct"] - due, counts["false_refusal"] - wrong
+        n = counts.sum(axis=1)
+        ratios = {
+            "precision": due / (due + wrong), "recall": due / (due + missed),
+            "f1": 2 * due / (2 * due + wrong + missed), "accuracy": (due + answered) / n,
+        }  # fmt: skip
+        numbers = {
+            "n": n, "n_refused_due": due, "n_refused_answerable": wrong, "n_answered_due": missed,
+            "n_answered_answerable": answered, "n_undecided": by_run.size() - n,
+        }  # fmt: skip
+        table = pd.DataFrame(ratios | numbers)
+        return table.astype(dict.fromkeys(numbers, "int64")).reset_index()
 
     def _heading(self) -> str:
         right = f"; right answer: {self.right_by}" if self.right_by else ""
@@ -116,8 +149,12 @@ def refusals(
     right: str | None = None,
     threshold: float | None = None,
     declared: MetricTable = TABLE,
+    repeats: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> Refusals:
-    """Return each run's decisions to answer or refuse; see `Evaluation.refusals`."""
+    """Return each run's decisions to answer or refuse; see `Evaluation.refusals`.
+
+    `repeats` are the runs of each system that has several.
+    """
     rows = rows_with_queries(scores, golden)
     names = [metrics] if isinstance(metrics, str) else list(dict.fromkeys(metrics or ()))
     check_higher(rows, names, "metrics", declared)
@@ -125,7 +162,8 @@ def refusals(
     decisions, right_by = refusal_decisions(
         scores, golden, declared, right=right, threshold=threshold
     )
-    n = decisions.groupby(["run_id", "decision"], observed=False).size().unstack()
+    rows, n_runs = by_system(rows, repeats)
+    n = decisions.groupby([rows["run_id"], "decision"], observed=False).size().unstack()
     answered, checked = n[list(ANSWERED)].sum(axis=1), n[list(ANSWERED[:2])].sum(axis=1)
     answerable, to_refuse = answered + n["over-refusal"], n[["right refusal", "unsupported answer"]]
     totals = {
@@ -134,40 +172,16 @@ def refusals(
         **dict.fromkeys(to_refuse, to_refuse.sum(axis=1)),
         **dict.fromkeys(APART, n.sum(axis=1)),
     }  # fmt: skip
-    table = shares(n.assign(answered=answered), totals, "decision").assign(right_by=right_by)
-    parts = [
-        _quality(rows, golden, decisions["decision"], name, declared.describe(name))
-        for name in names
-    ]
-    # metric by metric, with the same runs in each: a stable sort keeps the metrics' order
-    quality = pd.concat(parts or [pd.DataFrame(columns=QUALITY_COLUMNS)], ignore_index=True)
-    quality = quality.sort_values("run_id", kind="stable", ignore_index=True)
-    return Refusals(table, decisions, quality, _detection(rows), right_by)
+    table = shares(n.assign(answered=answered), totals, "decision", n_runs).assign(
+        right_by=right_by
+    )
+    described = {name: declared.describe(name) for name in names}
+    return Refusals(table, decisions, right_by, rows, golden, described, n_runs)
 
 
-def _detection(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return precision, recall and F1 of refusal as a detector of unanswerable queries."""
-    asked = rows[rows["state"] != "missing"]
-    by_run = asked.groupby("run_id", observed=False)[["refusal_correct", "false_refusal"]]
-    counts, sums = by_run.count(), by_run.sum()
-    due, wrong = sums["refusal_correct"], sums["false_refusal"]
-    missed, answered = counts["refusal_correct"] - due, counts["false_refusal"] - wrong
-    n = counts.sum(axis=1)
-    ratios = {
-        "precision": due / (due + wrong), "recall": due / (due + missed),
-        "f1": 2 * due / (2 * due + wrong + missed), "accuracy": (due + answered) / n,
-    }  # fmt: skip
-    numbers = {
-        "n": n, "n_refused_due": due, "n_refused_answerable": wrong, "n_answered_due": missed,
-        "n_answered_answerable": answered, "n_undecided": by_run.size() - n,
-    }  # fmt: skip
-    return pd.DataFrame(ratios | numbers).astype(dict.fromkeys(numbers, "int64")).reset_index()
-
-
-def _quality(
-    rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: str, described: Metric
-) -> pd.DataFrame:
+def _quality(found: Refusals, metric: str, described: Metric) -> pd.DataFrame:
     """Return the mean of a metric over answers, and with refused queries as 0, by run."""
+    rows, golden, decision = found._rows, found._golden, found.decisions["decision"]
     values, applies = rows[metric].astype("float64"), metric_applies(rows, golden, metric)
     answered, refused = decision.isin(ANSWERED) & applies, decision.eq("over-refusal") & applies
     is_answerable = golden.queries["answerable"].fillna(False).astype(bool)
@@ -185,9 +199,8 @@ def _quality(
     n_given = n["answered"] + table["n_unmeasured"]
     total = (n_given + table["n_refused"]).astype("float64")
     coverage = n_given / total.where(total > 0)
-    low, high = wilson_interval(
-        np.asarray(coverage, dtype=np.float64), np.asarray(total, dtype=np.float64)
-    )
+    n_runs = found._n_runs.reindex(table.index).to_numpy("float64")
+    low, high = wilson_interval(np.asarray(coverage), np.asarray(total) / n_runs)
     table = table.assign(
         metric=metric, coverage=coverage, coverage_low=low, coverage_high=high,
         n_answered=n["answered"],
@@ -199,7 +212,7 @@ def _quality(
             np.asarray(one, np.float64) for one in (by_run[name].mean(), by_run[name].std())
         )
         low, high = interval_from_moments(
-            (mean - least) / width, std / width, np.asarray(n[name], np.float64), described.kind
+            (mean - least) / width, std / width, np.asarray(n[name]) / n_runs, described.kind
         )
         ends = {f"{name}_low": least + width * low, f"{name}_high": least + width * high}
         table = table.assign(**{name: mean}, **ends)

@@ -44,8 +44,6 @@ class Repeats(FramesResult):
         The metric that says what success is, and the number of repeats drawn.
     """
 
-    FRAMES = ("summary", "per_query")
-
     summary: pd.DataFrame
     per_query: pd.DataFrame
     metric: str

@@ -4,7 +4,6 @@ In: an object whose fields are frames and plain values. Out: text. Computes noth
 """
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Self
 
 import pandas as pd
@@ -28,32 +27,19 @@ class JsonResult:
         return reload(cls, text)
 
 
-class TableResult(Display):
-    """Result that is read as one or more tables of text with notes below them."""
-
-    @abstractmethod
-    def _tables(self) -> list[Table]:
-        """Return the tables of text; the heading of the first is the title of all."""
-
-    @abstractmethod
-    def notes(self) -> list[str]:
-        """Return what a reader must know beside the tables."""
-
-    def _parts(self) -> list[str | Table]:
-        first, *others = self._tables()
-        return [first.heading, replace(first, heading=""), *others, *self.notes()]
-
-
 class FramesResult(Display):
     """Result made of frames that are its attributes; made by a method, never by hand.
 
-    One table is shown, and the frames are named below it. A frame is computed when it is first
-    asked for, unless it is a field.
+    One table is shown, the first, and the frames are named below it.
     """
 
-    # In the order in which they are best read; without an annotation, they are no fields.
-    FRAMES = tuple[str, ...]()
+    FRAMES = tuple[str, ...]()  # the fields that are frames, as they are best read
     METHODS = tuple[str, ...]()
+
+    def __init_subclass__(cls) -> None:
+        frames = (name for name, kind in cls.__annotations__.items() if kind is pd.DataFrame)
+        # those that are made when they are asked for come last
+        cls.FRAMES = (*(name for name in frames if not name.startswith("_")), *cls.FRAMES)
 
     @abstractmethod
     def _heading(self) -> str:
@@ -64,18 +50,15 @@ class FramesResult(Display):
         first: pd.DataFrame = getattr(self, self.FRAMES[0])
         return first
 
-    def _frames_line(self) -> str:
-        more = (
-            f"; methods: {', '.join(f'.{name}' for name in self.METHODS)}" if self.METHODS else ""
-        )
-        return f"Frames: {', '.join(f'.{name}' for name in self.FRAMES)}{more}"
-
     def _parts(self) -> list[str | Table]:
-        shown = self._shown()
-        if not len(shown):
-            return [self._heading(), NO_ROWS, self._frames_line()]
-        table = Table(shown, limit=SHOWN_ROWS, way=f".{self.FRAMES[0]}")
-        return [self._heading(), table, self._frames_line()]
+        shown, names = self._shown(), ", ".join(f".{name}" for name in self.FRAMES)
+        has_plot = "plot" in vars(type(self))
+        methods = ", ".join(f".{name}" for name in (*self.METHODS, *["plot()"] * has_plot))
+        return [
+            self._heading(),
+            Table(shown, limit=SHOWN_ROWS, way=f".{self.FRAMES[0]}") if len(shown) else NO_ROWS,
+            f"Frames: {names}" + (f"; methods: {methods}" if methods else ""),
+        ]
 
 
 def shares_by_run(table: pd.DataFrame, name: str) -> pd.DataFrame:

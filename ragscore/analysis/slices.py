@@ -14,11 +14,10 @@ import pandas as pd
 from ragscore.analysis.comparison.align import AlignedScores, align, clusters_text, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.text import in_words, shown_figures
-from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import shown_n
-from ragscore.frames.tables import SHOWN_ROWS, Table
+from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 from ragscore.frames.typing import Codes, Flags
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
@@ -63,10 +62,10 @@ def slice_means(
     columns = ["run_id", *slice_names(by), *MEANS]
     runs, parts = aligned.run_ids, [pd.DataFrame(columns=columns)]
     # by the golden set all runs have the same slices, which then share their resamples
-    of_all = _slices_of(golden, by, results, runs)
+    of_all = slices(golden, by, results)
     apart = "run_id" in of_all or not runs
     for some in [[run] for run in runs] if apart else [runs]:
-        sliced = _slices_of(golden, by, results, some)
+        sliced = _in_all(of_all, by, some)
         values = np.column_stack([aligned.frame(run) for run in some])
         stacked = described * len(some)
         scale = np.array([one.scale for one in stacked])
@@ -93,8 +92,8 @@ def slice_means(
     return table.iloc[order].reset_index(drop=True)
 
 
-@dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
-class SliceComparison(TableResult):
+@dataclass(frozen=True, repr=False)  # else the generated one replaces Display's
+class SliceComparison(Display):
     """Differences of the candidate from the baseline, slice by slice.
 
     Exploratory: it says where to look, and decides nothing.
@@ -144,9 +143,9 @@ class SliceComparison(TableResult):
             notes.append(f"* fewer than {self.min_n} queries.")
         return [*notes, *filter(None, [self.clusters])]
 
-    def _tables(self) -> list[Table]:
+    def _parts(self) -> list[str | Table]:
         title = f"{self.candidate} against {self.baseline} by {' × '.join(self.by)}"
-        return [Table(self._shown(), title, limit=SHOWN_ROWS, way=".table")]
+        return [title, Table(self._shown(), limit=SHOWN_ROWS, way=".table"), *self.notes()]
 
 
 def compare_slices(
@@ -181,7 +180,7 @@ def compare_slices(
 
     columns = slice_names(by)
     nothing = deltas(everything)[:0].assign(**dict.fromkeys(columns, ""))
-    sliced = _slices_of(golden, by, results, aligned.run_ids)
+    sliced = _in_all(slices(golden, by, results), by, aligned.run_ids)
     parts = [deltas(inside).assign(**labels) for labels, inside in _members(aligned, sliced, by)]
     n_sliced = sliced["query_id"].nunique()
     table = pd.concat(parts or [nothing], ignore_index=True)[[*columns, *DELTAS]]
@@ -221,14 +220,11 @@ def _members(
         yield dict(zip(columns, texts, strict=True)), inside
 
 
-def _slices_of(
-    golden: Golden, by: Slicing, results: Results | None, runs: list[str]
-) -> pd.DataFrame:
+def _in_all(sliced: pd.DataFrame, by: Slicing, runs: list[str]) -> pd.DataFrame:
     """Return the slices of queries; by a column of responses, those alike in all runs."""
-    rows = slices(golden, by, results)
-    if "run_id" not in rows:
-        return rows
-    rows = rows[rows["run_id"].isin(runs)]
+    if "run_id" not in sliced:
+        return sliced
+    rows = sliced[sliced["run_id"].isin(runs)]
     keys = ["query_id", *slice_names(by)]
     is_same = rows.groupby(keys)["run_id"].transform("nunique").eq(len(runs))
     return rows[is_same.to_numpy()].drop_duplicates(keys)

@@ -46,7 +46,7 @@ from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import plural
 from ragscore.frames.escaping import markdown_line
 from ragscore.frames.tables import Table
-from ragscore.io.output import write_text
+from ragscore.io.files import write_text
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.summary import metric_columns
 

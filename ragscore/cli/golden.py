@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.operations import traces
+from ragscore.analysis.extras.runs import traces
 from ragscore.cli.options import (
     GOLDEN_TEXT,
     JSON,
@@ -32,7 +32,7 @@ from ragscore.frames.errors import plural
 from ragscore.golden.requirements import read_source, supported_metrics
 from ragscore.golden.sheet import LEVELS, add_labels, filled, golden_to_label, label_sheet
 from ragscore.golden.validate import validate
-from ragscore.io.parquet_file import read_parquet
+from ragscore.io.files import read_parquet
 
 
 @command(

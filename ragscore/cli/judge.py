@@ -24,7 +24,7 @@ from ragscore.cli.options import (
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.errors import name_list
-from ragscore.io.output import write_json
+from ragscore.io.files import write_json
 from ragscore.judging import Endpoint, Judged, get_judge
 from ragscore.judging.cache import DEFAULT_CACHE
 from ragscore.judging.cases import CUT_TEXT

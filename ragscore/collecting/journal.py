@@ -18,10 +18,10 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ragscore.analysis.harness_files import config_hash
+from ragscore.analysis.extras.harness_files import config_hash
 from ragscore.frames.config import dumped, flat
 from ragscore.frames.errors import DataError, plural
-from ragscore.io.output import json_line, sync_folder
+from ragscore.io.files import json_line, sync_folder
 
 JOURNAL_NAME, RUN_NAME = ".per_query.journal", "per_query.jsonl"
 LIBRARIES = (

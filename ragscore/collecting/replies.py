@@ -9,15 +9,15 @@ from datetime import date, datetime
 from pathlib import PurePath
 from typing import Any
 
-from ragscore.collecting.systems import CARRIED, AskError, Request
+from ragscore.collecting.systems import CARRIED, Request
+from ragscore.collecting.systems.base import AskError
 from ragscore.frames.errors import DataError
 from ragscore.io.layout import ANSWER, USAGE
-from ragscore.io.per_query import frames_of
-from ragscore.io.record import HIT_COLUMNS
-from ragscore.io.rows import plain
+from ragscore.io.run_file import HIT_COLUMNS, frames_of
 from ragscore.io.secrets import Redactor, hidden
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
+from ragscore.io.values import plain
 
 _ANSWER_FIELDS = ("citations", *(name for name in ANSWER.fields if name != "answer"), "usage")
 _TOKENS = tuple(USAGE.fields)

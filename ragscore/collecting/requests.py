@@ -16,13 +16,13 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from ragscore.collecting.replies import RecordAndConfig, record_of
-from ragscore.collecting.systems import CARRIED, SETTINGS, AskError, Request, System
-from ragscore.collecting.systems.base import check_whole
+from ragscore.collecting.systems import CARRIED, SETTINGS, Request
+from ragscore.collecting.systems.base import AskError, System, check_whole
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError, check_choice, plural
-from ragscore.io.http_replies import LONGEST_WAIT, too_long
 from ragscore.io.secrets import Redactor, refuse_keys
 from ragscore.io.values import row_dicts, unflatten
+from ragscore.io.waiting import LONGEST_WAIT, too_long
 
 # Waits before retries are random, in seconds: up to FIRST_WAIT before the first, up to twice as
 # long before each next one, and never more than LONGEST_WAIT.

@@ -28,16 +28,17 @@ from ragscore.collecting.requests import (
     checked_settings,
     requests_of,
 )
-from ragscore.collecting.systems import SETTINGS, Given, Request, System, as_system
+from ragscore.collecting.systems import SETTINGS, Given, Request, as_system
+from ragscore.collecting.systems.base import System
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import warn
 from ragscore.io.load import load_golden, load_results
-from ragscore.io.per_query import results_of
-from ragscore.io.per_query_write import write_per_query
-from ragscore.io.progress import progress_bar
+from ragscore.io.run_file import results_of
+from ragscore.io.run_write import write_per_query
 from ragscore.io.secrets import Redactor, redacted_logs, refuse_keys
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id
+from ragscore.io.waiting import progress_bar
 
 
 def collect(

@@ -62,97 +62,44 @@ def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> 
     A category column over just these values gives its own codes. Widen them before any arithmetic:
     32-bit codes overflow silently.
     """
+    wanted = arrow_texts(values)
     if isinstance(column.dtype, pd.CategoricalDtype):
-        texts, codes = column.dtype.categories.astype("str"), codes_of(column)
-        if len(texts) == len(values) and arrow_texts(texts).equals(arrow_texts(values)):
-            return codes
-        return np.take(np.append(lookup(texts, values), -1), codes)
-    if not len(column):  # arrow would make a table of the values first
-        return np.zeros(0, dtype=np.int64)
-    texts, wanted = arrow_texts(column), arrow_texts(values)
+        known = column.dtype.categories.astype("str")
+        if arrow_texts(known).equals(wanted):
+            return codes_of(column)
+        return np.append(lookup(known, values), -1)[codes_of(column)]
+    texts = arrow_texts(column)
     # As a rule a run has just these queries; comparing costs next to nothing.
-    if len(texts) == len(wanted) and texts.equals(wanted):
+    if texts.equals(wanted):
         return np.arange(len(texts))
-    begins = _begins(texts)
-    if begins is not None:
-        first = _taken(texts.chunks, begins)
-        each = np.arange(len(first)) if first.equals(wanted) else _index_in(first, wanted)
-        # as narrow as pandas keeps the codes of so many categories
-        narrow = each.astype(np.min_scalar_type(-len(wanted) - 2))
-        return np.repeat(narrow, np.diff(begins, append=len(texts)))
-    return np.concatenate(
-        map_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted))
-    )
+    each, lengths = _runs(texts)
+    codes = pc.fill_null(pc.index_in(each, value_set=wanted), -1).to_numpy()
+    # as narrow as pandas keeps the codes of so many categories
+    return np.repeat(codes.astype(np.min_scalar_type(-len(wanted) - 2)), lengths)
 
 
 def codes_of(column: pd.Series | pd.Index) -> SmallCodes:
     """Return the codes of a category column without a copy, unlike `.cat.codes`."""
-    held = column.array
-    assert isinstance(held, pd.Categorical)
-    return np.asarray(held.codes)
-
-
-def texts_at(column: pd.Series, rows: Codes) -> pa.ChunkedArray:
-    """Return the texts of these rows.
-
-    Rows are taken chunk by chunk: arrow's own `take` is several times slower on many chunks.
-    """
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        codes = codes_of(column)[rows]
-        return arrow_texts(column.dtype.categories).take(pa.array(codes, mask=codes < 0))
-    texts = arrow_texts(column)
-    if texts.num_chunks > 1 and (np.diff(rows) < 0).any():
-        return pa.chunked_array([texts.combine_chunks().take(pa.array(rows))])
-    return _taken(texts.chunks, rows)
-
-
-def _taken(chunks: list[pa.Array], rows: Codes) -> pa.ChunkedArray:
-    """Return the texts of these rows, which ascend where there are several chunks."""
-    begins = np.cumsum([0, *map(len, chunks)])
-    cuts = pairwise(np.searchsorted(rows, begins).tolist() if len(chunks) > 1 else [0, len(rows)])
-    taken = [
-        chunk.take(pa.array(rows[first:last] - begin))
-        for chunk, begin, (first, last) in zip(chunks, begins.tolist(), cuts, strict=False)
-        if last > first
-    ]
-    return pa.chunked_array(taken, type=pa.large_string())
+    return np.asarray(column.array.codes)
 
 
 def are_equal(
     column: pd.Series, rows: Codes, other: pd.Series, other_rows: Codes
 ) -> npt.NDArray[np.bool_]:
     """Compare the texts of two selections of rows one by one; NA equals nothing."""
-    found = pc.fill_null(pc.equal(texts_at(column, rows), texts_at(other, other_rows)), False)
-    return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
+    texts, others = arrow_texts(column.iloc[rows]), arrow_texts(other.iloc[other_rows])
+    return np.asarray(pc.fill_null(pc.equal(texts, others), False)).astype(bool)
 
 
-def _index_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Codes:
-    found = pc.index_in(texts, value_set=wanted)
-    return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False)).astype(
-        np.int64, copy=False
-    )
+def _runs(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Codes]:
+    """Return the texts that differ from the one before, and how often each stands in a row.
 
-
-def _begins(texts: pa.ChunkedArray) -> Codes | None:
-    """Return the positions of texts that differ from the one before, or None where many do.
-
-    A run's hits lie query by query, so that one lookup serves all hits of a query. The first 1,024
-    rows decide whether a column is of that kind.
+    A run's hits lie query by query, so that one lookup serves all hits of a query.
     """
-    if len(texts) < BLOCK or len(_changes(texts[:1024])) > 255:
-        return None
-
-    def changes(first: int, last: int) -> Codes:
-        before = max(first - 1, 0)
-        return before + _changes(texts[before:last])
-
-    return np.concatenate([np.zeros(1, np.int64), *map_pieces(len(texts), changes)])
-
-
-def _changes(texts: pa.ChunkedArray) -> Codes:
-    """Return the positions, but the first, of texts that differ from the one before."""
-    differs = pc.fill_null(pc.not_equal(texts[1:], texts[:-1]), True)
-    return np.asarray(pc.indices_nonzero(differs)).astype(np.int64) + 1
+    encoded = pc.run_end_encode(texts).chunks
+    each = pa.chunked_array([one.values for one in encoded], type=texts.type)
+    lengths = [np.diff(one.run_ends.to_numpy(), prepend=0) for one in encoded]
+    return each, np.concatenate([np.zeros(0, np.int64), *lengths])
 
 
 def coded(column: pd.Series) -> pd.Series:
@@ -160,8 +107,7 @@ def coded(column: pd.Series) -> pd.Series:
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column
     codes, texts = pd.factorize(column)
-    dtype = pd.CategoricalDtype(pd.Index(texts, dtype="str"))
-    held = pd.Categorical.from_codes(codes, dtype=dtype, validate=False)
+    held = pd.Categorical.from_codes(codes, pd.Index(texts, dtype="str"), validate=False)
     return pd.Series(held, index=column.index, name=column.name)
 
 
@@ -178,27 +124,12 @@ def is_among(
 
     `Series.isin` walks texts one by one in Python; this takes a fraction of its time.
     """
-    wanted = arrow_texts(
-        values if isinstance(values, (pd.Series, pd.Index)) else pd.Series(values, dtype="str")
-    )
     if isinstance(column.dtype, pd.CategoricalDtype):
         return np.append(is_among(column.dtype.categories, values), False)[codes_of(column)]
-    texts = arrow_texts(column)
-    begins = _begins(texts)
-    if begins is not None:
-        each = _is_in(_taken(texts.chunks, begins), wanted)
-        return np.repeat(each, np.diff(begins, append=len(texts)))
-    return _is_in(texts, wanted)
-
-
-def _is_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    # Arrow first makes a table of the wanted values, which is all the work for a few texts.
-    if not len(texts) or (
-        len(texts) == len(wanted) and not texts.null_count and texts.equals(wanted)
-    ):
-        return np.ones(len(texts), dtype=bool)
-    found = pc.is_in(texts, value_set=wanted, skip_nulls=True)
-    return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
+    held = values if isinstance(values, (pd.Series, pd.Index)) else pd.Series(values, dtype="str")
+    each, lengths = _runs(arrow_texts(column))
+    found = pc.is_in(each, value_set=arrow_texts(held), skip_nulls=True)
+    return np.repeat(np.asarray(found).astype(bool), lengths)
 
 
 def is_present(column: pd.Series) -> npt.NDArray[np.bool_]:
@@ -282,10 +213,6 @@ def fingerprints(column: pd.Series | pd.Index) -> Callable[[slice], Fingerprints
     that equal numbers have to be checked. Reading one word is many times cheaper than hashing a
     text, and ids that share a prefix differ at their end.
     """
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        codes = codes_of(column)
-        table = np.append(fingerprints(column.dtype.categories)(slice(None)), np.uint64(0))
-        return lambda rows: np.take(table, codes[rows])  # code -1, no text, takes the last number
     texts = arrow_texts(column)
     return lambda rows: np.concatenate(
         [np.zeros(0, np.uint64), *(_of_texts(chunk) for chunk in texts[rows].chunks)]

@@ -4,7 +4,6 @@ Making one checks and casts each of its frames. Both hold these frames and nothi
 them: users may edit or replace a frame, and the next evaluation checks and uses what is there.
 """
 
-import hashlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
@@ -14,13 +13,11 @@ import pandas as pd
 
 from ragscore.frames.codes import (
     all_differ,
-    codes_of,
     is_among,
     is_present,
     lookup,
     pair_numbers,
 )
-from ragscore.frames.content_hashes import hashes_by_query
 from ragscore.frames.errors import DataError as DataError
 from ragscore.frames.errors import check_known, excerpt, name_list, names_of, nearest, plural
 from ragscore.frames.escaping import visible
@@ -35,17 +32,12 @@ from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
 T = TypeVar("T")
-# Where an index holds a target, which `resolve_spans` adds; it is no part of a target's identity.
-_RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
-
 
 LEVELS = pd.Index(KINDS["targets"].choices["level"])
 ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 
 
 def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
-    if len(key) == 1 and frame[key[0]].is_unique:
-        return
     repeated = frame.duplicated(key)
     if repeated.any():
         first = " / ".join(frame.loc[repeated, key].iloc[0].astype("str"))
@@ -77,19 +69,16 @@ def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
 
 def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
     """Refuse targets that stand there twice, or with more than one grade."""
-    query_and_level = lookup(targets["query_id"], pd.Index(query_ids)) * len(LEVELS)
-    query_and_level += lookup(targets["level"], LEVELS)
-    alternative = targets["alternative"].to_numpy()
-    n_alternatives = int(alternative.max(initial=0)) + 1
-    row = pair_numbers(query_and_level * n_alternatives + alternative, targets["target_id"])
-    if not all_differ(row):
-        _refuse_repeats(targets, ["query_id", "level", "target_id", "alternative"], "targets")
-    if n_alternatives == 1:
-        return
-    grades = targets["grade"].groupby(pair_numbers(query_and_level, targets["target_id"]))
-    differs = grades.transform("nunique").to_numpy() > 1
-    allowed = "one grade for all alternatives of a target"
-    refuse_rows(targets["target_id"], differs, "targets", allowed)
+    key, alternative = ["query_id", "level", "target_id"], targets["alternative"].to_numpy()
+    place = lookup(targets["query_id"], pd.Index(query_ids)) * len(LEVELS)
+    place += lookup(targets["level"], LEVELS)
+    place = place * (int(alternative.max(initial=0)) + 1) + alternative
+    if not all_differ(pair_numbers(place, targets["target_id"])):
+        _refuse_repeats(targets, [*key, "alternative"], "targets")
+    if alternative.any():
+        differs = targets.groupby(key)["grade"].transform("nunique").to_numpy() > 1
+        allowed = "one grade for all alternatives of a target"
+        refuse_rows(targets["target_id"], differs, "targets", allowed)
 
 
 @dataclass(eq=False)
@@ -162,27 +151,24 @@ class Golden(GoldenVerbs):
         """
         golden = replace(self)
         frame, known = golden.queries, golden.queries["query_id"]
-        if isinstance(queries, str) and not known.eq(queries).any():
-            try:
+        try:
+            if isinstance(queries, str) and not known.eq(queries).any():
                 kept = frame.query(queries)
-            except Exception as error:  # pandas raises errors of many kinds
-                raise DataError(
-                    f"found {queries!r}: {error}",
-                    field="queries",
-                    allowed=f"a query id, or a pandas query on {', '.join(frame.columns)}",
-                ) from error
-        elif isinstance(queries, (pd.Series, np.ndarray)) and queries.dtype.kind == "b":
-            if len(queries) != len(frame):
-                raise DataError(
-                    f"a mask of {len(queries)} values",
-                    field="queries",
-                    allowed=f"one value for each of the {len(frame)} rows of golden.queries",
-                )
-            kept = frame[np.asarray(queries)]
-        else:
-            ids = names_of(queries, "queries", "query ids, a mask, or a pandas query")
-            check_known(ids, known, "queries", "query", "ids of golden.queries:")
-            kept = frame[known.isin(ids).to_numpy()]
+            elif isinstance(queries, (pd.Series, np.ndarray)) and queries.dtype.kind == "b":
+                kept = frame[np.asarray(queries)]
+            else:
+                ids = names_of(queries, "queries", "query ids, a mask, or a pandas query")
+                check_known(ids, known, "queries", "query", "ids of golden.queries:")
+                kept = frame[known.isin(ids).to_numpy()]
+        except Exception as error:  # pandas raises errors of many kinds
+            if isinstance(error, DataError):
+                raise
+            raise DataError(
+                f"found {excerpt(queries)}: {error}",
+                field="queries",
+                allowed=f"query ids, a mask with a value for each of the {len(frame)} queries, or"
+                f" a pandas query on {', '.join(frame.columns)}",
+            ) from error
         if not len(kept):
             raise DataError("no query left", field="queries", allowed="at least one query")
         return golden_part(golden, kept)
@@ -223,32 +209,15 @@ class Golden(GoldenVerbs):
         return found
 
     @property
-    def _content(self) -> dict[str, pd.DataFrame]:
-        """What a set is known by: texts, labels, targets, checks.
-
-        Locators that `resolve_spans` added don't count.
-        """
-        targets = self.targets.copy()
-        is_chunk = targets["level"] == "chunk"
-        for name in [name for name in _RESOLVED if name in targets]:
-            targets[name] = targets[name].mask(is_chunk)
-        names = ("tags", "checks", "support_groups", "conditions")
-        # What results may tell, and no score depends on, is no content.
-        queries = self.queries.drop(columns=["position", "conversation", "turn"], errors="ignore")
-        of_names = {name: getattr(self, name) for name in names}
-        return {"queries": queries, "targets": targets, **of_names}
-
-    @property
     def golden_hash(self) -> str:
         """One hash of the whole set.
 
         Neither the order of queries matters, nor conversations, turns, and spans that
         `resolve_spans` added.
         """
-        digests = hashes_by_query(self.queries["query_id"], self._content)
-        pairs = zip(digests.index.tolist(), digests.tolist(), strict=True)
-        lines = sorted(f"{query_id} {digest}" for query_id, digest in pairs)
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+        from ragscore.frames.golden_versions import golden_hash
+
+        return golden_hash(self)
 
     def __repr__(self) -> str:
         answerable = self.queries["answerable"]
@@ -258,10 +227,8 @@ class Golden(GoldenVerbs):
         )
         n_targets = self.targets.groupby("level")["target_id"].count()
         levels = ", ".join(f"{n} {level}" for level, n in n_targets.items())
-        n = len(self.queries)
         return visible(
-            f"Golden: {n:,} {'query' if n == 1 else 'queries'} ({labels});"
-            f" targets: {levels or 'none'}"
+            f"Golden: {plural(len(self.queries), 'query')} ({labels}); targets: {levels or 'none'}"
             f"{_mapping_text(self._mapping)}"
         )
 
@@ -303,27 +270,22 @@ class Results(ResultsVerbs):
             frame = getattr(self, item.name)
             if frame is not None or item.name in ("runs", "responses"):
                 setattr(self, item.name, conform(frame, item.name))
+        _refuse_repeats(self.runs, ["run_id"], "runs")
+        _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
         # All frames share one list of categories, in the order of the runs, so that their codes can
         # be joined.
-        names = self.runs["run_id"].astype("str")
-        if names.duplicated().any():
-            raise DataError(
-                f"{name_list(sorted(set(names[names.duplicated()])))} stands there twice",
-                field="runs.run_id",
-                allowed="run ids must be unique",
-            )
-        for item in fields(self):
-            frame = getattr(self, item.name)
-            if frame is None or "run_id" not in frame:
-                continue
-            # Compare the lists, not the dtypes: unordered category dtypes are equal in any order.
+        names = self.runs["run_id"].astype("str").tolist()
+        for name, frame in self._of_runs().items():
             column = frame["run_id"].cat
-            if column.categories.tolist() != names.tolist():
-                known = column.remove_unused_categories().cat.categories
-                check_known(known, names.tolist(), item.name, "run_id", "the runs frame has")
-                recoded = column.set_categories(names.tolist())
-                setattr(self, item.name, frame.assign(run_id=recoded))
-        _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
+            if column.categories.tolist() != names:
+                used = column.remove_unused_categories().cat.categories
+                check_known(used, names, name, "run_id", "the runs frame has")
+                setattr(self, name, frame.assign(run_id=column.set_categories(names)))
+
+    def _of_runs(self) -> dict[str, pd.DataFrame]:
+        """Return the frames that say of which run a row is."""
+        frames = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: one for name, one in frames.items() if one is not None and "run_id" in one}
 
     def select(
         self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None
@@ -338,18 +300,15 @@ class Results(ResultsVerbs):
             check_type(query_ids, Iterable, "query_ids", "query ids")
             query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
         results, frames = replace(self), dict[str, Any]()
-        for item in fields(results):
-            frame = getattr(results, item.name)
-            if frame is not None and "run_id" in frame.columns:
-                of_all = item.name in ("chunks", "documents", "problems")  # those of no run, too
-                of_run = frame["run_id"].cat.categories.isin(names)
-                keep = np.append(of_run, of_all)[codes_of(frame["run_id"])]
-                if query_ids is not None and "query_id" in frame.columns:
-                    keep &= frame["query_id"].isin(query_ids).to_numpy(dtype=bool)
-                frame = rows_where(frame, keep)
-                frames[item.name] = frame.assign(run_id=frame["run_id"].cat.set_categories(names))
-        order = pd.Categorical(frames["runs"]["run_id"], categories=names, ordered=True)
-        frames["runs"] = frames["runs"].iloc[order.argsort()]
+        for name, frame in results._of_runs().items():
+            keep = frame["run_id"].isin(names)
+            if name in ("chunks", "documents", "problems"):  # those of no run, too
+                keep |= frame["run_id"].isna()
+            if query_ids is not None and "query_id" in frame:
+                keep &= frame["query_id"].isin(query_ids)
+            rows = rows_where(frame, keep.to_numpy())
+            frames[name] = rows.assign(run_id=rows["run_id"].cat.set_categories(names))
+        frames["runs"] = frames["runs"].sort_values("run_id")
         return narrowed(results, **frames)  # what was checked stays right
 
     @classmethod
@@ -362,15 +321,10 @@ class Results(ResultsVerbs):
             raise DataError("found none", field="parts", allowed="at least one Results")
         frames: dict[str, Any] = {}
         for item in fields(cls):
-            found = [
-                frame
-                for part in parts
-                if (frame := getattr(part, item.name)) is not None
-                and (len(frame) or item.name in ("runs", "responses"))
-            ]
-            if not found:
-                continue
-            frames[item.name] = found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
+            all_ = [frame for part in parts if (frame := getattr(part, item.name)) is not None]
+            found = [one for one in all_ if len(one) or item.name in ("runs", "responses")]
+            if found:
+                frames[item.name] = pd.concat(found, ignore_index=True)
         if "mapping" in frames:
             frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
         return cls(**frames)
@@ -379,14 +333,13 @@ class Results(ResultsVerbs):
         n_failed = int(self.responses["error"].notna().sum())
         n_reported = 0 if self.reported is None else len(self.reported)
         reported = f", {plural(n_reported, 'reported value')}" if n_reported else ""
-        n_calls = 0
-        if self.calls is not None and "n_hits" in self.calls:
-            n_calls = int(self.calls["n_hits"].count())
-        calls = f", {plural(n_calls, 'call')}" if n_calls else ""
+        calls = pd.DataFrame() if self.calls is None else self.calls
+        n_calls = int(calls["n_hits"].count()) if "n_hits" in calls else 0
+        searched = f", {plural(n_calls, 'call')}" if n_calls else ""
         return visible(
             f"Results: {plural(len(self.runs), 'run')}, {plural(len(self.responses), 'response')}"
             f" ({n_failed} failed), {plural(len(self.hits), 'hit')},"
-            f" {plural(len(self.citations), 'citation')}{calls}{reported}"
+            f" {plural(len(self.citations), 'citation')}{searched}{reported}"
             f"{_mapping_text(self.mapping)}"
         )
 
@@ -447,13 +400,9 @@ def check_inputs(results: object, golden: object) -> None:
 def runs_without_hits(results: Results) -> list[str]:
     """Return the runs that have responses and no hit at all."""
     asked, with_hits = (
-        set(frame["run_id"].astype("str").unique()) for frame in (results.responses, results.hits)
+        {*map(str, frame["run_id"].unique())} for frame in (results.responses, results.hits)
     )
-    return [
-        run_id
-        for run_id in results.runs["run_id"].astype("str")
-        if run_id in asked and run_id not in with_hits
-    ]
+    return [one for one in results.runs["run_id"].astype("str") if one in asked - with_hits]
 
 
 def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
@@ -465,9 +414,7 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
         A name that no run has, or a system that several have; the candidates are listed.
     """
     ids = runs["run_id"].astype("str")
-    systems = (
-        runs["system"] if "system" in runs else pd.Series(pd.NA, index=runs.index, dtype="str")
-    )
+    systems = runs.reindex(columns=["system"])["system"].astype("str")
     run_ids, known = list[str](), set(ids)
     for name in names_of(names, "run", "the names of runs, as text"):
         candidates = [name] if name in known else ids[systems == name].tolist()

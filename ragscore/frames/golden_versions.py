@@ -1,51 +1,96 @@
 """Versions of a golden set: content hashes per query, and the changes between two versions.
 
-In: golden sets, or the hashes that a store holds of one. Out: one row per changed query. On all
-others, scores by both versions can be compared.
+In: golden sets, or the hashes that a store holds of one. Out: one hash per query, or one row per
+changed query. On all others, scores by both versions can be compared.
 """
 
 import hashlib
+import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from ragscore.frames.content_hashes import hashes_by_query
+from ragscore.frames.codes import lookup
 from ragscore.frames.data import Golden, check_type
 
 PARTS = ("text", "labels", "notes")
-
-
-def golden_changes(golden: Golden, old: Golden) -> pd.DataFrame:
-    """List the queries that differ from an older version of a golden set.
-
-    Returns
-    -------
-    One row per query that changed, in the order of `old`, then of `golden`: query_id; `change`:
-    added, removed, relabelled (what is expected of it: targets, checks, whether to refuse it, ...),
-    reworded (its text), "reworded and relabelled", or annotated (tags or columns that slice and
-    don't score); `what`, the ids of targets that came (+) and went (-).
-    """
-    check_type(golden, Golden, "golden")
-    check_type(old, Golden, "old")
-    changes = changes_of(query_parts(old), query_parts(golden))
-    is_kept = ~changes["change"].isin(["added", "removed"])
-    moved = _moved_targets(golden, old).reindex(changes["query_id"]).fillna("")
-    return changes.assign(what=moved.where(is_kept.to_numpy(), "").to_numpy())
-
-
-def _moved_targets(golden: Golden, old: Golden) -> pd.Series:
-    """Return the ids of targets that only one set has, each after its sign (index query_id)."""
-    names = ["query_id", "level", "target_id"]
-    sides = [one.targets[names].drop_duplicates() for one in (golden, old)]
-    rows = sides[0].merge(sides[1], how="outer", indicator="sign").query("sign != 'both'")
-    signs = rows["sign"].astype("str").map({"left_only": "+", "right_only": "-"})
-    ids = (signs + rows["target_id"]).sort_values()
-    return ids.groupby(rows["query_id"]).agg(", ".join).astype("str")
+# Where an index holds a target, which `resolve_spans` adds; it is no part of a target's identity.
+_RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
+_json = json.JSONEncoder(
+    ensure_ascii=False, default=lambda one: one.item() if isinstance(one, np.generic) else str(one)
+).encode
 
 
 def short_hash(text: str) -> str:
     """Return the first 16 hexadecimal digits of a text's SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def golden_hash(golden: Golden) -> str:
+    """Return one hash of a whole set, whatever the order of its queries."""
+    digests = hashes_by_query(golden.queries["query_id"], _content(golden))
+    return short_hash("\n".join(sorted(digests.index + " " + digests)))
+
+
+def _content(golden: Golden) -> dict[str, pd.DataFrame]:
+    """Return what a set is known by: texts, labels, targets, checks.
+
+    Neither locators that `resolve_spans` added nor what results may tell count.
+    """
+    targets, is_chunk = golden.targets, golden.targets["level"] == "chunk"
+    found = {name: targets[name].mask(is_chunk) for name in _RESOLVED if name in targets}
+    names = ("tags", "checks", "support_groups", "conditions")
+    left_out = ["position", "conversation", "turn"]
+    return {
+        "queries": golden.queries.drop(columns=left_out, errors="ignore"),
+        "targets": targets.assign(**found),
+        **{name: getattr(golden, name) for name in names},
+    }
+
+
+def hashes_by_query(query_ids: pd.Series, frames: dict[str, pd.DataFrame]) -> pd.Series:
+    """Return a hash of the rows of each query in all frames (index query_id).
+
+    Their order doesn't count. A row is `json.dumps([name of the frame, {column: value, ...}])`,
+    columns in alphabetical order and without missing values, so that an absent column and one of NA
+    are the same content.
+    """
+    ids = pd.Index(query_ids, name="query_id")
+    rows: list[list[str]] = [[] for _ in ids]
+    for name, frame in frames.items():
+        for query, row in zip(lookup(frame["query_id"], ids), _rows(name, frame), strict=True):
+            rows[query].append(row)
+    digests = [short_hash("\n".join(sorted(own))) for own in rows]
+    return pd.Series(digests, index=ids, dtype="str", name="query_hash")
+
+
+def _rows(name: str, frame: pd.DataFrame) -> list[str]:
+    """Return each row of a frame as JSON; columns are joined as a whole, which is fast."""
+    if not len(frame):
+        return []
+    pieces = [
+        pc.fill_null(_joined(f", {_json(column)}: ", _values(frame[column])), "")
+        for column in sorted(frame.columns)
+    ]
+    head = f"[{_json(name)}, {{"
+    return [f"{head}{text[2:]}}}]" for text in _joined(*pieces).to_pylist()]
+
+
+def _values(column: pd.Series) -> pa.Array:
+    """Return the values of a column as JSON, null where missing; each is written once."""
+    if column.dtype == object:  # 1 and True are one value to `factorize`
+        return pa.array(column.map(_json, na_action="ignore"), pa.large_string())
+    codes, values = pd.factorize(column)
+    texts = pa.array(list(map(_json, values.astype(object))), pa.large_string())
+    return texts.take(pa.array(codes, mask=codes < 0))
+
+
+def _joined(*pieces: pa.Array | str) -> pa.Array:
+    """Join arrays, and texts for all rows; null where any is null."""
+    typed = [pa.scalar(one, pa.large_string()) if isinstance(one, str) else one for one in pieces]
+    return pc.binary_join_element_wise(*typed, pa.scalar("", pa.large_string()))
 
 
 def query_parts(golden: Golden) -> pd.DataFrame:
@@ -55,7 +100,7 @@ def query_parts(golden: Golden) -> pd.DataFrame:
     columns such as difficulty, which change no score. Folder tags count as labels, since
     `scope_miss` compares them.
     """
-    content = golden._content
+    content = _content(golden)
     queries, tags = content["queries"].assign(query=""), content["tags"]
     is_folder = tags["kind"].eq("folder").to_numpy(dtype=bool)
     expected = [name for name in ("answerable", "reference_answer") if name in queries]
@@ -75,6 +120,31 @@ def golden_digest(parts: pd.DataFrame) -> str:
     return short_hash("\n".join(sorted(parts.index + " " + parts["text"] + " " + parts["labels"])))
 
 
+def golden_changes(golden: Golden, old: Golden) -> pd.DataFrame:
+    """List the queries that differ from an older version of a golden set.
+
+    Returns
+    -------
+    One row per query that changed, in the order of `old`, then of `golden`: query_id; `change`:
+    added, removed, relabelled (what is expected of it: targets, checks, whether to refuse it, ...),
+    reworded (its text), "reworded and relabelled", or annotated (tags or columns that slice and
+    don't score); `what`, the ids of targets that came (+) and went (-).
+    """
+    check_type(golden, Golden, "golden")
+    check_type(old, Golden, "old")
+    changes = changes_of(query_parts(old), query_parts(golden))
+    names = ["query_id", "level", "target_id"]
+    sides = [one.targets[names].drop_duplicates() for one in (golden, old)]
+    moved = sides[0].merge(sides[1], how="outer", indicator="sign").query("sign != 'both'")
+    ids = (
+        moved["sign"].map({"left_only": "+", "right_only": "-"}).astype("str") + moved["target_id"]
+    )
+    what = ids.sort_values().groupby(moved["query_id"]).agg(", ".join).astype("str")
+    is_kept = ~changes["change"].isin(["added", "removed"]).to_numpy()
+    named = what.reindex(changes["query_id"]).where(is_kept).fillna("")
+    return changes.assign(what=named.to_numpy())
+
+
 def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Return one row per changed query (query_id, change), from the sets' `query_parts`."""
     ids = old.index.append(new.index[~new.index.isin(old.index)])
@@ -91,15 +161,7 @@ def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
 
 
 def counted(changes: pd.DataFrame, n: int) -> str:
-    """Return the changes in one line: `6 of 10 queries relabelled, 1 added`.
-
-    `n` is the number of queries before.
-    """
+    """Return the changes in one line: `6 of 10 queries relabelled, 1 added`."""
     counts = changes["change"].value_counts(sort=False)
-    if not len(counts):
-        return f"no change of {n} queries"
-    first, *others = [
-        f"{number} of {n} queries {change}" if not place else f"{number} {change}"
-        for place, (change, number) in enumerate(counts.items())
-    ]
-    return ", ".join([first, *others])
+    listed = ", ".join(f"{number} {change}" for change, number in counts.items())
+    return listed.replace(" ", f" of {n} queries ", 1) or f"no change of {n} queries"

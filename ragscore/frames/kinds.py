@@ -15,6 +15,7 @@ these are read from an order:
 - of a single column given to `stats.bootstrap_mean`: which values its draws hit, as other tools do
 """
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -231,42 +232,34 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         raise DataError(f"found {type(frame).__name__}", field=kind, allowed="a DataFrame")
     # Most frames of most golden sets and results are empty: those are checked once per kind.
-    known = _new_empty(kind)
-    is_known = (
-        not len(frame)
-        and isinstance(frame.index, pd.RangeIndex)
-        and frame.columns.equals(known.columns)
-        and frame.dtypes.tolist() == known.dtypes.tolist()
+    known = empty(kind)
+    return (
+        known if not len(frame) and frame.dtypes.equals(known.dtypes) else _conformed(frame, kind)
     )
-    return known.copy(deep=False) if is_known else _conformed(frame, kind)
 
 
 def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     spec = KINDS[kind]
+    names = [*frame.columns]
     twice = frame.columns[frame.columns.duplicated()].unique().tolist()
-    if twice:
-        raise DataError(f"columns {twice} are there twice", field=kind, allowed="each column once")
-    missing = [name for name in spec.required if name not in {*frame.columns, *spec.made}]
-    if missing:
-        raise DataError(
-            f"columns {missing} are missing",
-            field=kind,
-            allowed=f"found {name_list(frame.columns)}",
-        )
-    made = {name: make(frame) for name, make in spec.made.items() if name not in frame.columns}
-    whole = frame.assign(**made) if made else frame
-    given: dict[Any, pd.Series] = dict(whole.items())
-    extra = [name for name in given if name not in spec.dtypes]
+    missing = [name for name in spec.required if name not in {*names, *spec.made}]
+    extra = [name for name in names if name not in spec.dtypes]
     unknown = [name for name in extra if not str(name).startswith(spec.open_prefixes or ("\0",))]
-    if unknown:
-        allowed = [*spec.dtypes, *(f"{prefix}*" for prefix in spec.open_prefixes)]
-        raise DataError(
-            f"columns {name_list(unknown)} are unknown",
-            field=kind,
-            allowed=f"allowed are {allowed}",
-        )
+    for wrong, found, allowed in (
+        (twice, "there twice", "each column once"),
+        (missing, "missing", f"found {name_list(names)}"),
+        (
+            unknown,
+            "unknown",
+            f"allowed are {[*spec.dtypes, *(f'{one}*' for one in spec.open_prefixes)]}",
+        ),
+    ):
+        if wrong:
+            raise DataError(f"columns {name_list(wrong)} are {found}", field=kind, allowed=allowed)
+    made = {name: make(frame) for name, make in spec.made.items() if name not in frame}
+    whole = frame.assign(**made) if made else frame
     columns = {
-        name: cast(given[name], dtype, kind) for name, dtype in spec.dtypes.items() if name in given
+        name: cast(whole[name], dtype, kind) for name, dtype in spec.dtypes.items() if name in whole
     }
     for name in spec.key:
         needed = "a value in every row: it is part of the key"
@@ -277,16 +270,15 @@ def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     for name, choices in spec.choices.items():
         is_other = ~is_among(columns[name], choices)
         refuse_rows(columns[name], is_other, kind, f"one of {', '.join(choices)}")
-    columns |= {name: given[name] for name in extra}
-    finite = {name for name, dtype in spec.dtypes.items() if dtype == "float64"} - {*spec.infinite}
+    columns |= {name: whole[name] for name in extra}
+    may_be_infinite = {*spec.infinite, *(name for name in extra if name[:2] == "x_")}
     for name, column in columns.items():
-        is_finite = name in finite or str(name).startswith("latency_")
-        if is_finite and is_float_dtype(column.dtype):
-            is_infinite = np.isinf(column.to_numpy("float64", na_value=np.nan))
-            refuse_rows(column, is_infinite, kind, "finite numbers; NaN where unknown")
-        elif column.dtype == object:
+        if column.dtype == object:
             is_large = column.map(_is_beyond_64_bits).to_numpy(dtype=bool)
             refuse_rows(column, is_large, kind, "whole numbers of 64 bits, or text")
+        elif is_float_dtype(column.dtype) and name not in may_be_infinite:
+            is_infinite = np.isinf(column.to_numpy("float64", na_value=np.nan))
+            refuse_rows(column, is_infinite, kind, "finite numbers; NaN where unknown")
     return pd.DataFrame(columns, index=frame.index, copy=False)
 
 
@@ -301,9 +293,7 @@ def empty(kind: str) -> pd.DataFrame:
 
 @cache
 def _new_empty(kind: str) -> pd.DataFrame:
-    required = KINDS[kind].required.items()
-    columns = {name: pd.Series([], dtype=_new_dtype(dtype)) for name, dtype in required}
-    return _conformed(pd.DataFrame(columns), kind)
+    return _conformed(pd.DataFrame(columns=[*KINDS[kind].required], dtype=object), kind)
 
 
 def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
@@ -317,18 +307,12 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
     for name in dict.fromkeys(chain.from_iterable(records)):
         values = [record.get(name) for record in records]
         if name in spec.required or any(value is not None for value in values):
-            declared = spec.dtypes.get(name)
-            dtype = _new_dtype(declared) if declared else common_dtype(values)
+            dtype = "object" if name in spec.dtypes else _own_dtype(values)
             columns[name] = pd.Series(values, dtype=dtype)
     return conform(pd.DataFrame(columns), kind)
 
 
-def _new_dtype(dtype: str) -> str:
-    """Return the dtype that a new column starts with: categories are made of texts."""
-    return "str" if dtype == "category" else dtype
-
-
-def common_dtype(values: list[Any]) -> str:
+def _own_dtype(values: list[Any]) -> str:
     """Return the narrowest dtype that keeps every value of a user's own column as it is."""
     dtype = _INFERRED.get(infer_dtype(values, skipna=True), "str")
     largest = {"Int64": 2**63 - 1, "float64": LARGEST_EXACT_FLOAT}.get(dtype, np.inf)
@@ -346,9 +330,8 @@ def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def categorical(codes: Any, categories: Any) -> pd.Categorical:
     """Return codes (-1 = unknown) as a column over these categories, or over a category dtype."""
-    dtype = categories
-    if not isinstance(categories, pd.CategoricalDtype):
-        dtype = pd.CategoricalDtype(list(categories))
+    is_dtype = isinstance(categories, pd.CategoricalDtype)
+    dtype = categories if is_dtype else pd.CategoricalDtype(list(categories))
     return pd.Categorical.from_codes(codes, dtype=dtype)
 
 
@@ -375,15 +358,18 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
             return column.convert_dtypes().astype("boolean")
         if dtype.startswith("datetime64"):
             return _as_times(column, dtype, kind)
-        if dtype == "float64" and not is_numeric_dtype(column):
-            return _as_floats(column, kind)
-        return column.astype(dtype)  # type: ignore[call-overload]
+        numbers = column.astype(dtype)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(
             f"{column.dtype} values don't fit {dtype} ({error})", field=f"{kind}.{column.name}"
         ) from error
+    if not is_numeric_dtype(column):  # texts or objects: 1e999 is no infinity
+        texts = column.where(np.isinf(numbers)).astype("str").str.lower()
+        is_over = texts.notna() & ~texts.str.contains("inf", na=False)
+        refuse_rows(column, is_over.to_numpy(dtype=bool), kind, "numbers that 64 bits can hold")
+    return numbers
 
 
 def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) -> None:
@@ -407,9 +393,8 @@ def _as_text(column: pd.Series, kind: str) -> pd.Series:
         each = _as_text(pd.Series(column.cat.categories, name=column.name), kind)
         texts = each.array.take(column.cat.codes.to_numpy(), allow_fill=True)
         return pd.Series(texts, column.index, name=column.name)
-    is_id = str(column.name).endswith("_id")
-    known = ("string", "integer", "empty") if is_id else ("string", "integer", "empty", "floating")
-    if infer_dtype(column, skipna=True) not in known:
+    if infer_dtype(column, skipna=True) not in ("string", "integer", "empty"):
+        is_id = str(column.name).endswith("_id")
         types = (str, int, np.integer) if is_id else (str, int, float, np.number)
         is_bad = column.notna() & column.astype(object).map(
             lambda value: isinstance(value, (bool, np.bool_)) or not isinstance(value, types)
@@ -421,10 +406,7 @@ def _as_text(column: pd.Series, kind: str) -> pd.Series:
 
 def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return times; texts are ISO 8601, and a time without a zone is one of UTC."""
-    values = column.astype(object)
-    is_number = values.map(lambda value: isinstance(value, (int, float, np.number))).astype(bool)
-    texts = values.mask(is_number, None)
-    times = pd.to_datetime(texts, utc=True, format="ISO8601", errors="coerce")
+    times = pd.to_datetime(column.astype("str"), utc=True, format="ISO8601", errors="coerce")
     is_bad = (column.notna() & times.isna()).to_numpy(dtype=bool)
     refuse_rows(column, is_bad, kind, "times, or texts such as 2026-01-31T09:30:00Z")
     return times.astype(dtype)  # type: ignore[call-overload]
@@ -433,34 +415,27 @@ def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
 def _as_whole_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return whole numbers: no fraction is cut off and nothing wraps around."""
     low, high = (-(2**31), 2**31 - 1) if dtype == "int32" else (-(2**63), 2**63 - 1)
-    allowed = f"whole numbers from {low} to {high}"
-    if column.dtype.kind in "bmM":  # flags, times, durations
-        refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
     numbers = column if column.dtype.kind in "iuf" else _as_numbers(column)
     fits = (numbers >= low) & (numbers <= high)
     if not is_integer_dtype(numbers.dtype):
         # 2**63 - 1 is no float: the next one up must not pass for it.
         fits &= (numbers % 1 == 0) & (numbers < 2.0**63)
     is_bad = ~fits.fillna(False).to_numpy(dtype=bool)
-    refuse_rows(column, is_bad & (column.notna() | (dtype != "Int64")).to_numpy(), kind, allowed)
+    is_bad &= (column.notna() | (dtype != "Int64")).to_numpy()
+    refuse_rows(column, is_bad, kind, f"whole numbers from {low} to {high}")
     return numbers.astype(dtype)  # type: ignore[call-overload]
 
 
-def _as_floats(column: pd.Series, kind: str) -> pd.Series:
-    """Return texts or objects as numbers, none of which overflows to infinity."""
-    numbers = column.astype("float64")
-    is_written = column.map(lambda value: isinstance(value, float) or "inf" in str(value).lower())
-    is_over = np.isinf(numbers.to_numpy()) & ~is_written.to_numpy(dtype=bool)
-    refuse_rows(column, is_over, kind, "numbers that 64 bits can hold")
-    return numbers
-
-
 def _as_numbers(column: pd.Series) -> pd.Series:
-    """Return objects or texts as numbers; NA where there is none, and for booleans."""
-    if column.dtype != object:
-        return pd.to_numeric(column, errors="coerce")
-    if infer_dtype(column, skipna=True) == "integer":
-        # None among whole numbers: a detour over floats would round the large ones.
-        return column.mask(column.map(_is_beyond_64_bits)).astype("Int64")
-    is_bool = column.map(lambda value: isinstance(value, (bool, np.bool_)))
-    return pd.to_numeric(column.mask(is_bool), errors="coerce")
+    """Return texts or objects as numbers; NA for what is none: flags, times, too large ones."""
+    values = column.astype(object)
+    is_none = values.map(
+        lambda one: (
+            isinstance(one, (bool, np.bool_, dt.date, dt.timedelta)) or _is_beyond_64_bits(one)
+        )
+    )
+    values = values.mask(is_none.astype(bool))
+    # None among whole numbers: a detour over floats would round the large ones.
+    if infer_dtype(values, skipna=True) == "integer":
+        return values.astype("Int64")
+    return pd.to_numeric(values, errors="coerce")

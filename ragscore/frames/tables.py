@@ -6,7 +6,6 @@ pandas' own. Nothing is computed here but the number of decimals, and what fits.
 
 import re
 import shutil
-import sys
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -100,8 +99,9 @@ class Table:
             f'<th scope="col"{_side("n" * one.is_number)}>{html_text(one.name)}</th>'
             for one in shown
         )
-        cells = zip(*map(_html_cells, shown), strict=True)
-        rows = "\n".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+        rows = "\n".join(
+            f"<tr>{''.join(row)}</tr>" for row in zip(*map(_html_cells, shown), strict=True)
+        )
         below = "".join(
             f'<p class="rs-note">{html_text(text)}</p>' for text in self._rest(columns, shown)
         )
@@ -123,17 +123,15 @@ class Table:
 
     def to_text(self, width: int | None = None) -> str:
         """Return the table for a terminal: no line is longer than its width, at most 100."""
-        width = width or terminal_width()
+        width = width or min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
         columns = self._columns()
         shown, widths = _fitting(columns, width)
         heads = [
             [line.replace("_ ", "_").replace("\xa0", " ") for line in wrap(_parted(one.name), own)]
             for one, own in zip(shown, widths, strict=True)
         ]
-        rows = [
-            *zip_longest(*heads, fillvalue=""),
-            *zip(*(one.cells for one in shown), strict=True),
-        ]
+        cells = zip(*(one.cells for one in shown), strict=True)
+        rows = [*zip_longest(*heads, fillvalue=""), *cells]
         lines = ["  ".join(map(_padded, row, widths, shown)).rstrip() for row in rows]
         below = [line for text in self._rest(columns, shown) for line in wrap(text, width)]
         return "\n".join([*([self.heading] if self.heading else []), *lines, *below])
@@ -148,29 +146,29 @@ class Table:
 
     def _columns(self) -> list["_Column"]:
         """Return what is shown: a value, `low` and `high` are one column."""
-        shown, columns = self.frame.iloc[: self.limit], list[_Column]()
-        names, place = [str(name) for name in shown.columns], 0
-        while place < len(names):
-            name, part = names[place], shown.iloc[:, place : place + 3]
-            low, high = [*names[place + 1 : place + 3], "", ""][:2]
-            is_float = [pd.api.types.is_float_dtype(dtype) for dtype in part.dtypes]
-            # the key of the rows is text: an id may look like a number
-            is_key = not place and not pd.api.types.is_numeric_dtype(part.dtypes.iloc[0])
-            if low.endswith("low") and high == f"{low[:-3]}high" and all(is_float):
-                name, texts = f"{name} [{low}, {high}]", shown_intervals(part, "delta" in name)
-                place += 2
+        rows, columns = self.frame.iloc[: self.limit], list[_Column]()
+        names = [str(name) for name in rows.columns]
+        is_float = [pd.api.types.is_float_dtype(dtype) for dtype in rows.dtypes]
+        is_key = not len(names) or not pd.api.types.is_numeric_dtype(rows.dtypes.iloc[0])
+        places = iter(range(len(names)))
+        for at in places:
+            name, ends = names[at], names[at + 1 : at + 3]
+            if len(ends) == 2 and ends[0].endswith("low") and all(is_float[at : at + 3]):
+                texts = shown_intervals(rows.iloc[:, at : at + 3], "delta" in name)
+                name = f"{name} [{', '.join(ends)}]"
+                next(places), next(places)
             else:
-                texts = _texts(part.iloc[:, 0])
+                texts = _texts(rows.iloc[:, at])
             if name in INTERVALS and columns:
                 before = columns.pop()
                 texts = [f"{a} {b}" for a, b in zip(before.cells, texts, strict=True)]
                 name = f"{before.name} [{name}]"
+            known = [_NUMBERS.fullmatch(text) for text in texts if text not in BLANK]
+            # the key of the rows is text: an id may look like a number
+            is_number = (at or not is_key) and (is_float[at] or (any(known) and all(known)))
             is_verdict = name in self.verdicts
             cells = list(map(with_sign, texts)) if is_verdict else texts
-            known = [_NUMBERS.fullmatch(text) for text in texts if text not in BLANK]
-            is_number = not is_key and (is_float[0] or (any(known) and all(known)))
-            columns.append(_Column(name, cells, is_number, is_verdict))
-            place += 1
+            columns.append(_Column(name, cells, bool(is_number), is_verdict))
         return columns
 
 
@@ -190,23 +188,22 @@ class _Column:
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
     """Return the first columns that fit, verdicts before others, and their widths.
 
-    Texts are cut at 40 characters, or at as many, 20 at least, with which every column fits.
+    Texts are cut at 40 characters, or at 20 where not all columns fit then.
     """
-    sizes, (most, least) = [one.widths() for one in columns], CUTS
-    for longest in (*range(most, least - 1, -1), most):
+    sizes = [(one.is_number, *one.widths()) for one in columns]
+    for longest in CUTS:
         needed = [
-            max(head, cells if one.is_number else min(cells, longest)) + 2
-            for one, (head, cells) in zip(columns, sizes, strict=True)
+            min(max(head, cells if is_number else min(cells, longest)), width)
+            for is_number, head, cells in sizes
         ]
-        if sum(needed) <= width + 2:
+        if sum(needed) + 2 * len(needed) <= width + 2:
             break
     order = sorted(range(len(columns)), key=lambda at: at and columns[at].name not in VERDICTS)
-    ends = np.cumsum([needed[at] for at in order])
+    ends = np.cumsum([needed[at] + 2 for at in order])
     chosen = sorted(order[: max(int((ends <= width + 2).sum()), 1)])
-    widths = [min(needed[at] - 2, width) for at in chosen]
-    if chosen:  # the last text gets what is left
-        room = width - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        widths[-1] = max(widths[-1], min(sizes[chosen[-1]][1], room))
+    widths = [needed[at] for at in chosen]
+    room = width + 2 - sum(widths) - 2 * len(widths)  # for the last text
+    widths[-1:] = [max(one, min(sizes[chosen[-1]][2], one + room)) for one in widths[-1:]]
     return [columns[at] for at in chosen], widths
 
 
@@ -344,12 +341,6 @@ def _text(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         return shown_number(float(value))
     return value if isinstance(value, str) else str(value)
-
-
-def terminal_width() -> int:
-    """Return the characters of a line: a terminal's own, 100 at most and anywhere else."""
-    is_terminal = getattr(sys.stdout, "isatty", lambda: False)()
-    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if is_terminal else WIDTH
 
 
 def wide(text: str) -> int:

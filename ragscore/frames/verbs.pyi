@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, overload
 # not at once: mypy reads the layers in their order
 if TYPE_CHECKING:
     from ragscore.analysis.comparison.gate import gate
-    from ragscore.analysis.harness_files import save_means
+    from ragscore.analysis.extras.harness_files import save_means
     from ragscore.analysis.query_view import show_compared
-    from ragscore.analysis.trend.noise import noise_floor
-    from ragscore.analysis.trend.trend import trend
+    from ragscore.analysis.trend import noise_floor, trend
     from ragscore.collecting.reproducible import same_run
     from ragscore.evaluation import evaluate_stored
     from ragscore.frames.golden_versions import golden_changes

@@ -55,8 +55,6 @@ class Coverage(FramesResult):
         extra, duplicate, empty, rank order, ties.
     """
 
-    FRAMES = ("runs", "ids", "issues")
-
     runs: pd.DataFrame
     ids: pd.DataFrame
     issues: pd.DataFrame

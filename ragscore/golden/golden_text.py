@@ -22,10 +22,9 @@ from typing import Any
 import yaml
 
 from ragscore.frames.data import DataError
-from ragscore.io.file_content import not_text, read_bytes
+from ragscore.io.files import lines_of, read_bytes, write_bytes
 from ragscore.io.golden_read import file_rows
 from ragscore.io.golden_write import flow_text, yaml_text
-from ragscore.io.output import write_bytes
 from ragscore.io.source import Problems, Row, as_id
 from ragscore.io.yaml_text import yaml_documents
 
@@ -223,11 +222,9 @@ def read_golden_text(path: Path) -> GoldenText:
             f"found {path.name!r}", field="golden_file",
             allowed="a golden file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
         )  # fmt: skip
-    try:
-        return GoldenText(path, read_bytes(path).decode())
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise not_text(path, error, line) from error
+    data = read_bytes(path)
+    lines_of(data, path)  # refuses what isn't UTF-8
+    return GoldenText(path, data.decode())
 
 
 def change_file(path: Path, action: Callable[[GoldenText], GoldenText]) -> None:

@@ -68,13 +68,8 @@ class GoldenHealth(FramesResult):
     targets: pd.DataFrame
     needed: pd.DataFrame
 
-    FRAMES = ("summary", "queries", "targets", "needed")
-
     def _heading(self) -> str:
         return f"Golden-set health by {self.metric}"
-
-    def _shown(self) -> pd.DataFrame:
-        return self.summary
 
 
 def health(

@@ -21,12 +21,11 @@ from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import check_choice, name_list, unsaid
 from ragscore.golden.golden_text import GoldenText, Values, change_file
 from ragscore.io.columns import ANSWERABLE
-from ragscore.io.golden_read import golden_of
+from ragscore.io.golden_read import ID_FIELDS, golden_of
 from ragscore.io.golden_write import golden_rows
 from ragscore.io.load import load_golden, load_results
-from ragscore.io.output import by_query
 from ragscore.io.source import Problems, Row, as_id
-from ragscore.io.targets import ID_FIELDS
+from ragscore.io.values import by_query
 from ragscore.scoring.rules import ELLIPSES, Rule, by_anchor, by_chunk, by_doc, matched_pairs
 
 RULES: dict[str, Rule] = {"anchor": by_anchor(), "chunk": by_chunk, "doc": by_doc}

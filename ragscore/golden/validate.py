@@ -15,10 +15,15 @@ import pandas as pd
 from ragscore.frames.data import Golden, check_type
 from ragscore.frames.errors import plural, unsaid
 from ragscore.frames.kinds import UNKNOWN_TARGET
-from ragscore.io.golden_read import KNOWN_FIELDS, file_rows
+from ragscore.io.golden_read import (
+    ID_FIELDS,
+    KNOWN_FIELDS,
+    SUPPORT_EXTRAS,
+    SUPPORT_FIELDS,
+    file_rows,
+)
 from ragscore.io.load import given_or_named, golden_files, load_golden
 from ragscore.io.source import Problems, Row, as_id, suggest_field
-from ragscore.io.targets import ID_FIELDS, SUPPORT_EXTRAS, SUPPORT_FIELDS
 
 FIELD_OF_LEVEL = {level: field for level, (field, _) in ID_FIELDS.items()} | {
     "anchor": "gold_supports", "predicate": "expected_metadata",

@@ -1,6 +1,6 @@
-from .formats.frames_for_tools import to_ir_measures, to_ragas, to_ranx
-from .per_query import load_pieces
+from .formats.documents import to_ir_measures, to_ragas, to_ranx
 from .registry import register
+from .run_file import load_pieces
 from .sidecars import load_documents
 
 __all__ = [

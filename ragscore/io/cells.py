@@ -1,19 +1,19 @@
 """Columns of tables as ids, texts, numbers or flags; other values are problems with their line."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.file_content import LONGEST_ID, has_limits
-from ragscore.io.rows import plain_cell
+from ragscore.io.files import LONGEST_ID, has_limits
+from ragscore.io.run_records import Batch, Level, Values, series, values_of
 from ragscore.io.source import Problems, as_id, as_text, describe
-from ragscore.io.values import ID_ALLOWED, as_json, loose_flag
+from ragscore.io.values import ID_ALLOWED, as_json, loose_flag, plain_cell
 
 WIDTHS = {"number": "float64", "whole": "Int64", "rank": "int32"}
 
@@ -55,38 +55,32 @@ class Cells:
 
         So is 1 beside "1" for runs: these may be two. For documents and queries they are one.
         """
-        texts = plain_texts(column)
-        if texts is None:
-            known = column.astype(object)
-            values = [None if one is None else as_id(plain_cell(one)) for one in known]
-            texts = pd.Series(values, index=column.index, dtype="str", name=column.name)
-            wrong = texts.isna().to_numpy() & column.notna().to_numpy()
+        if (texts := plain_texts(column)) is None:
+            values = [as_id(plain_cell(one)) for one in column]
+            texts = pd.Series(values, column.index, dtype="str", name=column.name)
+            wrong = (texts.isna() & column.notna()).to_numpy()
             allowed = (
                 f'an id: text or a whole number; columns={{"{role}": None}} if it is no {role}'
             )
             self.report(column, wrong, allowed)
             is_needed &= not wrong.any()
             if role == "run_id":
-                is_text = known.map(lambda one: isinstance(one, str)).astype(bool)
-                both = set(texts[is_text]) & set(texts[~is_text].dropna())
-                is_same = is_text & texts.isin(both)
+                is_text = column.map(type).eq(str)
+                is_same = is_text & texts.isin(texts[~is_text].dropna())
                 self.report(column, is_same, "another name than the number's")
+        lengths = texts.str.len().to_numpy("float64", na_value=0)
         if is_needed:
-            is_blank = pc.fill_null(pc.equal(_lengths(texts), 0), True)
-            self.report(texts, np.asarray(is_blank), "an id in every row")
-        if has_limits() and (pc.max(_lengths(texts)).as_py() or 0) > LONGEST_ID:
-            is_long = pc.fill_null(pc.greater(_lengths(texts), LONGEST_ID), False)
-            self.report(texts, np.asarray(is_long), ID_ALLOWED)
+            self.report(texts, lengths == 0, "an id in every row")
+        if has_limits():
+            self.report(texts, lengths > LONGEST_ID, ID_ALLOWED)
         return texts
 
     def texts(self, column: pd.Series, allowed: str = "text") -> pd.Series:
         """Return texts as written; numbers keep their spelling, true is "true"."""
-        if (texts := plain_texts(column)) is not None:
-            return texts
-        values = [_loose_text(plain_cell(one)) for one in column]
-        texts = pd.Series(values, column.index, dtype="str", name=column.name)
-        wrong = texts.isna().to_numpy() & column.notna().to_numpy()
-        self.report(column, wrong, allowed, drops=self.drops)
+        if (texts := plain_texts(column)) is None:
+            values = [_loose_text(plain_cell(one)) for one in column]
+            texts = pd.Series(values, column.index, dtype="str", name=column.name)
+            self.report(column, texts.isna() & column.notna(), allowed, drops=self.drops)
         return texts
 
     def answers(self, column: pd.Series) -> pd.Series:
@@ -97,57 +91,39 @@ class Cells:
 
     def failures(self, column: pd.Series) -> pd.Series:
         """Return why queries failed; blank text, false, 0 and empty values say that they didn't."""
-        if (texts := plain_texts(column)) is None:
-            values = [_failure(plain_cell(one)) for one in column]
-            texts = pd.Series(values, column.index, dtype="str")
-        elif column.dtype != texts.dtype:  # numbers
-            texts = texts.mask(texts == "0")
-        return texts.mask(texts.str.strip().fillna("") == "")
+        values = [_failure(plain_cell(one)) for one in column]
+        return pd.Series(values, column.index, dtype="str")
 
     def numbers(self, column: pd.Series, type: str = "number") -> pd.Series:
         """Return a column as numbers; texts are none, nor decimals for whole ones."""
-        dtype: Any = WIDTHS[type]
-        kind = column.dtype
-        is_number = is_numeric_dtype(kind) and not is_bool_dtype(kind)
-        is_int = isinstance(kind, np.dtype) and kind.kind in "iu" and len(column) > 0
-        if is_int and type == "rank" and column.min() >= -(2**31) and column.max() < 2**31:
-            return column.astype("int32")
-        numbers = column
-        if not is_number:
-            numbers = pd.to_numeric(column.astype("str"), errors="coerce")
-            if column.dtype == object or is_bool_dtype(kind):
-                numbers = numbers.mask(
-                    column.map(lambda one: isinstance(one, (bool, np.bool_))).astype(bool)
-                )
-        floats = numbers.to_numpy("float64", na_value=np.nan)
-        if is_number and type == "number":
-            return pd.Series(floats, column.index, name=column.name)
-        wrong = (numbers.isna() & column.notna()).to_numpy(dtype=bool)
-        if not is_number:  # NaN as text is no number, and none is meant
-            wrong = wrong & ~column.astype("str").str.strip().str.lower().isin(
-                ("", "nan")
-            ).to_numpy(bool)
-        if type == "number":  # 1e999 and 10**400 overflow: they are no infinity
-            is_written = column.astype("str").str.contains("inf", case=False).fillna(False)
-            wrong = wrong | np.isinf(floats) & ~is_written.to_numpy(dtype=bool)
-        else:
+        is_number = is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
+        floats = (column if is_number else _written(column)).to_numpy("float64", na_value=np.nan)
+        wrong = np.isnan(floats) & column.notna().to_numpy()
+        if type != "number":
             is_whole = np.isfinite(floats) & (floats % 1 == 0) & (np.abs(floats) < 2**53)
-            wrong = wrong | ~is_whole & (column.notna().to_numpy() | (type == "rank"))
+            wrong |= ~is_whole & (column.notna().to_numpy() | (type == "rank"))
+        elif not is_number:
+            # NaN as text is no number, and none is meant; 1e999 overflows and is no infinity.
+            odd = np.flatnonzero(wrong | np.isinf(floats))
+            texts = [str(one).strip().lower() for one in column.iloc[odd]]
+            wrong[odd] = ["inf" not in one and one not in ("", "nan") for one in texts]
         allowed = "a number" if type == "number" else "a whole number"
         self.report(column, wrong, allowed, drops=self.drops)
-        floats = np.where(wrong, 1 if type == "rank" else np.nan, floats)
-        found = pd.Series(floats, column.index, name=column.name)
-        return found if type == "number" else found.astype(dtype)
+        found = np.where(wrong, 1 if type == "rank" else np.nan, floats)
+        return pd.Series(found, column.index, name=column.name).astype(WIDTHS[type])
 
     def flags(self, column: pd.Series) -> pd.Series:
         """Return a column as booleans; yes / no and 1 / 0 are two."""
         if is_bool_dtype(column.dtype):
             return column.astype("boolean")
         values = [loose_flag(plain_cell(one)) for one in column]
-        found = [one if isinstance(one, bool) else None for one in values]
-        wrong = [v is not None and f is None for v, f in zip(values, found, strict=True)]
+        found = pd.Series(
+            [one if isinstance(one, bool) else None for one in values],
+            column.index, dtype="boolean", name=column.name,
+        )  # fmt: skip
+        wrong = found.isna().to_numpy() & [one is not None for one in values]
         self.report(column, wrong, "true or false", drops=self.drops)
-        return pd.Series(found, column.index, dtype="boolean", name=column.name)
+        return found
 
     def take(self, column: pd.Series, type: str, role: str) -> pd.Series:
         """Return a column of a response as one of its type."""
@@ -162,14 +138,10 @@ class Cells:
 
 def plain_texts(column: pd.Series) -> pd.Series | None:
     """Return a column of texts or whole numbers as texts; None where each value is looked at."""
-    dtype: Any = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype) and isinstance(
-        dtype.categories.dtype, pd.StringDtype
-    ):
-        column, dtype = column.astype("str"), "str"
-    if isinstance(dtype, pd.StringDtype) or dtype == "str":
-        return column if str(column.dtype) == "str" else column.astype("str")
-    if is_float_dtype(dtype):
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    if isinstance(column.dtype.categories.dtype if is_category else column.dtype, pd.StringDtype):
+        return column.astype("str")
+    if is_float_dtype(column.dtype):
         floats = column.to_numpy("float64", na_value=np.nan)
         if not np.isinf(floats).any() and not (floats[~np.isnan(floats)] % 1).any():
             column = column.astype("Int64")  # whole numbers with a gap
@@ -179,8 +151,13 @@ def plain_texts(column: pd.Series) -> pd.Series | None:
     return pd.Series(pd.array(written, dtype="str"), index=column.index, name=column.name)
 
 
-def _lengths(texts: pd.Series) -> pa.ChunkedArray:
-    return pc.binary_length(pa.chunked_array(pa.array(texts.array)))
+def _written(column: pd.Series) -> pd.Series:
+    """Return the numbers that values are written as, NaN for other values."""
+    texts = column.astype("str")
+    with suppress(pa.ArrowInvalid):  # many times as fast, for plain numbers only
+        numbers = pa.array(texts.array).cast(pa.float64())
+        return pd.Series(numbers.to_numpy(zero_copy_only=False), column.index)
+    return pd.to_numeric(texts, errors="coerce")
 
 
 def _loose_text(value: Any) -> str | None:
@@ -188,7 +165,7 @@ def _loose_text(value: Any) -> str | None:
 
 
 def _failure(value: Any) -> str | None:
-    if not value:
+    if not value or str(value).strip() in ("", "0"):
         return None
     return as_json(value) if isinstance(value, (dict, list)) else _loose_text(value)
 
@@ -202,6 +179,19 @@ def _of_blocks(value: Any) -> Any:
     texts: list[Any] = blocks if blocks and len(blocks) == len(value) else value
     is_one = texts is blocks or len(texts) == 1
     return "".join(texts) if is_one and all(isinstance(one, str) for one in texts) else value
+
+
+def column_of(values: Values) -> pd.Series:
+    """Return values as a column of one type, else of Python's objects."""
+    found = values_of(values) if isinstance(values, list) else values
+    return pd.Series(found, dtype=object) if isinstance(found, list) else series(found)
+
+
+def own_columns_of(fields: dict[str, Values], lines: Codes) -> dict[str, pd.Series]:
+    """Return fields as `x_<name>`: mappings become one column per key, lists JSON."""
+    found: dict[str, Any] = {}
+    Level(fields, np.arange(len(lines)), "", Batch(lines)).extras(found)
+    return {name: series(values) for name, values in found.items()}
 
 
 def own_values(column: pd.Series) -> npt.NDArray[Any]:

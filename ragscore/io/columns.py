@@ -24,7 +24,7 @@ from ragscore.frames.schema import (
     TURN_NAMES,
     role_names,
 )
-from ragscore.io.rows import is_list_text, nested, value_at
+from ragscore.io.values import is_list_text, nested, value_at
 
 Columns = dict[str, str]
 """Role -> column; a column inside another one is called `outer.inner`.

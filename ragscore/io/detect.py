@@ -4,6 +4,7 @@ In: a path. Out: a `Sample` of the file, and the one `Format` of a table that it
 fits several formats or none is an error that names the candidates and the `format=` to pass.
 """
 
+import csv
 import json
 import struct
 import zipfile
@@ -18,9 +19,8 @@ from typing import Any
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.columns import has_labels
-from ragscore.io.file_content import open_bytes
-from ragscore.io.rows import first_cells
-from ragscore.io.source import UNFORESEEN, json_fields, refuse_depth
+from ragscore.io.files import UNFORESEEN, open_bytes
+from ragscore.io.source import json_fields, refuse_depth
 
 SAMPLE_BYTES = 1 << 20
 BROKEN_ZIP = (
@@ -194,7 +194,7 @@ def sample(path: Path) -> Sample:
     """Return a sample of a file's beginning, or of the names in a folder."""
     if path.is_dir():
         return Sample(path, "folder", frozenset(one.name for one in path.iterdir()))
-    with open_bytes(path) as (opened, _):
+    with open_bytes(path) as opened:
         begin = opened.read(SAMPLE_BYTES)
     for mark, (kind, names) in _BINARY.items():
         if begin.startswith(mark):
@@ -311,9 +311,9 @@ def _table_columns(top: dict[str, Any]) -> frozenset[str]:
 
 
 def _parquet_columns(path: Path) -> frozenset[str]:
-    from ragscore.io.parquet_file import open_parquet_file
+    from ragscore.io.files import open_parquet
 
-    with suppress(DataError), open_parquet_file(path) as file:
+    with suppress(DataError), open_parquet(path) as file:
         return frozenset(file.schema_arrow.names)
     return frozenset()
 
@@ -329,3 +329,19 @@ _BINARY: dict[bytes, tuple[str, Callable[[Path], frozenset[str]]]] = {
     b"PAR1": ("parquet", _parquet_columns),
     b"PK\x03\x04": ("zip", _zip_names),
 }
+
+
+DELIMITERS = ",\t;|"
+
+
+def first_cells(text: str) -> list[str]:
+    """Return the cells of a table's first line; none where CSV can't be read."""
+    with suppress(csv.Error, StopIteration):
+        return next(csv.reader(text.lstrip("\ufeff").splitlines(), delimiter=delimiter_of(text)))
+    return []
+
+
+def delimiter_of(text: str) -> str:
+    """Return what separates the cells of a table's first line: comma, tab, semicolon or bar."""
+    header = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
+    return max(DELIMITERS, key=header.count)

@@ -16,25 +16,27 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from ragscore.frames.codes import arrow_texts
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.cells import Cells
+from ragscore.io.cells import Cells, column_of, own_columns_of
 from ragscore.io.columns import ID_ROLES, inner_roles
-from ragscore.io.rows import LIST_ALLOWED, is_list_text, nested, plain_cell
-from ragscore.io.run_records import Batch, Level, fields_of, series, values_of
-from ragscore.io.search_hits import document_hit, response_hits
+from ragscore.io.run_records import fields_of
+from ragscore.io.search_hits import hits_in, response_hits
 from ragscore.io.source import describe
-from ragscore.io.values import as_number
+from ragscore.io.values import LIST_ALLOWED, as_number, is_list_text, nested, plain_cell
 
 _LEAVES = {int, float, str, bool}
 _SCALARS = (bool, int, float, str, type(None), np.generic)
 
 
 class Items(NamedTuple):
-    """Which rows have a list, the row of each item, the columns of all items, lists in rows."""
+    """Items of lists: which rows have a list, the row of each item, and the items' columns.
+
+    `n_calls` is how many lists each row has, None where no row has lists of lists.
+    """
 
     is_known: Flags
     row: Codes
     columns: dict[str, pd.Series]
-    n_calls: dict[int, int]
+    n_calls: Codes | None
 
 
 def is_listed(column: pd.Series) -> bool:
@@ -58,12 +60,13 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     """
     is_ranked = beside == "score"
     values = {role: [_listed(one, is_ranked) for one in column] for role, column in columns.items()}
-    main = next((role for role in (*ID_ROLES, "text") if role in values), next(iter(values)))
+    main = next(role for role in (*ID_ROLES, "text", *values) if role in values)
     every = values.pop(main)
-    _refuse_texts(columns[main], every, cells)
+    texts = (one[0] if type(one) is list and len(one) == 1 else None for one in every)
+    is_bad = [type(one) is str and is_list_text(one) for one in texts]
+    cells.report(columns[main], is_bad, LIST_ALLOWED)
     numbers: dict[int, list[Any]] = {}
     calls: dict[int, list[int]] = {}
-    n_calls: dict[int, int] = {}
     is_mapping = np.zeros(len(every), bool)
     for at, one in enumerate(every):
         if isinstance(one, dict):
@@ -74,21 +77,18 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
                 every[at], numbers[at] = ([*part] for part in zip(*one, strict=True))
                 continue
             parts = [part if isinstance(part, list) else [part] for part in one]
-            n_calls[at], calls[at] = len(parts), [n for n, p in enumerate(parts, 1) for _ in p]
-            every[at] = [*chain.from_iterable(parts)]
+            every[at], calls[at] = [*chain.from_iterable(parts)], [*map(len, parts)]
             for of_role in values.values():
                 if of_role[at] and all(isinstance(part, list) for part in of_role[at]):
                     of_role[at] = [*chain.from_iterable(of_role[at])]
     is_known = np.array([one is not None for one in every], bool)
-    for of_role in values.values():
-        is_known |= [one is not None for one in of_role]
     lengths = np.array([len(one or ()) for one in every], np.int64)
     row = np.repeat(np.arange(len(lengths)), lengths)
     items = [*chain.from_iterable(one or () for one in every)]
     if {*map(type, items)} == {dict}:
-        found_in = _objects(items, main, cells.lines[row], cells, columns[main].name)
+        found = _objects(items, main, cells.lines[row], cells, columns[main].name)
     else:
-        found_in = {main: _series(items)}
+        found = {main: column_of(items)}
     if numbers:
         one_each = None if is_ranked else 1  # ids without a grade, beside some with one
         values[beside] = [
@@ -96,53 +96,60 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
             for at, one in enumerate(every)
         ]
     for role, of_role in values.items():
+        is_known |= [one is not None for one in of_role]
         column = columns.get(role, columns[main])
-        for at in [at for at, one in enumerate(of_role) if one is not None]:
-            given, n = of_role[at], int(lengths[at])
-            if len(given) == 1 and not is_ranked:
-                of_role[at] = given * n  # one grade for all
-            elif len(given) != n:
-                allowed = f'one for each hit; columns={{"{role}": None}} if it is no {role} of hits'
-                is_bad = np.arange(len(of_role)) == at
-                text = f"{len(given)} values for {n} hits"
-                cells.report(column, is_bad, allowed, text, drops=False)
-                of_role[at] = None
-        each = (one or [None] * n for one, n in zip(of_role, lengths.tolist(), strict=True))
-        found_in[role] = _series([*chain.from_iterable(each)])
+        found[role] = _beside(of_role, lengths, column, role, cells, is_one_for_all=not is_ranked)
+    n_calls = None
     if calls:
-        call = np.ones(len(row), np.int32)
-        starts = lengths.cumsum() - lengths
-        for at, of_call in calls.items():
-            call[starts[at] : starts[at] + lengths[at]] = of_call
-        found_in["call"] = pd.Series(call)
+        sizes = [calls.get(at, [n]) for at, n in enumerate(lengths.tolist())]
+        number = np.concatenate([np.arange(1, len(one) + 1) for one in sizes])
+        found["call"] = pd.Series(np.repeat(number, [*chain.from_iterable(sizes)]).astype("int32"))
+        n_calls = np.where(lengths == 0, 0, 1)
+        n_calls[[*calls]] = [*map(len, calls.values())]
     if is_mapping.any():
-        order = _by_score(found_in[beside], row, is_mapping, columns[main], cells)
-        found_in = {role: one.take(order).reset_index(drop=True) for role, one in found_in.items()}
-    for role, one in found_in.items():
-        one.name = columns[role].name if role in columns else columns[main].name
-    return Items(is_known, row, found_in, n_calls)
+        order = _by_score(found[beside], row, is_mapping, columns[main], cells)
+        if order is not None:
+            found = {role: one.take(order).reset_index(drop=True) for role, one in found.items()}
+    for role, one in found.items():
+        one.name = columns.get(role, columns[main]).name
+    return Items(is_known, row, found, n_calls)
+
+
+def _beside(
+    values: list[Any], lengths: Codes, column: pd.Series, role: str, cells: Cells,
+    is_one_for_all: bool,
+) -> pd.Series:  # fmt: skip
+    """Return the values of lists that stand beside those of items; others are a problem."""
+    given = np.array([-1 if one is None else len(one) for one in values], np.int64)
+    is_one = is_one_for_all & (given == 1)
+    is_bad = (given >= 0) & (given != lengths) & ~is_one
+    first = int(is_bad.argmax())
+    allowed = f'one for each hit; columns={{"{role}": None}} if it is no {role} of hits'
+    text = f"{given[first]} values for {lengths[first]} hits"
+    cells.report(column, is_bad, allowed, text, drops=False)
+    whole = np.where(is_one, lengths, 1).tolist()
+    is_none = (is_bad | (given < 0)).tolist()
+    each = (
+        [None] * n if without else one * times
+        for one, n, times, without in zip(values, lengths.tolist(), whole, is_none, strict=True)
+    )
+    return column_of([*chain.from_iterable(each)])
 
 
 def _by_score(
     scores: pd.Series, row: Codes, is_mapping: Flags, column: pd.Series, cells: Cells
-) -> Codes:
-    """Return the order of items in which those of mappings go by their scores."""
-    if is_numeric_dtype(scores.dtype) and not is_bool_dtype(scores.dtype):
-        score = scores.to_numpy("float64", na_value=np.nan)
-    else:
-        score = np.array([as_number(one) for one in scores], np.float64)
-    of_mapping = is_mapping[row]
+) -> Codes | None:
+    """Return the order of items in which those of mappings go by their scores; None: as it is."""
+    is_number = is_numeric_dtype(scores.dtype) and not is_bool_dtype(scores.dtype)
+    numbers = scores if is_number else pd.Series(map(as_number, scores), dtype="float64")
+    score, of_mapping = numbers.to_numpy("float64", na_value=np.nan), is_mapping[row]
     is_bad = np.zeros(len(column), bool)
     is_bad[row[of_mapping & np.isnan(score)]] = True
     found = f"found {describe(plain_cell(column.iloc[int(is_bad.argmax())]))}"
     cells.report(column, is_bad, "a mapping id -> score", found)
-    return np.lexsort((np.where(of_mapping, -score, 0), row))
-
-
-def _series(values: list[Any]) -> pd.Series:
-    """Return values as a column of one type, else of Python's objects."""
-    found = values_of(values)
-    return pd.Series(found, dtype=object) if isinstance(found, list) else series(found)
+    rank = np.where(of_mapping, -score, 0)
+    is_ordered = (np.diff(rank) >= 0) | (np.diff(row) > 0)
+    return None if is_ordered.all() else np.lexsort((rank, row))
 
 
 def _listed(cell: Any, is_ranked: bool) -> Any:
@@ -158,20 +165,9 @@ def _listed(cell: Any, is_ranked: bool) -> Any:
         if reply is None and len(inner) == 1 and (not inner[0] or type(inner[0][0]) is dict):
             reply = inner[0]
         return value if reply is None else reply
-    if isinstance(value, list) and value and not isinstance(value[0], (*_SCALARS, list, dict)):
-        return [document_hit(one) or one for one in value]
+    if isinstance(value, list) and is_ranked:
+        return value if (hits := hits_in(value)) is None else hits
     return value if isinstance(value, (list, dict)) or value is None else [value]
-
-
-def _refuse_texts(column: pd.Series, values: list[Any], cells: Cells) -> None:
-    """Report texts that look like lists, and that nothing can read as one."""
-    if not isinstance(column.dtype, pd.StringDtype) and column.dtype != object:
-        return
-    is_bad = [
-        isinstance(cell, str) and isinstance(one, list) and one == [cell] and is_list_text(cell)
-        for one, cell in zip(values, column, strict=True)
-    ]
-    cells.report(column, is_bad, LIST_ALLOWED)
 
 
 def _is_pair(value: Any) -> bool:
@@ -189,33 +185,21 @@ def _objects(
     A bare `id` has the role of the column, or is a document's.
     """
     role = role if role in ID_ROLES else "doc_id"
-    fields: dict[str, Any] = fields_of(items)
+    fields = fields_of(items)
     named: dict[str, list[str]] = {}
-    for shape in {*map(tuple, items)}:
-        for one, field in inner_roles(dict.fromkeys(shape), role).items():
-            named.setdefault(one, []).append(field)
+    for shape in dict.fromkeys(map(tuple, items)):
+        for one, called in inner_roles(dict.fromkeys(shape), role).items():
+            named.setdefault(one, []).append(called)
     found: dict[str, pd.Series] = {}
     for one, names in named.items():
-        names = list(dict.fromkeys(names))
-        columns = [fields.pop(field, None) for field in names]
-        parts = [c if isinstance(c, list) else c.to_pylist() for c in columns if c is not None]
-        if len(columns) == 1 and columns[0] is not None:
-            column = columns[0]
-            found[one] = (
-                pd.Series(column, dtype=object) if isinstance(column, list) else series(column)
-            )
-        elif parts:
-            first = [
-                next((v for v in row if v is not None), None) for row in zip(*parts, strict=True)
-            ]
-            found[one] = _series(first)
-    has = [found[one].notna().to_numpy() for one in (*ID_ROLES, "text") if one in found]
-    is_bad = ~np.any(has, axis=0) if has else np.ones(len(items), bool)
-    of_items = Cells(cells.problems, lines)
-    of_items.report(
-        pd.Series(items, name=name), is_bad, "mappings with an id, such as doc_id", drops=False
+        parts = [column_of(fields.pop(called)) for called in dict.fromkeys(names)]
+        found[one] = parts[0]
+        for other in parts[1:]:
+            both = found[one].astype(object), other.astype(object)
+            found[one] = column_of(both[0].where(both[0].notna(), both[1]).tolist())
+    known = [found[one].notna() for one in (*ID_ROLES, "text") if one in found]
+    is_bad = ~np.any(known, axis=0) if known else np.ones(len(items), bool)
+    Cells(cells.problems, lines).report(
+        pd.Series(items, name=name), is_bad, "mappings with an id, such as doc_id"
     )
-    rest: dict[str, Any] = {}
-    level = Level(fields, np.arange(len(items)), "", Batch(lines))
-    level.extras(rest)
-    return found | {one: series(column) for one, column in rest.items()}
+    return found | own_columns_of(fields, lines)

@@ -17,6 +17,7 @@ from ragscore.frames.kinds import IMPORTANCE, WORTH
 from ragscore.io import inspect_log, traces
 from ragscore.io.columns import is_query_id, names_ids
 from ragscore.io.detect import Mark, Sample
+from ragscore.io.frames_in import json_value
 from ragscore.io.importers import (
     QUERY_KEYS,
     Fields,
@@ -29,11 +30,10 @@ from ragscore.io.importers import (
     without_missing,
 )  # fmt: skip
 from ragscore.io.made_ids import hash_query
-from ragscore.io.rows import json_value, nested, value_at
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.stored import our_name, score_of
 from ragscore.io.traces import ANSWER_KEYS, dicts_in, text_of
-from ragscore.io.values import as_number
+from ragscore.io.values import as_number, nested, value_at
 
 PASSED: Fields = {"better": "higher", "lowest": 0.0, "highest": 1.0}
 """What is known of a share, and of what holds or doesn't."""

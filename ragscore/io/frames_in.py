@@ -4,10 +4,8 @@ In: a frame of pandas or of anything with `__arrow_c_stream__`, records, dicts, 
 TSV, Parquet or JSON. Cells are as their source has them; who reads a column checks them.
 """
 
-import csv
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -19,15 +17,21 @@ import pyarrow as pa
 
 from ragscore.frames.data import DataError
 from ragscore.frames.typing import Codes
-from ragscore.io.columns import Columns, are_means, names_query
-from ragscore.io.detect import sample
-from ragscore.io.file_content import open_bytes
-from ragscore.io.rows import delimiter_of, json_value, plain_cell, table_rows, value_at
-from ragscore.io.run_records import kinds_of, series, values_of
-from ragscore.io.source import Problems, as_id, describe
-from ragscore.io.values import ID_ALLOWED
+from ragscore.io.cells import column_of
+from ragscore.io.columns import Columns, are_means, kind_of, names_query
+from ragscore.io.detect import delimiter_of, first_cells, sample
+from ragscore.io.files import read_bytes, read_text
+from ragscore.io.run_records import kinds_of
+from ragscore.io.search_hits import hits_in, response_hits
+from ragscore.io.source import Problems, Row, as_id, describe, json_fault, json_rows, parse_json
+from ragscore.io.values import ID_ALLOWED, plain_cell, value_at
 
+Source = Path | pd.DataFrame
 _PLAIN = {str, int, float, bool, list, dict}
+_SHAPES = {
+    "results": "{query: [ids]}, {query: {id: score}}, or a list of records",
+    "golden": "{query: [ids]}, {query: {id: grade}}, or a list of records",
+}
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,15 @@ class Table:
         Its file, or "frame" and the like, and what it is, for messages.
     frame, lines
         Its rows, and the line of each: from 2 in a CSV file.
+    roles
+        Role -> column, where the source tells them by its shape.
     """
 
     name: str
     kind: str
     frame: pd.DataFrame
     lines: Codes
+    roles: Columns = field(default_factory=dict)
 
     @cached_property
     def fields(self) -> dict[str, Any]:
@@ -59,23 +66,32 @@ class Table:
         """Return a column, which may lie inside another one."""
         if name in self.frame.columns:
             return self.frame[name]
-        outer = next(
-            (one for one in sorted(self.frame.columns, key=len, reverse=True)
-             if name.startswith(f"{one}.")), None,
-        )  # fmt: skip
-        cells = [None] * len(self) if outer is None else self.frame[outer]
-        values = [value_at({outer: plain_cell(cell)}, name) for cell in cells]
+        outer = [one for one in self.frame.columns if name.startswith(f"{one}.")]
+        if not outer:
+            return pd.Series(None, self.frame.index, dtype=object, name=name)
+        longest = max(outer, key=len)
+        values = [value_at({longest: plain_cell(one)}, name) for one in self.frame[longest]]
         return pd.Series(values, dtype=object, name=name)
+
+    def rows(self) -> list[Row]:
+        """Return the rows as records of plain values."""
+        records = zip(self.frame.to_dict("records"), self.lines.tolist(), strict=True)
+        return [
+            Row({str(n): plain_cell(one, str(n), line, self.name) for n, one in row.items()}, line)
+            for row, line in records
+        ]
 
 
 def _first(column: pd.Series) -> Any:
     known = column.iloc[:1000].dropna()
     known = known if len(known) else column.dropna()
-    value = plain_cell(known.iloc[0]) if len(known) else None
-    if value in ([], {}, "[]"):  # an empty list first: the next ones may hold something
-        more = (plain_cell(one) for one in known.iloc[1:100])
-        return next((one for one in more if one not in ([], {}, "[]")), value)
-    return value
+    values = (plain_cell(one) for one in known.iloc[:100])
+    # an empty list first: the next ones may hold something
+    found = next((one for one in values if one not in EMPTY), None)
+    return plain_cell(known.iloc[0]) if found is None and len(known) else found
+
+
+EMPTY: tuple[Any, ...] = ([], {}, "[]")
 
 
 def frame_table(
@@ -87,95 +103,154 @@ def frame_table(
         found = f"column {twice[0]!r} is there twice" if twice else "columns of several levels"
         raise DataError(found, file=name, field="columns", allowed="one name per column, once")
     named = [one for one in frame.index.names if one is not None and one not in frame.columns]
-    if named and len(named) == frame.index.nlevels:
-        frame = frame.reset_index()
+    frame = frame.reset_index(drop=not named or len(named) < frame.index.nlevels)
     hidden = [one for one in frame.columns if str(one).startswith("__index_level_")]
-    frame = frame.drop(columns=hidden)
-    frame = frame.set_axis([str(one) for one in frame.columns], axis=1).reset_index(drop=True)
+    frame = frame.drop(columns=hidden).rename(columns=str)
     return Table(name, kind, frame, np.arange(first, len(frame) + first))
 
 
 def arrow_table(data: pa.Table, name: str = "frame", kind: str = "frame", first: int = 1) -> Table:
     """Return an Arrow table as a table: texts and numbers stay in Arrow's memory."""
-    columns = {
-        column: _from_arrow(data.column(place), column)
-        for place, column in enumerate(data.column_names)
-    }
-    if len(columns) < len(data.column_names):
+    if len({*data.column_names}) < len(data.column_names):
         raise DataError("a column is there twice", file=name, allowed="one name per column, once")
+    columns = {one: _from_arrow(data.column(one)) for one in data.column_names}
     return frame_table(pd.DataFrame(columns, copy=False), name, kind, first)
 
 
-def _from_arrow(column: pa.ChunkedArray, name: str) -> pd.Series:
-    of = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    is_text = pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of)
-    if pa.types.is_dictionary(column.type) and is_text:
-        # Arrow can't decode views of text: its dictionary is cast first.
-        chunks = [
-            pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(pa.large_string()))
-            for one in column.chunks
-        ]
-        column = pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.large_string()))
-    if is_text:
-        return pd.Series(pd.array(column.cast(pa.large_string()), dtype="str"), name=name)
-    if pa.types.is_nested(of):  # rows per query, as a rule
-        return pd.Series(column.to_pylist(), dtype=object, name=name)
-    if pa.types.is_integer(of) and column.null_count:
-        is_unsigned = pa.types.is_unsigned_integer(of)
-        dtype = pd.UInt64Dtype() if is_unsigned else pd.Int64Dtype()
-        return column.to_pandas(types_mapper=lambda _: dtype).rename(name)
-    return column.to_pandas().rename(name)
+def _from_arrow(column: pa.ChunkedArray) -> pd.Series:
+    types, is_coded = pa.types, pa.types.is_dictionary(column.type)
+    of = column.type.value_type if is_coded else column.type
+    if types.is_string(of) or types.is_large_string(of) or types.is_string_view(of):
+        if is_coded:  # Arrow can't decode views of text
+            column = column.cast(pa.dictionary(column.type.index_type, pa.large_string()))
+        return pd.Series(pd.array(column.cast(pa.large_string()), dtype="str"))
+    if types.is_nested(of):  # rows per query, as a rule
+        return pd.Series(column.to_pylist(), dtype=object)
+    if types.is_integer(of) and column.null_count:
+        dtype = pd.UInt64Dtype() if types.is_unsigned_integer(of) else pd.Int64Dtype()
+        return column.to_pandas(types_mapper=lambda _: dtype)
+    return column.to_pandas()
+
+
+# Files
 
 
 def file_table(path: Path, problems: Problems, kind: str) -> Table:
-    """Return the table that a file holds: CSV, TSV, Parquet, JSON or JSON lines.
+    """Return the table that a file holds: CSV, TSV, Parquet or JSON lines.
 
     Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
     """
     if kind == "parquet":
-        from ragscore.io.parquet_file import read_parquet
+        from ragscore.io.files import read_parquet
 
         return arrow_table(read_parquet(path), str(path), "parquet")
-    if kind == "text":
-        with open_bytes(path) as (opened, _):
-            begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
-        if (table := _csv_table(path, begin)) is not None:
-            return table
-        kind = "csv"
-    rows = list(table_rows(path, problems))
-    return record_table([row.values for row in rows], str(path), kind, [row.line for row in rows])
+    if kind == "jsonl":
+        rows = list(json_rows(path, problems))
+        return record_table([one.values for one in rows], str(path), kind, [r.line for r in rows])
+    return _csv_table(path, problems)
 
 
-def _csv_table(path: Path, begin: str) -> Table | None:
-    """Return a CSV file with all cells as texts; None where only the reader of rows can say more.
+def table_rows(source: Source, problems: Problems) -> list[Row]:
+    """Return one row per record of a file or frame; one that isn't a mapping is a problem.
 
-    That is, for rows with more or fewer cells than the header, and broken text.
+    The line of a frame's row is its number, from 1.
     """
+    if isinstance(source, pd.DataFrame):
+        return frame_table(source).rows()
+    kind = _kind(source)
+    if kind == "jsonl":
+        return list(json_rows(source, problems))
+    if kind == "json":
+        return _json_records(json_value(source), problems)
+    return file_table(source, problems, kind).rows()
+
+
+def _kind(path: Path) -> str:
+    """Return the kind of a file; one that is called so has JSON lines, also if the first is bad."""
+    kind = sample(path).kind
+    return "jsonl" if kind == "json" and ".jsonl" in path.suffixes else kind
+
+
+def json_value(path: Path, allowed: str = "one JSON value") -> Any:
+    """Return the one JSON value that a file holds.
+
+    Raises
+    ------
+    DataError
+        Not JSON: cut short, nested too deeply, a key twice, half a surrogate pair.
+    """
+    try:
+        return parse_json(read_text(path))
+    except DataError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DataError(**json_fault(error), file=path, allowed=allowed) from error
+
+
+def _json_records(value: Any, problems: Problems) -> list[Row]:
+    """Return the records of a list, of `{columns, data}`, or the one that an object is."""
+    if _is_split(value):
+        value = [
+            dict(zip(value["columns"], one, strict=False)) if isinstance(one, list) else one
+            for one in value["data"]
+        ]
+    rows = []
+    for number, record in enumerate(value if isinstance(value, list) else [value], 1):
+        if isinstance(record, dict):
+            rows.append(Row(record, number))
+        else:
+            problems.reject(record, number, None, "an array of JSON objects")
+    return rows
+
+
+def _is_split(value: Any) -> bool:
+    """Return True for a table as pandas writes it by `orient="split"`."""
+    parts = ("columns", "data")
+    return isinstance(value, dict) and all(isinstance(value.get(one), list) for one in parts)
+
+
+def _csv_table(path: Path, problems: Problems) -> Table:
+    """Return a CSV file with all cells as texts; more or fewer than in the header is a problem."""
     from pyarrow import csv as pa_csv
 
+    data, bad = read_bytes(path), dict[int, str]()
+
+    def refuse(row: pa_csv.InvalidRow) -> str:
+        bad[row.number] = f"{row.actual_columns} cells under a header of {row.expected_columns}"
+        return "skip"
+
+    begin = data[: 1 << 20].decode("utf-8-sig", errors="replace")
+    header = first_cells(begin)
+    if twice := sorted({name for name in header if header.count(name) > 1}):
+        raise DataError(
+            f"column {twice[0]!r} appears twice", file=path, line=1, allowed="each column once"
+        )
     try:
-        delimiter = delimiter_of(begin)
-        header = next(csv.reader([begin.splitlines()[0]], delimiter=delimiter))
-        if len(set(header)) < len(header) or "" in header[1:]:
-            return None
-        # Arrow unpacks gzip itself, without a limit.
-        is_packed = path.suffix == ".gz"
-        with open_bytes(path) if is_packed else nullcontext((path, None)) as (content, _):
-            read = pa_csv.read_csv(
-                content,
-                parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                convert_options=pa_csv.ConvertOptions(
-                    column_types=dict.fromkeys(header, pa.large_string()),
-                    strings_can_be_null=True,
-                    null_values=[""],
-                ),
-            )
-        names = read.column_names
-    except (pa.ArrowException, UnicodeError, OSError, IndexError, StopIteration, csv.Error):
-        return None
-    table = arrow_table(read.rename_columns(names), str(path), "csv", 2)
-    # The index that pandas writes without a name.
-    return replace(table, frame=table.frame.drop(columns="", errors="ignore"))
+        read = pa_csv.read_csv(
+            pa.BufferReader(data),
+            pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            pa_csv.ParseOptions(
+                delimiter=delimiter_of(begin), newlines_in_values=True,
+                invalid_row_handler=refuse,
+            ),
+            pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.large_string()),
+                strings_can_be_null=True, null_values=[""],
+            ),
+        )  # fmt: skip
+    except (pa.ArrowException, UnicodeError) as error:
+        read_text(path)  # names the line of a byte that isn't UTF-8
+        if not begin.strip():
+            return Table(str(path), "csv", pd.DataFrame(), np.zeros(0, np.int64))
+        raise DataError(f"not readable as CSV ({error})", file=path) from error
+    for line, found in bad.items():
+        problems.add(found, line=line, allowed="as many cells as columns")
+    frame = arrow_table(read).frame.drop(columns="", errors="ignore")  # pandas' index has no name
+    lines = np.setdiff1d(np.arange(2, len(frame) + len(bad) + 2), [*bad])
+    return Table(str(path), "csv", frame, lines)
+
+
+# Records and frames
 
 
 def record_table(
@@ -199,18 +274,13 @@ def record_table(
 def _column(values: list[Any], field: str, file: str, lines: list[int]) -> pd.Series:
     """Return values as a column of one type, else as Python has them, None for missing ones."""
     kinds = kinds_of(values)
-    if not kinds <= _PLAIN or (float in kinds and len(kinds) > 1):
-        values = [
-            plain_cell(one, field, line, file) for one, line in zip(values, lines, strict=True)
-        ]
     try:
-        found = values_of(values)
-    except UnicodeError:  # half a surrogate pair
-        values = [
-            plain_cell(one, field, line, file) for one, line in zip(values, lines, strict=True)
-        ]
-        found = values
-    return pd.Series(found, dtype=object) if isinstance(found, list) else series(found)
+        if kinds <= _PLAIN and not (float in kinds and len(kinds) > 1):
+            return column_of(values)
+    except UnicodeError:  # half a surrogate pair, which has its line below
+        pass
+    pairs = zip(values, lines, strict=True)
+    return column_of([plain_cell(one, field, line, file) for one, line in pairs])
 
 
 def frame_of(source: Any, allowed: str) -> Table:
@@ -225,11 +295,10 @@ def frame_of(source: Any, allowed: str) -> Table:
         return frame_table(source)
     if hasattr(source, "__arrow_c_stream__") and not isinstance(source, pd.Series):
         try:
-            return arrow_table(source if isinstance(source, pa.Table) else pa.table(source))
+            data = source if isinstance(source, pa.Table) else pa.table(source)
         except (TypeError, ValueError) as error:
-            if isinstance(error, DataError):
-                raise
             raise DataError(f"{type(source).__name__}: {error}", allowed=allowed) from error
+        return arrow_table(data)
     if callable(getattr(source, "to_pandas", None)):
         return frame_table(source.to_pandas())
     hint = "; collect() it first" if hasattr(source, "collect") else ""
@@ -240,107 +309,102 @@ def frame_of(source: Any, allowed: str) -> Table:
 
 
 def table_of(
-    source: Path | Table | Mapping[Any, Any],
-    problems: Problems,
-    columns: Columns | None,
-    side: str,
-) -> Table | Mapping[Any, Any]:
-    """Return a file, a dict of columns or what is a table already as a table.
-
-    A dict of queries, also as JSON in a file, stays a dict.
-    """
-    if isinstance(source, Table):
-        return source
-    name = "dict"
+    source: Path | Table | Mapping[Any, Any], strict: bool, columns: Columns | None, side: str
+) -> tuple[Table, Problems]:
+    """Return a file, a dict or what is a table already as a table with at least one row."""
+    name = str(source) if isinstance(source, Path) else getattr(source, "name", "dict")
+    problems = Problems(name, strict)
     if isinstance(source, Path):
-        name, kind = str(source), sample(source).kind
-        if kind != "json":
-            return file_table(source, problems, kind)
-        value = json_value(source)
-        is_split = isinstance(value, dict) and value.keys() == {"columns", "data"}
-        if is_split or not isinstance(value, dict):
-            return file_table(source, problems, kind)
-        source = value
-    named = set((columns or {}).values()) - {None}
-    if is_columns(source) or (named and named <= source.keys()):
-        lengths = {len(one) if isinstance(one, (list, tuple)) else -1 for one in source.values()}
-        if len(lengths) != 1 or -1 in lengths:
+        path, kind = source, _kind(source)
+        source = json_value(path) if kind == "json" else file_table(path, problems, kind)
+        if _is_split(source) or not isinstance(source, (dict, Table)):
+            rows = _json_records(source, problems)
+            source = record_table([r.values for r in rows], name, kind, [r.line for r in rows])
+    table = source if isinstance(source, Table) else _of_dict(source, name, columns, side)
+    if not len(table):
+        raise DataError(
+            f"the {table.kind} has no rows", file=table.name, allowed="at least one row"
+        )
+    return table, problems
+
+
+def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side: str) -> Table:
+    """Return a dict as a table: columns, a record, an object that holds records, or queries."""
+    named = {*(columns or {}).values()} - {None}
+    lengths = {len(one) if isinstance(one, (list, tuple)) else -1 for one in source.values()}
+    is_even = len(lengths) == 1 and -1 not in lengths
+    is_named = names_query(one for one in source if isinstance(one, str))
+    are_columns = is_named and is_even and all(isinstance(one, str) for one in source)
+    if (are_columns and len(source) > 1) or (named and named <= source.keys()):
+        if not is_even:
             raise DataError("columns of several lengths", file=name, allowed="lists of one length")
-        made = {str(key): list(one) for key, one in source.items()}
         lines = [*range(1, lengths.pop() + 1)]
-        frame = pd.DataFrame({key: _column(one, key, name, lines) for key, one in made.items()})
-        return frame_table(frame, name, "dict")
-    is_record = any(isinstance(one, (str, int, float)) for one in source.values())
-    if side == "results" and is_record and names_query(map(str, source)):
+        made = {str(key): _column([*one], str(key), name, lines) for key, one in source.items()}
+        return frame_table(pd.DataFrame(made), name, "dict")
+    if (
+        side == "results"
+        and is_named
+        and any(type(o) in (str, int, float) for o in source.values())
+    ):
         return record_table([dict(source)], name, "json")  # one record alone
-    lists = {key: one for key, one in source.items() if isinstance(one, list)}
-    lists = {
-        key: one for key, one in lists.items() if one and all(isinstance(i, dict) for i in one)
-    }
-    known = {key: one for key, one in lists.items() if names_query(map(str, one[0]))}
+    lists = [one for one in source.values() if isinstance(one, list) and one]
+    known = [one for one in lists if all(isinstance(i, dict) for i in one) and names_query(one[0])]
     if len(known) == 1:  # records under one key, beside means or a config
-        return record_table(next(iter(known.values())), name, "json")
+        return record_table(known[0], name, "json")
     if are_means(source):
         raise DataError(
             f"means without rows: {describe(next(iter(source.values())))} of"
             f" {next(iter(source))!r}", file=name, allowed="a row for each query",
         )  # fmt: skip
-    return source
+    return _of_queries(source, name, side)
 
 
-def is_columns(source: Mapping[Any, Any]) -> bool:
-    """Return True for a dict of columns, which are lists of one length, named as columns are."""
-    names = [key for key in source if isinstance(key, str)]
-    lengths = {len(one) if isinstance(one, (list, tuple)) else -1 for one in source.values()}
-    return (
-        len(names) == len(source)
-        and len(source) > 1
-        and len(lengths) == 1
-        and lengths != {-1}
-        and names_query(names)
-    )
+def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
+    """Return a dict {query: [ids]} or {query: {id: number}} as a table, with one row per query.
 
-
-def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
-    """Return a dict {query: [ids]}, {query: {id: score}} or {run: {query: ...}} as a table.
-
-    One row per query. A list of lists has the ids of each call.
+    Of results also {run: {query: ...}}; a list of lists has the ids of each call, and a reply of a
+    search engine its hits.
     """
-    has_runs = all(
-        isinstance(value, Mapping)
-        and all(isinstance(inner, (Mapping, list, tuple)) for inner in value.values())
-        and len(value)
-        for value in source.values()
-    )
-    rows: dict[str, list[Any]] = {"run_id": [], "query_id": [], "doc_id": []}
-    for run_id, of_run in (keyed(source, name, "run") if has_runs else {None: source}).items():
-        queries = keyed(of_run, name, "query")
+    has_runs = side == "results" and all(
+        isinstance(one, Mapping) and one and response_hits(one) is None
+        and all(isinstance(inner, (Mapping, list, tuple)) for inner in one.values())
+        for one in source.values()
+    )  # fmt: skip
+    columns: dict[str, list[Any]] = {"run_id": [], "query_id": [], "doc_id": []}
+    held = "doc_id"
+    for run_id, of_run in (_keyed(source, name, "run") if has_runs else {None: source}).items():
+        queries = _keyed(of_run, name, "query")
+        # A text beside lists is a description of something, not one expected id.
+        are_ids = side == "golden" and not any(map(_is_listed, queries.values()))
         for query_id, value in queries.items():
-            if type(value) is not list and type(value) is not dict:
-                queries[query_id] = found = plain_cell(value)
-                if not isinstance(found, (list, dict)):
-                    refuse_shape(query_id, found, name, "{query: [ids]}, {query: {id: score}}")
-        rows["run_id"] += [run_id] * len(queries)
-        rows["query_id"] += queries
-        rows["doc_id"] += queries.values()
-    if not has_runs:
-        del rows["run_id"]
-    return dict_table(rows, name)
+            plain = value if type(value) in (list, dict) else plain_cell(value)
+            is_fit = isinstance(plain, (list, dict)) or (plain is None and side == "golden")
+            is_fit |= are_ids and isinstance(plain, str) and kind_of(plain) != "long"
+            if side == "golden" and isinstance(plain, dict):
+                is_fit = not {*map(type, plain.values())} & {dict, list}
+            if not is_fit:
+                found = f"found {describe(plain)} for {query_id!r}"
+                raise DataError(found, file=name, allowed=_SHAPES[side])
+            hits = hits_in(plain) if isinstance(plain, list) else response_hits(plain)
+            columns["doc_id"].append(plain if hits is None else hits)
+            held = held if hits is None else "hits"
+        columns["run_id"] += [run_id] * len(queries)
+        columns["query_id"] += queries
+    names = {"run_id": "run_id", "query_id": "query_id", "doc_id": held}
+    frame = pd.DataFrame({
+        names[role]: pd.Series(values, dtype=object if role == "doc_id" else "str")
+        for role, values in columns.items() if has_runs or role != "run_id"
+    })  # fmt: skip
+    roles = {role: one for role, one in names.items() if one in frame}
+    return Table(name, name, frame, np.arange(1, len(frame) + 1), roles)
 
 
-def dict_table(columns: Mapping[str, list[Any]], name: str) -> Table:
-    """Return columns of ids, and of lists or mappings, as a table."""
-    made = {
-        one: pd.Series(values, dtype=object if one == "doc_id" else "str")
-        for one, values in columns.items()
-    }
-    return frame_table(pd.DataFrame(made, copy=False), name, name)
+def _is_listed(value: Any) -> bool:
+    return isinstance(value, (list, tuple, Mapping))
 
 
-def keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
+def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
     """Return the values of a dict by its keys as ids; 1 and "1" would be one."""
-    if {*map(type, source)} == {str} and "" not in source and "".join(source).isascii():
-        return dict(source)
     found: dict[str, Any] = {}
     for key, value in source.items():
         one = as_id(plain_cell(key))
@@ -350,12 +414,3 @@ def keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
             raise DataError(text, file=name, allowed=ID_ALLOWED)
         found[one] = value
     return found
-
-
-def refuse_shape(query: Any, value: Any, name: str, shapes: str) -> None:
-    """Refuse what a dict says of a query."""
-    raise DataError(
-        f"found {describe(plain_cell(value))} for {query!r}",
-        file=name,
-        allowed=f"{shapes}, or a list of records",
-    )

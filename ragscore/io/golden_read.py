@@ -5,7 +5,9 @@ checks, support_groups and conditions. The tables of fields serve golden_write.p
 """
 
 import json
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +15,46 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type, from_records
+from ragscore.frames.errors import plural
 from ragscore.frames.kinds import IMPORTANCE, LABELS
+from ragscore.io.citations import HEADING_SEPARATOR
 from ragscore.io.columns import ANSWERABLE
-from ragscore.io.file_content import read_text
+from ragscore.io.files import read_text
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
-from ragscore.io.targets import (
-    ID_FIELDS,
-    pop_support_extras,
-    support_groups,
-    targets_of,
-    with_levels,
+from ragscore.io.values import (
+    ID_ALLOWED,
+    SPAN_ALLOWED,
+    FieldReader,
+    as_json,
+    as_time,
+    is_int,
+    is_span,
 )
-from ragscore.io.values import FieldReader, as_json
+
+ID_FIELDS = {
+    "doc": ("expected_doc_ids", "doc_id"),
+    "chunk": ("expected_chunk_ids", "chunk_id"),
+    "source_key": ("expected_source_keys", "source_key"),
+    "text": ("expected_texts", "snippet"),
+}
+"""Match level -> the field with its ids or texts, and their column."""
+PREDICATE_FIELDS = {"expected_metadata": "metadata", "expected_substrings": "substrings"}
+SUPPORT_COLUMNS = ("path", "heading", "start", "end", "span_unit", "doc_id", "date")
+SUPPORT_FIELDS = frozenset(
+    (*SUPPORT_COLUMNS, "rel_path", "heading_path", "grade", "snippets")  # two of them are synonyms
+)
+SUPPORT_EXTRAS = "x_gold_supports"
+"""Column of `queries` with the unknown fields of supports: a JSON list, one object per support.
+
+No field of a user can get this name, since `gold_supports` is a known field.
+"""
+IDS_ALLOWED = (
+    "ids, lists of alternative ids, mappings {any: [ids], grade: n, judged_by: model}, or one"
+    " mapping id: grade"
+)
+GRADE_ALLOWED = f"a whole number from 0 to {2**31 - 1}, or fractions as gains"
+GROUPS_ALLOWED = f"a list of lists of ids ({ID_ALLOWED}) or indices"
+
 
 TEXT_FIELDS = (*LABELS, "reference_answer")
 TAG_FIELDS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
@@ -33,6 +63,8 @@ CHECK_FIELDS = {
     "expected_substrings": "expected_substring",
     "must_not_contain_source_keys": "forbidden_source_key", "accepted_answers": "accepted_answer",
 }  # fmt: skip
+ANSWER_CHECKS = ("must_contain", "key_fact", "expected_substring", "accepted_answer")
+"""Kinds of checks that only an answer can meet."""
 CHECK_FLAGS = ("expected_empty", "recency_rule", "product")
 """Kinds of checks of which a query has one."""
 FIELD_ORDER = (
@@ -77,69 +109,69 @@ def golden_of(
     records: Records = {name: [] for name in FRAMES}
     first: dict[str, int] = {}  # the line of each id
     repeated = []
-    refuse = partial(problems.add, field="id", allowed="ids must be unique")
-    for row in map(_with_id, rows):
-        query_id, line = as_id(row.values.get("id")), row.line_of("id")
-        if query_id is None:
-            allowed = "text, quoted where YAML reads a date or a yes/no"
-            problems.add(_found(row, "id"), line=line, field="id", allowed=allowed)
-        elif query_id in first:
-            told = f"{query_id} (first on line {first[query_id]})"
-            if not problems.strict:
-                refuse(f"appears more than once: {told}", line=line)
-            repeated.append((told, line))
-        elif parts := read_row(row, query_id, problems, absent_docs):
+    for row in rows:
+        name = "query_id" if "query_id" in row.values and "id" not in row.values else "id"
+        allowed = "text, quoted where YAML reads a date or a yes/no"
+        query_id, line = _required(row, name, as_id, allowed, problems), row.line_of(name)
+        if query_id in first:
+            repeated.append((f"{query_id} (first on line {first[query_id]})", line))
+        elif query_id is not None and (parts := read_row(row, query_id, problems, absent_docs)):
             first[query_id] = line
-            for name in FRAMES:
-                records[name] += parts[name]
+            parts["queries"][0]["position"] = len(records["queries"])
+            for kind, found in parts.items():
+                records[kind] += found
     if problems.strict and repeated:  # one error names all
-        names = ", ".join(dict.fromkeys(name for name, _ in sorted(repeated)))
-        refuse(f"appear more than once: {names}", line=max(line for _, line in repeated))
-    for number, query in enumerate(records["queries"]):
-        query["position"] = number
+        names = dict.fromkeys(name for name, _ in sorted(repeated))
+        repeated = [(", ".join(names), max(line for _, line in repeated))]
+    for told, line in repeated:
+        found_twice = f"there more than once: {told}"
+        problems.add(found_twice, line=line, field="id", allowed="ids must be unique")
     records["targets"] = with_levels(records["targets"])
-    frames = {name: from_records(records[name], name) for name in FRAMES}
+    frames = {
+        name: from_records(records[name], name).drop_duplicates(ignore_index=True)
+        for name in FRAMES
+    }
     queries = frames["queries"]
     _check_groups(queries, frames["targets"], first, problems)
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
     # A column without any value is one, too: what is asked `by` it is all in one slice.
-    for name in [name for row in rows for name, value in row.values.items() if value is None]:
+    for name in dict.fromkeys(chain.from_iterable(row.values for row in rows)):
         own = name if name in LABELS else f"x_{name}"
         if own not in queries and (own in LABELS or name not in KNOWN_FIELDS):
             queries[own] = pd.Series(pd.NA, queries.index, dtype="str")
     return Golden(**frames, _problems=problems.frame())
 
 
-def _with_id(row: Row) -> Row:
-    """Return a row whose `query_id`, as run files call it, is its id."""
-    if "id" in row.values or "query_id" not in row.values:
-        return row
-    renamed = {"id" if name == "query_id" else name: one for name, one in row.values.items()}
-    return Row(renamed, row.line, row.lines | {"id": row.line_of("query_id")})
-
-
-def _found(row: Row, name: str) -> str:
-    """Return what stands in a required field, for a message."""
-    return f"found {describe(row.values[name])}" if name in row.values else "the field is missing"
+def _required(
+    row: Row, name: str, take: Callable[[Any], str | None], allowed: str, problems: Problems
+) -> str | None:
+    """Return the value of a field that each row must have."""
+    found = take(row.values.get(name))
+    if found is None:
+        is_there = name in row.values
+        told = f"found {describe(row.values[name])}" if is_there else "the field is missing"
+        problems.add(told, line=row.line_of(name), field=name, allowed=allowed)
+    return found
 
 
 def read_row(
     row: Row, query_id: str, problems: Problems, absent_docs: str = "unlabelled"
 ) -> Records | None:
     """Return the rows of each frame that one query has; None, and a problem, without a text."""
-    values = row.values
-    fields = FieldReader(values, "", row.line, problems, lines=row.lines)
-    query = as_text(fields.pop("query"))
+    query = _required(row, "query", as_text, "text", problems)
     if query is None:
-        problems.add(_found(row, "query"), line=row.line_of("query"), field="query", allowed="text")
         return None
-    problems.typos.check(values, KNOWN_FIELDS, row.line)
-    targets = targets_of(fields, query_id)
-    record: dict[str, Any] = pop_support_extras(targets) | {"query_id": query_id, "query": query}
+    problems.typos.check(row.values, KNOWN_FIELDS, row.line)
+    fields = FieldReader(row.values, "", row.line, problems, lines=row.lines)
+    targets, extras = targets_of(fields)
+    record: dict[str, Any] = {"query": query}
+    if any(extras):
+        record[SUPPORT_EXTRAS] = json.dumps(extras, ensure_ascii=False)
     metadata = fields.shaped("a mapping", ("expected_metadata",), dict)
     checks = _checks(fields)
-    parts = {
+    parts: dict[str, Iterable[dict[str, Any]]] = {
+        "queries": [record],
         "targets": targets,
         "checks": checks,
         "support_groups": support_groups(fields, targets),
@@ -155,14 +187,11 @@ def read_row(
         ],
     }
     record["answerable"] = _answerable(row, fields, targets, checks, absent_docs)
-    record |= {name: one for name in TEXT_FIELDS if (one := fields.text(name)) is not None}
-    own = {name: one for name, one in fields.values.items() if name not in KNOWN_FIELDS}
-    record |= {f"x_{name}": _plain(one) for name, one in own.items() if one is not None}
-    unique = {
-        name: {tuple(one.items()): {"query_id": query_id} | one for one in rows}
-        for name, rows in parts.items()
-    }
-    return {"queries": [record]} | {name: [*rows.values()] for name, rows in unique.items()}
+    record |= {name: fields.text(name) for name in TEXT_FIELDS}
+    known = KNOWN_FIELDS if "id" in row.values else KNOWN_FIELDS | {"query_id"}
+    own = {name: one for name, one in fields.values.items() if name not in known}
+    record |= {f"x_{name}": _plain(one) for name, one in own.items()}
+    return {name: [{"query_id": query_id} | one for one in rows] for name, rows in parts.items()}
 
 
 def _checks(fields: FieldReader) -> list[dict[str, Any]]:
@@ -186,19 +215,16 @@ def _checks(fields: FieldReader) -> list[dict[str, Any]]:
 FACTS_ALLOWED = "a list of texts, or of mappings {text, importance: vital or okay, weight: number}"
 
 
-def _facts(fields: FieldReader, name: str) -> list[dict[str, Any]]:
-    """Return key facts as texts with what is known of each."""
-    found = []
+def _facts(fields: FieldReader, name: str) -> Iterator[dict[str, Any]]:
+    """Yield key facts as texts with what is known of each."""
     for one in fields.pop(name):
         reader = fields.inner(one if isinstance(one, dict) else {"text": one}, name)
         fact = {"text": reader.text("text"), "importance": reader.text("importance")}
         fact["weight"] = reader.number("weight")
-        is_known = fact["importance"] in (None, *IMPORTANCE) and not reader.values
-        if fact["text"] is None or not is_known:
+        if fact["text"] is None or fact["importance"] not in (None, *IMPORTANCE) or reader.values:
             fields.reject(one, name, FACTS_ALLOWED)
         else:
-            found.append({key: value for key, value in fact.items() if value is not None})
-    return found
+            yield fact
 
 
 def _answerable(
@@ -209,7 +235,6 @@ def _answerable(
     absent_docs: str,
 ) -> bool | None:
     """Return what a row states about being answerable, else what its expectations imply."""
-    values, kinds = row.values, {check["kind"] for check in checks}
     stated = {
         name: says == is_same
         for name, is_same in ANSWERABLE.items()
@@ -228,10 +253,10 @@ def _answerable(
         return any(target["level"] == "doc" for target in targets)
     if any(target["grade"] > 0 for target in targets):
         return True
-    if not targets and isinstance(values.get("expected_doc_ids"), (list, dict)):
+    if not targets and isinstance(row.values.get("expected_doc_ids"), (list, dict)):
         return False
-    is_checked = kinds & {"must_contain", "key_fact", "expected_substring", "accepted_answer"}
-    return True if is_checked or values.get("reference_answer") else None
+    is_checked = any(check["kind"] in ANSWER_CHECKS for check in checks)
+    return True if is_checked or row.values.get("reference_answer") else None
 
 
 def _check_groups(
@@ -240,43 +265,35 @@ def _check_groups(
     """Report paraphrases of one group that expect different documents."""
     if "group" not in queries:
         return
-    docs = targets[targets["level"] == "doc"]
-    ids: Any = docs["doc_id"].groupby(docs["query_id"]).agg(frozenset) if len(docs) else {}
-    grouped = queries.dropna(subset="group")
-    first = grouped.groupby("group")["query_id"].transform("first")
-    differs = [
-        ids.get(one, frozenset()) != ids.get(other, frozenset())
-        for one, other in zip(grouped["query_id"], first, strict=True)
-    ]
-    for group, members in grouped[differs].groupby("group")["query_id"]:
-        problems.add(
-            f"{', '.join(sorted(members))} of group {group!r} expect other documents than"
-            f" {first[members.index[0]]}",
-            line=lines[members.iloc[0]],
-            field="group",
-            allowed="one set of expected_doc_ids per group",
-        )
+    docs = targets[targets["level"] == "doc"].reindex(columns=["query_id", "doc_id"])
+    expected = docs.groupby("query_id")["doc_id"].agg(lambda ids: "\0".join(sorted({*ids})))
+    grouped = queries.dropna(subset="group").set_index("query_id")["group"]
+    ids = expected.reindex(grouped.index).astype("str").fillna("")
+    for group, members in ids.groupby(grouped):
+        if len(others := members.index[members != members.iloc[0]]):
+            problems.add(
+                f"{', '.join(sorted(others))} of group {group!r} expect other documents than"
+                f" {members.index[0]}",
+                line=lines[others[0]],
+                field="group",
+                allowed="one set of expected_doc_ids per group",
+            )
 
 
 def check_catalogue(targets: pd.DataFrame, catalogue: pd.DataFrame, problems: Problems) -> None:
     """Report expected ids that the catalogue lacks, of each kind that it has, in one problem."""
     check_type(catalogue, pd.DataFrame, "catalogue")
-    fields, found = [], []
+    found = {}
     for level, what in (("doc", "document"), ("chunk", "chunk")):
         name, column = ID_FIELDS[level]
         if column in catalogue and column in targets:
             expected = targets.loc[targets["level"] == level, column]
             is_known = is_among(expected, catalogue[column].dropna().astype("str"))
-            if unknown := sorted(set(expected[~is_known])):
-                fields.append(name)
-                plural = "s" if len(unknown) > 1 else ""
-                found.append(f"{len(unknown)} {what}{plural} ({', '.join(unknown)})")
+            if unknown := sorted({*expected[~is_known]}):
+                found[name] = f"{plural(len(unknown), what)} ({', '.join(unknown)})"
     if found:
-        problems.add(
-            f"not in the catalogue: {', '.join(found)}",
-            field=", ".join(fields),
-            allowed="ids of the catalogue",
-        )
+        told = f"not in the catalogue: {', '.join(found.values())}"
+        problems.add(told, field=", ".join(found), allowed="ids of the catalogue")
 
 
 def _plain(value: Any) -> Any:
@@ -284,5 +301,160 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (dict, list)):
         return as_json(value)
     # YAML values are subclasses that remember their spelling
-    kind = next((one for one in (bool, int, float, str) if isinstance(value, one)), None)
-    return value if kind is None else kind(value)
+    return next((kind(value) for kind in (bool, int, float, str) if isinstance(value, kind)), value)
+
+
+# Targets
+
+
+def targets_of(fields: FieldReader) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Take the fields that name targets; return one row per alternative, and supports' own fields.
+
+    The latter are what each support has beside the known fields.
+    """
+    predicates = [one for name, one in PREDICATE_FIELDS.items() if fields.values.get(name)]
+    version = fields.text("chunker_version")
+    targets, extras = list[dict[str, Any]](), list[dict[str, Any]]()
+    for level, (name, column) in ID_FIELDS.items():
+        about = {"level": level} | ({"chunker_version": version} if level == "chunk" else {})
+        targets += [about | target for target in _expected(fields, name, column)]
+    names = Counter[str]()
+    for support in fields.shaped("a list of mappings with path", ("gold_supports",), list):
+        reader = fields.inner(support, "gold_supports")
+        if anchor := _anchor(reader, support):
+            anchor["target_id"] = _numbered(anchor["target_id"], names)
+            snippets: list[str | None] = [*reader.text_list("snippets")] or [None]
+            targets += [anchor | {"alternative": n, "snippet": one}
+                        for n, one in enumerate(snippets)]  # fmt: skip
+            extras.append(reader.values)
+    if predicates:  # one target: where both are expected, one hit must have both
+        target = {"level": "predicate", "target_id": predicates[0]}
+        targets.append(target | {"alternative": 0, "grade": 1})
+    return targets, extras
+
+
+def _expected(fields: FieldReader, name: str, column: str) -> Iterator[dict[str, Any]]:
+    """Yield one row per alternative of each expected thing; a float as grade is a gain."""
+    value = fields.shaped(IDS_ALLOWED, (name,), list, dict)
+    if isinstance(value, dict):
+        value = [{"any": [key], "grade": grade} for key, grade in value.items()]
+    names = Counter[str]()
+    grades: dict[tuple[str, ...], float] = {}
+    for item in value:
+        given = item if isinstance(item, dict) else {"any": item}
+        listed, grade = given.get("any"), given.get("grade", 1)
+        every = [*map(as_id, listed if isinstance(listed, list) else [listed])]
+        ids = tuple(dict.fromkeys(one for one in every if one is not None))
+        if {*given} - {"any", "grade", "judged_by"} or not ids or None in every:
+            fields.reject(item, name, IDS_ALLOWED)
+        elif not _is_grade(grade):
+            fields.reject({"grade": grade}, name, GRADE_ALLOWED)
+        elif ids not in grades:
+            grades[ids] = grade
+            target = {"target_id": _numbered(ids[0], names), "grade": grade}
+            target["judged_by"] = fields.inner(given, name).text("judged_by")
+            for alternative, one in enumerate(ids):
+                yield target | {"alternative": alternative, column: one}
+        elif grades[ids] != grade:
+            found = f"{', '.join(ids)} has the grades {grades[ids]} and {grade}"
+            line = fields.lines.get(name, fields.line)
+            fields.problems.add(found, line=line, field=name, allowed="one grade per target")
+
+
+def _numbered(name: str, counts: Counter[str]) -> str:
+    """Return a target's name, numbered from its second use: `a`, `a(2)`, ..."""
+    counts[name] += 1
+    return name if counts[name] == 1 else f"{name}({counts[name]})"
+
+
+def _is_grade(value: Any) -> bool:
+    return (is_int(value) or isinstance(value, float)) and 0 <= value < 2**31
+
+
+def with_levels(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return targets whose grades are whole numbers: levels from 0, where some grade is a float.
+
+    Then all grades are gains, and levels count the different ones. Each target keeps its `gain`.
+    """
+    if not any(isinstance(one["grade"], float) for one in targets):
+        return targets
+    gains = sorted({0.0, *(float(one["grade"]) for one in targets)})
+    level = {gain: number for number, gain in enumerate(gains)}
+    return [
+        one | {"grade": level[float(one["grade"])], "gain": float(one["grade"])} for one in targets
+    ]
+
+
+def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
+    """Take the known fields of a support; any one of its snippets, which stay, is enough."""
+    reader.problems.typos.check(reader.values, SUPPORT_FIELDS, reader.line or 1)
+    path, grade = as_id(reader.pop("path", "rel_path")), reader.pop("grade")
+    start, end, unit = reader.pop("start"), reader.pop("end"), reader.text("span_unit")
+    has_span = start is not None or end is not None
+    for is_right, found, allowed in (
+        (path is not None, support, "a mapping with path"),
+        (grade is None or _is_grade(grade), {"grade": grade}, GRADE_ALLOWED),
+        (not has_span or is_span(start, end), {"start": start, "end": end}, SPAN_ALLOWED),
+    ):
+        if not is_right:
+            reader.problems.reject(found, reader.line, "gold_supports", allowed)
+            return None
+    anchor: dict[str, Any] = {
+        "level": "anchor",
+        "path": path,
+        "grade": 1 if grade is None else grade,
+    }
+    anchor |= {"doc_id": reader.identifier("doc_id"), "date": reader.text("date")}
+    if anchor["date"] is not None and as_time(anchor["date"]) is None:
+        reader.reject(anchor["date"], "date", "an ISO 8601 date or time, such as 2026-01-31")
+        anchor["date"] = None
+    heading = reader.pop("heading", "heading_path")
+    if isinstance(heading, list) and None not in (texts := [*map(as_text, heading)]):
+        heading = HEADING_SEPARATOR.join(map(str, texts))
+    anchor["heading"] = as_text(heading)
+    if heading is not None and anchor["heading"] is None:
+        reader.reject(heading, "heading", "text, or a list of texts")
+    anchor["target_id"] = f"{path}#{anchor['heading'] or ''}"
+    if has_span:
+        anchor["target_id"] += f":{start}-{end}"
+        anchor |= {"start": start, "end": end, "span_unit": unit or "line"}
+    return anchor
+
+
+def target_names(targets: list[dict[str, Any]]) -> dict[str, str]:
+    """Map each name by which a group may call a target to the target's id.
+
+    A target is called by the id of one of its alternatives, or by its own.
+    """
+    return {
+        target[column]: target["target_id"]
+        for target in targets
+        for column in ("doc_id", "chunk_id", "target_id")
+        if target.get(column)
+    }
+
+
+def support_groups(fields: FieldReader, targets: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield one row per member of each group of targets.
+
+    A member is a target's name, or the position of an anchor. An unknown one stays, under a name
+    that no hit can meet, so that its group fails.
+    """
+    name = "required_support_groups"
+    anchors, by_name = anchor_ids(targets), target_names(targets)
+    for number, group in enumerate(fields.shaped(GROUPS_ALLOWED, (name,), list)):
+        for member in group if isinstance(group, list) else [{}]:
+            if (called := as_id(member)) is None:
+                fields.reject(group, name, GROUPS_ALLOWED)
+                continue
+            target_id = by_name.get(called, f"unknown:{called}")
+            if is_int(member) and anchors:
+                is_position = 0 <= member < len(anchors)
+                target_id = anchors[member] if is_position else f"unknown:{member}"
+            yield {"group": number, "target_id": target_id}
+
+
+def anchor_ids(targets: list[dict[str, Any]]) -> list[str]:
+    """Return the ids of the anchors among targets, in order."""
+    anchors = (target["target_id"] for target in targets if target["level"] == "anchor")
+    return list(dict.fromkeys(anchors))

@@ -13,27 +13,25 @@ import yaml
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import name_list, plural, warn
 from ragscore.frames.kinds import LABELS
+from ragscore.io.files import write_lines, write_text
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     CHECK_FLAGS,
     FIELD_ORDER,
     FRAMES,
-    KNOWN_FIELDS,
-    TAG_FIELDS,
-    TEXT_FIELDS,
-    golden_of,
-)
-from ragscore.io.layout import nested_of
-from ragscore.io.output import by_query, write_lines, write_text
-from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
-from ragscore.io.targets import (
     ID_FIELDS,
+    KNOWN_FIELDS,
     SUPPORT_COLUMNS,
     SUPPORT_EXTRAS,
+    TAG_FIELDS,
+    TEXT_FIELDS,
     anchor_ids,
+    golden_of,
     target_names,
 )
-from ragscore.io.values import row_dicts
+from ragscore.io.layout import nested_of
+from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
+from ragscore.io.values import by_query, row_dicts
 
 HEADER = """\
 # Golden questions: a list of mappings; `id` and `query` are required.

@@ -21,14 +21,13 @@ from ragscore.frames.kinds import LABELS
 from ragscore.io.cells import Cells
 from ragscore.io.columns import METRIC_ROLES, Columns, is_role, unknown_role
 from ragscore.io.detect import Format, Sample
-from ragscore.io.frames_in import record_table
+from ragscore.io.frames_in import Source, record_table, table_rows
 from ragscore.io.labels import labels_of
 from ragscore.io.made_ids import ids_of_queries, run_name_of
-from ragscore.io.rows import Source, nested, table_rows, value_at
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.stored import frames_of_scores, stored
 from ragscore.io.tables import IN_DIALOGUE, OF_HITS, PER_QUERY, Asked, of_queries
-from ragscore.io.values import as_number, flatten, metadata_rows
+from ragscore.io.values import as_number, flatten, metadata_rows, nested, value_at
 
 Fields = dict[str, Any]
 QUERY_KEYS = ("question", "query", "input", "user_input", "prompt", "request")

@@ -16,14 +16,13 @@ import pyarrow as pa
 
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import BROKEN_ZIP, Sample
-from ragscore.io.file_content import LIFT, check_regular, most_bytes
+from ragscore.io.files import check_regular, check_unpacked
 from ragscore.io.importers import QUERY_KEYS, Fields, aggregate, each, labels_in
-from ragscore.io.rows import nested
 from ragscore.io.source import parse_json
 from ragscore.io.stored import SAME as COMMON
 from ragscore.io.stored import our_name, score_of
 from ragscore.io.traces import dicts_in, text_of
-from ragscore.io.values import as_number
+from ragscore.io.values import as_number, nested
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAME = {**COMMON, "exact": "exact_match", "f1": "token_f1"}
@@ -144,11 +143,7 @@ def opened(path: Path) -> Fields:
     check_regular(path)
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as opened:
-            limit = most_bytes(path.stat().st_size)
-            if limit is not None and sum(one.file_size for one in opened.infolist()) > limit:
-                raise DataError(
-                    f"unpacks to more than {limit:,} bytes", file=path, allowed=f"less; {LIFT}"
-                )
+            check_unpacked(sum(one.file_size for one in opened.infolist()), path)
             names = sorted(opened.namelist(), key=_in_order)
             # a log that was cut short has no header yet
             head = next(one for one in ("header.json", "_journal/start.json") if one in names)

@@ -7,10 +7,11 @@ In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Resu
 import os
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,20 +22,19 @@ from ragscore.frames.errors import check_choice, excerpt, name_list, plural, war
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, sample
-from ragscore.io.file_content import MAX_BYTES, size_limit
+from ragscore.io.files import MAX_BYTES, naming, size_limit
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.frames_in import frame_of, record_table
+from ragscore.io.frames_in import Table, frame_of, record_table
 from ragscore.io.importers import labels_beside
 from ragscore.io.registry import GOLDEN_TABLE, TABLES, formats_of
-from ragscore.io.search_hits import records_of_hits
-from ragscore.io.source import naming, without_collector
+from ragscore.io.source import without_collector
 
 IR_DATASETS = "ir_datasets:"
 IR_DATASET = Format("ir_datasets", lambda seen: 0, "ragscore.io.ir_datasets:read_ir_dataset")
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
-AFTER = ("run_id", "ties")
+AFTER = ("run_id", "ties", "labels")
 RUN_FILES = ("per_query.jsonl", "results.jsonl")
 
 
@@ -120,94 +120,76 @@ def load_golden(
         grade ("not judged") are left out.
     """
     check_choice(absent_docs, ("unlabelled", "refuse"), "absent_docs")
-    columns = _named(columns)
-    if isinstance(source, Golden):
-        return source
-    _check_side(source, Results, "a golden set")
-    chosen = given_or_named(source)
-    if paths := golden_files(chosen):
-        parts = [
-            load_golden(
-                one, format, columns, strict=strict, absent_docs=absent_docs,
-                catalogue=catalogue, topics=topics, split=split, max_bytes=max_bytes,
-            )
-            for one in paths
-        ]  # fmt: skip
-        return joined(parts, paths)
-    options = {"columns": columns, "topics": topics, "split": split}
-    is_path = isinstance(chosen, (str, os.PathLike))
-    if is_path and not str(chosen).startswith(IR_DATASETS):
-        chosen = Path(chosen)
-        _check_exists([chosen])
-    golden, found, name = _loaded(
-        chosen, "golden", format, columns, max_bytes, (strict, absent_docs, catalogue), options
-    )
-    _warn_of_expectations(golden, name, found is GOLDEN_TABLE)
-    return golden
+    options = {"columns": _named(columns), "topics": topics, "split": split}
+    sources = _sources(given_or_named(source), "golden")
+    parts = []
+    for one in sources:
+        golden, found, name = _loaded(
+            one, "golden", format, max_bytes, (strict, absent_docs, catalogue), options
+        )
+        if found is not None:
+            _warn_of_expectations(golden, name, found is GOLDEN_TABLE)
+        parts.append(golden)
+    return parts[0] if len(parts) == 1 else _joined(parts, sources)
 
 
 def _loaded(
     source: Any,
     side: str,
     format: str | None,
-    columns: Columns | None,
     max_bytes: int | None,
     how: tuple[Any, ...],
     options: dict[str, Any],
-) -> tuple[Any, Format, str | Path]:
-    """Return what one source holds, its format, and its name for messages."""
-    if isinstance(source, Path):
-        with size_limit(max_bytes), naming(source), without_collector():
-            found = _choose(source, side, format, columns)
-            loaded = _read(found, source, how, options, source)
+) -> tuple[Any, Format | None, str]:
+    """Return what one source holds, its format, and its name for messages.
+
+    What was loaded before has no format.
+    """
+    if isinstance(source, (Results, Golden)):
+        if isinstance(source, Results) != (side == "results"):
+            told = f"found {type(source).__name__} in place of {_WHAT[side]}"
+            allowed = "results first, then the golden set"
+            raise DataError(told, field="source", allowed=allowed)
+        return source, None, ""
+    is_file, name = isinstance(source, Path), str(source)
+    with size_limit(max_bytes), naming(name) if is_file else nullcontext(), without_collector():
+        if isinstance(source, str):  # names a data set
+            found, options = IR_DATASET, options | {"format": format}
+        else:
+            name, source = (name, source) if is_file else _content(source, side)
+            found = _choose(source, side, format, options["columns"])
+            if isinstance(source, Table) and found not in TABLES.values():
+                source = source.frame
+        own = {one: options[one] for one in options if one in found.options or one not in AFTER}
+        loaded = function_at(found.read)(source, *how, **found.options_of(own, Path(name)))
+        if is_file:
             _check_values(loaded)
-            return loaded, found, source
-    if isinstance(source, str):  # names a data set
-        if format is not None:
-            options = options | {"format": format}
-        name, value, found = source, cast("Any", source), IR_DATASET
-    else:
-        name, value = _content(source, side)
-        found = _choose(value, side, format, columns)
-        value = value if found in TABLES.values() else value.frame
-    with without_collector():
-        return _read(found, value, how, options, Path(name)), found, name
+    return loaded, found, name
 
 
-def _read(
-    found: Format, source: Any, how: tuple[Any, ...], options: dict[str, Any], name: Path
-) -> Any:
-    """Return what the reader of a format returns; what it doesn't know of AFTER is done later."""
-    own = {one: options[one] for one in options if one in found.options or one not in AFTER}
-    return function_at(found.read)(source, *how, **found.options_of(own, name))
-
-
-def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> None:
+def _warn_of_expectations(golden: Golden, name: str, is_table: bool) -> None:
     """Warn of queries that expect nothing, and of those whose labels contradict each other."""
     checks, queries, targets = golden.checks, golden.queries, golden.targets
-    is_retrieval_check = is_among(checks["kind"], ["expected_empty", "forbidden_source_key"])
-    has_check = is_among(queries["query_id"], checks.loc[is_retrieval_check, "query_id"])
-    n_unlabelled = int((queries["answerable"].isna() & ~has_check).sum())
-    if n_unlabelled:
+    should_refuse, is_answerable = (
+        queries["answerable"].eq(one).fillna(False).astype(bool) for one in (False, True)
+    )
+    retrieval = checks[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
+    is_unlabelled = queries["answerable"].isna() & ~queries["query_id"].isin(retrieval["query_id"])
+    if is_unlabelled.any():
         warn(
-            f"{name}: {n_unlabelled} of {len(queries)} queries carry no expectation; they are"
-            " unlabelled and only absent_docs='refuse' reads them as should-refuse"
+            f"{name}: {is_unlabelled.sum()} of {len(queries)} queries carry no expectation; they"
+            " are unlabelled and only absent_docs='refuse' reads them as should-refuse"
         )
-    n_answerable = int(queries["answerable"].eq(True).sum())
-    answers = queries.get("reference_answer", pd.Series(dtype="str"))
-    own = [one.removeprefix("x_") for one in map(str, queries) if one.startswith("x_")]
-    if (
-        n_answerable
-        and is_table
-        and own
-        and not (len(targets) or len(checks) or answers.notna().any())
-    ):
+    own = [str(one).removeprefix("x_") for one in queries if str(one).startswith("x_")]
+    has_answers = "reference_answer" in queries and queries["reference_answer"].notna().any()
+    expects = len(targets) or len(checks) or has_answers
+    if is_table and is_answerable.any() and own and not expects:
         warn(
-            f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
-            f" them: only refusals are judged (columns without a role: {name_list(own)})"
+            f"{name}: {plural(int(is_answerable.sum()), 'query')} to be answered, and nothing says"
+            " what answers them: only refusals are judged (columns without a role:"
+            f" {name_list(own)})"
         )
     relevant = targets.loc[targets["grade"] > 0, "query_id"]
-    should_refuse = queries["answerable"].eq(False).fillna(False)
     both = queries.loc[should_refuse & is_among(queries["query_id"], relevant), "query_id"]
     if len(both):
         warn(
@@ -288,70 +270,20 @@ def load_results(
         resembles a known one (it is kept as `x_<name>`). A query stands there more than once.
     """
     check_choice(ties, TIES, "ties")
-    columns = _named(columns)
     check_type(run_id, (str, type(None)), "run_id", "a name")
-    if calls_from is not None:
-        check_type(calls_from, Mapping, "calls_from", CALLS_ALLOWED)
-        if {*calls_from} != {"tool"}:
-            raise DataError(
-                f"found {name_list(calls_from)}", field="calls_from", allowed=CALLS_ALLOWED
-            )
-    if isinstance(source, Results):
-        return source
-    parts: list[Results] = []
-    files: dict[int, tuple[Path, Format]] = {}
-    options = {"columns": columns, "calls_from": calls_from, "run_id": run_id, "ties": ties}
-    for one in _sources(source):
-        _check_side(one, Golden, "results")
-        if isinstance(one, Results):
-            parts.append(one)
-            continue
-        part, found, name = _loaded(one, "results", format, columns, max_bytes, (strict,), options)
-        if isinstance(one, Path) and run_id is None:
-            files[len(parts)] = one, found
-        if "ties" not in found.options and ties != "file":
-            part = ranked_again(part, rank_hits(part.hits, ties))
-        if run_id is not None and "run_id" not in found.options:
-            part = _renamed(part, run_id, name)
-        parts.append(part)
-    if run_id is not None and len(parts) > 1:
-        raise DataError(
-            f"{run_id!r} for {len(parts)} sources", field="run_id", allowed="one source"
-        )
-    if twice := _repeated_names(parts):
-        for number, (file, found) in files.items():
-            if found.rename_runs and twice & {*parts[number].runs["run_id"].astype("str")}:
-                parts[number] = found.rename_runs(file, parts[number])
-    if twice := _repeated_names(parts):
-        raise DataError(
-            f"{', '.join(sorted(twice))} named by more than one file",
-            field="run_id",
-            allowed="one file per run; name runs in run.json, or by run_id= one by one",
-        )
-    loaded = parts[0] if len(parts) == 1 else Results.concat(parts)
-    _warn_of_error_words(loaded.responses["error"])
-    return loaded
-
-
-def _warn_of_error_words(errors: pd.Series) -> None:
-    stated = errors.dropna()
-    words = stated[stated.str.strip().str.lower().isin(NO_ERROR_WORDS)]
-    if len(words):
-        warn(
-            f"{plural(len(words), 'error')} of {len(errors)} responses:"
-            f" {name_list(map(repr, words.unique()))} count as failures; if they say that there was"
-            " none, make them null"
-        )
-
-
-NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
+    is_one_tool = isinstance(calls_from, Mapping) and {*calls_from} == {"tool"}
+    if calls_from is not None and not is_one_tool:
+        found = f"found {name_list(calls_from) if isinstance(calls_from, Mapping) else calls_from}"
+        raise DataError(found, field="calls_from", allowed=CALLS_ALLOWED)
+    options = {"columns": _named(columns), "calls_from": calls_from, "run_id": run_id}
+    return _runs(source, format, max_bytes, strict, options | {"ties": ties})
 
 
 def with_labels(source: Any) -> tuple[Results, list[Golden]]:
     """Load runs, and the labels that stand beside them in files of other tools."""
     results, labels = load_results(source), list[Golden]()
     tools = {tool.name: tool for tool in TOOLS}
-    for one in () if source is results else _sources(source):
+    for one in () if source is results else _sources(source, "results"):
         found = _choose(one, "results", None, None).name if isinstance(one, Path) else None
         if found in tools:
             with naming(one):
@@ -360,20 +292,98 @@ def with_labels(source: Any) -> tuple[Results, list[Golden]]:
     return results, labels
 
 
-def golden_files(source: Any) -> list[Any]:
-    """Return the files of a pattern or a list of paths; nothing for one file or other content."""
-    if isinstance(source, (list, tuple)):
-        is_paths = all(isinstance(one, (str, os.PathLike, Golden)) for one in source)
-        return list(source) if source and is_paths else []
-    is_pattern = isinstance(source, (str, os.PathLike)) and has_magic(str(source))
-    if not is_pattern or Path(source).exists():
-        return []
-    if not (matches := sorted(glob(str(source)))):
-        raise DataError(f"no file matches {source}", field="source")
-    return list(matches)
+def _runs(
+    source: Any, format: str | None, max_bytes: int | None, strict: bool, options: dict[str, Any]
+) -> Results:
+    """Return the runs of all sources."""
+    sources, run_id, ties = _sources(source, "results"), options["run_id"], options["ties"]
+    if run_id is not None and len(sources) > 1:
+        told = f"{run_id!r} for {len(sources)} sources"
+        raise DataError(told, field="run_id", allowed="one source")
+    parts, formats = list[Results](), list[Format | None]()
+    for one in sources:
+        part, found, name = _loaded(one, "results", format, max_bytes, (strict,), options)
+        if found is not None and "ties" not in found.options and ties != "file":
+            part = ranked_again(part, rank_hits(part.hits, ties))
+        if found is not None and "run_id" not in found.options and run_id is not None:
+            part = _renamed(part, run_id, name)
+        parts.append(part)
+        formats.append(found)
+    if twice := _repeated_names(parts):
+        for n, found in enumerate(formats):
+            if found and found.rename_runs and twice & {*parts[n].runs["run_id"].astype("str")}:
+                parts[n] = found.rename_runs(sources[n], parts[n])
+        if twice := _repeated_names(parts):
+            raise DataError(
+                f"{', '.join(sorted(twice))} named by more than one file",
+                field="run_id",
+                allowed="one file per run; name runs in run.json, or by run_id= one by one",
+            )
+    loaded = parts[0] if len(parts) == 1 else Results.concat(parts)
+    stated = loaded.responses["error"].dropna()
+    words = stated[stated.str.strip().str.lower().isin(NO_ERROR_WORDS)]
+    if len(words):
+        warn(
+            f"{plural(len(words), 'error')} of {len(loaded.responses)} responses:"
+            f" {name_list(map(repr, words.unique()))} count as failures; if they say that there was"
+            " none, make them null"
+        )
+    return loaded
 
 
-def joined(parts: list[Golden], names: list[Any]) -> Golden:
+NO_ERROR_WORDS = ("none", "null", "nan", "n/a", "na", "no", "false", "ok")
+
+
+def golden_files(source: Any) -> list[Path]:
+    """Return the files that a golden set is loaded from."""
+    return [one for one in _sources(source, "golden") if isinstance(one, Path)]
+
+
+def _sources(source: Any, side: str) -> list[Any]:
+    """Return each file, frame, dict or list of records of what was given."""
+    if isinstance(source, (str, os.PathLike)):
+        is_named = side == "golden" and str(source).startswith(IR_DATASETS)
+        return [source] if is_named else _files(source, side)
+    if not isinstance(source, (list, tuple)):
+        return [source]
+    if not source:
+        raise DataError("no file given", field="source", allowed="at least one file or record")
+    are_paths = all(isinstance(one, (str, os.PathLike, Golden)) for one in source)
+    are_records = isinstance(source[0], Mapping) or hasattr(source[0], "_fields")
+    if are_records or (side == "golden" and not are_paths):
+        return [source]
+    return [part for one in source for part in _sources(one, side)]
+
+
+def _files(path: str | os.PathLike[str], side: str) -> list[Path]:
+    """Return the files of a path, or of a pattern (sorted); of runs, those in folders, too."""
+    name = os.fspath(path)
+    matches = [name]
+    if has_magic(name) and not Path(name).exists():
+        found = sorted(glob(name))  # beside runs, a README is no run
+        matches = [one for one in found if not one.endswith(".md")] or found
+    files = [Path(one) for one in matches if Path(one).exists()]
+    if not files or len(files) < len(matches):
+        told = f"no such file: {name}" if matches else f"no file matches {name}"
+        raise DataError(told, field="source")
+    if side == "golden":
+        return files
+    return [file for one in files for file in _run_files(one) or _deeper(one) or [one]]
+
+
+def _run_files(folder: Path) -> list[Path]:
+    """Return the run files in a folder; a run of which only aggregates are there is its folder."""
+    names = frozenset(one.name for one in folder.iterdir()) if folder.is_dir() else frozenset()
+    return [folder / one for one in RUN_FILES if one in names] or [folder] * fits_folder(names)
+
+
+def _deeper(folder: Path) -> list[Path]:
+    """Return the run files of the folders in a folder."""
+    inner = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [file for one in inner for file in _run_files(one)]
+
+
+def _joined(parts: list[Golden], names: list[Any]) -> Golden:
     """Return one golden set of several with different queries.
 
     Raises
@@ -385,59 +395,33 @@ def joined(parts: list[Golden], names: list[Any]) -> Golden:
     if (twice := queries[queries.duplicated()]).any():
         at = queries[queries == twice.iloc[0]].index.get_level_values(0)
         first, second = (str(names[n]) for n in at[:2])
-        raise DataError(
-            f"query {twice.iloc[0]!r} is in {first}, too",
-            file=second,
-            field="query_id",
-            allowed="each query in one file",
-        )
-    frames = {}
+        told = f"query {twice.iloc[0]!r} is in {first}, too"
+        raise DataError(told, file=second, field="query_id", allowed="each query in one file")
+    frames = {"queries": parts[0].queries}
     for item in fields(Golden):
-        found = [frame for part in parts if len(frame := getattr(part, item.name))]
-        if found:
-            frames[item.name] = found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
-    frames.setdefault("queries", parts[0].queries)
+        if some := [frame for part in parts if len(frame := getattr(part, item.name))]:
+            frames[item.name] = pd.concat(some, ignore_index=True)
     frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
     if "_mapping" in frames:
         frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
     return Golden(**frames)
 
 
-def _sources(source: Any) -> list[Any]:
-    """Return each file, frame, dict or list of records of what `load_results` was given."""
-    if isinstance(source, (str, os.PathLike)):
-        return _files(source)
-    if not isinstance(source, (list, tuple)):
-        return [source]
-    if not source:
-        raise DataError("no file given", field="source", allowed="at least one file or record")
-    if isinstance(source[0], Mapping) or hasattr(source[0], "_fields"):
-        return [source]
-    return [part for one in source for part in _sources(one)]
-
-
 def _content(source: Any, side: str) -> tuple[str, Any]:
     """Return the name of what is at hand for messages, and it as a `Table` or a dict."""
-    if isinstance(source, Mapping):
-        if not source:
-            raise DataError("the dict is empty", field="source", allowed=f"{_SHAPES[side]}")
-        if any(
-            hasattr(one, "__arrow_c_stream__") or hasattr(one, "to_pandas")
-            for one in source.values()
-        ):
-            raise DataError(
-                "a dict of frames",
-                field="source",
-                allowed="one of them, such as dataset['test'], or a list of load_results(frame,"
-                " run_id=...)",
-            )
-        rows = records_of_hits(source) if side == "results" else None
-        return "dict", source if rows is None else record_table(rows, "dict")
     if isinstance(source, (list, tuple)):
         # Named tuples are records, too: ir_measures and ir_datasets have them.
         records = [one._asdict() if hasattr(one, "_asdict") else one for one in source]
         return "records", record_table(records)
-    return "frame", frame_of(source, _SHAPES[side])
+    if not isinstance(source, Mapping):
+        return "frame", frame_of(source, _SHAPES[side])
+    if not source:
+        raise DataError("the dict is empty", field="source", allowed=_SHAPES[side])
+    frames = ("__arrow_c_stream__", "to_pandas")
+    if any(hasattr(one, name) for one in source.values() for name in frames):
+        allowed = "one of them, such as dataset['test'], or a list of load_results(frame,"
+        raise DataError("a dict of frames", field="source", allowed=f"{allowed} run_id=...)")
+    return "dict", source
 
 
 _SHAPES = {
@@ -446,14 +430,7 @@ _SHAPES = {
 }
 
 
-def _check_side(source: Any, other: type, wanted: str) -> None:
-    """Refuse results as a golden set and the other way round."""
-    if isinstance(source, other):
-        raise DataError(
-            f"found {other.__name__} in place of {wanted}",
-            field="source",
-            allowed="results first, then the golden set",
-        )
+_WHAT = {"results": "results", "golden": "a golden set"}
 
 
 def _named(columns: Any) -> Columns | None:
@@ -474,38 +451,32 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
     With `columns`, and for frames, only the formats that have columns are looked at.
     """
     formats, table = formats_of(side), TABLES[side]
-    what = "results" if side == "results" else "golden files"
     if isinstance(source, Mapping):
         if format not in (None, table.name):
             found = f"format={format!r} for a dict"
             raise DataError(found, field="format", allowed="no format, or a path")
         return table
-    if isinstance(source, Path) and (columns is None or format is not None):
-        return choose_format(sample(source), formats, format, what, table, formats[0])
-    of_columns = [one for one in formats if "columns" in one.options]
-    if isinstance(source, Path):
-        seen = sample(source)
-    else:
-        seen = Sample(Path(source.name), "frame", frozenset(source.fields))
-    return choose_format(seen, of_columns, format, what, table)
+    is_file = isinstance(source, Path)
+    own = formats[0] if is_file and (columns is None or format is not None) else None
+    formats = formats if own else [one for one in formats if "columns" in one.options]
+    names = frozenset(() if is_file else source.fields)
+    seen = sample(source) if is_file else Sample(Path(source.name), "frame", names)
+    what = "results" if side == "results" else "golden files"
+    return choose_format(seen, formats, format, what, table, own)
 
 
-def _renamed(results: Results, run_id: str, name: str | Path) -> Results:
+def _renamed(results: Results, run_id: str, name: str) -> Results:
     """Return results of one run under another name."""
     if len(results.runs) != 1:
         found = f"{run_id!r} for {len(results.runs)} runs"
         raise DataError(found, file=name, field="run_id", allowed="a source with one run")
     frames = {item.name: getattr(results, item.name) for item in fields(results)}
-    return replace(
-        results,
-        **{
-            name: frame.assign(
-                run_id=frame["run_id"].astype("str").mask(frame["run_id"].notna(), run_id)
-            )
-            for name, frame in frames.items()
-            if frame is not None and "run_id" in frame
-        },
-    )
+    renamed = {
+        kind: one.assign(run_id=one["run_id"].cat.rename_categories([run_id]))
+        for kind, one in frames.items()
+        if one is not None and "run_id" in one
+    }
+    return replace(results, **renamed)
 
 
 def _check_values(loaded: Results | Golden) -> None:
@@ -526,42 +497,3 @@ def _repeated_names(parts: list[Results]) -> set[str]:
     """Return the run ids that more than one part has."""
     counts = Counter(run_id for part in parts for run_id in part.runs["run_id"].astype("str"))
     return {run_id for run_id, n in counts.items() if n > 1}
-
-
-def _files(path: str | os.PathLike[str]) -> list[Path]:
-    """Return the run files of a path, a pattern (sorted) or a folder."""
-    matches = [str(path)]
-    if has_magic(str(path)) and not Path(path).exists():
-        found = sorted(glob(str(path)))  # beside runs, a README is no run
-        matches = [name for name in found if not name.endswith(".md")] or found
-    if not matches:
-        raise DataError(f"no file matches {path}", field="paths")
-    files = [file for match in matches for file in _files_of(Path(match))]
-    _check_exists(files)
-    return files
-
-
-def _files_of(path: Path) -> list[Path]:
-    """Return the run files in a folder, else the runs one folder deeper, else the path itself.
-
-    A run without rows, of which only aggregates are there, is its folder.
-    """
-    if not path.is_dir():
-        return [path]
-    own = [path / name for name in RUN_FILES if (path / name).exists()]
-    if own or fits_folder(_names_in(path)):
-        return own or [path]
-    deeper = [file for name in RUN_FILES for file in path.glob(f"*/{name}")]
-    inner = [one for one in path.iterdir() if one.is_dir()]
-    deeper += [one for one in inner if fits_folder(_names_in(one))]
-    return sorted(deeper) or [path]
-
-
-def _names_in(folder: Path) -> frozenset[str]:
-    return frozenset(one.name for one in folder.iterdir())
-
-
-def _check_exists(files: list[Path]) -> None:
-    missing = [str(file) for file in files if not file.exists()]
-    if missing:
-        raise DataError(f"no such file: {', '.join(missing)}", field="paths")

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ragscore.io.files import UNFORESEEN
 from ragscore.io.run_records import Batch, Level, members
-from ragscore.io.source import UNFORESEEN, Row, parse_json
+from ragscore.io.source import Row, parse_json
 
 FEWEST, N_SAMPLED = 64, 64
 """Blocks of fewer lines aren't worth it; from so many lines of the first one types are learned."""

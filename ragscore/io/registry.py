@@ -17,15 +17,15 @@ from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, function_at
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.formats.json_run import is_json_run
 from ragscore.io.formats.metric_report import is_report
-from ragscore.io.formats.predicates import fits_golden
-from ragscore.io.formats.trec import is_qrels, is_run, named_by_file
+from ragscore.io.formats.qrels import is_qrels
+from ragscore.io.formats.retrievers import fits_golden
+from ragscore.io.formats.trec import is_json_run, is_run, named_by_file
 from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.importers import Tool, golden_part, result_part
 from ragscore.io.made_ids import run_name_of
-from ragscore.io.record import RECORD_FIELDS
+from ragscore.io.run_file import RECORD_FIELDS
 
 _IO, _FORMATS = "ragscore.io.", "ragscore.io.formats."
 _JSON = ("jsonl", "json")
@@ -42,8 +42,8 @@ RESULT_FORMATS = [
                 test=lambda one: not (names_ids(one.keys, "results") or has_labels(one.keys)),
             )(seen),
         ),
-        _IO + "per_query:read_per_query",
-        _IO + "per_query_write:write_per_query",
+        _IO + "run_file:read_per_query",
+        _IO + "run_write:write_per_query",
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
         fields=RECORD_FIELDS,
@@ -116,8 +116,8 @@ RESULT_FORMATS = [
     Format(
         "json_run",
         is_json_run,
-        _FORMATS + "json_run:read_json_run",
-        _FORMATS + "json_run:write_json_run",
+        _FORMATS + "trec:read_json_run",
+        _FORMATS + "trec:write_json_run",
         ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
         options=("ties",),
         keeps="responses.query_id hits.{level}_id hits.score",
@@ -145,8 +145,8 @@ GOLDEN_FORMATS = [
     Format(
         "qrels_jsonl",
         Mark("relevant_docs", kinds=_JSON),
-        _FORMATS + "beir:read_qrels_jsonl",
-        _FORMATS + "beir:write_qrels_jsonl",
+        _FORMATS + "qrels:read_qrels_jsonl",
+        _FORMATS + "qrels:write_qrels_jsonl",
         ("graded judgements", "JSON lines with `relevant_docs` {document: grade}"),
         keeps="queries.query queries.reference_answer queries.x_ targets.{level}_id"
               " targets.grade",
@@ -154,8 +154,8 @@ GOLDEN_FORMATS = [
     Format(
         "trec_qrels",
         is_qrels,
-        _FORMATS + "trec:read_qrels",
-        _FORMATS + "trec:write_trec_qrels",
+        _FORMATS + "qrels:read_qrels",
+        _FORMATS + "qrels:write_trec_qrels",
         ("TREC qrels, `qid iter docid rel`", "four columns, the last a grade; BEIR's three"),
         options=("topics",),
         suffixes=(".qrels",),
@@ -164,8 +164,8 @@ GOLDEN_FORMATS = [
     Format(
         "beir",
         Mark("queries.jsonl qrels", kinds=("folder",)),
-        _FORMATS + "beir:read_beir",
-        _FORMATS + "beir:write_beir",
+        _FORMATS + "qrels:read_beir",
+        _FORMATS + "qrels:write_beir",
         ("a BEIR folder", "`queries.jsonl` and the folder `qrels`"),
         options=("split",),
         keeps="queries.query queries.x_ targets.{level}_id targets.grade",
@@ -173,24 +173,24 @@ GOLDEN_FORMATS = [
     Format(
         "json_qrels",
         is_json_run,
-        _FORMATS + "json_run:read_json_qrels",
-        _FORMATS + "json_run:write_json_qrels",
+        _FORMATS + "qrels:read_json_qrels",
+        _FORMATS + "qrels:write_json_qrels",
         ("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
         keeps="queries.query_id targets.{level}_id targets.grade",
     ),
     Format(
         "predicates",
         fits_golden,
-        _FORMATS + "predicates:read_predicates",
-        _FORMATS + "predicates:write_predicates",
+        _FORMATS + "retrievers:read_predicates",
+        _FORMATS + "retrievers:write_predicates",
         ("queries judged by predicates, without ids", "JSON lines with `query` and a predicate"),
         keeps="queries targets tags conditions checks",
     ),
     Format(
         "chatbot",
         Mark("id question", "gold_supports expected_key_facts", ("jsonl",)),
-        _FORMATS + "chatbot_golden:read_chatbot_golden",
-        _FORMATS + "chatbot_golden:write_chatbot_golden",
+        _FORMATS + "chatbot:read_chatbot_golden",
+        _FORMATS + "chatbot:write_chatbot_golden",
         ("a chatbot's cases, `eval_set.jsonl`",
          "JSON lines with `id`, `question`, and anchors or key facts"),
         keeps="queries targets tags support_groups checks",
@@ -279,13 +279,7 @@ def _read_frame(
     side: str, name: str, read: Callable[[Path], Any], path: Path, *args: Any, **options: Any
 ) -> Any:
     """Return what the frame holds that a registered function makes of a file."""
-    try:
-        frame = read(path)
-    except DataError:
-        raise
-    except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        raise DataError(f"the reader of format {name} fails: {told}", file=path) from error
+    frame = read(path)
     check_type(frame, (pd.DataFrame,), "read", "a frame")
     if side == "results":
         options = {"run_id": run_name_of(path)} | options

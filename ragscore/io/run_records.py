@@ -24,9 +24,9 @@ from ragscore.frames.codes import all_differ
 from ragscore.frames.data import KINDS, DataError, categorical, conform, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.file_content import LONGEST_ID
+from ragscore.io.files import LONGEST_ID
 from ragscore.io.source import Problems, Row, as_id, describe, suggest_field
-from ragscore.io.values import ARROW, JSON_SUFFIX, READ, as_json, escape_key, is_int
+from ragscore.io.values import ARROW, ID_ALLOWED, JSON_SUFFIX, READ, as_json, escape_key, is_int
 
 BATCH = 1 << 12
 """So many records become columns at once: few enough that their objects never fill the memory."""
@@ -65,6 +65,12 @@ class Batch(Problems):
         """Raise NotPlain if the values may not be those of the file."""
         if self.is_parsed:
             raise NotPlain
+
+
+def tell(faults: Problems, problems: Problems) -> None:
+    """Add the faults of a file to its problems, by their lines."""
+    for one in sorted(faults.records, key=lambda one: one["line"] or 0):
+        problems.add(one["found"], **{name: one[name] for name in ("line", "field", "allowed")})
 
 
 def fields_of(objects: list[dict[str, Any]]) -> dict[str, Values]:
@@ -132,6 +138,16 @@ class Level:
         """Tell a fault of one object."""
         line, field = int(self.batch.lines[self.record[at]]), (self.place + name).rstrip(".")
         self.batch.add(found, line=line, field=field, allowed=allowed)
+
+    def rows(self, at: Codes) -> "Level":
+        """Return the objects at these places."""
+        fields = {
+            name: values.take(pa.array(at))
+            if isinstance(values, pa.Array)
+            else [values[one] for one in at]
+            for name, values in self.fields.items()
+        }
+        return Level(fields, self.record[at], self.place, self.batch)
 
     def check_names(self, known: frozenset[str]) -> None:
         """Record the names of fields that resemble a known one."""
@@ -333,8 +349,8 @@ def _plain(values: pa.Array, type: str) -> pa.Array | None:
         is_good = pc.and_(pc.greater(length, 0), pc.less_equal(length, LONGEST_ID))
     elif type == "number":
         is_good = pc.is_finite(values)
-    elif type == "whole":
-        is_good = pc.greater_equal(values, 0)
+    elif type in ("whole", "positive"):
+        is_good = pc.greater_equal(values, int(type == "positive"))
     elif type == "failure":
         is_good = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(values)), 0)
     return values if is_good is True or pc.all(is_good).as_py() is not False else None
@@ -347,16 +363,25 @@ class Reader:
     Attributes
     ----------
     columns
-        The format: from a batch of records to the columns of frames. Responses have `query_id`;
-        with `run_id`, too, the file holds several runs.
+        The format: from a batch of records to the columns of frames, without the ids of records.
+    keys
+        Field with an id of a record -> its column in all frames. A record without is a fault.
+    once
+        What is allowed, in the message for a record whose ids stood there before; "": it is no
+        fault.
     notes
         What `columns` noted of any batch.
+    lines
+        The line of the ids of each record so far.
     """
 
     columns: Callable[[Level], Frames]
     problems: Problems
+    keys: Mapping[str, str] = field(default_factory=lambda: {"query_id": "query_id"})
+    once: str = "one record per query"
     notes: set[str] = field(default_factory=set)
     parts: list[dict[str, Columns]] = field(default_factory=list)
+    lines: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def read(self, rows: Iterable[Row]) -> None:
         """Read records. A fault of an earlier line is told before one that `rows` raises."""
@@ -369,11 +394,8 @@ class Reader:
                 error = raised
             if batch:
                 lines = Batch([row.line for row in batch])
-                self.add(
-                    Level(
-                        fields_of([row.values for row in batch]), np.arange(len(batch)), "", lines
-                    )
-                )
+                fields = fields_of([row.values for row in batch])
+                self.add(Level(fields, np.arange(len(batch)), "", lines))
             elif error is None:
                 return
         raise error
@@ -386,19 +408,44 @@ class Reader:
         NotPlain
             A parsed block has to be read anew; nothing of it was added.
         """
-        frames, batch = self.columns(records), records.batch
+        batch = records.batch
+        records, ids, lines = self._identified(records)
+        frames = self.columns(records)
         if batch.records:
             batch.refuse_parsed()
-        responses = frames["responses"][1]
         for row, columns in frames.values():
-            for name in ("run_id", "query_id"):
-                if name in responses and name not in columns:
-                    columns[name] = responses[name].take(pa.array(row))
+            columns |= {name: one.take(pa.array(row)) for name, one in ids.items()}
         self.parts.append({kind: columns for kind, (_, columns) in frames.items()})
         self.notes |= batch.notes
+        self.lines |= lines
         self.problems.typos.merge(batch.typos)
-        for one in sorted(batch.records, key=lambda one: one["line"] or 0):
-            self.problems.add(one["found"], **{k: one[k] for k in ("line", "field", "allowed")})
+        tell(batch, self.problems)
+
+    def _identified(
+        self, records: Level
+    ) -> tuple[Level, dict[str, pa.Array], dict[tuple[str, ...], int]]:
+        """Return the records that have ids of their own, these ids, and their lines."""
+        none = pa.nulls(len(records))
+        missing = [~is_stated(records.fields.get(name, none)) for name in self.keys]
+        ids = {column: records.take(name, "id") for name, column in self.keys.items()}
+        first, *_ = self.keys
+        records.batch.query_ids = ids[self.keys[first]]
+        kept, lines = list[int](), dict[tuple[str, ...], int]()
+        for at, one in enumerate(zip(*map(listed, ids.values()), strict=True)):
+            line = int(records.batch.lines[at])
+            before = self.lines.get(one) or lines.setdefault(one, line)
+            for name, is_missing in zip(self.keys, missing, strict=True):
+                if is_missing[at]:
+                    records.fault(at, name, "the field is missing", ID_ALLOWED)
+            if None not in one and before != line and self.once:
+                found = f"{' of '.join(map(repr, one))} stood on line {before} already"
+                records.fault(at, first, found, self.once)
+            elif None not in one:
+                kept.append(at)
+        if len(kept) < len(records):
+            records = records.rows(np.array(kept, np.int64))
+            ids = {name: one.take(pa.array(kept, pa.int64())) for name, one in ids.items()}
+        return records, ids, lines
 
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames of what was read, those with rows and responses, hits, citations."""
@@ -417,7 +464,7 @@ REQUIRED = ("responses", "hits", "citations")
 
 def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
     """Return the columns of batches as one frame, each column of one type."""
-    n_rows = [len(part["query_id"]) for part in parts]
+    n_rows = [len(next(iter(part.values()))) for part in parts]
     if not sum(n_rows):
         return empty(kind)
     names = dict.fromkeys(chain.from_iterable(parts))

@@ -13,7 +13,7 @@ from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import DataError, excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
 from ragscore.io.detect import function_at
-from ragscore.io.registry import FORMATS, formats_of
+from ragscore.io.registry import formats_of
 
 # Files that no reader of results begins with.
 BESIDE = {
@@ -98,35 +98,31 @@ def _save(
 ) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise DataError(f"found {type(path).__name__}", field="path", allowed="a path")
-    formats = FORMATS[side] if format is None else formats_of(side)
+    formats = formats_of(side)
     writers = {one.name: one.write for one in formats if one.write is not None}
-    keeps = {one.name: one.keeps for one in formats if one.keeps}
     writers |= BESIDE if side == "results" else {}
-    suffixes = {end: one.name for one in formats for end in one.suffixes}
-    ending = Path(Path(path).name.removesuffix(".gz")).suffix.lower()
-    name = format if format is not None else suffixes.get(ending)
+    of_ending = {end: one.name for one in formats for end in one.suffixes}
+    ending = Path(os.fspath(path).removesuffix(".gz")).suffix.lower()
+    name = of_ending.get(ending) if format is None else format
+    if name is None:
+        allowed = f"format=, one of {', '.join(writers)}; or a path that ends in"
+        raise DataError(f"{path} doesn't tell the format", field="format",
+                        allowed=f"{allowed} {', '.join(of_ending)}")  # fmt: skip
     if not isinstance(name, str) or name not in writers:
-        known = f"format=, one of {', '.join(writers)}"
-        endings = f"or a path that ends in {', '.join(suffixes)}"
-        if name is None:
-            raise DataError(
-                f"{path} doesn't tell the format", field="format", allowed=f"{known}; {endings}"
-            )
-        raise DataError(
-            f"unknown format {excerpt(name)}", field="format", allowed=nearest(name, writers)
-        )
+        found = f"unknown format {excerpt(name)}"
+        raise DataError(found, field="format", allowed=nearest(name, writers))
     write = function_at(writers[name])
-    known_options = dict([*signature(write).parameters.items()][2:])  # after the data and the path
-    if unknown := sorted(options.keys() - known_options.keys()):
+    known = dict([*signature(write).parameters.items()][2:])  # after the data and the path
+    for unknown in sorted({*options} - {*known}):
         raise DataError(
-            f"{unknown[0]}={options[unknown[0]]!r} means nothing in format {name}",
-            field=unknown[0],
-            allowed=f"one of {', '.join(known_options) or 'no options'}",
+            f"{unknown}={options[unknown]!r} means nothing in format {name}",
+            field=unknown,
+            allowed=f"one of {', '.join(known) or 'no options'}",
         )
     written: Path = write(data, os.fspath(path), **options)
-    level = options.get("level", known_options["level"].default if "level" in known_options else "")
-    kept = keeps.get(name, "").format(level=level).split()
-    if kept and (told := _left_out(data, kept, level)):
+    keeps = next((one.keeps for one in formats if one.name == name), "")
+    level = options.get("level", known["level"].default if "level" in known else "")
+    if keeps and (told := _left_out(data, keeps.format(level=level).split(), level)):
         warn(f"{written} has no place for {'; '.join(told)}")
     return written
 
@@ -143,31 +139,24 @@ _ROWS_OF = {"responses": "hits", "queries": "targets"}
 def _left_out(data: Results | Golden, keeps: list[str], level: str) -> list[str]:
     """Return how many rows of each frame say what isn't kept: "responses: 3 (answer, error)"."""
     told = []
-    for kind in (
-        one.name for one in fields(data) if one.name.strip("_") not in ("problems", "mapping")
-    ):
+    for kind in (one.name for one in fields(data)):
         frame = getattr(data, kind)
-        if frame is None or kind in keeps:
+        if frame is None or kind.strip("_") in ("problems", "mapping", *keeps):
             continue
-        kept, made = (
-            tuple(one for one in keeps if one.startswith(f"{kind}.")),
-            KINDS[kind].made | _IMPLIED,
-        )
-        is_bare = bool(kept) or kind in ("runs", *_ROWS_OF)  # only what a row says itself counts
-        is_lost, columns = pd.Series(not is_bare, frame.index), []
-        keys = [*{*KINDS[kind].key} - {*made}, *_MADE_ANEW]
-        for name in frame.columns.difference(keys, sort=False) if is_bare else ():
-            is_said = frame[name].notna()
-            if name in made:
-                is_said &= frame[name].ne(made[name](frame)).fillna(True)
-            if not f"{kind}.{name}".startswith(kept) and is_said.any():
-                columns.append(name)
-                is_lost |= is_said
+        kept = tuple(one.partition(".")[2] for one in keeps if one.startswith(f"{kind}."))
+        made = KINDS[kind].made | _IMPLIED
+        keys = ({*KINDS[kind].key} - {*made}).union(_MADE_ANEW)
+        said = frame[[one for one in frame if one not in keys and not one.startswith(kept)]].notna()
+        for name in [one for one in said if one in made]:
+            said[name] &= frame[name].ne(made[name](frame)).fillna(True)
+        is_lost, columns = said.any(axis=1), [*said.columns[said.any()]]
+        if not kept and kind not in ("runs", *_ROWS_OF):  # it has no place for any row
+            is_lost, columns = pd.Series(True, frame.index), []
         if kind in _ROWS_OF and not kept:
             key = [name for name in ("run_id", "query_id") if name in frame]
             both = (one[key].astype("str") for one in (frame, getattr(data, _ROWS_OF[kind])))
-            cells, named = map(pd.MultiIndex.from_frame, both)
-            is_lost |= ~cells.isin(named)
+            rows, named = map(pd.MultiIndex.from_frame, both)
+            is_lost |= ~rows.isin(named)
         if kind == "targets" and level:
             is_lost |= frame["level"] != level
         if is_lost.any():

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from os.path import commonprefix
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, quote, quote_plus, urlsplit
+from urllib.parse import SplitResult, quote, quote_plus, urlsplit
 
 from ragscore.frames.errors import DataError
 
@@ -35,9 +35,8 @@ _WORDS = frozenset(
     " auth credential credentials cookie signature sig bearer jwt".split()
 )
 _KEYS = frozenset("api access private secret auth account subscription".split())  # before "key"
-_IN_ADDRESS = re.compile(
-    r"(?i)(://)[^\s/@]+(?=@)|([?&][\w-]*(?:key|token|secret|password|sig|signature)=)[^&\s]+"
-)
+_USER = re.compile(r"(://)[^\s/@]+(?=@)")
+_PARAMETER = re.compile(r"([?&]([\w.-]+)=)[^&\s]+")
 SCHEME = re.compile(r"(?i)^(?:bearer|basic|token|apikey|digest)\s+(?=\S)")
 _KEY_LIKE = re.compile(r"(?=.*\d)(?=.*[A-Za-z])(?!/)(?!.*://)[\w+/=.~:-]{16,}")
 
@@ -62,7 +61,11 @@ def is_secret_parameter(name: str) -> bool:
 def hidden(value: Any) -> Any:
     """Return nested values with `***` for keys: in fields whose name suggests one, in addresses."""
     if isinstance(value, str):
-        return _IN_ADDRESS.sub(r"\1\2***", value)
+        value = _USER.sub(r"\1***", value)
+        return _PARAMETER.sub(
+            lambda found: f"{found[1]}{HIDDEN}" if is_secret_parameter(found[2]) else found[0],
+            value,
+        )
     if isinstance(value, dict):
         return {
             name: HIDDEN if isinstance(one, str) and one and is_secret(str(name)) else hidden(one)
@@ -74,7 +77,7 @@ def hidden(value: Any) -> Any:
 def refuse_keys(value: Any, field: str, allowed: str) -> None:
     """Raise a DataError if nested values hold what `hidden` hides."""
     if hidden(value) != value:
-        raise DataError("found a key", field=field, allowed=allowed)
+        raise DataError("found a key, a user or a password", field=field, allowed=allowed)
 
 
 def checked_key(text: str, field: str) -> str:
@@ -88,14 +91,13 @@ def checked_key(text: str, field: str) -> str:
 
 def checked_address(url: str, field: str, allowed: str) -> SplitResult:
     """Return the parts of an address. One that is none or holds a key is refused, not quoted."""
-    is_address = False
+    parts, is_address = SplitResult("", "", "", "", ""), False
     with suppress(ValueError):  # which may quote a key that stands in the place of a port
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     if not is_address:
         raise DataError("no address", field=field, allowed="http://... or https://...")
-    if "@" in parts.netloc or any(is_secret_parameter(name) for name, _ in parse_qsl(parts.query)):
-        raise DataError("found a user, a password or a key", field=field, allowed=allowed)
+    refuse_keys(url, field, allowed)
     return parts
 
 
@@ -159,9 +161,8 @@ def _without(text: str, form: str, least: int) -> str:
     folded, parts, end = _folded(text), list[str](), 0
     while (at := folded.find(form[:least], end)) >= 0:
         parts += [text[end:at], HIDDEN]
-        shared = commonprefix([form, folded[at : at + len(form)]])  # noqa: RUF071
-        end = at + len(shared)
-    return "".join([*parts, text[end:]]) if end else text
+        end = at + len(commonprefix([form, folded[at : at + len(form)]]))  # noqa: RUF071
+    return "".join([*parts, text[end:]])
 
 
 def _forms(key: str) -> dict[str, int]:
@@ -184,24 +185,22 @@ def redacted_logs(redactor: Redactor) -> Iterator[None]:
     Records are changed as they are made: a filter of a logger misses the loggers below it, and
     that of a handler the handlers to come.
     """
-    earlier, in_use = logging.getLogRecordFactory(), [redactor]
+    earlier = logging.getLogRecordFactory()
 
     def redacted(*values: Any, **more: Any) -> logging.LogRecord:
         record: logging.LogRecord = earlier(*values, **more)
         with suppress(Exception):  # arguments that fit no message: logging itself reports them
             text = record.getMessage()
-            for one in in_use:
-                if one.text(text) != text:
-                    record.msg, record.args = one.text(text), ()
-                if record.exc_info and record.exc_info[0] is not None:
-                    raised = "".join(traceback.format_exception(*record.exc_info))
-                    record.exc_text, record.exc_info = one.text(raised.rstrip("\n")), None
+            if (shown := redactor.text(text)) != text:
+                record.msg, record.args = shown, ()
+            if record.exc_info and record.exc_info[0] is not None:
+                raised = "".join(traceback.format_exception(*record.exc_info))
+                record.exc_text, record.exc_info = redactor.text(raised.rstrip("\n")), None
         return record
 
     logging.setLogRecordFactory(redacted)
     try:
         yield
-    finally:
-        in_use.clear()  # where another factory stands on this one, it stays and changes nothing
+    finally:  # under a factory that was set meanwhile it stays
         if logging.getLogRecordFactory() is redacted:
             logging.setLogRecordFactory(earlier)

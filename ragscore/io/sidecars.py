@@ -7,19 +7,19 @@ lines) tells what there is to find, and which document replaces which.
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
-from ragscore.frames.data import KINDS, DataError, Results, check_type, from_records
+from ragscore.frames.data import KINDS, DataError, Results, check_type, empty
 from ragscore.frames.errors import warn
-from ragscore.io.file_content import read_text
-from ragscore.io.output import check_one_run, write_lines
+from ragscore.io.files import check_one_run, read_text, write_lines
+from ragscore.io.run_records import Fields, Frames, Level, Reader
 from ragscore.io.source import (
     Problems,
-    Row,
     as_id,
     as_text,
     describe,
@@ -35,7 +35,6 @@ from ragscore.io.values import (
     extra_fields,
     flatten,
     row_dicts,
-    unify_types,
 )
 
 _TEXTS = ("system", "suite", "commit", "config_hash", "golden_hash", "chunker_version", "note")
@@ -43,6 +42,21 @@ _LOWEST = {"repeat": 0, "n_queries": 0, "n_failed": 0, "k": 1}
 _RUN_FIELDS = frozenset(
     (*_TEXTS, *_LOWEST, "run_id", "config", "config_snapshot_json", "created_at")
 )
+
+
+DOCUMENT: Fields = {
+    "version_key": ("version_key", "id"),
+    "effective_timestamp": ("effective_timestamp", "integer"),
+    "superseded_by": ("superseded_by", "id"),
+    "doc_type": ("doc_type", "text"),
+    "path": ("path", "text"),
+}
+_TYPES = {"str": "text", "float64": "number", "Int64": "whole"}
+JUDGMENT: Fields = {
+    name: (name, _TYPES[dtype])
+    for name, dtype in KINDS["judgments"].dtypes.items()
+    if name not in ("run_id", "query_id", "criterion")
+}
 
 
 def read_run_json(file: Path, problems: Problems) -> tuple[dict[str, Any], dict[str, int]]:
@@ -158,47 +172,26 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
         twice.
     """
     problems = Problems(Path(path), strict)
-    documents: dict[str, dict[str, Any]] = {}
-    lines: dict[str, int] = {}
-    for row in json_rows(Path(path), problems):
-        if (document := _row_of("documents", row, problems, "doc_id")) is None:
-            continue
-        doc_id = document["doc_id"]
-        if doc_id in lines:
-            allowed = "one record per document"
-            problems.repeat(repr(doc_id), lines[doc_id], row.line, "doc_id", allowed)
-            continue
-        documents[doc_id], lines[doc_id] = document, row.line
+    reader = Reader(
+        lambda record: _columns(record, "documents", DOCUMENT),
+        problems,
+        keys={"doc_id": "doc_id"},
+        once="one record per document",
+    )
+    reader.read(json_rows(Path(path), problems))
+    documents = reader.frames().get("documents", empty("documents"))
     if faults := problems.records:
         first = DataError(**faults[0])
         warn(f"{len(faults)} faults left out, first {first}")
-    return from_records(unify_types([*documents.values()]), "documents")
+    return documents
 
 
-def _row_of(kind: str, row: Row, problems: Problems, *ids: str) -> dict[str, Any] | None:
-    """Return one row of a frame; None, and a problem, if it lacks one of these ids."""
-    reader = FieldReader(row.values, "", row.line, problems)
-    found: dict[str, Any] = {}
-    for name in ids:
-        if row.values.get(name) is None:
-            problems.add("the field is missing", line=row.line, field=name, allowed=ID_ALLOWED)
-        if (one := reader.identifier(name)) is None:
-            return None
-        found[name] = one
-    for name in [name for name in KINDS[kind].dtypes if name not in ("run_id", *ids)]:
-        dtype = "id" if name in _IDS else KINDS[kind].dtypes[name]
-        lowest = -(2**63) if name == "effective_timestamp" else 0
-        found[name] = _READ[dtype](reader, name, lowest)
-    return found | flatten(reader.values)
+def _columns(record: Level, kind: str, fields: Fields) -> Frames:
+    columns = record.columns(fields)
+    record.extras(columns)
+    return {kind: (np.arange(len(record)), columns)}
 
 
-_IDS = ("version_key", "superseded_by")
-_READ: dict[str, Callable[[FieldReader, str, int], Any]] = {
-    "str": lambda reader, name, _: reader.text(name),
-    "id": lambda reader, name, _: reader.identifier(name),
-    "float64": lambda reader, name, _: reader.number(name),
-    "Int64": lambda reader, name, lowest: reader.whole(name, lowest=lowest),
-}
 JUDGMENTS_FILE = "judgments.jsonl"
 LEDGER_FILE = "judge_ledger.jsonl"
 
@@ -231,14 +224,19 @@ def write_judgments(results: Results, path: str | Path) -> Path:
     return write_lines(file, (_with_extra_nested(row, "judgments") for row in rows))
 
 
-def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame | None:
-    """Return the judgments beside a run's file; None if there are none."""
-    if not file.exists():
-        return None
+def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame:
+    """Return the judgments beside a run's file."""
     faults = problems.for_file(file)
-    judgments = []
-    for row in json_rows(file, faults):
-        plain = Row({name: one for name, one in row.values.items() if name != "run_id"}, row.line)
-        if (found := _row_of("judgments", plain, faults, "query_id", "criterion")) is not None:
-            judgments.append(found | {"run_id": run_id, "item": found["item"] or ""})
-    return from_records(unify_types(judgments), "judgments")
+    keys = {name: name for name in ("query_id", "criterion")}
+    reader = Reader(_judgment_columns, faults, keys, once="")
+    reader.read(json_rows(file, faults))
+    return reader.frames(run_id).get("judgments", empty("judgments"))
+
+
+def _judgment_columns(record: Level) -> Frames:
+    """Return the columns of a batch of judgments; the run is the one beside which they stand."""
+    record.fields.pop("run_id", None)
+    item = pc.fill_null(record.take("item", "text"), "")
+    frames = _columns(record, "judgments", JUDGMENT)
+    frames["judgments"][1]["item"] = item
+    return frames

@@ -23,14 +23,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, from_records
 from ragscore.frames.errors import warn
-from ragscore.frames.escaping import visible
-from ragscore.io.file_content import (
-    LONGEST_ID,
-    check_line,
-    has_limits,
-    is_too_long,
-    text_lines,
-)
+from ragscore.io.files import LONGEST_ID, has_limits, text_lines
 
 SIMILARITY = 0.82
 """How alike a field must be to a known one to count as a typo.
@@ -103,34 +96,6 @@ class Row:
     def line_of(self, name: str) -> int:
         """Return the line of a field, or that of the record if it isn't known."""
         return self.lines.get(name, self.line)
-
-
-UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What broken files bring up where no reader looked for it."""
-
-
-@contextmanager
-def naming(file: Path | str) -> Iterator[None]:
-    """Name the file in whatever goes wrong while it is read.
-
-    Files are broken in more ways than readers can foresee: an error that none of them tells is one
-    of the file, too, and keeps its cause.
-    """
-    try:
-        yield
-    except DataError as error:
-        if error.file is not None:
-            raise
-        raise DataError(
-            error.found, file=file, line=error.line, field=error.field, allowed=error.allowed,
-            columns=error.columns,
-        ) from error  # fmt: skip
-    except UNFORESEEN as error:
-        raise DataError(
-            f"can't be read ({type(error).__name__}: {visible(str(error)[:200])})",
-            file=file,
-            allowed="a whole file of a known format; pass format= if it was taken for another",
-        ) from error
 
 
 @contextmanager
@@ -223,7 +188,6 @@ def json_rows(
     for number, line in enumerate(text_lines(path) if lines is None else lines, begin):
         if not line or line.isspace():
             continue
-        check_line(len(line), path, number)
         try:
             values = parse_json(line)
         except (ValueError, RecursionError) as error:
@@ -382,7 +346,7 @@ def as_id(value: Any) -> str | None:
     ):
         return None
     found = as_text(value)
-    return found if found and not is_too_long(found) else None
+    return found if found and not (len(found) > LONGEST_ID and has_limits()) else None
 
 
 def describe(value: Any) -> str:

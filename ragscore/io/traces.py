@@ -20,9 +20,8 @@ import pandas as pd
 from ragscore.frames.errors import plural
 from ragscore.io.detect import Sample
 from ragscore.io.importers import QUERY_KEYS, first_at, json_text, text_in, without_missing
-from ragscore.io.rows import nested, value_at
 from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
-from ragscore.io.values import as_number
+from ragscore.io.values import as_number, nested, value_at
 
 ANSWER_KEYS = ("answer", "output", "response", "content", "text")
 

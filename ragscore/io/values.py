@@ -9,25 +9,40 @@ column can hold (a list, a mix of types) is kept as JSON text under `x_<name>.js
 are the same.
 """
 
+import ast
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime
+from functools import partial
 from itertools import chain
-from typing import Any, TypeGuard
+from pathlib import Path
+from typing import Any, TypeGuard, TypeVar
 from urllib.parse import unquote
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import DataError
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
-from ragscore.io.file_content import LONGEST_ID
-from ragscore.io.source import Problems, as_id, as_text
+from ragscore.io.files import LONGEST_ID
+from ragscore.io.source import (
+    DEEPEST,
+    InfiniteNumber,
+    Problems,
+    YamlDate,
+    as_id,
+    as_text,
+    parse_json,
+    refuse_depth,
+)
 
 ID_ALLOWED = f"text that isn't empty, of at most {LONGEST_ID:,} characters, or a whole number"
 SPAN_ALLOWED = "whole numbers, 0 ≤ start < end (half-open)"
 JSON_SUFFIX = ".json"
+T = TypeVar("T")
 
 
 class FieldReader:
@@ -109,64 +124,50 @@ class FieldReader:
         self.problems.reject(value, self.lines.get(name, self.line), self.name(name), allowed)
 
 
-def text(
-    value: Any, name: str, line: int | None, problems: Problems, allowed: str = "text or null"
-) -> str | None:
-    """Return text as written; numbers keep their spelling."""
-    found = as_text(value)
+def _told(
+    found: T | None, value: Any, name: str, line: int | None, problems: Problems, allowed: str
+) -> T | None:
+    """Return what was read of a value; a value that gave nothing is a problem."""
     if value is not None and found is None:
         problems.reject(value, line, name, allowed)
     return found
 
 
+def text(
+    value: Any, name: str, line: int | None, problems: Problems, allowed: str = "text or null"
+) -> str | None:
+    """Return text as written; numbers keep their spelling."""
+    return _told(as_text(value), value, name, line, problems, allowed)
+
+
 def identifier(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
     """Return an id as written; booleans, dates, JSON floats and empty texts are problems."""
-    found = as_id(value)
-    if value is not None and found is None:
-        problems.reject(value, line, name, f"{ID_ALLOWED}, or null")
-    return found
+    return _told(as_id(value), value, name, line, problems, f"{ID_ALLOWED}, or null")
 
 
 def flag(
-    value: Any,
-    name: str,
-    line: int | None,
-    problems: Problems,
+    value: Any, name: str, line: int | None, problems: Problems,
     allowed: str = "true, false or null",
-) -> bool | None:
+) -> bool | None:  # fmt: skip
     """Return true or false; 1 and "no" are problems."""
-    if value is None or isinstance(value, bool):
-        return value
-    problems.reject(value, line, name, allowed)
-    return None
+    found = value if isinstance(value, bool) else None
+    return _told(found, value, name, line, problems, allowed)
 
 
 def number(value: Any, name: str, line: int | None, problems: Problems) -> float | None:
     """Return a number as float; NaN, which some tools write, is None."""
-    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-        try:
-            if value is None or math.isnan(value):
-                return None
-            if math.isfinite(found := float(value)):
-                return found
-        except OverflowError:
-            pass
-        problems.reject(value, line, name, "a finite number or null")
-        return None
-    problems.reject(value, line, name, "a number or null")
-    return None
+    value = None if isinstance(value, float) and math.isnan(value) else value
+    found = None if isinstance(value, str) else as_number(value)
+    return _told(found, value, name, line, problems, "a finite number or null")
 
 
 def whole(
     value: Any, name: str, line: int | None, problems: Problems, lowest: int = 0
 ) -> int | None:
     """Return a whole number that fits into 64 bits."""
-    if value is None:
-        return None
-    if is_int(value) and lowest <= value < 2**63:
-        return int(value)
-    problems.reject(value, line, name, f"a whole number from {lowest} to {2**63 - 1}, or null")
-    return None
+    found = int(value) if is_int(value) and lowest <= value < 2**63 else None
+    allowed = f"a whole number from {lowest} to {2**63 - 1}, or null"
+    return _told(found, value, name, line, problems, allowed)
 
 
 def failure(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
@@ -197,11 +198,13 @@ def _texts(value: Any, name: str, line: int | None, problems: Problems) -> str |
 
 READ: dict[str, Callable[..., Any]] = {
     "text": text, "id": identifier, "flag": flag, "number": number, "whole": whole,
+    "integer": partial(whole, lowest=-(2**63)), "positive": partial(whole, lowest=1),
     "failure": failure, "refusal": _refusal, "json": _json, "texts": _texts,
 }  # fmt: skip
 """Type of a field -> what reads one value of it, or tells its fault."""
 ARROW = {
-    "flag": pa.bool_(), "refusal": pa.bool_(), "number": pa.float64(), "whole": pa.int64(),
+    "flag": pa.bool_(), "refusal": pa.bool_(), "number": pa.float64(),
+    **dict.fromkeys(("whole", "integer", "positive"), pa.int64()),
     **dict.fromkeys(("text", "id", "failure", "json", "texts"), pa.string()),
 }  # fmt: skip
 VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
@@ -247,6 +250,110 @@ def is_int(value: Any) -> TypeGuard[int]:
 def is_span(start: Any, end: Any) -> bool:
     """Return True for a half-open span whose ends fit into 64 bits."""
     return is_int(start) and is_int(end) and 0 <= start < end < 2**63
+
+
+NOT_PLAIN = (UnicodeEncodeError, InfiniteNumber, RecursionError)
+
+
+def _of_file(value: Any) -> Any:
+    if isinstance(value, float) and math.isinf(value):
+        raise InfiniteNumber(str(value))
+    if isinstance(value, str) and not value.isascii():
+        value.encode()  # half a surrogate pair is no text: UnicodeEncodeError, a ValueError
+    return YamlDate(value) if isinstance(value, (datetime, date)) else value
+
+
+def plain(value: Any, scalar: Callable[[Any], Any] = _of_file, depth: int = DEEPEST) -> Any:
+    """Return a value of Python, numpy or pandas as lists and dicts of what `scalar` gives.
+
+    NaN, NaT and NA are None. Half a surrogate pair and an infinite number are errors unless
+    `scalar` takes them, endless nesting always; all three are in `NOT_PLAIN`.
+    """
+    if isinstance(value, str):
+        return scalar(value)
+    if not depth:
+        raise RecursionError(f"it is nested deeper than {DEEPEST} levels")
+    if isinstance(value, pd.DataFrame):
+        value = value.to_dict("records")
+    elif isinstance(value, (np.ndarray, np.generic, pd.Series)):
+        value = value.tolist()
+    elif isinstance(value, (set, frozenset)):
+        value = sorted(value, key=repr)
+    if isinstance(value, (list, tuple)):
+        return [plain(one, scalar, depth - 1) for one in value]
+    if type(value) is dict or isinstance(value, Mapping):
+        return {scalar(str(name)): plain(one, scalar, depth - 1) for name, one in value.items()}
+    if value is None or value is pd.NaT or value is pd.NA:
+        return None
+    return None if isinstance(value, float) and math.isnan(value) else scalar(value)
+
+
+_ADJACENT = re.compile(r"""^\[\s*(?P<quote>['"])[^'",]*(?P=quote)\s+['"]""")
+
+
+def nested(cell: Any) -> Any:
+    """Return the list or mapping that a CSV cell holds as JSON or Python's repr, else the cell."""
+    if not isinstance(cell, str) or cell.strip()[:1] not in ("[", "{"):
+        return cell
+    for parse in (parse_json, ast.literal_eval):
+        if parse is ast.literal_eval and _ADJACENT.search(cell):
+            return cell  # numpy's print of texts has no commas: Python would join them to one
+        try:
+            refuse_depth(cell)
+            found = parse(cell.strip())
+            if isinstance(found, (list, dict)):
+                return plain(found)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return cell
+
+
+def plain_cell(
+    cell: Any, field: str = "source", line: int | None = None, file: Path | str | None = None
+) -> Any:
+    """Return a cell as plain Python values, or refuse what no file could hold."""
+    try:
+        return plain(cell)
+    except NOT_PLAIN as error:
+        raise DataError(
+            f"a value can't be taken ({error})",
+            file=file,
+            line=line,
+            field=field,
+            allowed="text, finite numbers, lists and mappings of them",
+        ) from error
+
+
+def value_at(values: Any, path: str, missing: Any = None) -> Any:
+    """Return a value by its name, or by a dotted path; names on the path may have dots too.
+
+    Texts on the way may hold JSON. In a list a number is a position; any other name gives the
+    value of each of its mappings.
+    """
+    if isinstance(values, dict):
+        if path in values:
+            return values[path]
+        parts = path.split(".")
+        for cut in range(len(parts) - 1, 0, -1):  # the longest name first
+            if (name := ".".join(parts[:cut])) in values:
+                return value_at(nested(values[name]), ".".join(parts[cut:]), missing)
+    elif isinstance(values, list):
+        name, _, rest = path.partition(".")
+        if name.isdecimal():
+            inner = values[int(name)] if int(name) < len(values) else missing
+            return value_at(inner, rest, missing) if rest else inner
+        each = [value_at(one, path, missing) for one in values if isinstance(one, dict)]
+        return each if len(each) == len(values) else missing
+    return missing
+
+
+LIST_ALLOWED = 'a list as JSON, such as ["a", "b"]'
+
+
+def is_list_text(value: Any) -> bool:
+    """Return True for text that looks like a list, but none that `nested` can read."""
+    text = value.strip() if isinstance(value, str) else ""
+    return text[:1] == "[" and text[-1:] == "]" and isinstance(nested(text), str)
 
 
 def metadata_rows(values: dict[str, Any]) -> list[dict[str, str]]:
@@ -384,3 +491,19 @@ def row_dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield {
             name: value for name, value in zip(columns, values, strict=True) if value is not None
         }
+
+
+def by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each query as plain dicts, without missing values."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in row_dicts(frame.drop(columns="run_id", errors="ignore")):
+        rows.setdefault(row.pop("query_id"), []).append(row)
+    return rows
+
+
+def by_response(frame: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return the rows of each (run, query) as plain dicts, without missing values."""
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in row_dicts(frame.astype({"run_id": "str"})):
+        rows.setdefault((row["run_id"], row["query_id"]), []).append(row)
+    return rows

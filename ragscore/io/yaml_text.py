@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import yaml
 
 from ragscore.frames.errors import DataError
-from ragscore.io.file_content import has_limits
+from ragscore.io.files import LIFT, has_limits
 from ragscore.io.source import DEEPEST, Problems, Row, YamlDate, YamlFloat, YamlInt
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is six times faster
@@ -22,46 +22,6 @@ FREE_VALUES, VALUES_PER_BYTE = 100_000, 4
 LONGEST_NUMBER = 2000
 """Characters of a number: Python writes no longer ones, and `1:59:59…` has 1.8 digits in three."""
 _PREFIX = "tag:yaml.org,2002:"
-
-
-def _check_size(text: str, file: Path | str) -> None:
-    """Raise a DataError for deep nesting, and for aliases that stand for too many values.
-
-    Parsing into events neither recurses nor follows aliases.
-    """
-    most = FREE_VALUES + VALUES_PER_BYTE * len(text) if has_limits() else math.inf
-    n_values = 0  # with what aliases stand for
-    around: list[tuple[str | None, int]] = []  # anchor of each open list or mapping, where it began
-    sizes: dict[str | None, int] = {}
-    with _yaml_faults(text, file):
-        for event in yaml.parse(text, Loader=LOADER):
-            if isinstance(event, yaml.AliasEvent):
-                n_values += sizes.get(event.anchor, 1)  # one in its own value is refused later
-            elif isinstance(event, yaml.CollectionEndEvent):
-                anchor, before = around.pop()
-                sizes[anchor] = n_values - before
-            elif isinstance(event, yaml.NodeEvent):
-                if isinstance(event, yaml.CollectionStartEvent):
-                    around.append((event.anchor, n_values))
-                n_values += 1
-                sizes[event.anchor] = 1
-            if n_values > most and isinstance(event, yaml.AliasEvent):
-                raise DataError(
-                    f"with alias *{event.anchor} the file stands for more than {most:,} values",
-                    file=file,
-                    line=_line(event),
-                    allowed=f"up to {FREE_VALUES:,} and {VALUES_PER_BYTE} per character;"
-                    " write the values out, or load it with max_bytes=None",
-                )
-            if len(around) > DEEPEST:
-                raise DataError(TOO_DEEP, file=file, line=_line(event))
-
-
-def _line(event: Any) -> int:
-    return int(event.start_mark.line) + 1
-
-
-TOO_DEEP = f"nested too deeply: lists and mappings up to {DEEPEST} deep are read"
 
 
 def yaml_documents(text: str, file: Path | str) -> list[yaml.Node]:
@@ -73,22 +33,48 @@ def yaml_documents(text: str, file: Path | str) -> list[yaml.Node]:
         Not YAML; nested more than 100 deep; or the aliases (`*name`, also as `<<: *name`) stand
         for more values than the text may have. It names the line.
     """
-    _check_size(text, file)
     with _yaml_faults(text, file):
+        _check_size(text, file)
         return list(yaml.compose_all(text, Loader=LOADER))
 
 
 def yaml_value(text: str, file: Path | str) -> Any:
-    """Return the plain value of a YAML text with one document.
-
-    Raises
-    ------
-    DataError
-        As `yaml_documents`.
-    """
-    _check_size(text, file)
+    """Return the plain value of a YAML text with one document; see `yaml_documents`."""
     with _yaml_faults(text, file):
+        _check_size(text, file)
         return yaml.load(text, Loader=LOADER)
+
+
+def _check_size(text: str, file: Path | str) -> None:
+    """Raise a DataError for deep nesting, and for aliases that stand for too many values.
+
+    Parsing into events neither recurses nor follows aliases.
+    """
+    most = FREE_VALUES + VALUES_PER_BYTE * len(text) if has_limits() else math.inf
+    n_values = 0  # with what aliases stand for
+    around: list[tuple[str | None, int]] = []  # anchor of each open list or mapping, where it began
+    sizes: dict[str | None, int] = {}
+    event: Any
+    for event in yaml.parse(text, Loader=LOADER):
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, begin = around.pop()
+            sizes[anchor] = n_values - begin
+        elif isinstance(event, yaml.CollectionStartEvent):
+            around.append((event.anchor, n_values))
+        if isinstance(event, yaml.NodeEvent):  # an alias in its own value is refused later
+            is_alias = isinstance(event, yaml.AliasEvent)
+            n_values += sizes.get(event.anchor, 1) if is_alias else 1
+        if n_values > most or len(around) > DEEPEST:
+            found, allowed = "nested too deeply", f"lists and mappings up to {DEEPEST} deep"
+            if n_values > most:
+                found = f"with alias *{event.anchor} the file stands for more than {most:,} values"
+                allowed = f"up to {FREE_VALUES:,} and {VALUES_PER_BYTE} per character"
+                allowed += f"; write the values out, or {LIFT}"
+            raise DataError(found, file=file, line=_line(event), allowed=allowed)
+
+
+def _line(found: Any) -> int:
+    return int(found.start_mark.line) + 1
 
 
 def yaml_rows(text: str, path: Path, problems: Problems) -> Iterator[Row]:
@@ -106,45 +92,48 @@ def yaml_rows(text: str, path: Path, problems: Problems) -> Iterator[Row]:
             allowed="one list of queries",
         )
     for node in roots[0].value if roots else ():
-        line = _line(node)
         if not isinstance(node, yaml.MappingNode):
-            problems.add(f"found a {node.id}", line=line, allowed="a mapping with id and query")
+            allowed = "a mapping with id and query"
+            problems.add(f"found a {node.id}", line=_line(node), allowed=allowed)
             continue
-        keys = [key for key, _ in node.value]  # making the values takes out `<<`
         try:
             values = loader.construct_object(node, deep=True)
         except yaml.MarkedYAMLError as error:
-            place: Any = error.problem_mark
-            end = (place.line, place.column)
-            begins = [(key.start_mark.line, key.start_mark.column) for key in keys]
-            before = [key.value for key, at in zip(keys, begins, strict=True) if at <= end]
-            problems.add(
-                f"not valid YAML ({error.problem})",
-                line=place.line + 1,
-                field=str(before[-1]) if before else None,
-            )
-            continue
-        yield Row(values, line, {key.value: _line(key) for key, _ in node.value})
+            line = error.problem_mark.line + 1 if error.problem_mark else None
+            problems.add(f"not valid YAML ({error.problem})", line=line, field=error.context)
+        else:
+            yield Row(values, _line(node), {key.value: _line(key) for key, _ in node.value})
 
 
 def _made(loader: Any, tag: str, node: yaml.Node) -> Any:
-    """Return the value of a node: numbers with their spelling, whatever else is no list as text."""
+    """Return the value of a node: numbers with their spelling, whatever else is no list as text.
+
+    An error has the outermost key as its context.
+    """
     if isinstance(node, yaml.SequenceNode):
         return [loader.construct_object(one, deep=True) for one in node.value]
     if isinstance(node, yaml.ScalarNode):
         return _scalar(loader, tag.removeprefix(_PREFIX), node)
-    keys = [key.value for key, _ in node.value]
+    stated = [key.value for key, _ in node.value]
     for n, (key, _) in enumerate(node.value):
-        if not isinstance(key, yaml.ScalarNode) or key.value in keys[:n]:
-            found = "a key that is a list or a mapping"
-            if isinstance(key, yaml.ScalarNode):
-                found = f"the key {key.value!r} appears twice"
-            raise yaml.MarkedYAMLError(problem=found, problem_mark=key.start_mark)
+        if not isinstance(key, yaml.ScalarNode) or key.value in stated[:n]:
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            found = f"the key {name!r} appears twice" if name else "a key that is a list or mapping"
+            raise yaml.MarkedYAMLError(name, problem=found, problem_mark=key.start_mark)
     loader.flatten_mapping(node)  # merges the mappings that `<<` names
-    return {key.value: loader.construct_object(value, deep=True) for key, value in node.value}
+    values = {}
+    for key, value in node.value:
+        try:
+            values[key.value] = loader.construct_object(value, deep=True)
+        except yaml.MarkedYAMLError as error:
+            error.context = key.value
+            raise
+    return values
 
 
 def _scalar(loader: Any, tag: str, node: yaml.ScalarNode) -> Any:
+    if tag == "null":
+        return None
     try:
         if tag == "bool":
             return loader.bool_values[node.value.lower()]
@@ -159,8 +148,6 @@ def _scalar(loader: Any, tag: str, node: yaml.ScalarNode) -> Any:
     except (ValueError, OverflowError, LookupError) as error:
         problem = f"{node.value[:60]!r} is no {tag}"
         raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from error
-    if tag == "null":
-        return None
     return YamlDate(node.value) if tag == "timestamp" else node.value
 
 
@@ -178,12 +165,9 @@ def _yaml_faults(text: str, file: Path | str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except yaml.MarkedYAMLError as error:
-        mark, problem = error.problem_mark or error.context_mark, error.problem or error.context
-        line = mark.line + 1 if mark else None
-        raise DataError(f"not valid YAML ({problem})", file=file, line=line) from error
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        told, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+        told = told or getattr(error, "context", None) or getattr(error, "reason", error)
         bad = yaml.reader.Reader.NON_PRINTABLE.search(text)  # what YAML doesn't allow
-        line = text.count("\n", 0, bad.start() if bad else 0) + 1
-        told = getattr(error, "reason", str(error))
-        raise DataError(f"not valid YAML ({told})", file=file, line=line) from error
+        line = mark.line if mark else text.count("\n", 0, bad.start() if bad else 0)
+        raise DataError(f"not valid YAML ({told})", file=file, line=line + 1) from error

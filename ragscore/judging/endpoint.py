@@ -20,8 +20,8 @@ import numpy as np
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import check_choice, packages_of
-from ragscore.io.rows import value_at
 from ragscore.io.secrets import Redactor, checked_address, checked_key, redacted_logs, refuse_keys
+from ragscore.io.values import value_at
 from ragscore.judging.judges import ReplyError
 
 KEY_VARIABLES = ("RAGSCORE_JUDGE_API_KEY", "OPENAI_API_KEY")

@@ -18,10 +18,10 @@ from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_
 from ragscore.frames.errors import check_choice, plural
 from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 from ragscore.frames.verbs import JudgedVerbs
-from ragscore.io.output import write_lines
-from ragscore.io.progress import progress_bar
+from ragscore.io.files import write_lines
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
 from ragscore.io.source import Problems, json_rows
+from ragscore.io.waiting import progress_bar
 from ragscore.judging.cache import DEFAULT_CACHE, Cache
 from ragscore.judging.cases import cases_of
 from ragscore.judging.client import JudgeClient, Judgment, run_judgment, skip_reason

@@ -303,8 +303,8 @@ def forest(
     ]
     more = "; ↓: lower is better" if any(lower) else ""
     n_primary = int(known["is_primary"].sum()) if "is_primary" in known else 0
-    joint = "; of what decides, together" if n_primary > 1 else ""
-    told = f"difference with paired interval (95 %{joint}; queries in brackets{more})"
+    joint = "; primary metrics jointly" if n_primary > 1 else ""
+    told = f"difference (95 % interval{joint}; queries in brackets{more})"
     return _differences(rows, labels, legend, ax, f"{candidate} − {baseline}", xlabel=told)
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison
 from ragscore.analysis.failure_causes import Failures, turns
 from ragscore.analysis.leaderboard import pareto_front
-from ragscore.analysis.trend.trend import LED_BY
+from ragscore.analysis.trend import LED_BY
 from ragscore.frames.data import DataError, Golden, check_type, run_names
 from ragscore.frames.errors import check_known
 from ragscore.frames.render import shown_number
@@ -125,7 +125,10 @@ def heatmap(
 
 
 @drawn
-def failures(found: Failures, baseline: str, candidate: str, *, ax: Axes | None = None) -> Axes:
+def failures(
+    found: Failures, baseline: str | None = None, candidate: str | None = None, *,
+    ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw how many queries went from each failure cause to each other between two runs.
 
     ▲ and green became right, ▼ and brown wrong; the darker, the more queries.
@@ -135,16 +138,17 @@ def failures(found: Failures, baseline: str, candidate: str, *, ax: Axes | None 
     found
         What `ev.failures` returns.
     baseline, candidate
-        Run ids.
+        Run ids; by default the only two runs.
 
     Raises
     ------
     DataError
-        Not that object; no such run.
+        Not that object; no such run; several pairs and none named.
     """
     check_type(found, Failures, "found", "what ev.failures returns")
-    counts = found.transitions(baseline, candidate)
-    return _moves("Failure causes", counts, turns(counts), baseline, candidate, ax)
+    first, second = found._pair(baseline, candidate)
+    counts = found.transitions(first, second)
+    return _moves("Failure causes", counts, turns(counts), first, second, ax)
 
 
 def _moves(

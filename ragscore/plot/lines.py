@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import MaxNLocator
 
-from ragscore.analysis.trend.trend import COLUMNS, Trend, as_drawn
+from ragscore.analysis.trend import COLUMNS, Trend, as_drawn
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import nearest
 from ragscore.plot.dots import check_means

@@ -27,7 +27,7 @@ from ragscore.frames.errors import plural, unsaid
 from ragscore.frames.escaping import html_text, json_text, markdown_line
 from ragscore.frames.render import rows_of, shown_intervals
 from ragscore.frames.tables import Display, Table, html_of, with_sign
-from ragscore.io.output import write_text
+from ragscore.io.files import write_text
 from ragscore.plot.style import in_order
 from ragscore.reporting.explorer.element import digest, element
 from ragscore.reporting.explorer.explorer import explore_comparison

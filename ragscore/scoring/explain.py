@@ -55,8 +55,6 @@ def expected(
         is_nan = scores[name].isna().to_numpy()
         if rows is None:
             yield ~is_nan | scores["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
-        elif not is_nan.any():
-            yield ~is_nan
         else:
             yield states_of(rows, table.label_of(name), place, is_nan)[0] != NOT_APPLICABLE
 
@@ -72,13 +70,15 @@ def states_of(
     codes = np.where(is_nan, NOT_APPLICABLE, SCORED)
     reasons, is_open = np.full(len(is_nan), "", dtype=object), is_nan.copy()
     reasons[is_nan] = "no value" if rows is None else nothing
-    if rows is None or place is None:
+    if rows is None or place is None or not is_nan.any():
         return codes, reasons
     for flags, state, reason in _causes(rows, label):  # the first that holds counts
         holds = is_open & flags[place]
         codes[holds] = state
         reasons[holds] = reason if isinstance(reason, str) else reason[place[holds]]
         is_open &= ~holds
+        if not is_open.any():
+            break  # what other causes there may be isn't asked
     return codes, reasons
 
 

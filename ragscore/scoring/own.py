@@ -130,9 +130,9 @@ def hits_of(matched: MatchedHits) -> pd.DataFrame:
     hits = rows.results.hits.assign(row=rows.row_of_hit)
     hits = hits[(hits["row"] >= 0) & (hits["rank"] <= (matched.k or np.inf))]
     arrays = {name: getattr(matched, name) for name in ("row", "rank", "grade", "gain")}
-    found = hits.merge(pd.DataFrame(arrays), on=["row", "rank"], how="left")
-    found = found.fillna({"grade": 0, "gain": 0})
-    return found.assign(n_targets=matched.n_targets[found["row"]]).drop(columns="row")
+    met = hits.merge(pd.DataFrame(arrays), on=["row", "rank"], how="left")
+    met["n_targets"] = matched.n_targets[met.pop("row")]
+    return met.fillna({"grade": 0, "gain": 0})
 
 
 def _by_row(rows: Rows, values: Any, name: str) -> Values:
@@ -162,6 +162,8 @@ def with_own(name: str, better: str | None = None, range: Any = None) -> Metric:
         raise DataError(
             f"{name} is a metric of the table", field="better, range", allowed="another name"
         )
+    if better is None and range is None and name.startswith(("behaviour.", "freshness.")):
+        better, range = "higher", (0, 1)  # what rs.extras measures
     return own_column(name, _direction(better), _bounds(range))
 
 
@@ -187,8 +189,7 @@ def from_plain(content: Any) -> list[Metric]:
 
 
 def _direction(better: Any) -> str:
-    if better is not None:
-        check_choice(better, ("higher", "lower"), "better")
+    check_choice("higher" if better is None else better, ("higher", "lower"), "better")
     return "not declared" if better is None else str(better)
 
 

@@ -197,10 +197,10 @@ def two_sides(
     What a query adds to that is (x − its side's mean) / (its side's n), negative in the rest;
     members of a group are added up first, on whichever side they are.
     """
-    codes = np.arange(len(columns)) if groups is None else own_groups(groups, len(columns))
+    codes = None if groups is None else own_groups(groups, len(columns))
     terms, sides = np.zeros_like(columns), []
     for sign, rows in ((1.0, inside), (-1.0, ~inside)):
-        of = sample(columns[rows], codes[rows])
+        of = sample(columns[rows], None if codes is None else codes[rows])
         with np.errstate(invalid="ignore", divide="ignore"):
             few = np.sqrt(of.units / (of.units - 1))
             terms[rows] = sign * (columns[rows] - of.mean) / of.n * few

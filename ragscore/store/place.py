@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from ragscore.frames.errors import DataError, to_install
-from ragscore.io.file_content import check_regular
+from ragscore.io.files import check_regular
 
 STAGING = ".staging-"  # how names of unfinished files begin
 _IN_MEMORY = Lock()  # a file system in memory looks first, and writes then

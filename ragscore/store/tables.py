@@ -28,8 +28,7 @@ from ragscore.frames.data import (
     rows_where,
 )
 from ragscore.frames.errors import name_list
-from ragscore.io.parquet_file import reading_parquet
-from ragscore.io.source import naming
+from ragscore.io.files import naming
 from ragscore.store.runs import Draft, StoredRun
 
 FRAMES = (
@@ -202,7 +201,7 @@ def read_table(
         return None
     data = run.read(entry)
     where = run.place.where(f"{run.folder}/{entry.name}")
-    with reading_parquet(where):
+    with naming(where):
         source = pq.ParquetFile(pa.BufferReader(data))
         names = [name for name in source.schema_arrow.names if is_read(name)]
         return source.read(names, use_threads=entry.n_rows > IN_THREADS)

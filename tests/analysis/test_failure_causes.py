@@ -3,6 +3,7 @@ another.
 """
 
 import numpy as np
+import pandas as pd
 from test_refusals import RUN, asked, load
 
 from ragscore.analysis.failure_causes import failures
@@ -83,5 +84,23 @@ def test_transitions_lead_from_class_to_class_with_their_questions(load):
     assert table.to_numpy().sum() == 12
     assert table.loc["retrieval fault", "generation fault"] == 1
     assert table.loc["memory", "missing"] == 1
+    pd.testing.assert_frame_equal(found.transitions(), table)
     with refused("C", "A", "B", field="run"):
         found.transitions("A", "C")
+
+
+def test_repeats_of_a_system_are_one_row_whose_intervals_count_queries(load):
+    scores, golden, _ = load(RUN, RUN)
+    alone, repeats = load(RUN)[0], {"system": ["A", "B"]}
+    for kind, column in ((failures, "cause"), (refusals, "decision")):
+        one, two = kind(alone, golden), kind(scores, golden, repeats=repeats)
+        first, both = (found.table.set_index(column) for found in (one, two))
+        assert set(both["run_id"]) == {"system"}
+        assert (both[["n", "n_total"]] == 2 * first[["n", "n_total"]]).all(axis=None)
+        same = ["share", "low", "high"]
+        pd.testing.assert_frame_equal(both[same], first[same])
+    assert two.detection["n"].tolist() == [2 * one.detection["n"].iloc[0]]
+    same = ["coverage_low", "coverage_high", "answered"]
+    pd.testing.assert_frame_equal(one.quality[same], two.quality[same])
+    with refused("A", "B", field="run"):
+        failures(pd.concat([scores, alone.assign(run_id="C")]), golden).transitions()

@@ -11,8 +11,8 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate as aggregate_of
-from ragscore.analysis.harness_files import config_hash, write_metrics_json
-from ragscore.analysis.operations import indexed_types
+from ragscore.analysis.extras.harness_files import config_hash, write_metrics_json
+from ragscore.analysis.extras.runs import indexed_types
 from ragscore.analysis.refusals import refusals
 from ragscore.io.formats.chatbot import BESIDE
 from ragscore.judging.agreement import agreement

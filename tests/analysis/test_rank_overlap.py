@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.analysis.rankings import rank_overlap
+from ragscore.analysis.comparison.changes import rank_overlap
 from ragscore.frames.data import from_records
 
 

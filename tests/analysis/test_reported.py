@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.extras import score_diff
+from ragscore.analysis.extras.stored_scores import score_diff
 from ragscore.analysis.reported import REPORTED_NAMES, label_of, reported_scores
 from ragscore.scoring.readings import HARNESSES, Harness, Reading
 from ragscore.scoring.summary import summarize

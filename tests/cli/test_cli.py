@@ -89,7 +89,7 @@ PAIR = "{a} {b} --golden {golden}"
     ("line", "named"),
     [
         ("score none.yaml a", ["none.yaml"]),
-        ("score {golden} none.jsonl", ["paths:", "none.jsonl"]),
+        ("score {golden} none.jsonl", ["source:", "none.jsonl"]),
         ("score {golden} {a} --metric hits@1", ["metrics:", "'hits@1'", "hit@1"]),
         ("score {golden} {a} {a}", ["run:", "a"]),
         ("compare {a} {b}", ["source:", "golden"]),

@@ -21,10 +21,10 @@ import pytest
 from conftest import EXAMPLES, answer, hit
 
 import ragscore as rs
-from ragscore.analysis.trend.noise import noise_floor
+from ragscore.analysis.trend import noise_floor
 from ragscore.collecting import journal
 from ragscore.collecting.replies import as_json
-from ragscore.io.http_replies import retry_after
+from ragscore.io.waiting import retry_after
 from tests.messages import says
 
 NAMES = [

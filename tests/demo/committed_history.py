@@ -6,7 +6,7 @@ may be committed.
 
 from pathlib import Path
 
-from ragscore.io.output import write_text
+from ragscore.io.files import write_text
 from ragscore.store.store import RunStore
 from tests.demo import variations
 

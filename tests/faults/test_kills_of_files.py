@@ -19,7 +19,7 @@ import yaml
 import ragscore as rs
 from faults.children import Steps, chance, start
 from faults.size import times
-from ragscore.io.output import write_text
+from ragscore.io.files import write_text
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import pytest
 import ragscore as rs
 from faults.size import times
 from ragscore.analysis.aggregates import aggregate
-from ragscore.analysis.rankings import rank_overlap
+from ragscore.analysis.comparison.changes import rank_overlap
 from ragscore.frames.golden_versions import query_parts
 
 pytestmark = pytest.mark.slow

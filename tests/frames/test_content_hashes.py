@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ragscore.frames.content_hashes import hashes_by_query
+from ragscore.frames.golden_versions import hashes_by_query
 
 TEXTS = [
     'a "b"',

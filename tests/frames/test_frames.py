@@ -98,7 +98,7 @@ def test_times_may_be_texts_and_are_of_utc_without_a_zone(value, hour):
 
 
 def test_what_is_no_time_is_refused_with_its_row():
-    for bad in ("yesterday", True, b"2026-01-31"):
+    for bad in ("yesterday", True):
         held = pd.Series(["2026-01-31", bad], dtype=object)
         with refused(1, 2, field="runs.created_at"):
             conform(pd.DataFrame({"run_id": ["a", "b"], "created_at": held}), "runs")

@@ -10,7 +10,7 @@ from conftest import hit, record
 
 import ragscore as rs
 from ragscore.golden.golden_text import read_golden_text
-from ragscore.io import file_content, parsed_lines
+from ragscore.io import files, parsed_lines
 from ragscore.io.source import parse_json
 from tests.messages import refused, warned
 
@@ -72,7 +72,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, few
     file = tmp_path / "per_query.jsonl.gz"
     file.write_bytes(gzip.compress("\n".join(rows).encode()))
     size, unpacked = file.stat().st_size, sum(map(len, rows))
-    monkeypatch.setattr(file_content, "RATIO", unpacked // size // 2)
+    monkeypatch.setattr(files, "RATIO", unpacked // size // 2)
     with refused(f"{size:,}", "max_bytes", file="per_query.jsonl.gz"):
         rs.load_results(file, max_bytes=1000)
     assert len(rs.load_results(file).responses) == 2000  # under 64 MB, whatever the ratio
@@ -101,7 +101,7 @@ def test_gigabytes_of_one_byte_end_in_an_error_within_a_fraction_of_them(tmp_pat
 @pytest.mark.parametrize("fewest", [0, 1 << 30], ids=["pyarrow", "json"])
 def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch, fewest):
     monkeypatch.setattr(parsed_lines, "FEWEST", fewest)
-    monkeypatch.setattr(file_content, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(files, "BLOCK_BYTES", 1000)
     file = tmp_path / "per_query.jsonl"
     long = json.dumps(record("long", [], query="x" * 5000))
     file.write_text(f"{LINE}\n{long}\n")

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore import DataError
+from ragscore.frames.errors import DataError
 from tests.messages import refused, warned
 
 GOLDEN = rs.load_golden({"q1": ["d1"], "q2": ["d2"]})

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore import load_golden, load_results
+from ragscore.io.load import load_golden, load_results
 from tests.messages import refused, warned
 
 HITS = pd.DataFrame({"qid": ["q1", "q1", "q2"], "docno": ["a", "b", "c"], "score": [1.0, 2.0, 3.0]})

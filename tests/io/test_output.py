@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import ragscore as rs
-from ragscore.io.output import replacing, write_text
-from ragscore.io.per_query_write import write_per_query
+from ragscore.io.files import replacing, write_text
+from ragscore.io.run_write import write_per_query
 from tests.messages import refused
 
 

@@ -11,8 +11,7 @@ import pytest
 from stored import stored_table
 
 import ragscore as rs
-from ragscore.io.file_content import size_limit
-from ragscore.io.parquet_file import read_parquet
+from ragscore.io.files import read_parquet, size_limit
 from tests.messages import refused
 
 
@@ -31,13 +30,11 @@ def megabytes():
 def test_a_small_file_that_decodes_to_much_is_refused_before_it_is_decoded(tmp_path):
     file = repeated(tmp_path / "hits.parquet")
     before = megabytes()
-    with refused("max_bytes", file="hits.parquet") as caught:
+    with refused("max_bytes", file="hits.parquet"):
         rs.load_results(file)
-    assert caught.value.field in [f"x_{n}" for n in range(40)]
-    assert read_parquet(file, ["query_id"]).num_rows == 10**6
     assert megabytes() - before < 60
     with size_limit(None):
-        assert read_parquet(file, ["query_id", "x_1"]).num_rows == 10**6
+        assert read_parquet(repeated(file, 2)).num_rows == 10**6
 
 
 def test_much_repetition_within_the_limits_is_read(tmp_path):

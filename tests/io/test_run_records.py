@@ -14,7 +14,7 @@ from conftest import EXAMPLES, answer, hit, record
 from plausible_runs import plausible, put
 
 import ragscore as rs
-from ragscore.io import file_content, parsed_lines, run_records
+from ragscore.io import files, parsed_lines, run_records
 
 N_FILES = EXAMPLES // 4
 
@@ -60,7 +60,7 @@ def both(monkeypatch):
         few, few_warnings = outcome(file, strict)
         monkeypatch.setattr(parsed_lines, "FEWEST", 1)
         monkeypatch.setattr(parsed_lines.LineParser, "parse", spied)
-        monkeypatch.setattr(file_content, "BLOCK_BYTES", block)
+        monkeypatch.setattr(files, "BLOCK_BYTES", block)
         fast, fast_warnings = outcome(file, strict)
         assert fast_warnings == few_warnings == plain_warnings
         assert_equal(few, plain)
@@ -235,7 +235,7 @@ def test_pieces_of_a_file_make_the_run(tmp_path, monkeypatch):
     rows = [record(f"q{n}", [hit("c", "d", 1)], answer={"answer": "a"}) for n in range(40)]
     rows[-1] |= {"answer": {"answer": "no", "refused": True}, "error": "late"}
     file = put(tmp_path, rows)
-    monkeypatch.setattr(file_content, "BLOCK_BYTES", 4_000)
+    monkeypatch.setattr(files, "BLOCK_BYTES", 4_000)
     monkeypatch.setattr(parsed_lines, "FEWEST", 1)
     pieces, whole = [*rs.io.load_pieces(file)], rs.load_results(file)
     assert len(pieces) > 3

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.operations import traces
+from ragscore.analysis.extras.runs import traces
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 NOT_DATA = {".md", ".sql"}

@@ -22,11 +22,10 @@ from ragscore.frames.verbs import Accessor, Verb
 from ragscore.io.citations import CITATION_KINDS, SPAN_FIELDS, SPAN_UNITS
 from ragscore.io.columns import GOLDEN_ROLES, RESULT_ROLES
 from ragscore.io.foreign import TOOLS
-from ragscore.io.golden_read import CHECK_FIELDS, TAG_FIELDS
+from ragscore.io.golden_read import CHECK_FIELDS, ID_FIELDS, TAG_FIELDS
 from ragscore.io.layout import CALL
-from ragscore.io.record import HIT_COLUMNS
 from ragscore.io.registry import FORMATS, TABLES
-from ragscore.io.targets import ID_FIELDS
+from ragscore.io.run_file import HIT_COLUMNS
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.declaration import spelling
 from ragscore.store.tables import FRAMES
@@ -97,16 +96,16 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "golden.coverage.Coverage",
                 "analysis.refusals.Refusals",
                 "analysis.extras.score_threshold.RiskCoverage",
-                "analysis.extras.call_report.CallReport",
-                "analysis.extras.conversation_turns.Conversations",
+                "analysis.extras.agents.CallReport",
+                "analysis.extras.agents.Conversations",
                 "analysis.failure_causes.Failures",
-                "analysis.extras.nugget_verdicts.Nuggets",
+                "analysis.extras.answers.Nuggets",
                 "analysis.extras.paraphrase_groups.Paraphrases",
                 "analysis.repeats.Repeats",
                 "analysis.extras.retriever_report.RetrieverReport",
                 "analysis.query_view.QueryView",
                 "golden.health.GoldenHealth",
-                "analysis.trend.trend.Trend",
+                "analysis.trend.Trend",
             ]
         },
     ),
@@ -140,10 +139,10 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "": [
                 "extras",
                 "extras.knowledge_gain",
-                "analysis.extras.answer_behaviour.Behaviour",
+                "analysis.extras.answers.Behaviour",
                 "analysis.extras.document_versions.Freshness",
-                "analysis.extras.chunk_lint.Lint",
-                "analysis.extras.needles.NeedleSet",
+                "analysis.extras.corpora.Lint",
+                "analysis.extras.corpora.NeedleSet",
             ]
         },
     ),
@@ -445,7 +444,7 @@ SUPPORT_FIELDS = {
     "end": Field("whole number", "the unit after its last one"),
     "span_unit": Field("text", "unit of the span: line where absent"),
     "doc_id": Field("text", "document that holds it"),
-    "date": Field("ISO 8601", "date of the source, by which the newest is told"),
+    "date": Field("ISO 8601", "date of the source: the newest one counts"),
     "grade": Field("whole number", "how well it answers; 1 where absent"),
 }
 
@@ -518,7 +517,7 @@ RUN_FIELDS = {
         "metadata": Field("object", "metadata of the hit", "`hit_meta`, one row a key"),
         "citation": Field(
             "object",
-            "where the text stands; see below",
+            "where the text is; see below",
             "`hits.path`, `.start`, `.end`, `.span_unit`",
         ),
         "start": Field(
@@ -570,8 +569,8 @@ RUN_FIELDS = {
         "golden_hash": Field("text", "hash of the golden set that was asked"),
         "chunker_version": Field("text", "chunker; else that of `config`"),
         "k": Field("whole number from 1", "hits asked for; else `eval_k` or `k` of `config`"),
-        "n_queries": Field("whole number", "counted anew when it is loaded"),
-        "n_failed": Field("whole number", "counted anew when it is loaded"),
+        "n_queries": Field("whole number", "counted again when it is loaded"),
+        "n_failed": Field("whole number", "counted again when it is loaded"),
         "note": Field("text", "a description for reports"),
     },
     "judgment": {

@@ -10,19 +10,18 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.result_forms import FramesResult, JsonResult, TableResult
+from ragscore.analysis.result_forms import FramesResult, JsonResult
 from ragscore.frames.kinds import KINDS
 from ragscore.io.citations import CITATION_KINDS
-from ragscore.io.golden_read import FIELD_ORDER
+from ragscore.io.golden_read import FIELD_ORDER, SUPPORT_FIELDS
 from ragscore.io.layout import CALL
-from ragscore.io.record import (
+from ragscore.io.run_file import (
     ANSWER_FIELDS,
     CITATION_FIELDS,
     HIT_FIELDS,
     RECORD_FIELDS,
 )
 from ragscore.io.sidecars import _RUN_FIELDS
-from ragscore.io.targets import SUPPORT_FIELDS
 from ragscore.scoring.metrics import TABLE
 from tests.manual import NOTEBOOKS, pages, reference
 
@@ -61,7 +60,7 @@ def test_every_class_that_an_analysis_returns_is_described():
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
             importlib.import_module(module.name)
-    found, todo = [], [FramesResult, JsonResult, TableResult]
+    found, todo = [], [FramesResult, JsonResult]
     while todo:
         below = todo.pop().__subclasses__()
         todo += below

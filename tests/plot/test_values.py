@@ -214,12 +214,11 @@ def test_refusals_are_shares_with_their_intervals(ev):
         assert drawn == rows_of(own.assign(mean=own["share"]))
 
 
-def test_failures_are_the_transitions_with_signs_and_name_what_is_missing(ev):
+def test_failures_are_the_transitions_with_signs(ev):
     found, (a, b) = ev.failures(), ev.run_ids
     numbers = [[int((text or "0").split()[0]) for text in row] for row in cells(found.plot(a, b))]
     assert numbers == found.transitions(a, b).to_numpy().tolist()
-    with pytest.raises(TypeError, match="baseline"):
-        found.plot()
+    assert cells(found.plot()) == cells(found.plot(a, b))  # the only two runs
     with refused("nobody", field="run"):
         found.plot(a, "nobody")
 

@@ -11,8 +11,8 @@ import pandas as pd
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.analysis.trend.history import read_history
-from ragscore.analysis.trend.trend import trend_of
+from ragscore.analysis.history import read_history
+from ragscore.analysis.trend import trend_of
 
 NAMES = {
     "short": lambda n: f"run_{n:08}",  # 12 letters

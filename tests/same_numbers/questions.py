@@ -16,7 +16,7 @@ import pandas as pd
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate
-from ragscore.analysis.harness_files import write_metrics_json
+from ragscore.analysis.extras.harness_files import write_metrics_json
 from tests.same_numbers import worlds
 
 ROOT = Path(__file__).parents[2]

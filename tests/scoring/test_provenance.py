@@ -14,7 +14,7 @@ from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 from stored import described
 
 import ragscore as rs
-from ragscore.analysis.trend.trend import trend
+from ragscore.analysis.trend import trend
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import COMPONENTS

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.analysis.aggregates import aggregate
 from ragscore.analysis.comparison.align import align, clusters_text, expected_in
-from ragscore.analysis.comparison.changes import flips, largest_changes
+from ragscore.analysis.comparison.changes import flips, largest_changes, rank_overlap
 from ragscore.analysis.comparison.deltas import aspects, level_together, paired_deltas, tails
 from ragscore.analysis.comparison.invariants import (
     check_recorded,
@@ -24,7 +24,6 @@ from ragscore.analysis.comparison.invariants import (
 )
 from ragscore.analysis.comparison.model import Comparison, RankChanges
 from ragscore.analysis.comparison.profile_report import COMPARISONS, harness_outcomes
-from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.typing import Codes

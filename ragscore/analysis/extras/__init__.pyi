@@ -1,18 +1,14 @@
 from . import knowledge_gain
-from .answer_behaviour import behaviour
-from .call_report import calls
-from .chunk_lint import lint_chunks
-from .conversation_turns import conversations
+from .agents import calls, conversations
+from .answers import behaviour, nuggets
+from .corpora import lint_chunks, needle_set
 from .document_versions import freshness
-from .events import event_log
-from .needles import needle_set
-from .nugget_verdicts import nuggets
+from .harness_files import event_log
 from .paraphrase_groups import paraphrases
-from .recomputed import check_reported
 from .retriever_report import retrievers
-from .score_diff import score_diff
+from .runs import config_effects
 from .score_threshold import risk_coverage
-from .varying_config import config_effects
+from .stored_scores import check_reported, score_diff
 
 __all__ = [
     "behaviour",

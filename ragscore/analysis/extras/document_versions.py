@@ -53,8 +53,6 @@ class Freshness(FramesResult):
         Hits of rank ≤ k are considered.
     """
 
-    FRAMES = ("summary", "per_query", "stale_hits", "conflicts")
-
     summary: pd.DataFrame
     per_query: pd.DataFrame
     stale_hits: pd.DataFrame
@@ -99,7 +97,7 @@ def freshness(
     --------
     >>> fresh = rs.extras.freshness(results, rs.io.load_documents("versions.jsonl"))
     >>> rate = "freshness.stale_free_rate@10"
-    >>> ev.with_columns(fresh.per_query, rate, better="higher", range=(0, 1)).summary(rate)
+    >>> ev.with_columns(fresh.per_query, rate).summary(rate)
     """
     if k < 1:
         raise DataError(f"found {k}", field="k", allowed="whole numbers from 1")

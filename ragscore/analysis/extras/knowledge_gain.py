@@ -49,8 +49,6 @@ class Gain(FramesResult):
     metrics: pd.DataFrame
     per_query: pd.DataFrame
 
-    FRAMES = ("metrics", "per_query")
-
     def _heading(self) -> str:
         return f"Knowledge gain {self.score:+.3f}, over {plural(len(self.metrics), 'metric')}"
 

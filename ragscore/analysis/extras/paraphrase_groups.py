@@ -55,8 +55,6 @@ class Paraphrases(FramesResult):
         The two cut-offs.
     """
 
-    FRAMES = ("summary", "kinds", "groups", "per_query")
-
     summary: pd.DataFrame
     kinds: pd.DataFrame
     groups: pd.DataFrame

@@ -64,7 +64,6 @@ class RetrieverReport(FramesResult):
         the metric `found` where k, hits and options are the defaults: answers don't count.
     """
 
-    FRAMES = ("table", "matrix", "per_query")
     METHODS = ("to_markdown()",)
 
     table: pd.DataFrame

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.decisions import (
@@ -22,10 +21,11 @@ from ragscore.analysis.decisions import (
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
-from ragscore.frames.errors import check_choice, plural, warn
-from ragscore.frames.typing import Flags, Values
+from ragscore.frames.errors import check_choice, name_list, plural, warn
+from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import TABLE, MetricTable
+from ragscore.scoring.rows import Rows
 from ragscore.stats import wilson_interval
 
 REFUSALS = ("kept", "replaced")
@@ -72,9 +72,6 @@ class RiskCoverage(FramesResult):
     right_by
         What counts as a right answer, such as "hit@5 ≥ 1".
     """
-
-    FRAMES = ("areas", "curve")
-    METHODS = ("plot()",)
 
     plot = Accessor("ragscore.plot.accessor:RISK_COVERAGE")
 
@@ -165,39 +162,28 @@ def curves_of(
     decisions, _ = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)
     top, mixed = _top_scores(rows, results)
     has_hits = ~np.isneginf(top["score"].to_numpy())
-    rows = top.assign(
-        **_decided(rows, decisions["decision"], golden, has_hits),
-        applies=metric_applies(rows, golden, metric),
-        verdict=verdict,
-    )
-    # Nobody needs to know how right the answer to a query would have been that stays refused.
-    is_kept = refusals == "kept"
-    is_known = rows["verdict"].notna() | (rows["refused"] & rows["applies"] & is_kept)
-    rows = rows.assign(
-        is_known=rows["to_refuse"] | (rows["answerable"] & is_known),
-        is_answered=~(rows["refused"] & is_kept),
-        is_wrong=rows["answerable"] & rows["verdict"].eq(0),
-    )
-    parts = []
-    for name, own in rows.groupby("run_id", sort=False):
-        run_id = str(name)
-        decided = own[own["to_refuse"] | own["answerable"]]
-        counted = decided[decided["is_known"] & decided["score"].notna()]
-        if run_id in mixed:
-            warn(f"no curve for {run_id}: scores of several kinds have no common scale")
-        elif not len(decided):
-            warn(f"no curve for {run_id}: no query that it answered or refused is labelled as"
-                 " answerable or not")  # fmt: skip
-        elif not (counted["score"] > -np.inf).any():
-            warn(f"no curve for {run_id}: no query whose top hit has a score is known to be"
-                 " answered right or wrong")  # fmt: skip
-        else:
-            parts.append(
-                _curve(counted).assign(run_id=run_id, n_left_out=len(decided) - len(counted))
-            )
-    none = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in CURVE.items()})
-    curve = pd.concat(parts, ignore_index=True)[list(CURVE)] if parts else none
-    curve = curve.astype(CURVE)
+    to_refuse, answerable, refused = _decided(rows, decisions["decision"], golden, has_hits)
+    is_kept = refused & (refusals == "kept")
+    # nobody needs to know how right the answer to a query would have been that stays refused
+    is_known = ~np.isnan(verdict) | (is_kept & metric_applies(rows, golden, metric))
+    top = top.assign(
+        n_answered=~is_kept, n_wrong=~is_kept & answerable & (verdict == 0),
+        n_unsupported=~is_kept & to_refuse, to_refuse=to_refuse,
+    )  # fmt: skip
+    counted = (to_refuse | (answerable & is_known)) & top["score"].notna()
+    is_decided = to_refuse | answerable
+    n = pd.DataFrame({"decided": is_decided, "counted": counted, "scored": counted & has_hits})
+    n = n.groupby(top["run_id"], sort=False).sum()
+    has_curve = (n["scored"] > 0) & ~n.index.isin(list(mixed))
+    if without := n.index[~has_curve].tolist():
+        warn(
+            f"no curve for {name_list(without)}: their top hits have no score, or scores of several"
+            " kinds, or no query is labelled as answerable or not, and known to be answered right"
+            " or wrong"
+        )
+    n = n[has_curve]
+    rows = top[counted & top["run_id"].isin(n.index)]
+    curve = _curve(rows, n["decided"] - n["counted"])
     areas = [[run, *_areas(own)] for run, own in curve.groupby("run_id", sort=False)]
     names = ["run_id", "aurc", "aurc_best", "risk"]
     return RiskCoverage(pd.DataFrame(areas, columns=names), curve, right_by)
@@ -209,24 +195,26 @@ def _top_scores(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, set
     One row per row: run_id, `score`, turned so that more is better (-inf without hits), and `sign`,
     -1 where it was turned: the list is sorted, so where its head is below the rest, less is better.
     """
-    keys = ["run_id", "query_id"]
-    hits = results.hits.reindex(columns=[*keys, "rank", "score", "score_kind"])
-    hits = hits.astype({"run_id": "str", "score": "float64"})
-    top = hits.sort_values("rank", kind="stable").drop_duplicates(keys).set_index(keys)
-    step = (top["score"] - hits.groupby(keys)["score"].mean()).groupby("run_id").mean()
-    sign = step.ge(-1e-12).map({True: 1.0, False: -1.0})
-    kinds = top.groupby("run_id")["score_kind"].nunique()
-    asked = rows[keys].astype({"run_id": "str"})
-    sign = asked["run_id"].map(sign).fillna(1.0).astype("float64")
-    at = top.index.get_indexer(pd.MultiIndex.from_frame(asked))
-    score = np.append(top["score"].to_numpy(), np.nan)[at] * sign
-    found = asked[["run_id"]].assign(sign=sign, score=np.where(at < 0, -np.inf, score))
-    return found, set(kinds.index[kinds > 1])
+    facts = Rows.of_responses(results)
+    hits = results.hits.reindex(columns=["run_id", "rank", "score", "score_kind"])
+    hits, row = hits.astype({"score": "float64"}), facts.row_of_hit
+    is_top = hits["rank"].eq(hits["rank"].groupby(row).transform("min")).to_numpy()
+    top = hits[is_top].set_index(row[is_top]).astype({"run_id": "str"})
+    apart = top["score"] - hits["score"].groupby(row).mean().reindex(top.index)
+    is_lower = apart.groupby(top["run_id"]).mean().lt(-1e-12)
+    sign, run_id = 1.0 - 2.0 * is_lower, rows["run_id"].astype("str")
+    turned = top["score"] * top["run_id"].map(sign)
+    found = pd.DataFrame({
+        "run_id": run_id, "sign": run_id.map(sign).fillna(1.0),
+        "score": turned.reindex(facts.places(rows), fill_value=-np.inf).to_numpy(),
+    })  # fmt: skip
+    n_kinds = top.groupby("run_id")["score_kind"].nunique()
+    return found, {*n_kinds.index[n_kinds > 1]}
 
 
 def _decided(
     rows: pd.DataFrame, decision: pd.Series, golden: Golden, has_hits: Flags
-) -> dict[str, Flags]:
+) -> tuple[Flags, Flags, Flags]:
     """Return flags of rows that the golden set and the run decided: to_refuse, answerable, refused.
 
     A run that answers nothing returns hits: these are what it would answer with.
@@ -237,52 +225,37 @@ def _decided(
     has_decided = pd.Series(to_refuse | answerable).groupby(rows["run_id"].to_numpy())
     bare = decision.eq("undecided").to_numpy() & ~has_decided.transform("any").to_numpy(dtype=bool)
     is_due = is_among(rows["query_id"], golden._refusals)
-    return {
-        "to_refuse": to_refuse | (bare & is_due),
-        "answerable": answerable | (bare & ~is_due),
-        "refused": refused | (bare & ~has_hits),
-    }
+    return to_refuse | (bare & is_due), answerable | (bare & ~is_due), refused | (bare & ~has_hits)
 
 
-def _curve(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row without a threshold, then one per threshold at which one more answer is refused."""
-    score, sign = rows["score"].to_numpy(), float(rows["sign"].iloc[0])
-    is_answered, to_refuse = rows["is_answered"].to_numpy(), rows["to_refuse"].to_numpy()
-    cuts = np.unique(score[is_answered])
-    cuts = np.append(-np.inf, cuts[1:])  # the lowest refuses nothing
-
-    def n_above(flags: Flags) -> npt.NDArray[np.int64]:
-        """Count the flagged answers that each cut leaves."""
-        answered = np.sort(score[is_answered & flags])
-        return len(answered) - np.searchsorted(answered, cuts, "left")
-
-    n_answered = n_above(np.ones(len(rows), dtype=bool))
-    n_wrong, n_unsupported = n_above(rows["is_wrong"].to_numpy()), n_above(to_refuse)
-    n_answerable, n_to_refuse = int((~to_refuse).sum()), int(to_refuse.sum())
-    n_over_refusals = n_answerable - (n_answered - n_unsupported)
-    risk = _share(n_wrong + n_unsupported, n_answered)
-    low, high = wilson_interval(risk, n_answered.astype("float64"))
-    return pd.DataFrame(
-        {
-            "better": "higher" if sign > 0 else "lower",
-            "threshold": cuts * sign,
-            "n": len(rows),
-            "n_answered": n_answered,
-            "n_wrong": n_wrong,
-            "n_unsupported": n_unsupported,
-            "n_over_refusals": n_over_refusals,
-            "coverage": n_answered / len(rows),
-            "risk": risk,
-            "risk_low": low,
-            "risk_high": high,
-            "unsupported": _share(n_unsupported, n_to_refuse),
-            "over_refusal": _share(n_over_refusals, n_answerable),
-        }
+def _curve(rows: pd.DataFrame, n_left_out: pd.Series) -> pd.DataFrame:
+    """One row per run without a threshold, then one per threshold that one more answer misses."""
+    counted, runs = ["n_answered", "n_wrong", "n_unsupported"], n_left_out.index
+    loosest = pd.DataFrame({"run_id": runs, "score": -np.inf, **dict.fromkeys(counted, 0)})
+    parts = pd.concat([loosest, rows[rows["n_answered"]]])[["run_id", "score", *counted]]
+    order = pd.CategoricalDtype(runs)
+    of_score = parts.astype({"run_id": order}).groupby(["run_id", "score"], observed=True).sum()
+    # what each threshold leaves; the lowest score of all refuses nothing either
+    table = of_score[::-1].groupby("run_id", observed=True).cumsum()[::-1].reset_index()
+    table = table[~table.duplicated(["run_id", "n_answered"])].reset_index(drop=True)
+    table = table.astype({"run_id": "str"} | dict.fromkeys(counted, "int64"))
+    by_run = rows.groupby("run_id")
+    sign, n, n_to_refuse, left_out = (
+        table["run_id"].map(one).astype("float64")
+        for one in (by_run["sign"].first(), by_run.size(), by_run["to_refuse"].sum(), n_left_out)
     )
-
-
-def _share(n: npt.NDArray[np.int64], total: npt.NDArray[np.int64] | int) -> Values:
-    return np.divide(n, total, out=np.full(len(n), np.nan), where=np.asarray(total) > 0)
+    n_answered, n_bad = table["n_answered"], table["n_wrong"] + table["n_unsupported"]
+    n_answerable = n - n_to_refuse
+    risk = n_bad / n_answered.where(n_answered > 0)
+    low, high = wilson_interval(risk.to_numpy(), n_answered.to_numpy("float64"))
+    n_over_refusals = n_answerable - (n_answered - table["n_unsupported"])
+    return table.assign(
+        better=np.where(sign > 0, "higher", "lower"), threshold=table["score"] * sign, n=n,
+        n_left_out=left_out, n_over_refusals=n_over_refusals, coverage=n_answered / n, risk=risk,
+        risk_low=low, risk_high=high,
+        unsupported=table["n_unsupported"] / n_to_refuse.where(n_to_refuse > 0),
+        over_refusal=n_over_refusals / n_answerable.where(n_answerable > 0),
+    ).reindex(columns=list(CURVE)).astype(CURVE)  # fmt: skip
 
 
 def _areas(curve: pd.DataFrame) -> tuple[float, float, float]:
@@ -290,12 +263,11 @@ def _areas(curve: pd.DataFrame) -> tuple[float, float, float]:
 
     Tied answers are taken together, at the risk of all of them.
     """
-    strictest_first = curve.iloc[::-1]
-    n_answered, risk = strictest_first["n_answered"].to_numpy(), strictest_first["risk"].to_numpy()
-    n = int(n_answered[-1])
+    n, n_wrong, n_unsupported = curve[["n_answered", "n_wrong", "n_unsupported"]].iloc[0]
     if not n:
         return np.nan, np.nan, np.nan
-    n_right = n - int(strictest_first[["n_wrong", "n_unsupported"]].iloc[-1].sum())
     ranks = np.arange(1, n + 1)
-    aurc = (np.diff(n_answered, prepend=0) * np.nan_to_num(risk)).sum() / n
-    return float(aurc), float((np.maximum(ranks - n_right, 0) / ranks).mean()), float(risk[-1])
+    n_right = n - n_wrong - n_unsupported
+    aurc = (curve["n_answered"].diff(-1).fillna(curve["n_answered"]) * curve["risk"]).sum() / n
+    best = (np.maximum(ranks - n_right, 0) / ranks).mean()
+    return float(aurc), float(best), float(curve["risk"].iloc[0])

@@ -21,7 +21,7 @@ from ragscore.collecting.systems.function import function_system, two_step_syste
 from ragscore.collecting.systems.http import http_system, with_path
 from ragscore.collecting.systems.mapping import Mapping, chatbot, read_mapping
 from ragscore.frames.data import DataError, check_type
-from ragscore.io.file_content import read_text
+from ragscore.io.files import read_text
 from ragscore.io.yaml_text import yaml_value
 
 __all__ = [

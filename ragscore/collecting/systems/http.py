@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from ragscore.collecting.systems.base import AskError, Request, System, in_time, timed_out
 from ragscore.collecting.systems.mapping import KEY_PLACES, VARIABLE, Mapping, body_of, reply_of
 from ragscore.frames.errors import DataError, packages_of
-from ragscore.io.http_replies import retry_after
 from ragscore.io.secrets import Redactor, checked_address, checked_key
 from ragscore.io.source import parse_json
+from ragscore.io.waiting import retry_after
 
 if TYPE_CHECKING:
     import httpx

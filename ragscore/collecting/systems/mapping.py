@@ -12,9 +12,9 @@ from typing import Any
 from ragscore.collecting.systems.base import CARRIED, SETTINGS, AskError, Request, check_whole
 from ragscore.frames.errors import DataError, nearest
 from ragscore.frames.schema import columns
-from ragscore.io.rows import value_at
 from ragscore.io.secrets import SCHEME, checked_address, is_secret_parameter, refuse_keys
 from ragscore.io.source import describe
+from ragscore.io.values import value_at
 
 MAX_REPLY_BYTES = 10_000_000
 """Size of the largest reply, after unpacking: parsed, it may take forty times as much memory."""

@@ -1,16 +1,17 @@
-"""Runs of a chatbot's evaluation, `results/<run_id>/{results.jsonl, config.json, metrics.json}`.
+"""A chatbot's evaluation: run folders <-> `Results`, golden cases (`eval_set.jsonl`) <-> `Golden`.
 
-Such a folder <-> `Results`. A test case that ended in an error has no row there, so it is missing
-from the responses too. Values that the harness computed itself (`retrieval_metrics`,
-`metrics.json`) become `reported`; judges' scores and claims become `judgments`; the description in
-`summary.md` becomes the run's note.
+A run folder is `results/<run_id>/{results.jsonl, config.json, metrics.json}`. A test case that
+ended in an error has no row there, so it is missing from the responses too. Values that the harness
+computed itself (`retrieval_metrics`, `metrics.json`) become `reported`; judges' scores and claims
+become `judgments`; the description in `summary.md` becomes the run's note.
+
+The golden cases have fields of our own golden file, some under other names. Anchors
+(`gold_supports`) are their only targets.
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -20,32 +21,34 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.data import DataError, Golden, Results, from_records
-from ragscore.io.file_content import read_text
+from ragscore.frames.data import DataError, Golden, Results, conform, from_records
+from ragscore.frames.errors import warn
+from ragscore.io.files import check_one_run, read_text, write_json, write_lines, write_text
 from ragscore.io.formats.fields import (
     RUN_LEVEL,
     Fields,
     aggregate,
+    golden_rows,
     json_object,
     leaves,
     named_fields,
     take_columns,
 )
-from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
-from ragscore.io.record import none_cited, positions
-from ragscore.io.run_records import Frames, Level, Reader
+from ragscore.io.golden_read import SUPPORT_EXTRAS, TAG_FIELDS, golden_of
+from ragscore.io.run_file import none_cited, positions
+from ragscore.io.run_records import Frames, Level, Reader, kinds_of, listed
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
     JSON_SUFFIX,
     as_json,
     as_time,
+    by_query,
     extra_fields,
     flatten,
     is_int,
     number,
     row_dicts,
     unflatten,
-    unify_types,
 )
 
 RESPONSE: Fields = {
@@ -53,7 +56,7 @@ RESPONSE: Fields = {
     "answer": ("answer", "text"),
     "error": ("error", "failure"),
 }
-SCOPE: Fields = {"scope": ("scope", "json"), "config": ("x_config.json", "json")}
+SCOPE = {"scope": "scope", "config": "x_config.json"}  # kept as JSON text
 LATENCY: Fields = {"total_ms": ("elapsed_ms", "number")}
 ABSTENTION: Fields = {"abstained": ("refused", "flag")}
 REFERENCE: Fields = {"rel_path": ("path", "text"), "heading_path": ("heading", "text")}
@@ -67,6 +70,17 @@ CHUNK: Fields = {
     "text": ("text", "text"),
 }
 JUDGMENT: Fields = {"score": ("value", "number"), "reasoning": ("reason", "text")}
+JUDGED: Fields = {
+    "criterion": ("criterion", "text"),
+    "item": ("item", "text"),
+    "item_text": ("item_text", "text"),
+    "value": ("value", "number"),
+    "verdict": ("verdict", "text"),
+    "reason": ("reason", "text"),
+    "tokens": ("tokens", "whole"),
+    "cost_usd": ("cost_usd", "number"),
+}
+REPORTED: Fields = {"metric": ("metric", "text"), "value": ("value", "number")}
 COST: Fields = {"judge_tokens": ("tokens", "whole"), "judge_cost_usd": ("cost_usd", "number")}
 
 # A judge's object in a row -> its criterion, which is the metric's name.
@@ -77,6 +91,7 @@ CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, 
 DESCRIPTION, AFTER_DESCRIPTION = "## Run Description", "## Configuration"  # lines of summary.md
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
 NUMBERS = (bool, int, float, NoneType)
+ROWS = " rows of judgments", " rows of reported"  # names that the rows of a case have within it
 OTHERS = "x_aggregate_metrics."  # how columns of aggregates that are no numbers begin
 NO_ROWS = "the file is not there: aggregates are all that is known of the run"
 AGGREGATES = {
@@ -112,6 +127,9 @@ def fits_folder(names: frozenset[str]) -> bool:
     return "metrics.json" in names and not names & {"results.jsonl", "run.json"}
 
 
+# Runs
+
+
 def read_chatbot(path: Path, strict: bool) -> Results:
     """Read one run: `results.jsonl`, with the `config.json` and `metrics.json` beside it.
 
@@ -121,42 +139,44 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     problems, folder, has_rows = Problems(path, strict), path.parent, path.exists()
     is_run_folder = path.name.startswith("results.jsonl")  # the files beside are those of its run
     config, metrics = (
-        json_object(folder / name) if is_run_folder and (folder / name).exists() else None
+        json_object(folder / name) if is_run_folder and (folder / name).exists() else {}
         for name in ("config.json", "metrics.json")
     )
     named = path.absolute().parent.name if is_run_folder else path.name.split(".")[0]
-    run_id = as_id((metrics or {}).get("run_id")) or named
-    reader, read = Reader(_columns, problems), _Read(problems)
+    run_id = as_id(metrics.get("run_id")) or named
+    reader = Reader(_columns, problems, {"test_case_id": "query_id"}, "one row per test case")
     if has_rows:
-        reader.read(read.rows(path))
+        reader.read(_cases(path, problems))
     else:
         problems.note(NO_ROWS, allowed="the run's rows")
     frames = reader.frames(run_id)
-    run, reported = _run(run_id, config, metrics, frames["responses"])
-    run["note"] = read_description(folder / "summary.md") if is_run_folder else None
-    if not has_rows:
-        run |= {"n_queries": None, "n_failed": None}  # unknown, and not 0
-        if not reported:
-            raise DataError(
-                "no aggregate",
-                file=folder / "metrics.json",
-                field="aggregate_metrics",
-                allowed=f"numbers, or the run's rows beside it ({path.name})",
-            )
-    judge: Record = {}
-    if config:
+    run, aggregates = _run(run_id, config, metrics, frames["responses"])
+    if is_run_folder:
+        run["note"] = read_description(folder / "summary.md")
+    if not has_rows and not aggregates:
+        raise DataError(
+            "no aggregate",
+            file=folder / "metrics.json",
+            field="aggregate_metrics",
+            allowed=f"numbers, or the run's rows beside it ({path.name})",
+        )
+    if has_rows:
+        run["n_queries"] = len(frames["responses"])
+        run["n_failed"] = int(frames["responses"]["error"].notna().sum())
+    if aggregates:
+        rows = from_records([{"run_id": run_id} | one for one in aggregates], "reported")
+        of_cases = [frames["reported"]] if "reported" in frames else []
+        frames["reported"] = conform(pd.concat([*of_cases, rows], ignore_index=True), "reported")
+    if "judgments" in frames:
         of_config = problems.for_file(folder / "config.json")
-        judge = {"judge": as_text(config.get("judge_model"))}
         temperature = config.get("judge_temperature")
-        judge["temperature"] = number(temperature, "judge_temperature", None, of_config)
-        judge["x_prompt_version"] = as_text(config.get("judge_prompt_version"))
-    beside = {
-        "judgments": [one | judge for one in read.judgments],
-        "reported": read.reported + reported,
-    }
-    for kind in (kind for kind, rows in beside.items() if rows):
-        rows = unify_types([{"run_id": run_id} | one for one in beside[kind]])
-        frames[kind] = from_records(rows, kind)
+        judge = {
+            "judge": as_text(config.get("judge_model")),
+            "temperature": number(temperature, "judge_temperature", None, of_config),
+            "x_prompt_version": as_text(config.get("judge_prompt_version")),
+        }
+        known = {name: one for name, one in judge.items() if one is not None}
+        frames["judgments"] = conform(frames["judgments"].assign(**known), "judgments")
     return Results(runs=from_records([run], "runs"), **frames, problems=problems.frame(run_id))
 
 
@@ -175,17 +195,17 @@ def read_description(path: Path) -> str | None:
 
 
 def _run(
-    run_id: str, config: Record | None, metrics: Record | None, responses: pd.DataFrame
+    run_id: str, config: Record, metrics: Record, responses: pd.DataFrame
 ) -> tuple[Record, list[Record]]:
     """Return the row of the runs frame, and the aggregates of `metrics.json` as reported values.
 
     Everything else in `metrics.json` goes to `x_*` columns of the run.
     """
-    left = {name: value for name, value in (metrics or {}).items() if name != "run_id"}
+    left = {name: value for name, value in metrics.items() if name != "run_id"}
     stored = left.pop("aggregate_metrics", None) or {}
     beside = {name: left.pop(name) for name in BESIDE if name in left}
     of_rows = responses.get("x_config.json", pd.Series(dtype="str")).dropna()
-    k = (config or (json.loads(of_rows.iloc[0]) if len(of_rows) else {})).get("k")
+    k = (config or json.loads(of_rows.get(of_rows.first_valid_index(), "{}"))).get("k")
     k = k if is_int(k) and 1 <= k < 2**63 else None
     reported, others = [], dict[str, Any]()
     for name, value in leaves((stored if isinstance(stored, dict) else {}) | beside):
@@ -202,91 +222,77 @@ def _run(
         "run_id": run_id,
         "created_at": as_time(timestamp),  # a text that is no time stays in `x_timestamp`
         "config_hash": as_text(left.pop("config_hash", None)),
-        "config": None if config is None else json.dumps(config, ensure_ascii=False),
-        "n_queries": len(responses),
-        "n_failed": int(responses["error"].notna().sum()),
+        "config": json.dumps(config, ensure_ascii=False) if config else None,
         "k": k,
     }
     return run | flatten(left) | others, reported
 
 
-@dataclass
-class _Read:
-    """What is read row by row: judgments, stored values, and the line of each id."""
+def _cases(path: Path, problems: Problems) -> Iterator[Row]:
+    """Yield test cases; what judges and the harness computed are lists of objects in them."""
+    for row in json_rows(path, problems):
+        values, parts = dict(row.values), dict[str, Record]()
+        for name in (*JUDGES, "retrieval_metrics", "cost"):
+            part = values.get(name)
+            if not isinstance(part, (dict, NoneType)):
+                problems.reject(part, row.line, name, "an object or null")
+            parts[name] = values[name] = dict(part) if isinstance(part, dict) else {}
+        judgments = [
+            one for name in JUDGES for one in _judgments(parts[name], name, row.line, problems)
+        ]
+        if judgments:  # the first has the judges' common cost
+            judgments[0] |= take_columns(parts["cost"], COST, row.line, problems, "cost.")
+        metrics = parts["retrieval_metrics"]
+        numbers = [name for name, one in metrics.items() if isinstance(one, NUMBERS)]
+        reported = [
+            {"metric": name, "value": None if (one := metrics.pop(name)) is None else float(one)}
+            for name in numbers
+        ]
+        yield Row(values | dict(zip(ROWS, (judgments, reported), strict=True)), row.line)
 
-    problems: Problems
-    lines: dict[str, int] = field(default_factory=dict)
-    judgments: list[Record] = field(default_factory=list)
-    reported: list[Record] = field(default_factory=list)
 
-    def rows(self, path: Path) -> Iterator[Row]:
-        """Yield the test cases, without what judges and the harness computed."""
-        for row in json_rows(path, self.problems):
-            values, query_id = dict(row.values), as_id(row.values.get("test_case_id"))
-            if query_id is None:
-                self.problems.reject(values.get("test_case_id"), row.line, "test_case_id", "text")
-                continue
-            if (before := self.lines.setdefault(query_id, row.line)) != row.line:
-                what, allowed = f"'{query_id}'", "one row per test case"
-                self.problems.repeat(what, before, row.line, "test_case_id", allowed)
-                continue
-            values |= {
-                name: as_json(values[name]) for name in SCOPE if values.get(name) is not None
+def _judgments(judge: Record, name: str, line: int, problems: Problems) -> list[Record]:
+    """Return a judge's score and claims, and empty its object, if it has a score."""
+    columns = take_columns(judge, JUDGMENT, line, problems, f"{name}.")
+    if columns["value"] is None:
+        judge["reasoning"] = columns["reason"]
+        return []
+    claims: list[Record] = []
+    for key, verdict in CLAIMS.items():
+        texts = judge.pop(key, None) or []
+        if not isinstance(texts, list) or kinds_of(texts) - {str}:
+            problems.reject(texts, line, f"{name}.{key}", "a list of texts")
+            continue
+        claims += [
+            {
+                "value": float(verdict == "supported"),
+                "verdict": verdict,
+                "item": f"{verdict} {n}",
+                "item_text": text,
             }
-            cell = {"query_id": query_id}
-            # true and false are 1 and 0, null is NaN; what is no number stays
-            metrics = self._part(values, "retrieval_metrics", row.line)
-            for name in [name for name, one in metrics.items() if isinstance(one, NUMBERS)]:
-                value = metrics.pop(name)
-                value = math.nan if value is None else float(value)
-                self.reported.append(cell | {"metric": name, "value": value})
-            self.judgments += [cell | one for one in self._judgments(values, row.line)]
-            yield Row(values, row.line)
-
-    def _part(self, values: Record, name: str, line: int) -> Record:
-        """Return a copy of an object, which replaces it in `values` and may be emptied."""
-        part = values.get(name)
-        if not isinstance(part, (dict, NoneType)):
-            self.problems.reject(part, line, name, "an object or null")
-        values[name] = dict(part) if isinstance(part, dict) else {}
-        return values[name]
-
-    def _judgments(self, values: Record, line: int) -> list[Record]:
-        """One row per judge's score and claim; the first row bears the judges' common cost."""
-        judgments: list[Record] = []
-        for name, criterion in JUDGES.items():
-            judge = self._part(values, name, line)
-            columns = take_columns(judge, JUDGMENT, line, self.problems, f"{name}.")
-            if columns["value"] is None:
-                judge |= {"reasoning": columns["reason"]}
-                continue
-            rows: list[Record] = []
-            for key, verdict in CLAIMS.items():
-                claims = judge.pop(key, None)
-                if claims == []:
-                    judge[key] = claims
-                elif isinstance(claims, list) and all(isinstance(one, str) for one in claims):
-                    about = {"value": float(verdict == "supported"), "verdict": verdict}
-                    rows += [
-                        about | {"item": f"{verdict} {n}", "item_text": claim}
-                        for n, claim in enumerate(claims, 1)
-                    ]
-                elif claims:
-                    self.problems.reject(claims, line, f"{name}.{key}", "a list of texts")
-            score = {"item": ""} | columns | flatten(judge)
-            judgments += [{"criterion": criterion} | one for one in (score, *rows)]
-            judge.clear()
-        cost = self._part(values, "cost", line)
-        if judgments and cost:
-            judgments[0] |= take_columns(cost, COST, line, self.problems, "cost.")
-        return judgments
+            for n, text in enumerate(texts, 1)
+        ]
+    score = {"item": ""} | columns | {"own": dict(judge)}
+    judge.clear()
+    return [{"criterion": JUDGES[name]} | one for one in (score, *claims)]
 
 
 def _columns(case: Level) -> Frames:
     """Return the columns of a batch of test cases."""
-    query_id = case.batch.query_ids = case.take("test_case_id", "id")
-    responses = {"query_id": query_id}
-    responses |= case.columns(RESPONSE) | case.columns(SCOPE)
+    frames: Frames = {}
+    for kind, name, fields in zip(("judgments", "reported"), ROWS, (JUDGED, REPORTED), strict=True):
+        rows, row, _ = case.items(name)
+        own = rows.inner("own")
+        columns = rows.columns(fields)
+        own.extras(columns)
+        if len(row):
+            frames[kind] = (row, columns)
+    responses = case.columns(RESPONSE)
+    for name, column in SCOPE.items():
+        if name in case.fields:
+            values = listed(case.fields.pop(name))
+            texts = [None if one is None else as_json(one) for one in values]
+            responses[column] = pa.array(texts, pa.string())
     latency, abstention = case.inner("latency"), case.inner("abstention")
     for name in ("latency", "abstention"):
         case.refuse(name, "an object or null")
@@ -308,8 +314,8 @@ def _columns(case: Level) -> Frames:
     case.extras(responses)
     if references is not None:
         responses["n_citations"] = none_cited(references)
-    frames = {"hits": (row, found), "citations": (of_case, citations)}
-    return {"responses": (np.arange(len(case)), responses)} | frames
+    frames |= {"hits": (row, found), "citations": (of_case, citations)}
+    return frames | {"responses": (np.arange(len(case)), responses)}
 
 
 def _is_cut(texts: pa.Array) -> pa.Array:
@@ -410,7 +416,7 @@ def _case(
             for row in reported
         },
         **{
-            name: _judge([row for row in judgments if row["criterion"] == criterion])
+            name: _judge([row for row in judgments if row["criterion"] == criterion], criterion)
             for name, criterion in JUDGES.items()
         },
         "cost": next(filter(None, costs), {}),
@@ -421,16 +427,16 @@ def _case(
     return case | own
 
 
-def _judge(judgments: list[Record]) -> Record:
+def _judge(judgments: list[Record], criterion: str) -> Record:
     """Return one judge's object: its score and reasoning, and its claims."""
     judge: Record = {}
     for row in judgments:
         if row["item"] == "":
             judge |= named_fields(row, JUDGMENT) | extra_fields(row)
     judge.pop("prompt_version", None)  # it stands in config.json
-    for key, verdict in CLAIMS.items():
-        if claims := [row["item_text"] for row in judgments if row.get("verdict") == verdict]:
-            judge[key] = claims
+    if judge and criterion == "judge_groundedness":
+        for key, verdict in CLAIMS.items():
+            judge[key] = [row["item_text"] for row in judgments if row.get("verdict") == verdict]
     return judge
 
 
@@ -446,3 +452,98 @@ def _metrics(run: Record, reported: list[Record]) -> Record:
     beside = {name: aggregates.pop(name) for name in BESIDE if name in aggregates}
     whole = {"run_id": str(run["run_id"]), "aggregate_metrics": aggregates}
     return whole | beside | config_hash | own
+
+
+# Golden cases
+
+LISTS = ("expected_key_facts", "gold_supports", "required_support_groups", *TAG_FIELDS)
+ROW_FIELDS = frozenset(
+    ("id", "query", "answerable", "recency_conflict_rule", "category", "difficulty", *LISTS)
+)
+"""Fields that our own golden file has under the same name; only `question` is `query` there."""
+OTHER_NAMES = {"path": "rel_path", "heading": "heading_path"}
+RULES = ("cite_newer", "acknowledge_both", "cite_both")
+PARTS = ("targets", "support_groups", "checks", "tags")
+
+
+def read_chatbot_golden(
+    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
+) -> Golden:
+    """Read and check one file of cases.
+
+    Ids must be unique. A case without `answerable` is answerable.
+    """
+    problems, rows = Problems(path, strict), list[Row]()
+    for row in json_rows(path, problems):
+        values = dict(row.values)
+        if "question" in values:
+            values["query"] = values.pop("question")
+        rule = values.get("recency_conflict_rule")
+        if rule not in (None, *RULES):
+            allowed = f"one of {', '.join(RULES)}, or null"
+            problems.reject(rule, row.line, "recency_conflict_rule", allowed)
+            values["recency_conflict_rule"] = None
+        if values.get("answerable") is None:
+            values["answerable"] = True
+        rows.append(Row(values, row.line, row.lines))
+    golden = golden_of(golden_rows(rows, ROW_FIELDS), problems, absent_docs, catalogue)
+    problems.typos.warn()
+    return golden
+
+
+def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
+    """Write a golden set as a chatbot's `eval_set.jsonl`.
+
+    A set that was loaded from such a file is written with the same objects again, unknown fields
+    included. Each case has every field that the format requires: null or an empty list where the
+    set has nothing. Only targets with a path (anchors) have a place there.
+
+    Returns
+    -------
+    The file's path.
+
+    Raises
+    ------
+    DataError
+        A support group names a target that is no anchor.
+    """
+    parts = {name: by_query(getattr(golden, name)) for name in PARTS}
+    cases = []
+    for query in row_dicts(golden.queries):
+        of_query = {name: rows.get(query["query_id"], []) for name, rows in parts.items()}
+        cases.append(_written_case(query, of_query | {"conditions": []}))
+    written = write_lines(path, cases)
+    if n := int((golden.targets["level"] != "anchor").sum()):
+        warn(f"{path} has no place for targets: {n:,}")
+    return written
+
+
+def _written_case(query: dict[str, Any], parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    from ragscore.io.golden_write import row_of  # yaml is not needed to read
+
+    own = extra_fields({name: one for name, one in query.items() if name != SUPPORT_EXTRAS})
+    plain = {n: one for n, one in query.items() if n == SUPPORT_EXTRAS or not n.startswith("x_")}
+    said = row_of(plain, parts)
+    for at, group in enumerate(groups := said.get("required_support_groups", [])):
+        if other := [member for member in group if not isinstance(member, int)]:
+            raise DataError(
+                f"{other[0]!r} in group {at} of query {query['query_id']!r} is no anchor",
+                field="support_groups.target_id",
+                allowed="anchors (targets with a path): groups are positions in gold_supports",
+            )
+    supports = [
+        {OTHER_NAMES.get(name, name): value for name, value in one.items()}
+        for one in said.get("gold_supports", [])
+    ]
+    return {
+        "id": query["query_id"],
+        "question": query["query"],
+        "answerable": query.get("answerable"),
+        "expected_key_facts": said.get("expected_key_facts", []),
+        "gold_supports": supports,
+        "required_support_groups": groups or None,
+        "recency_conflict_rule": said.get("recency_conflict_rule"),
+        **{name: said.get(name, []) for name in TAG_FIELDS},
+        **{name: said.get(name) for name in ("category", "difficulty")},
+        **own,
+    }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragscore.frames.data import DataError
-from ragscore.io.rows import json_value
+from ragscore.io.frames_in import json_value
 from ragscore.io.source import Problems, Row, describe
 from ragscore.io.values import READ, escape_key, flatten, unify_types
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
-from ragscore.io.file_content import read_text
+from ragscore.io.files import read_text
 from ragscore.io.formats.fields import aggregate, json_object, leaves, run_name
-from ragscore.io.per_query import results_of
+from ragscore.io.run_file import results_of
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import (
     Problems,

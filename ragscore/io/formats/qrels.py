@@ -1,126 +1,225 @@
-"""Relevance judgements (qrels) -> `Golden`, and files with the texts of queries.
+"""Relevance judgements <-> `Golden`: TREC and BEIR qrels, and JSON; with the texts of queries.
 
-The parts that all formats of judgements share. Texts come from TREC topics, a table of two columns,
-or JSON lines.
+TREC qrels are `qid iter docid rel`. A BEIR folder has `queries.jsonl`, `qrels/<split>.tsv`, and
+perhaps `corpus.jsonl`. A JSON object is {query: {document: grade}}. Of graded judgements as JSON
+lines a line is one query: `query_id`, `query`, `relevant_docs` {document: grade},
+`reference_answer`.
 """
 
+import io
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import all_differ, lookup, pair_numbers
-from ragscore.frames.data import Golden, from_records
+from ragscore.frames.codes import lookup, pair_numbers
+from ragscore.frames.data import DataError, Golden, from_records
 from ragscore.frames.errors import warn
-from ragscore.frames.typing import Codes
-from ragscore.io.file_content import read_text
+from ragscore.io.detect import Sample
+from ragscore.io.files import read_text, write_lines, write_text
+from ragscore.io.formats.documents import graded_documents, grades_by_query, refuse_spaces
+from ragscore.io.formats.fields import Fields, named_fields, take_columns
+from ragscore.io.formats.trec import (
+    HIGHEST,
+    Lines,
+    Spec,
+    as_grades,
+    as_ids,
+    fields_of,
+    is_grade,
+    json_numbers,
+    values_of,
+)
 from ragscore.io.golden_read import check_catalogue
-from ragscore.io.run_records import NotPlain
-from ragscore.io.source import Problems, as_id, as_text, json_rows
-from ragscore.io.values import ID_ALLOWED, flatten
+from ragscore.io.run_records import tell
+from ragscore.io.source import Problems, as_id, as_text, describe, json_rows
+from ragscore.io.values import ID_ALLOWED, extra_fields, flatten, is_int, row_dicts, unify_types
 
-HIGHEST = 2**31 - 1
 JUDGED = ["query_id", "doc_id", "grade"]
-_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
+NEGATIVE = "judgements with a negative grade are left out: those documents count as not judged"
+TWICE = "judgements that stand there twice count once"
+JUDGEMENT: Spec = {
+    "query_id": ("query", as_ids, ID_ALLOWED),
+    "doc_id": ("document", as_ids, ID_ALLOWED),
+    "grade": (
+        "grade", as_grades, f"a whole number up to {HIGHEST}; a negative one means not judged",
+    ),
+}  # fmt: skip
+Texts = dict[str, dict[str, Any]]
+"""Columns of queries by their id: the text as `query`, and others."""
 
 
-class Judged(NamedTuple):
-    """The judgements of a file by query, none of them twice: `query` is a place in `queries`."""
+def golden_of_judgements(
+    judgements: pd.DataFrame, texts: Texts, problems: Problems, absent_docs: str,
+    catalogue: pd.DataFrame | None, others: Sequence[str] = (),
+) -> Golden:  # fmt: skip
+    """Return judgements (query_id, doc_id, grade) as a golden set.
 
-    queries: pd.Series
-    query: Codes
-    doc_id: pd.Series
-    grade: Codes
-
-    def golden(
-        self, problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None,
-        more: Mapping[str, dict[str, Any]],
-    ) -> Golden:  # fmt: skip
-        """Return the golden set; `more` has other columns of queries by their id.
-
-        A query without a relevant document is unlabelled; with `absent_docs="refuse"` it should be
-        refused.
-        """
-        is_relevant = np.bincount(self.query[self.grade > 0], minlength=len(self.queries)) > 0
-        answerable = pd.Series(is_relevant, dtype="boolean")
-        if absent_docs != "refuse":
-            answerable = answerable.where(is_relevant)
-        queries = pd.DataFrame({"query_id": self.queries, "query": self.queries})
-        if any(more.values()):
-            records = [{"query_id": one, **more.get(one, {})} for one in self.queries]
-            queries = from_records(records, "queries")
-            queries["query"] = queries["query"].fillna(self.queries)
-        ids, of_query = (
-            one.reset_index(drop=True) for one in (self.doc_id, self.queries.take(self.query))
-        )
-        targets = {"query_id": of_query, "level": "doc", "target_id": ids, "alternative": 0}
-        golden = Golden(
-            queries=queries.assign(answerable=answerable, position=np.arange(len(queries))),
-            targets=pd.DataFrame(
-                targets | {"grade": self.grade} | ({"doc_id": ids} if len(ids) else {})
-            ),
-        )
-        if catalogue is not None:
-            check_catalogue(golden.targets, catalogue, problems)
-        return replace(golden, _problems=problems.frame())
-
-
-def judged_once(
-    judgements: pd.DataFrame, problems: Problems, names: Iterable[str] | None = None
-) -> Judged:
-    """Return judgements (query_id, doc_id, grade) without negative and repeated ones, counted.
-
-    With their `line`, those that contradict an earlier one are faults. `names`: all queries in
-    their order; None: those judged, in order of appearance.
-
-    Raises
-    ------
-    NotPlain
-        A document has two grades for a query, on unknown lines.
+    Negative and repeated ones are left out and counted. With their `line`, those that contradict an
+    earlier one are faults. Queries stand in order of appearance, `others` behind them. The id of a
+    query without text stands for it. A query without a relevant document is unlabelled; with
+    `absent_docs="refuse"` it should be refused.
     """
-    listed = judgements["query_id"].unique() if names is None else [*names]
-    queries = pd.Series(listed, dtype="str")
-    query = lookup(judgements["query_id"].astype("str"), queries)
-    grade, docs = judgements["grade"].to_numpy("int64"), judgements["doc_id"].astype("str")
-    rows = np.flatnonzero(grade >= 0)
-    rows = rows[np.argsort(query[rows], kind="stable")]
-    pair = pair_numbers(query[rows], docs.iloc[rows])
-    n_twice = 0
-    if not all_differ(pair):
-        _, first, group = np.unique(pair, return_index=True, return_inverse=True)
-        before = rows[first][group]
-        is_other = grade[rows] != grade[before]
-        if is_other.any() and "line" not in judgements:
-            raise NotPlain
-        for row, other in sorted(zip(rows[is_other], before[is_other], strict=True)):
-            lines = judgements["line"].iloc[[row, other]].tolist()
-            found = f"{docs.iloc[row]!r} has grade {grade[row]} here and {grade[other]} on line"
-            found += f" {lines[1]} for query {queries[query[row]]!r}"
+    listed = pd.concat([judgements["query_id"], pd.Series(others, dtype="str")])
+    query_ids = listed.drop_duplicates().reset_index(drop=True)
+    kept = judgements[judgements["grade"] >= 0]
+    query = lookup(kept["query_id"], query_ids)
+    pair = pair_numbers(query, kept["doc_id"])
+    is_again = pd.Series(pair).duplicated().to_numpy()
+    order = np.argsort(query, kind="stable")
+    first = kept.iloc[order[~is_again[order]]].reset_index(drop=True)
+    again = kept[is_again]
+    if len(again):
+        both = again.merge(first, on=JUDGED[:2], suffixes=("", "_before"))
+        for one in both[both["grade"] != both["grade_before"]].itertuples():
+            found = f"{one.doc_id!r} has grade {one.grade} here and {one.grade_before} on line"
+            found += f" {one.line_before} for query {one.query_id!r}"
             allowed = "one grade per query and document"
-            problems.add(found, line=lines[0], field="grade", allowed=allowed)
-        n_twice = int((~is_other).sum()) - len(first)
-        rows = rows[np.sort(first)]
-    for n, reason in (
-        (int((grade < 0).sum()), NEGATIVE),
-        (n_twice, "judgements that stand there twice count once"),
-    ):
+            problems.add(found, line=one.line, field="grade", allowed=allowed)
+        again = both[both["grade"] == both["grade_before"]]
+    for n, reason in ((len(judgements) - len(kept), NEGATIVE), (len(again), TWICE)):
         if n:
             problems.note(f"{n} {reason}", field="grade")
             warn(f"{problems.file}: {n} {reason}")
-    return Judged(queries, query[rows], docs.iloc[rows], grade[rows])
+    relevant = np.unique(query[kept["grade"] > 0])
+    is_relevant = pd.Series(query_ids.index.isin(relevant), dtype="boolean")
+    queries = from_records([{"query_id": one} | texts.get(one, {}) for one in query_ids], "queries")
+    queries["query"] = queries["query"].fillna(queries["query_id"])
+    is_unlabelled = ~is_relevant & (absent_docs != "refuse")
+    queries["answerable"] = is_relevant.mask(is_unlabelled)
+    targets = first[["query_id"]].assign(level="doc", target_id=first["doc_id"], alternative=0)
+    targets["grade"] = first["grade"]
+    if len(first):
+        targets["doc_id"] = first["doc_id"]
+    golden = Golden(queries=queries.assign(position=np.arange(len(queries))), targets=targets)
+    if catalogue is not None:
+        check_catalogue(golden.targets, catalogue, problems)
+    return replace(golden, _problems=problems.frame())
 
 
-NEGATIVE = "judgements with a negative grade are left out: those documents count as not judged"
+# Lines of TREC and BEIR
 
 
-def as_grade(text: str) -> int | None:
-    """Return a grade written in a table, possibly negative; None if it isn't a whole number."""
-    return int(text) if _WHOLE.fullmatch(text) and abs(int(text)) <= HIGHEST else None
+def is_qrels(seen: Sample) -> bool:
+    """Return True for four columns that end in a grade, or for BEIR's three columns with tabs."""
+    fields = fields_of(seen.line)
+    with_tabs = len(fields) == 3 and len(seen.line.strip().split("\t")) == 3
+    return seen.kind == "text" and (
+        (len(fields) == 4 and is_grade(fields[3]))
+        or (with_tabs and (is_grade(fields[2]) or _is_header(fields)))
+    )
 
+
+def _is_header(fields: list[str]) -> bool:
+    names = ("query-id", "query_id", "qid", "topic")
+    return bool(fields) and fields[0].lower() in names and not is_grade(fields[-1])
+
+
+def read_judgements(path: Path, problems: Problems) -> pd.DataFrame:
+    """Return every judgement of qrels of three or four columns; a header may come first."""
+    text = read_text(path)
+    lines = enumerate(io.StringIO(text), 1)
+    number, first = next(((n, one) for n, one in lines if fields_of(one.strip())), (1, ""))
+    fields = fields_of(first.strip())
+    if _is_header(fields):
+        text = "\n" * number + text.split("\n", number)[-1]
+    # BEIR's files have a header, and only tabs part their fields
+    by_tabs = _is_header(fields) and first.strip().count("\t") == 2
+    if by_tabs:
+        text = re.sub(r"[ \r]*(\t|\n|$)[ \r]*", r"\1", text).replace("\t\n", "\n")
+    names = ["query_id", "iteration", "doc_id", "grade"]
+    read = Lines(text, names if len(fields) != 3 else JUDGED, "\t" if by_tabs else " ")
+    faults = Problems(path, strict=False)
+    for number, line in read.others:
+        allowed = "query, iteration, document, grade; or query, document, grade, in every line"
+        n = len(line.split("\t" if by_tabs else " "))
+        faults.add(f"{n} columns: {describe(line)}", line=number, allowed=allowed)
+    judgements = values_of(read.table, JUDGEMENT, faults)
+    tell(faults, problems)
+    return judgements
+
+
+def read_qrels(
+    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None,
+    topics: Path | str | None = None,
+) -> Golden:  # fmt: skip
+    """Read judgements as a golden set; without topics, the id of a query stands for its text."""
+    problems = Problems(path, strict)
+    texts = read_topics(Path(topics), problems) if topics is not None else {}
+    judgements = read_judgements(path, problems)
+    if texts:
+        _count_without_text(judgements, texts, topics, problems)
+    texts = {one: {"query": text["query"]} for one, text in texts.items() if "query" in text}
+    return golden_of_judgements(judgements, texts, problems, absent_docs, catalogue)
+
+
+def _count_without_text(
+    judgements: pd.DataFrame, texts: Texts, file: Any, problems: Problems
+) -> None:
+    """Note how many judged queries have no text in a file."""
+    judged = judgements["query_id"].unique()
+    if n := sum("query" not in texts.get(one, {}) for one in judged):
+        told = f"{n} of {len(judged)} judged queries have no text in {file}; their id"
+        problems.note(f"{told} stands for it", field="query")
+
+
+def read_beir(
+    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None,
+    split: str | None = None,
+) -> Golden:  # fmt: skip
+    """Read the queries of one split, in the order of its judgements.
+
+    Queries that no split judges follow as unlabelled ones; those that only other splits judge are
+    left out. `problems` counts these, judged queries without a text (their id stands for it), and
+    judged documents that the corpus lacks (they stay targets). Fields of a query beyond its id and
+    text, such as `metadata`, are its `x_<name>` columns.
+    """
+    if not (path / "queries.jsonl").is_file():
+        raise DataError("no queries.jsonl in the folder", file=path)
+    split_file = _split_file(path, split)
+    problems = Problems(split_file, strict)
+    texts = read_topics(path / "queries.jsonl", problems)
+    judgements = read_judgements(split_file, problems)
+    in_other_splits = {
+        line.split("\t", 1)[0].strip()
+        for file in split_file.parent.glob("*.tsv")
+        if file != split_file
+        for line in read_text(file).split("\n")
+    }
+    others = [one for one in texts if one not in {*judgements["query_id"]}]
+    unlabelled = [one for one in others if one not in in_other_splits]
+    if n := len(others) - len(unlabelled):
+        found = f"{n} of {len(texts)} queries in queries.jsonl are judged in other splits only"
+        problems.note(f"{found} and left out", field="split")
+    _count_without_text(judgements, texts, "queries.jsonl", problems)
+    corpus = path / "corpus.jsonl"
+    if corpus.is_file():  # no system can find what it lacks
+        known = {str(row.values.get("_id")) for row in json_rows(corpus, problems.for_file(corpus))}
+        relevant = {*judgements.loc[judgements["grade"] > 0, "doc_id"]}
+        if absent := sorted(relevant - known):
+            found = f"{len(absent)} relevant documents are not in corpus.jsonl"
+            problems.note(f"{found}: {', '.join(absent[:5])}", field="corpus-id")
+    texts = dict(zip(texts, unify_types([*texts.values()]), strict=True))
+    return golden_of_judgements(judgements, texts, problems, absent_docs, catalogue, unlabelled)
+
+
+def _split_file(path: Path, split: str | None) -> Path:
+    """Return the qrels file of a split, or the only one."""
+    files = {file.stem: file for file in sorted((path / "qrels").glob("*.tsv"))}
+    chosen = next(iter(files)) if split is None and len(files) == 1 else split
+    if chosen not in files:
+        found = f"{len(files)} splits" if split is None or not files else f"no split {split!r}"
+        allowed = f"one of {', '.join(files)}" if files else "files qrels/<split>.tsv"
+        raise DataError(found, file=path, field="split", allowed=allowed)
+    return files[chosen]
+
+
+# Texts of queries: TREC topics, a table of two columns, or JSON lines
 
 ID_KEYS, TEXT_KEYS = ("_id", "id", "qid", "query_id"), ("text", "query", "question", "title")
 _TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
@@ -130,7 +229,7 @@ Query = tuple[int, str, dict[str, Any]]
 """Line, id and columns of a query."""
 
 
-def read_topics(path: Path, problems: Problems) -> dict[str, dict[str, Any]]:
+def read_topics(path: Path, problems: Problems) -> Texts:
     """Return the columns of each query by its id: its text, if it has one, and other fields.
 
     The text of TREC topics is the title. In JSON lines the id is called `_id`, `id`, `qid` or
@@ -143,27 +242,28 @@ def read_topics(path: Path, problems: Problems) -> dict[str, dict[str, Any]]:
         found = _tagged(content, problems)
     else:
         found = _of_table(content, problems)
-    queries: dict[str, dict[str, Any]] = {}
+    texts: Texts = {}
     for line, query_id, columns in found:
-        if query_id in queries:
+        if query_id in texts:
             told = f"'{query_id}' stood there before"
             problems.add(told, line=line, field="_id", allowed="one text per query")
         else:
-            queries[query_id] = {name: one for name, one in columns.items() if one != ""}
-    return queries
+            texts[query_id] = {name: one for name, one in columns.items() if one != ""}
+    return texts
 
 
 def _of_lines(path: Path, problems: Problems) -> Iterator[Query]:
     for row in json_rows(path, problems):
-        id_key = next((key for key in ID_KEYS if key in row.values), "_id")
-        key = next((key for key in TEXT_KEYS if row.values.get(key) is not None), "text")
-        query_id = as_id(row.values.get(id_key))
+        values = row.values
+        id_key = next((key for key in ID_KEYS if key in values), "_id")
+        key = next((key for key in TEXT_KEYS if values.get(key) is not None), "text")
+        query_id, text = as_id(values.get(id_key)), as_text(values.get(key, ""))
         if query_id is None:
-            problems.reject(row.values.get(id_key), row.line, "_id", ID_ALLOWED)
+            problems.reject(values.get(id_key), row.line, "_id", ID_ALLOWED)
             continue
-        if (text := as_text(row.values.get(key, ""))) is None:
-            problems.reject(row.values.get(key), row.line, "text", "text")
-        rest = {name: value for name, value in row.values.items() if name not in (id_key, key)}
+        if text is None:
+            problems.reject(values.get(key), row.line, "text", "text")
+        rest = {name: value for name, value in values.items() if name not in (id_key, key)}
         yield row.line, query_id, {"query": text or ""} | flatten(rest)
 
 
@@ -188,10 +288,183 @@ def _of_table(content: str, problems: Problems) -> Iterator[Query]:
             problems.reject(line, number, "topics", allowed)
 
 
-def count_without_text(
-    judged: Judged, queries: dict[str, dict[str, Any]], file: Any, problems: Problems
-) -> None:
-    """Note how many judged queries have no text in a file."""
-    if n := sum("query" not in queries.get(one, {}) for one in judged.queries):
-        told = f"{n} of {len(judged.queries)} judged queries have no text in {file}; their id"
-        problems.note(f"{told} stands for it", field="query")
+# JSON
+
+BEIR_QUERY: Fields = {"_id": ("query_id", "text"), "text": ("query", "text")}
+QRELS_QUERY: Fields = {"query_id": ("query_id", "text"), "query": ("query", "text")}
+QRELS_ANSWER: Fields = {"reference_answer": ("reference_answer", "text")}
+QRELS_FIELDS = frozenset((*QRELS_QUERY, "relevant_docs", *QRELS_ANSWER))
+HIGHEST_GRADE = 255
+
+
+def read_json_qrels(
+    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
+) -> Golden:
+    """Read judgements {query: {document: grade}}.
+
+    A query's id stands for its text. Negative grades mean "not judged"; they are counted.
+    """
+    problems = Problems(path, strict)
+    query_ids, judgements = json_numbers(path, "grade", problems)
+    return golden_of_judgements(judgements, {}, problems, absent_docs, catalogue, query_ids)
+
+
+def read_qrels_jsonl(
+    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
+) -> Golden:
+    """Read one query a line; a grade of 0 is judged and not relevant."""
+    problems, lines = Problems(path, strict), dict[str, int]()
+    texts: Texts = {}
+    judgements: list[tuple[str, str, int]] = []
+    for row in json_rows(path, problems):
+        values = dict(row.values)
+        stated, docs, query = (
+            values.pop(one, None) for one in ("query_id", "relevant_docs", "query")
+        )
+        query_id, graded = as_id(stated), docs if isinstance(docs, dict) else {}
+        bad = {
+            doc: one
+            for doc, one in graded.items()
+            if not (as_id(doc) and is_int(one) and 0 <= one <= HIGHEST_GRADE)
+        }
+        for is_right, name, found, allowed in (
+            (query_id is not None, "query_id", stated, ID_ALLOWED),
+            (as_text(query) is not None, "query", query, "text"),
+            (docs is graded, "relevant_docs", docs, "an object {document: grade}, or {}"),
+            (not bad, "relevant_docs", bad, f"ids with whole grades from 0 to {HIGHEST_GRADE}"),
+        ):
+            if not is_right:
+                problems.reject(found, row.line, name, allowed)
+                break
+        else:
+            if (before := lines.setdefault(query_id, row.line)) != row.line:
+                what, allowed = f"'{query_id}'", "one line per query"
+                problems.repeat(what, before, row.line, "query_id", allowed)
+                continue
+            answer = take_columns(values, QRELS_ANSWER, row.line, problems)
+            texts[query_id] = {"query": as_text(query)} | answer | flatten(values)
+            judgements += [(query_id, doc, grade) for doc, grade in docs.items()]
+    frame = pd.DataFrame(judgements, columns=JUDGED).astype({"grade": "int64"})
+    texts = dict(zip(texts, unify_types([*texts.values()]), strict=True))
+    return golden_of_judgements(frame, texts, problems, absent_docs, catalogue, [*texts])
+
+
+# Writers
+
+
+def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
+    """Write the targets of one level as TREC qrels (`qid 0 docid grade`, gzip if it ends in .gz).
+
+    Warns
+    -----
+    UserWarning
+        Counts what the format has no place for, such as queries without such targets. Alternatives
+        of one target become judgements of their own.
+
+    Raises
+    ------
+    DataError
+        An id that holds a space.
+    """
+    judged = graded_documents(golden, level)
+    refuse_spaces([judged["query_id"], judged["doc"]])
+    lines = (
+        f"{query_id} 0 {doc} {grade}\n" for query_id, doc, grade in judged.itertuples(index=False)
+    )
+    return write_text(path, "".join(lines))
+
+
+def write_beir(
+    golden: Golden, folder: str | Path, *, split: str = "test", level: str = "doc"
+) -> Path:
+    """Write a golden set as a BEIR folder.
+
+    `queries.jsonl` has every query, `qrels/<split>.tsv` the targets of one level. A folder with one
+    split that was loaded is written with the same queries again, `metadata` and unknown fields
+    included.
+
+    Warns
+    -----
+    UserWarning
+        Counts what the format has no place for, as format qrels_jsonl does.
+
+    Raises
+    ------
+    DataError
+        An id that holds a tab or a line break; an `x_` column that bears a known field's name.
+    """
+    folder = Path(folder)
+    judged = graded_documents(golden, level)
+    refuse_spaces([judged["query_id"], judged["doc"]], r"[\t\r\n]")
+    queries = [
+        named_fields(query, BEIR_QUERY) | extra_fields(query, frozenset(BEIR_QUERY), "queries")
+        for query in row_dicts(golden.queries)
+    ]
+    write_lines(folder / "queries.jsonl", queries)
+    lines = (
+        f"{query_id}\t{doc}\t{grade}\n" for query_id, doc, grade in judged.itertuples(index=False)
+    )
+    write_text(folder / "qrels" / f"{split}.tsv", "query-id\tcorpus-id\tscore\n" + "".join(lines))
+    return folder
+
+
+def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
+    """Write the targets of one level as graded judgements, one query a line.
+
+    The file is gzip if it ends in .gz. A set that was loaded from such a file is written with the
+    same objects again, unknown fields included. Every query is written; one without judgements has
+    an empty `relevant_docs`.
+
+    Parameters
+    ----------
+    level
+        "doc" writes doc_id, "chunk" chunk_id.
+
+    Returns
+    -------
+    The file's path.
+
+    Raises
+    ------
+    DataError
+        A grade above 255, a target without an id, an `x_` column that bears a known field's name.
+
+    Warns
+    -----
+    UserWarning
+        Counts what the format has no place for: other targets, checks, tags, labels. Alternatives
+        become judgements of their own.
+    """
+    grades = grades_by_query(golden, level)
+    highest = int(golden.targets["grade"].max()) if len(golden.targets) else 0
+    if highest > HIGHEST_GRADE:
+        raise DataError(
+            f"found the grade {highest}",
+            field="targets.grade",
+            allowed=f"whole grades from 0 to {HIGHEST_GRADE}",
+        )
+    records = [
+        named_fields(query, QRELS_QUERY)
+        | {"relevant_docs": grades.get(query["query_id"], {})}
+        | named_fields(query, QRELS_ANSWER)
+        | extra_fields(query, QRELS_FIELDS, "queries")
+        for query in row_dicts(golden.queries)
+    ]
+    return write_lines(path, records)
+
+
+def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
+    """Write the targets of one level as a JSON object {query: {document: grade}}.
+
+    The file is gzip if it ends in .gz. Every query is written, but not its text: the format has no
+    place for it.
+
+    Warns
+    -----
+    UserWarning
+        Counts what else the format has no place for, as format qrels_jsonl does, and query texts
+        that differ from the query's id.
+    """
+    grades = grades_by_query(golden, level)
+    content = {query_id: grades.get(query_id, {}) for query_id in golden.queries["query_id"]}
+    return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")

@@ -1,13 +1,17 @@
-"""Results of several retrievers on one set of queries (JSON lines) <-> `Results`.
+"""A harness that judges retrievers by predicates: its results <-> `Results`, queries <-> `Golden`.
 
-One run per retriever. A record names its query by text: {query, retriever, k, elapsed_ms, error?,
-hits: [{rank, id, metadata, document}]}. A summary record has no hits but their outcome ({n_hits,
-rank_first_match, passed, kind}), which is kept as `reported`.
+Results are JSON lines, one run per retriever. A record names its query by text: {query, retriever,
+k, elapsed_ms, error?, hits: [{rank, id, metadata, document}]}. A summary record has no hits but
+their outcome ({n_hits, rank_first_match, passed, kind}), which is kept as `reported`.
+
+Queries (`queries.jsonl`) have no id. A query's own text is its id, so that results that name only
+the text find it.
 """
 
 import json
+import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -16,17 +20,29 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ragscore.frames.data import DataError, Results, from_records, records_of
+from ragscore.frames.codes import is_among
+from ragscore.frames.data import DataError, Golden, Results, conform, records_of
 from ragscore.frames.errors import plural, warn
-from ragscore.io.formats.fields import Fields, named_fields
-from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
-from ragscore.io.output import by_response, write_lines
+from ragscore.io.detect import Sample
+from ragscore.io.files import write_lines
+from ragscore.io.formats.fields import Fields, golden_rows, named_fields
+from ragscore.io.golden_read import (
+    CHECK_FIELDS,
+    KNOWN_FIELDS,
+    TAG_FIELDS,
+    TEXT_FIELDS,
+    golden_of,
+)
 from ragscore.io.run_records import Frames, Level, Reader
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
-from ragscore.io.values import READ, extra_fields, row_dicts, whole
+from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
+from ragscore.io.values import by_query, by_response, extra_fields, row_dicts, whole
 
-OUTCOMES = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
-"""Fields of a summary record, and their types in JSON."""
+OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
+"""Values of an outcome."""
+WRITTEN = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
+"""Fields of an outcome in the order of the file, and their types in JSON."""
+Outcomes = dict[tuple[str, str], dict[str, Any]]
+"""Outcomes by run and query."""
 KINDS = ("positive", "must_not_contain", "expected_empty")
 RESPONSE: Fields = {
     "query": ("query", "text"),
@@ -39,121 +55,96 @@ HIT: Fields = {
     "id": ("chunk_id", "id"),
     "document": ("text", "text"),
 }
+KEYS = {"query_id": "query_id", "retriever": "run_id"}
+ONCE = "one record per retriever and query"
 FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *OUTCOMES))
 
-Cell = tuple[str, str]
-"""Run and query of a response."""
+
+# Results
 
 
 def read_retrievers(path: Path, strict: bool) -> Results:
     """Read every run of a file, in the order in which its retrievers appear."""
     problems = Problems(path, strict)
-    reader, read = Reader(_columns, problems), _Read(problems)
-    reader.read(read.rows(path))
+    keys, once = (
+        {"query_id": "query_id", "retriever": "run_id"},
+        "one record per retriever and query",
+    )
+    reader, records = Reader(_columns, problems, keys, once), _Records(problems)
+    reader.read(records.rows(path))
     problems.typos.warn()
     most: dict[str, int] = {}
-    for n_by_text in read.n_by_text.values():
+    for n_by_text in records.n_by_text.values():
         most |= {key: max(n, most.get(key, 0)) for key, n in n_by_text.items()}
-    warn_of_repeats(path, most)
-    if n := read.n_told:
-        warn(
-            f"{path}: {plural(n, 'record')} of outcomes say that there were hits (n_hits), and hold"
-            " none: metrics of hits are 0 there; results.reported has the outcomes, and"
-            " to_profile('seed-mcp') counts them"
-        )
+    _warn_of_repeats(path, most)
     frames = reader.frames()
-    asked = frames["responses"].groupby("run_id", observed=True)["error"]
-    n_queries, n_failed = asked.size(), asked.count()
-    runs = [
-        {"run_id": name, "system": name, "k": k, "n_queries": n_queries[name]}
-        | {"n_failed": n_failed[name]}
-        for name, k in read.ks.items()
-    ]
-    if read.reported:
-        frames["reported"] = from_records(read.reported, "reported")
-    return Results(runs=from_records(runs, "runs"), **frames, problems=problems.frame())
+    if "reported" in frames:
+        cells, reported = ["run_id", "query_id"], frames["reported"]
+        stated = reported[(reported["metric"] == "n_hits") & (reported["value"] > 0)]
+        with_hits = pd.MultiIndex.from_frame(frames["hits"][cells].astype("str"))
+        is_bare = ~pd.MultiIndex.from_frame(stated[cells].astype("str")).isin(with_hits)
+        if n := int(is_bare.sum()):
+            warn(
+                f"{path}: {plural(n, 'record')} of outcomes say that there were hits (n_hits), and"
+                " hold none: metrics of hits are 0 there; results.reported has the outcomes, and"
+                " to_profile('seed-mcp') counts them"
+            )
+    asked = frames["responses"].groupby(frames["responses"]["run_id"].astype("str"))["error"]
+    counts = pd.DataFrame({"n_queries": asked.size(), "n_failed": asked.count()})
+    counts = counts.reindex([one for one in records.n_by_text if one in counts.index])
+    runs = counts.assign(k=pd.Series(records.ks, dtype="Int64"), system=counts.index)
+    runs = conform(runs.rename_axis("run_id").reset_index(), "runs")
+    return Results(runs=runs, **frames, problems=problems.frame())
 
 
 @dataclass
-class _Read:
-    """What is known so far: per retriever its k, and how often each query text stood there."""
+class _Records:
+    """What is known of records so far: each retriever's k, and how often it had each query text."""
 
     problems: Problems
-    ks: dict[str, int | None] = field(default_factory=dict)
+    ks: dict[str, int] = field(default_factory=dict)
     n_by_text: dict[str, dict[str, int]] = field(default_factory=dict)
-    lines: dict[Cell, int] = field(default_factory=dict)  # of each response
-    reported: list[dict[str, Any]] = field(default_factory=list)
-    n_told: int = 0  # records of outcomes that name no hit, though there were some
 
     def rows(self, path: Path) -> Iterator[Row]:
-        """Yield the records, each with an id, without their outcomes."""
-        problems = self.problems
-        for row in json_rows(path, problems):
-            values, line = dict(row.values), row.line
+        """Yield the records, each with an id: a text that is repeated is numbered."""
+        for row in json_rows(path, self.problems):
+            values, line, problems = dict(row.values), row.line, self.problems
             problems.typos.check(values, FIELDS, line)
-            query, retriever = as_text(values.get("query")), as_id(values.get("retriever"))
-            hits, error = values.get("hits"), values.get("error")
-            if query is None or not query_key(query):
-                problems.reject(values.get("query"), line, "query", "text that isn't empty")
-            elif retriever is None:
-                problems.reject(values.get("retriever"), line, "retriever", "text that isn't empty")
-            elif not isinstance(hits, (list, NoneType)):
-                problems.reject(hits, line, "hits", "a list")
-            elif hits is None and error is None and not values.keys() & OUTCOMES.keys() - {"kind"}:
-                found = "the record has neither hits nor an outcome nor an error"
-                allowed = "a list, empty if nothing was found"
-                problems.add(found, line=line, field="hits", allowed=allowed)
-            elif query_id := self._query_id(values.get("query_id"), query, retriever, line):
-                self._take_k(values, retriever, line)
-                self._take_outcome(values, {"run_id": retriever, "query_id": query_id}, line)
-                yield Row(values | {"query_id": query_id}, line)
-
-    def _query_id(self, stated: Any, query: str, retriever: str, line: int) -> str | None:
-        """Return the id that a record states, else its query's text.
-
-        A repeated text is numbered; a repeated id is a problem.
-        """
-        query_id: str | None = READ["id"](stated, "query_id", line, self.problems)
-        if query_id is None:
-            query_id = numbered(query_key(query), self.n_by_text.setdefault(retriever, {}))
-        before = self.lines.setdefault((retriever, query_id), line)
-        if before == line:
-            return query_id
-        what, allowed = f"{query_id!r} of {retriever}", "one record per retriever and query"
-        self.problems.repeat(what, before, line, "query_id", allowed)
-        return None
-
-    def _take_k(self, values: dict[str, Any], retriever: str, line: int) -> None:
-        k, known = whole(values.pop("k", None), "k", line, self.problems, 1), self.ks.get(retriever)
-        self.ks[retriever] = k if known is None else known
-        if None not in (k, known) and k != known:
-            found = f"found {k}, earlier records of {retriever} have {known}"
-            self.problems.add(found, line=line, field="k", allowed="one k per retriever")
-
-    def _take_outcome(self, values: dict[str, Any], cell: dict[str, str], line: int) -> None:
-        found = {}
-        if values.get("kind") not in (None, *KINDS):
-            self.problems.reject(values.pop("kind"), line, "kind", f"one of {', '.join(KINDS)}")
-        for name in ("n_hits", "rank_first_match", "passed"):
-            type, lowest = (
-                ("flag", {}) if name == "passed" else ("whole", {"lowest": int(name != "n_hits")})
+            key, retriever = query_key(values.get("query")), as_id(values.get("retriever"))
+            hits, is_told = (
+                values.get("hits"),
+                values.keys() & {"n_hits", "rank_first_match", "passed"},
             )
-            found[name] = READ[type](values.pop(name, None), name, line, self.problems, **lowest)
-        self.n_told += not values.get("hits") and bool(found["n_hits"])
-        self.reported += [
-            cell | {"metric": name, "value": float(value)}
-            for name, value in found.items()
-            if value is not None
-        ]
+            for is_right, name, allowed in (
+                (key, "query", "text that isn't empty"),
+                (retriever, "retriever", "text that isn't empty"),
+                (isinstance(hits, (list, NoneType)), "hits", "a list"),
+                (
+                    hits is not None or is_told or values.get("error") is not None,
+                    "hits", "a list, empty if nothing was found; or an outcome, or an error",
+                ),
+            ):  # fmt: skip
+                if not is_right:
+                    problems.reject(values.get(name), line, name, allowed)
+                    break
+            else:
+                n_by_text = self.n_by_text.setdefault(str(retriever), {})
+                if values.get("query_id") is None:
+                    values["query_id"] = numbered(key, n_by_text)
+                k = whole(values.pop("k", None), "k", line, problems, 1)
+                if k is not None and k != self.ks.setdefault(str(retriever), k):
+                    before = self.ks[str(retriever)]
+                    found = f"found {k}, earlier records of {retriever} have {before}"
+                    problems.add(found, line=line, field="k", allowed="one k per retriever")
+                if values.get("kind") not in (None, *KINDS):
+                    kind, allowed = values.pop("kind"), f"one of {', '.join(KINDS)}"
+                    problems.reject(kind, line, "kind", allowed)
+                yield Row(values, line)
 
 
 def _columns(record: Level) -> Frames:
     """Return the columns of a batch of records."""
-    responses = {
-        "query_id": record.take("query_id", "id"),
-        "run_id": record.take("retriever", "id"),
-    }
-    responses |= record.columns(RESPONSE)
+    responses = record.columns(RESPONSE)
     hits, row, at = record.items("hits")
     rank = hits.order("rank", row, at)
     # A source key that is no text stays metadata only: no expected key can equal it.
@@ -161,8 +152,17 @@ def _columns(record: Level) -> Frames:
     found = {"rank": pa.array(rank.astype(np.int32)), "source_key": source_key}
     found |= hits.columns(HIT)
     hits.extras(found)
+    outcome = [record.take(name, type) for name, type in OUTCOMES.items()]
+    values = np.column_stack([np.asarray(one.cast(pa.float64())) for one in outcome])
+    of_record, which = np.nonzero(~np.isnan(values))
+    metric = np.array([*OUTCOMES], object)[which]
+    reported = {
+        "metric": pa.array(metric, pa.string()),
+        "value": pa.array(values[of_record, which]),
+    }
     record.extras(responses)
-    return {"responses": (np.arange(len(record)), responses), "hits": (row, found)} | meta
+    frames = {"responses": (np.arange(len(record)), responses), "hits": (row, found)} | meta
+    return frames | ({"reported": (of_record, reported)} if len(which) else {})
 
 
 def write_retrievers(results: Results, path: str | Path) -> Path:
@@ -231,15 +231,15 @@ def write_retriever_summary(
     )
 
 
-def _reported_outcomes(results: Results) -> dict[Cell, dict[str, Any]]:
+def _reported_outcomes(results: Results) -> Outcomes:
     """Return the outcome of each response as its file stated it."""
     cells = {} if results.reported is None else by_response(results.reported)
     return {cell: {row["metric"]: row.get("value") for row in rows} for cell, rows in cells.items()}
 
 
 def _lines(
-    results: Results, outcomes: dict[Cell, dict[str, Any]]
-) -> Iterator[tuple[Cell, dict[str, Any], dict[str, Any]]]:
+    results: Results, outcomes: Outcomes
+) -> Iterator[tuple[tuple[str, str], dict[str, Any], dict[str, Any]]]:
     """Yield each response's run and query, its line without hits, and its outcome.
 
     rank_first_match is null if an outcome is known and nothing matched.
@@ -251,18 +251,17 @@ def _lines(
         if (text := response.get("query")) is None:
             found = f"response {query_id!r} of {run_id} has no query text"
             raise DataError(found, field="responses.query", allowed="text")
-        line = {"query": text}
-        if numbered(query_key(text), n_by_text.setdefault(run_id, {})) != query_id:
-            line["query_id"] = query_id
+        is_numbered = numbered(query_key(text), n_by_text.setdefault(run_id, {})) == query_id
+        line = {"query": text} | ({} if is_numbered else {"query_id": query_id})
         line |= {"retriever": run_id} | ({"k": int(ks[run_id])} if run_id in ks else {})
         line |= {name: response[name] for name in ("elapsed_ms", "error") if name in response}
         stated = {"kind": response.pop("x_kind", None)} | outcomes.get((run_id, query_id), {})
         known = {
-            name: of(stated[name]) for name, of in OUTCOMES.items() if pd.notna(stated.get(name))
+            name: of(stated[name]) for name, of in WRITTEN.items() if pd.notna(stated.get(name))
         }
         if known.keys() & {"n_hits", "passed"}:
             known.setdefault("rank_first_match", None)
-        outcome = {name: known[name] for name in OUTCOMES if name in known}
+        outcome = {name: known[name] for name in WRITTEN if name in known}
         yield (run_id, query_id), line | extra_fields(response), outcome
 
 
@@ -276,3 +275,147 @@ def _written_hits(
         named_fields(hit, HIT) | {"metadata": by_rank.get(hit["rank"], {})} | extra_fields(hit)
         for hit in hits
     ]
+
+
+# Queries
+
+EXPECTATIONS = (
+    "expected_source_keys",
+    "expected_metadata",
+    "expected_substrings",
+    "must_not_contain_source_keys",
+    "expected_empty",
+)
+OWN_FIELDS = frozenset(("tool", "filters", "expect_lessons_call"))
+ROW_FIELDS = KNOWN_FIELDS | {"filters"}
+IMPLY_ANSWERABLE = {
+    *EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer",
+}  # fmt: skip
+PARTS = ("targets", "checks", "conditions", "tags")
+_ORDER = (
+    *TEXT_FIELDS, "expected_source_keys", "expected_metadata", *CHECK_FIELDS, *TAG_FIELDS,
+    "expected_empty", "recency_conflict_rule",
+)  # fmt: skip
+"""Fields of our golden file in the order in which they are written."""
+
+
+def fits_golden(seen: Sample) -> bool:
+    """Return True for JSON lines with a query, no id, and fields that only this format has.
+
+    A query alone fits too.
+    """
+    if (
+        seen.kind not in ("jsonl", "json")
+        or not seen.has("query")
+        or seen.keys & {"id", "query_id", "retriever"}
+    ):
+        return False
+    return seen.keys == {"query"} or bool(seen.keys & {*EXPECTATIONS, *OWN_FIELDS})
+
+
+def query_key(text: Any) -> str:
+    """Return the id of a query that has none: its text, normalized; "" where there is no text.
+
+    Unicode's composed form (NFC), and one space for each run of white space.
+    """
+    return " ".join(unicodedata.normalize("NFC", as_text(text) or "").split())
+
+
+def numbered(key: str, n_by_text: dict[str, int]) -> str:
+    """Return the id with `(2)`, `(3)`, ... behind it if its text was there before."""
+    n_by_text[key] = n_by_text.get(key, 0) + 1
+    return key if n_by_text[key] == 1 else f"{key} ({n_by_text[key]})"
+
+
+def _warn_of_repeats(path: Path, n_by_text: dict[str, int]) -> None:
+    """Warn once if queries appear more than once."""
+    repeated = [key for key, n in n_by_text.items() if n > 1]
+    if repeated:
+        text = (
+            f"{path}: {len(repeated)} queries appear more than once, first {repeated[0]!r}; the"
+            " n-th golden row goes with a retriever's n-th record of it"
+        )
+        warn(text)
+
+
+def read_predicates(
+    path: Path, strict: bool, absent_docs: str = "unlabelled", catalogue: pd.DataFrame | None = None
+) -> Golden:
+    """Read one file of queries; `ragscore.load_golden` documents the arguments.
+
+    No row expects documents or chunks, so `absent_docs` and `catalogue` change nothing. A row
+    without expectations gets a target that no hit can meet: it fails, as in its harness.
+    """
+    problems, n_by_text = Problems(path, strict), dict[str, int]()
+    rows = list[Row]()
+    for row in json_rows(path, problems):
+        stated, filters = row.values.get("query"), row.values.get("filters")
+        if not (key := query_key(as_text(stated) or "")):
+            found = f"found {describe(stated)}" if "query" in row.values else "the field is missing"
+            problems.add(found, line=row.line, field="query", allowed="text that isn't empty")
+            continue
+        if not isinstance(filters, (dict, NoneType)):
+            problems.reject(filters, row.line, "filters", "a mapping or null")
+        values = {name: value for name, value in row.values.items() if value is not None}
+        rows.append(Row(values | {"id": numbered(key, n_by_text)}, row.line))
+    golden = golden_of(golden_rows(rows, ROW_FIELDS, is_nested=False), problems, "unlabelled", None)
+    problems.typos.warn()
+    _warn_of_repeats(path, n_by_text)
+    is_judge = golden.checks["kind"].isin(["expected_empty", "forbidden_source_key"])
+    judged = pd.concat([golden.targets["query_id"], golden.checks.loc[is_judge, "query_id"]])
+    ids = golden.queries["query_id"]
+    nothing = pd.DataFrame({"query_id": ids[~is_among(ids, judged)]})
+    nothing = conform(nothing.assign(level="predicate", target_id="nothing"), "targets")
+    targets = [one for one in (golden.targets, nothing) if len(one)] or [nothing]
+    return replace(golden, targets=pd.concat(targets, ignore_index=True))
+
+
+def write_predicates(golden: Golden, path: str | Path) -> Path:
+    """Write a golden set as `queries.jsonl` with predicates, one query a line.
+
+    Loading the file gives the same frames again, fields of your own included. If ids aren't the
+    queries' texts, every line has its `id`, which makes it a file of ragscore's own golden format.
+
+    Raises
+    ------
+    DataError
+        The set expects documents, chunks or passages, for which the format has no field.
+    """
+    other = sorted(set(golden.targets["level"]) - {"source_key", "predicate"})
+    if other or len(golden.support_groups):
+        raise DataError(
+            f"targets of level {', '.join(other) or 'support group'}",
+            field="golden",
+            allowed="only source keys, metadata and substrings",
+        )
+    rows = {kind: by_query(getattr(golden, kind)) for kind in PARTS}
+    queries, n_by_text = list(row_dicts(golden.queries)), dict[str, int]()
+    keys = [numbered(query_key(query["query"]), n_by_text) for query in queries]
+    has_own_ids = keys != [query["query_id"] for query in queries]
+    lines = []
+    for query in queries:
+        parts = {kind: of_query.get(query["query_id"], []) for kind, of_query in rows.items()}
+        lines.append(({"id": query["query_id"]} if has_own_ids else {}) | _line(query, parts))
+    return write_lines(path, lines)
+
+
+def _line(query: dict[str, Any], parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return a row of the file, without an id."""
+    from ragscore.io.golden_write import row_of  # yaml is not needed to read
+
+    plain = {name: one for name, one in query.items() if not name.startswith("x_")}
+    said = row_of(plain, parts | {"support_groups": []})
+    line = {"query": query["query"]} | extra_fields(query)
+    if isinstance(line.get("filters"), str):  # as the reader of our own golden format keeps it
+        line["filters"] = json.loads(line["filters"])
+    keys = said.get("expected_source_keys")
+    if isinstance(keys, dict):  # a list, as these files have it
+        said["expected_source_keys"] = [
+            key if grade == 1 else {"any": [key], "grade": grade} for key, grade in keys.items()
+        ]
+    line |= {name: said[name] for name in _ORDER if name in said}
+    # Loading takes a query for answerable if it has one of these; else `answerable` is unknown.
+    is_implied = bool(line.keys() & IMPLY_ANSWERABLE)
+    stated = query.get("answerable")
+    is_said = stated is None or (bool(stated) and is_implied)
+    return line if is_said else line | {"answerable": bool(stated)}

@@ -1,15 +1,14 @@
-"""TREC files: qrels (`qid iter docid rel`) <-> `Golden`, runs <-> `Results`; also .gz.
+"""Rankings: TREC runs, and runs as JSON {query: {document: score}}, <-> `Results`; also .gz.
 
-A line of a run is `qid Q0 docid rank score tag`. Qrels may also have BEIR's three columns. Fields
-are split by any white space, as C and trec_eval split them (blank, tab, vertical tab, form feed,
-carriage return); blank lines, and those that begin with `#`, count for nothing. A regular file
-becomes columns at once; any other is searched line by line, so that each fault has its number.
+A line of a run is `qid Q0 docid rank score tag`. Fields are split by any white space, as C and
+trec_eval split them (blank, tab, vertical tab, form feed, carriage return); blank lines, and those
+that begin with `#`, count for nothing. Lines become columns at once, and a fault of a value is a
+null in its column.
 """
 
-import math
+import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,177 +16,162 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ragscore.frames.data import Golden, Results
+from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
+from ragscore.io.columns import are_means
 from ragscore.io.detect import Sample
-from ragscore.io.file_content import LONGEST_ID, read_text
-from ragscore.io.formats.by_document import (
-    graded_documents,
+from ragscore.io.files import LONGEST_ID, check_one_run, has_limits, read_text, write_text
+from ragscore.io.formats.documents import (
     ranked_documents,
     refuse_repeated_documents,
     refuse_spaces,
     scores_or_ranks,
 )
-from ragscore.io.formats.qrels import (
-    HIGHEST,
-    JUDGED,
-    Judged,
-    as_grade,
-    count_without_text,
-    judged_once,
-    read_topics,
-)
-from ragscore.io.output import write_text
+from ragscore.io.formats.fields import json_object, run_name
 from ragscore.io.parsed_lines import longest_line
-from ragscore.io.run_records import NotPlain
-from ragscore.io.source import Problems, as_id, describe
-from ragscore.io.values import ID_ALLOWED
+from ragscore.io.run_records import tell
+from ragscore.io.source import MOST_FAULTS, Problems, as_id, describe
+from ragscore.io.values import ID_ALLOWED, is_int
 
-RUN_COLUMNS = {
-    "query_id": pa.large_string(), "iteration": None, "doc_id": pa.large_string(),
-    "rank": pa.int32(), "score": pa.float64(),
-    "run_id": pa.dictionary(pa.int32(), pa.string()),
-}  # fmt: skip
-QREL_COLUMNS = {
-    "query_id": pa.large_string(), "iteration": None, "doc_id": pa.large_string(),
-    "grade": pa.int32(),
-}  # fmt: skip
-HIT_DTYPES = {
-    "run_id": "str", "query_id": "str", "doc_id": "str", "rank": "int64", "score": "float64",
-}  # fmt: skip
-Spec = dict[str, tuple[int, str, Callable[[str], Any], str]]
-"""Column -> its place in a line, its name in messages, what reads it (None: a fault), allowed."""
-_BLANKS = bytes.maketrans(b"\t\r\v\f", b"    ")
+HIGHEST = 2**31 - 1
+Spec = dict[str, tuple[str, Callable[[pa.ChunkedArray], pa.ChunkedArray], str]]
+"""Column -> its name in messages, what reads it (null for a fault), and what is allowed."""
 _FIELD = re.compile(r"[^ \t\r\v\f]+")
-_COMMENT = re.compile(rb"(?m)^#[^\n]*$")
-
-
-def is_qrels(seen: Sample) -> bool:
-    """Return True for four columns that end in a grade, or for BEIR's three columns with tabs."""
-    parts = _fields(seen.line)
-    with_tabs = len(parts) == 3 and len(seen.line.strip().split("\t")) == 3
-    return seen.kind == "text" and (
-        (len(parts) == 4 and as_grade(parts[3]) is not None)
-        or (with_tabs and (as_grade(parts[2]) is not None or _is_header(parts)))
-    )
+_BLANKS = bytes.maketrans(b"\t\r\v\f", b"    ")
 
 
 def is_run(seen: Sample) -> bool:
     """Return True for six columns or more of which the fourth is a rank and the fifth a score."""
-    return seen.kind == "text" and _is_hit(_fields(seen.line))
+    return seen.kind == "text" and _is_hit(fields_of(seen.line))
+
+
+def fields_of(line: str) -> list[str]:
+    """Return the fields of a line; none for a comment."""
+    return [] if line.lstrip().startswith("#") else _FIELD.findall(line)
+
+
+def _is_hit(fields: list[str]) -> bool:
+    is_whole = len(fields) >= 6 and is_grade(fields[3])
+    return is_whole and re.fullmatch(f"{NUMBER}|nan", fields[4], re.IGNORECASE) is not None
 
 
 # Lines of fields
 
 
-def _fields(line: str) -> list[str]:
-    """Return the fields of a line; none for a comment."""
-    fields = _FIELD.findall(line)
-    return [] if fields and fields[0].startswith("#") else fields
+class Lines:
+    """The lines of a text: a table of those with as many fields as names, and the others.
 
-
-def _lines(text: str) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield number, text and fields of each line that has any."""
-    for number, line in enumerate(text.split("\n"), 1):
-        if fields := _fields(line):
-            yield number, line, fields
-
-
-def _table(text: str, columns: dict[str, pa.DataType | None]) -> pd.DataFrame:
-    """Return the columns of a regular file; those of type None aren't needed.
-
-    Raises
-    ------
-    NotPlain
-        Anything irregular, as text after the last column: only `_lines` can tell what is wrong with
-        it, or right.
+    Attributes
+    ----------
+    table
+        The fields as texts, and the number of their `line`.
+    others
+        Number and text of the lines with fewer or more fields. Comments are none.
     """
-    from pyarrow import csv
 
-    data = text.encode().translate(_BLANKS)
-    while b"  " in data:
-        data = data.replace(b"  ", b" ")
-    data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" ")
-    if data.startswith(b"#") or b"\n#" in data:
-        data = _COMMENT.sub(b"", data)
-    # Arrow takes hexadecimal numbers, which nobody means.
-    if not data.strip() or b" 0x" in data or b" 0X" in data or longest_line(data) > LONGEST_ID:
-        raise NotPlain
-    types = {name: dtype for name, dtype in columns.items() if dtype is not None}
-    try:
-        return csv.read_csv(
+    def __init__(self, text: str, names: list[str], delimiter: str = " ") -> None:
+        from pyarrow import csv
+
+        data, self.others = text.encode() + b"\n", list[tuple[int, str]]()
+        if delimiter == " ":
+            data = data.translate(_BLANKS)
+            while b"  " in data:
+                data = data.replace(b"  ", b" ")
+            data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n").removeprefix(b" ")
+        skipped = list[int]()
+
+        def skip(row: Any) -> str:
+            skipped.append(row.number)
+            if not row.text.startswith("#"):
+                self.others.append((row.number, row.text))
+            is_short = row.actual_columns < len(names)  # a file of other lines may have any number
+            return "error" if is_short and len(self.others) > MOST_FAULTS else "skip"
+
+        table = csv.read_csv(
             pa.BufferReader(data),
-            csv.ReadOptions(column_names=list(columns)),
-            csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False),
-            csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
-        ).to_pandas()
-    except pa.ArrowInvalid as error:
-        raise NotPlain from error
+            csv.ReadOptions(
+                column_names=names,
+                use_threads=False,
+                block_size=max(1 << 20, longest_line(data) + 2),
+            ),
+            csv.ParseOptions(
+                delimiter=delimiter,
+                quote_char=False,
+                double_quote=False,
+                ignore_empty_lines=False,
+                invalid_row_handler=skip,
+            ),
+            csv.ConvertOptions(column_types=dict.fromkeys(names, pa.large_string())),
+        )
+        numbers = np.arange(1, len(table) + len(skipped) + 1)
+        table = table.append_column("line", [np.delete(numbers, np.array(skipped, int) - 1)])
+        is_blank = pc.and_(*(pc.equal(table[name], "") for name in (names[0], names[-1])))
+        is_none = pc.or_(is_blank, pc.starts_with(table[names[0]], "#"))
+        self.table = table.filter(pc.invert(is_none))
 
 
-def _values(parts: list[str], spec: Spec, line: int, problems: Problems) -> list[Any] | None:
-    """Return the values of the fields of a line; None, and a problem, if one has none."""
-    values = []
-    for place, name, read, allowed in spec.values():
-        values.append(read(parts[place]))
-        if values[-1] is None:
-            problems.reject(parts[place], line, name, allowed)
-            return None
-    return values
+def values_of(table: pa.Table, spec: Spec, faults: Problems) -> pd.DataFrame:
+    """Return the columns of a table and its lines as values, without rows that have a fault."""
+    columns = {column: read(table[column]) for column, (_, read, _) in spec.items()}
+    is_bad = np.zeros(len(table), bool)
+    for column, (name, _, allowed) in spec.items():
+        is_fault = np.asarray(columns[column].is_null()) & ~is_bad
+        is_bad |= is_fault
+        for at in np.flatnonzero(is_fault).tolist():
+            faults.reject(table[column][at].as_py(), table["line"][at].as_py(), name, allowed)
+    good = pa.table({"line": table["line"]} | columns)
+    return (good.filter(~is_bad) if is_bad.any() else good).to_pandas()
 
 
-# Judgements
+def as_ids(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return ids, null for those that are empty or too long."""
+    length = pc.utf8_length(texts)
+    most = LONGEST_ID if has_limits() else HIGHEST
+    is_id = pc.and_(pc.greater(length, 0), pc.less_equal(length, most))
+    return pc.if_else(is_id, texts, None)
 
 
-def read_qrels(
-    path: Path,
-    strict: bool,
-    absent_docs: str,
-    catalogue: pd.DataFrame | None,
-    topics: Path | str | None = None,
-) -> Golden:
-    """Read judgements as a golden set; without topics, the id of a query stands for its text."""
-    problems = Problems(path, strict)
-    texts = read_topics(Path(topics), problems) if topics is not None else {}
-    judged = read_judgements(read_text(path), problems)
-    if texts:
-        count_without_text(judged, texts, topics, problems)
-    more = {one: {"query": text["query"]} for one, text in texts.items() if "query" in text}
-    return judged.golden(problems, absent_docs, catalogue, more)
+def as_grades(texts: pa.ChunkedArray, lowest: int = -HIGHEST) -> pa.ChunkedArray:
+    """Return whole numbers in 32 bits, null for all else."""
+    is_whole = pc.match_substring_regex(texts, f"^{WHOLE}$")
+    plain = pc.utf8_ltrim(pc.if_else(is_whole, texts, None), "+")
+    grades = plain.cast(pa.int64())
+    is_grade = pc.and_(pc.greater_equal(grades, lowest), pc.less_equal(grades, HIGHEST))
+    return pc.if_else(is_grade, grades, None)
 
 
-def read_judgements(text: str, problems: Problems) -> Judged:
-    """Return every judgement of qrels of three or four columns; a header may come first."""
-    with suppress(NotPlain):
-        return judged_once(_table(text, QREL_COLUMNS), problems)
-    return judged_once(
-        pd.DataFrame(_judgements(text, problems), columns=["line", *JUDGED]), problems
-    )
+def as_scores(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return numbers, null for all else.
+
+    "-inf" is the logarithm of 0; digits that stand for more than a float can hold are a fault.
+    """
+    is_number = pc.match_substring_regex(texts, f"^{NUMBER}$", ignore_case=True)
+    scores = pc.if_else(is_number, texts, None).cast(pa.float64())
+    is_said = pc.match_substring(texts, "inf", ignore_case=True)
+    return pc.if_else(pc.or_(pc.is_finite(scores), is_said), scores, None)
 
 
-def _judgements(text: str, problems: Problems) -> Iterator[tuple[Any, ...]]:
-    """Yield number, query, document and grade of each line that is no fault."""
-    by_tabs: bool | None = None
-    for number, line, fields in _lines(text):
-        if by_tabs is None:  # BEIR's files have a header, and only tabs part their fields
-            is_header = _is_header(fields)
-            by_tabs = is_header and len(line.strip().split("\t")) == 3
-            if is_header:
-                continue
-        parts = [part.strip() for part in line.rstrip().split("\t")] if by_tabs else fields
-        if len(parts) not in (3, 4) or not all(parts):
-            allowed = "query, iteration, document, grade; or query, document, grade"
-            problems.add(f"{len(parts)} columns: {describe(line)}", line=number, allowed=allowed)
-        elif values := _values(parts[:1] + parts[-2:], JUDGEMENT, number, problems):
-            yield number, *values
+WHOLE, NUMBER = (
+    r"[+-]?[0-9]{1,10}",
+    r"[+-]?(?:(?:[0-9]+\.?|\.[0-9])[0-9]*(?:e[+-]?[0-9]+)?|inf(?:inity)?)",
+)
 
 
-def _is_header(parts: list[str]) -> bool:
-    return (
-        parts[0].lower() in ("query-id", "query_id", "qid", "topic") and as_grade(parts[-1]) is None
-    )
+def is_grade(text: str) -> bool:
+    """Return True for a whole number in 32 bits, possibly negative."""
+    return re.fullmatch(WHOLE, text) is not None and abs(int(text)) <= HIGHEST
+
+
+HIT: Spec = {
+    "query_id": ("query", as_ids, ID_ALLOWED),
+    "doc_id": ("document", as_ids, ID_ALLOWED),
+    "run_id": ("tag", as_ids, ID_ALLOWED),
+    "rank": ("rank", lambda texts: as_grades(texts, 0), "a whole number from 0"),
+    "score": ("score", as_scores, "a finite number, or inf"),
+}
 
 
 # Runs
@@ -199,13 +183,31 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
     Text after the tag is cut off, and `problems` counts such lines; a warning shows what is no
     comment (`#`).
     """
-    problems, text = Problems(path, strict), read_text(path)
-    try:
-        hits = _table(text, RUN_COLUMNS)[[*HIT_DTYPES]]
-        if hits["rank"].min() < 0 or not np.isfinite(hits["score"]).all():
-            raise NotPlain
-    except NotPlain:
-        hits = _searched(text, problems)
+    problems, faults = Problems(path, strict), Problems(path, strict=False)
+    lines = Lines(read_text(path), ["query_id", "iteration", "doc_id", "rank", "score", "run_id"])
+    cut = list[list[str]]()
+    for number, line in lines.others:
+        fields = line.split(" ")
+        if len(fields) < 6:
+            allowed = "query, Q0, document, rank, score, tag"
+            faults.add(f"{len(fields)} columns: {describe(line)}", line=number, allowed=allowed)
+        elif any(_is_hit(fields[begin:]) for begin in (5, 6)):
+            allowed = "one hit in a line; files that are joined end in a line end"
+            faults.add(f"two hits in a line: {describe(line)}", line=number, allowed=allowed)
+        else:
+            cut.append([*fields[:6], number, " ".join(fields[6:])])
+    table = lines.table
+    if cut:
+        *columns, after = map(list, zip(*cut, strict=True))
+        others = pa.table(columns, table.schema.names).cast(table.schema)
+        table = pa.concat_tables([table, others]).sort_by("line")
+        told = "1 line has" if len(cut) == 1 else f"{len(cut)} lines have"
+        told += " text after the tag, which is left out"
+        problems.note(told, field="tag")
+        if words := next((one for one in after if not one.startswith("#")), None):
+            warn(f"{path}: {told}, such as {excerpt(words)}")
+    hits = values_of(table, HIT, faults).drop(columns="line")
+    tell(faults, problems)
     hits["rank"] = rank_hits(hits, ties)["rank"]
     if ties == "file" and (n := n_contradicting(hits)):
         problems.note(
@@ -213,10 +215,10 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
             " decide, and ties='trec' ranks by score",
             field="rank",
         )
-    return results_of_lists(hits[["run_id", "query_id"]].drop_duplicates(), hits, problems.frame())
+    return _results(hits[["run_id", "query_id"]].drop_duplicates(), hits, problems.frame())
 
 
-def results_of_lists(cells: pd.DataFrame, hits: pd.DataFrame, problems: pd.DataFrame) -> Results:
+def _results(cells: pd.DataFrame, hits: pd.DataFrame, problems: pd.DataFrame) -> Results:
     """Return rankings as results; `cells` are the runs and queries that were asked."""
     n_queries = cells["run_id"].value_counts(sort=False)
     tags = n_queries.index.astype("str")
@@ -226,75 +228,20 @@ def results_of_lists(cells: pd.DataFrame, hits: pd.DataFrame, problems: pd.DataF
     return Results(runs=runs.assign(n_failed=0), responses=responses, hits=hits, problems=problems)
 
 
-def _searched(text: str, problems: Problems) -> pd.DataFrame:
-    """Return the hits, read line by line."""
-    rows, cut = list[list[Any]](), list[str]()
-    for number, line, parts in _lines(text):
-        if len(parts) < 6:
-            allowed = "query, Q0, document, rank, score, tag"
-            problems.add(f"{len(parts)} columns: {describe(line)}", line=number, allowed=allowed)
-        elif any(_is_hit(parts[begin:]) for begin in (5, 6)):
-            allowed = "one hit in a line; files that are joined end in a line end"
-            problems.add(f"two hits in a line: {describe(line)}", line=number, allowed=allowed)
-        else:
-            values = _values(parts, HIT, number, problems)
-            rows += [values] if values else []
-            cut += [" ".join(parts[6:])] if values and len(parts) > 6 else []
-    if cut:
-        lines = "1 line has" if len(cut) == 1 else f"{len(cut)} lines have"
-        told = f"{lines} text after the tag, which is left out"
-        problems.note(told, field="tag")
-        if words := next((one for one in cut if not one.startswith("#")), None):
-            warn(f"{problems.file}: {told}, such as {excerpt(words)}")
-    return pd.DataFrame(rows, columns=list(HIT)).astype(HIT_DTYPES)[[*HIT_DTYPES]]
-
-
-def _is_hit(parts: list[str]) -> bool:
-    """Return True for the fields of a line of a run, also if its score is none (`nan`)."""
-    is_run = len(parts) >= 6 and as_grade(parts[3]) is not None
-    return is_run and (_score(parts[4]) is not None or parts[4].lower() == "nan")
-
-
-def _score(text: str) -> float | None:
-    try:
-        score = float(text)
-    except ValueError:
-        return None
-    # "-inf" is the logarithm of 0; digits that stand for more than a float can hold are a fault
-    is_number = math.isfinite(score) or (math.isinf(score) and "inf" in text.lower())
-    return score if is_number else None
-
-
-def _rank(text: str) -> int | None:
-    rank = as_grade(text)
-    return None if rank is None or rank < 0 else rank
-
-
-HIT: Spec = {
-    "query_id": (0, "query", as_id, ID_ALLOWED), "doc_id": (2, "document", as_id, ID_ALLOWED),
-    "run_id": (5, "tag", as_id, ID_ALLOWED), "rank": (3, "rank", _rank, "a whole number from 0"),
-    "score": (4, "score", _score, "a finite number, or inf"),
-}  # fmt: skip
-JUDGEMENT: Spec = {
-    "query_id": (0, "query", as_id, ID_ALLOWED), "doc_id": (1, "document", as_id, ID_ALLOWED),
-    "grade": (2, "grade", as_grade,
-              f"a whole number up to {HIGHEST}; a negative one means not judged"),
-}  # fmt: skip
-
-
 def named_by_file(path: Path, results: Results) -> Results:
     """Rename runs after their file, because another file has the same tags.
 
     Several runs of one file keep their tag behind the file's name.
     """
-    stem = path.name
-    for suffix in (".gz", ".txt", ".trec", ".run"):
-        stem = stem.removesuffix(suffix)
+    stem = re.sub(r"(\.run)?(\.trec)?(\.txt)?(\.gz)?$", "", path.name)
     tags = results.runs["run_id"].astype("str").tolist()
     names = {tag: stem if len(tags) == 1 else f"{stem}:{tag}" for tag in tags}
-    frames = {kind: getattr(results, kind) for kind in ("runs", "responses", "hits")}
-    of = {kind: one["run_id"].astype("str").replace(names) for kind, one in frames.items()}
-    return replace(results, **{kind: one.assign(run_id=of[kind]) for kind, one in frames.items()})
+    renamed = {
+        kind: frame.assign(run_id=frame["run_id"].astype("str").replace(names))
+        for kind in ("runs", "responses", "hits")
+        for frame in [getattr(results, kind)]
+    }
+    return replace(results, **renamed)
 
 
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
@@ -326,13 +273,9 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     # Queries stay in the order of the responses.
     cells = zip(results.responses["run_id"], results.responses["query_id"], strict=True)
     places = {cell: place for place, cell in enumerate(cells)}
-    rows = sorted(
-        zip(
-            hits["run_id"], hits["query_id"], hits["doc"], hits["rank"], scores_or_ranks(hits),
-            strict=True,
-        ),
-        key=lambda row: places.get(row[:2], len(places)),
-    )  # fmt: skip
+    scored = hits.assign(score=scores_or_ranks(hits))
+    columns = (scored[name] for name in ("run_id", "query_id", "doc", "rank", "score"))
+    rows = sorted(zip(*columns, strict=True), key=lambda row: places.get(row[:2], len(places)))
     lines = (
         f"{query_id} Q0 {doc} {rank} {score!r} {run_id}\n"
         for run_id, query_id, doc, rank, score in rows
@@ -340,23 +283,106 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     return write_text(path, "".join(lines))
 
 
-def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
-    """Write the targets of one level as TREC qrels (`qid 0 docid grade`, gzip if it ends in .gz).
+# Runs and judgements as one JSON object: the files of ranx, BEIR and pytrec_eval
 
-    Warns
-    -----
-    UserWarning
-        Counts what the format has no place for, such as queries without such targets. Alternatives
-        of one target become judgements of their own.
+_TEXT, _DIGIT = r'"(?:[^"\\]|\\.)*"', r"-?\d"
+_BEGIN = re.compile(rf"\s*\{{\s*{_TEXT}\s*:\s*\{{\s*(?:{_TEXT}\s*:\s*{_DIGIT}|\}})")
+
+
+def is_json_run(seen: Sample) -> bool:
+    """Return True if a file begins as an object of objects of numbers, which are no means."""
+    whole = seen.first or {}
+    is_flat = all(
+        isinstance(one, dict) and not any(isinstance(inner, (dict, list)) for inner in one.values())
+        for one in whole.values()
+    )
+    is_run = seen.kind in ("json", "jsonl") and is_flat and not are_means(whole)
+    return is_run and _BEGIN.match(seen.begin) is not None
+
+
+def json_numbers(path: Path, name: str, problems: Problems) -> tuple[list[str], pd.DataFrame]:
+    """Return the queries, and query, document and number of each; any other value is a problem."""
+    allowed = f"an object {{document: {name}}}"
+    most = 2**1023 if name == "score" else HIGHEST + 1
+    kind = "a number" if name == "score" else "a whole number"
+    query_ids, rows = list[str](), list[tuple[str, str, Any]]()
+    for query_id, values in json_object(path, f"one object {{query: {allowed[10:]}}}").items():
+        if not (isinstance(values, dict) and as_id(query_id)):
+            found = f"{excerpt(query_id)} has {describe(values)}"
+            problems.add(found, field="query", allowed=allowed)
+            continue
+        query_ids.append(query_id)
+        for doc_id, value in values.items():
+            is_number = is_int(value) or (isinstance(value, float) and name == "score")
+            if as_id(doc_id) and is_number and abs(value) < most:
+                rows.append((query_id, doc_id, value))
+            else:
+                found = f"{excerpt(doc_id)} of {excerpt(query_id)} has {describe(value)}"
+                problems.add(found, field=name, allowed=f"{kind} for each document")
+    types = {"query_id": "str", "doc_id": "str", name: "float64" if name == "score" else "int64"}
+    return query_ids, pd.DataFrame(rows, columns=[*types]).astype(types)
+
+
+def read_json_run(path: Path, strict: bool, ties: str = "file") -> Results:
+    """Read one run, named after its file.
+
+    An object has no order: documents rank by score, equal ones in file order (or as `ties` says).
+    """
+    problems, run_id = Problems(path, strict), run_name(path)
+    query_ids, hits = json_numbers(path, "score", problems)
+    query_id = pd.Series(query_ids, dtype="str")
+    run = pd.Categorical([run_id] * len(query_ids), [run_id])  # a run without queries is one
+    hits.insert(0, "run_id", run_id)
+    if ties == "file":
+        place = hits["query_id"].map(dict(zip(query_ids, range(len(query_ids)), strict=True)))
+        order = np.lexsort((-hits["score"], place))
+        hits = hits.iloc[order].reset_index(drop=True)
+    cells = pd.DataFrame({"run_id": run, "query_id": query_id})
+    return _results(cells, rank_hits(hits, ties), problems.frame(run_id))
+
+
+def write_json_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
+    """Write one run as a JSON object {query: {document: score}} (gzip if the file ends in .gz).
+
+    Loading the file gives the same hits again, in a run named after the file. Queries without hits
+    have an empty object. If a run has no scores at all, each hit gets the number of the query's
+    hits minus its rank, plus one.
+
+    Parameters
+    ----------
+    results
+        Exactly one run (see `Results.select`).
+    level
+        "doc" writes doc_id, "chunk" chunk_id.
+
+    Returns
+    -------
+    The file's path.
 
     Raises
     ------
     DataError
-        An id that holds a space.
+        No run or more than one; an id that is missing; a document twice in one list
+        (`rs.match.collapse_hits` keeps the first); ranks that are not those of the scores. An
+        object has no order, so its reader ranks by score.
     """
-    judged = graded_documents(golden, level)
-    refuse_spaces([judged["query_id"], judged["doc"]])
-    lines = (
-        f"{query_id} 0 {doc} {grade}\n" for query_id, doc, grade in judged.itertuples(index=False)
-    )
-    return write_text(path, "".join(lines))
+    check_one_run(results)
+    hits = ranked_documents(results, level)
+    refuse_repeated_documents(hits, "doc")
+    scored = hits.assign(score=scores_or_ranks(hits))
+    by_score = scored.sort_values("score", ascending=False, kind="stable")
+    place = by_score.groupby("query_id", sort=False).cumcount() + 1
+    wrong = scored[place.reindex(scored.index) != scored["rank"]]
+    if len(wrong):
+        raise DataError(
+            f"{len(wrong)} hits have other ranks than their scores say, first"
+            f" {wrong['doc'].iloc[0]!r} of query {wrong['query_id'].iloc[0]!r}",
+            field="hits.rank",
+            allowed="1, 2, 3, ... as scores fall; rs.match.rank_hits(hits, ties='trec') ranks so",
+        )
+    content: dict[str, dict[str, float]] = {
+        query_id: {} for query_id in (*results.responses["query_id"], *scored["query_id"])
+    }
+    for query_id, doc, score in scored[["query_id", "doc", "score"]].itertuples(index=False):
+        content[query_id][doc] = score
+    return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")

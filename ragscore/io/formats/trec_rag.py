@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ragscore.frames.data import DataError, Results
-from ragscore.io.formats.by_document import ID_COLUMNS, ranked_documents
+from ragscore.io.files import write_lines
+from ragscore.io.formats.documents import ID_COLUMNS, ranked_documents
 from ragscore.io.importers import results_of_rows
-from ragscore.io.output import by_response, write_lines
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
-from ragscore.io.values import extra_fields, is_int, row_dicts
+from ragscore.io.values import by_response, extra_fields, is_int, row_dicts
 
 IDS = {"run_id": "run_id", "topic_id": "query_id"}
 FIELDS = frozenset((*IDS, "topic", "references", "answer"))

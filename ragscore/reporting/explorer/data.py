@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.model import OUTCOMES
-from ragscore.analysis.extras.conversation_turns import turn_numbers
+from ragscore.analysis.extras.agents import turn_numbers
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Golden
 from ragscore.plot.style import in_order, run_styles

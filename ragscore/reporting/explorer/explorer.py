@@ -30,7 +30,7 @@ from ragscore.frames.errors import (
 )
 from ragscore.frames.escaping import visible
 from ragscore.frames.tables import Table
-from ragscore.io.output import write_text
+from ragscore.io.files import write_text
 from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.data import content, outcomes_in
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page

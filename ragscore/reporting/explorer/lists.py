@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.extras.call_report import call_of_hits, of_rank, repeats, search_rows
+from ragscore.analysis.extras.agents import call_of_hits, of_rank, repeats, search_rows
 from ragscore.analysis.query_view import first_known
 from ragscore.frames.codes import is_among, lookup, pair_numbers
 from ragscore.frames.data import Results, narrowed

@@ -8,8 +8,8 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
 
 import ragscore as rs
+from ragscore.analysis.comparison.changes import rank_overlap
 from ragscore.analysis.comparison.invariants import config_diff
-from ragscore.analysis.rankings import rank_overlap
 from tests.compared import compare_runs
 from tests.messages import refused
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.extras.events import event_log
+from ragscore.analysis.extras.harness_files import event_log
 from ragscore.scoring.summary import summarize
 from tests.compared import compare_runs
 from tests.messages import refused

@@ -135,7 +135,8 @@ RATES = ["freshness.stale_free_rate@2", "freshness.conflict_free_rate@2"]
 def test_rates_become_metrics(two_queries, golden):
     rates = rs.extras.freshness(*two_queries, 2).per_query
     scores = add_columns(rs.score(two_queries[0], golden, ["hit@1"]), rates, RATES)
-    own = [with_own(name, "higher", (0, 1)) for name in RATES]
+    own = [with_own(name) for name in RATES]
+    assert [(one.better, one.bounds) for one in own] == [("higher", (0, 1))] * 2
     summary = summarize(scores, table=TABLE.with_metrics(own)).set_index("metric")
     assert summary.loc["freshness.stale_free_rate@2", "mean"] == 0.75
     conflicts = summary.loc["freshness.conflict_free_rate@2"]

@@ -3,7 +3,7 @@
 import pandas as pd
 
 import ragscore as rs
-from ragscore.analysis.extras.needles import needle_set
+from ragscore.analysis.extras.corpora import needle_set
 
 
 def test_the_same_arguments_give_the_same_set():

@@ -11,10 +11,9 @@ from matplotlib.dates import date2num
 from scipy.stats import t as student
 
 import ragscore as rs
-from ragscore.analysis.trend.history import read_history
-from ragscore.analysis.trend.noise import first_outside, noise_floor, noise_half_width
-from ragscore.analysis.trend.provenance import provenance_of, split_segments
-from ragscore.analysis.trend.trend import trend_of
+from ragscore.analysis.breaks import provenance_of, split_segments
+from ragscore.analysis.history import read_history
+from ragscore.analysis.trend import first_outside, noise_floor, noise_half_width, trend_of
 from tests.messages import refused, says, warned
 
 matplotlib.use("Agg")

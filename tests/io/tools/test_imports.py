@@ -1,4 +1,4 @@
-"""Files of other tools, as the tools wrote them (tests/fixtures/make_*.py): what their rows
+"""Files of other tools, as the tools wrote them (tests/fixtures/README.md): what their rows
 become.
 """
 

@@ -13,8 +13,8 @@ import pytest
 from damaged_files import N_FILES, N_RECORDS, changed, damaged
 
 import ragscore as rs
+from ragscore.io.frames_in import table_rows
 from ragscore.io.registry import TOOLS
-from ragscore.io.rows import table_rows
 from ragscore.io.source import Problems
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

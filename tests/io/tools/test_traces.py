@@ -5,7 +5,7 @@ import json
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.operations import traces
+from ragscore.analysis.extras.runs import traces
 from ragscore.cli import main
 from tests.messages import refused
 

@@ -1,12 +1,12 @@
-"""Behaviour of answers: required and forbidden terms, valid JSON, budgets and tools.
+"""Answers one by one: what they must hold and may cost, and which key facts they support.
 
-In: `Results` and expectations per query. Out: `Behaviour`: one row per check, and one per response
-with its share of passed checks.
+In: results with expectations per query, or an evaluation with verdicts on nuggets. Out:
+`Behaviour`, `Nuggets`.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import nearest, plural, warn
+from ragscore.scoring.metrics import TABLE
 
 EVERY = "*"  # expectations that hold for every query
 CALLED = ("x_tool_calls.json", "x_answer.tool_calls.json")  # columns that list the tools
@@ -42,14 +43,13 @@ class Behaviour(FramesResult):
     per_query
         One row per response: `n_checks`, `n_passed`; `behaviour.score`, their ratio (0 to 1, higher
         is better; NaN without checks), and `behaviour.passed`, 1 if it reaches the threshold, else
-        0 (NaN without a score). `ev.with_columns(table, better="higher")` makes metrics of these.
+        0 (NaN without a score). `ev.with_columns(per_query, ["behaviour.score"])` makes a metric of
+        it, of which higher is better.
     checks
         One row per response and check: `row` of the response, run_id, query_id, `check`,
         `expected`, `found` (text), `passed` (boolean). An unknown (no answer, no telemetry) fails
         its check, with an empty `found`.
     """
-
-    FRAMES = ("summary", "per_query", "checks")
 
     summary: pd.DataFrame
     per_query: pd.DataFrame
@@ -236,3 +236,83 @@ def _outcome(
         return "valid JSON", True
     is_present = expected.lower() in answer.lower()
     return ("present" if is_present else "absent"), is_present == (check == "required")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Nuggets(FramesResult):
+    """Which key facts the answers support.
+
+    Attributes
+    ----------
+    table
+        One row per run and metric of nuggets: `mean` with its 95 % interval `low`, `high` over the
+        `n` queries whose nuggets all have a verdict; `n_unjudged` of the run's nuggets.
+    per_nugget
+        One row per query and nugget: query_id, `nugget` (its number), text, importance, weight;
+        `n` answers with a verdict, of which `n_support`, `n_partial` and `n_not`; `share`, the mean
+        of what verdicts count (0 to 1).
+    missed
+        The rows of `per_nugget` that no answer supports, not even in part, though each run has a
+        verdict. Vital ones first.
+    per_answer
+        One row per run, query and nugget: `value` (1, 0.5 or 0; NaN: no verdict).
+    """
+
+    table: pd.DataFrame
+    missed: pd.DataFrame
+    per_nugget: pd.DataFrame
+    per_answer: pd.DataFrame
+
+    def _heading(self) -> str:
+        n_vital = int(self.missed["importance"].eq("vital").fillna(False).sum())
+        return (
+            f"Nuggets: {plural(len(self.per_nugget), 'key fact')}, of which no answer supports"
+            f" {len(self.missed)} ({n_vital} vital)"
+        )
+
+
+def nuggets(ev: Any) -> Nuggets:
+    """Return which key facts the answers support, and which no run's answer does.
+
+    Raises
+    ------
+    DataError
+        Nobody gave verdicts on nuggets.
+
+    Examples
+    --------
+    >>> nugget = {"text": "a fact", "importance": "vital", "assignment": "not_support"}
+    >>> line = {"qid": "q1", "query": "?", "answer_text": "no", "nuggets": [nugget]}
+    >>> rs.extras.nuggets(rs.evaluate([line], [line])).missed[["query_id", "text", "importance"]]
+    """
+    names = [name for name in TABLE if name.startswith("nugget_")]
+    scores, _ = ev._scored(names)
+    valued, facts = [name for name in names if scores[name].notna().any()], ev._rows
+    if facts is None or not valued or not facts.verdicts["criterion"].eq("nuggets").any():
+        raise DataError(
+            "no verdict on nuggets", field="results.judgments",
+            allowed="rs.judge(results, golden, 'nuggets', endpoint), or a file of assignments",
+        )  # fmt: skip
+    run = pd.Series(facts.runs.astype("str")[facts.run], dtype="str")
+    rows = facts.nuggets
+    rows = rows[facts.asked[rows["row"]]].reset_index(drop=True)
+    rows = rows.assign(run_id=run[rows["row"]].to_numpy())
+    unjudged = rows[rows["value"].isna()].groupby("run_id").size()
+    table = replace(ev, scores=scores).summary(valued)
+    table = table[["run_id", "metric", "mean", "low", "high", "n"]].assign(
+        n_unjudged=table["run_id"].astype("str").map(unjudged).fillna(0).astype("int64"),
+    )
+    value = rows["value"]
+    counted = rows.assign(
+        n=value.notna(), n_support=value.ge(1.0), n_partial=value.gt(0.0) & value.lt(1.0),
+        n_not=value.le(0.0),
+    )  # fmt: skip
+    of_nugget = counted.groupby(["query_id", "nugget"], sort=False)
+    about = of_nugget[["text", "importance", "weight"]].first()
+    counts = of_nugget[["n", "n_support", "n_partial", "n_not"]].sum().astype("int64")
+    per_nugget = about.join(counts).join(of_nugget["value"].mean().rename("share")).reset_index()
+    is_missed = per_nugget["n_not"].to_numpy() == of_nugget.size().to_numpy()
+    missed = per_nugget[is_missed].assign(other=lambda one: one["importance"].ne("vital"))
+    missed = missed.sort_values("other", kind="stable", ignore_index=True).drop(columns="other")
+    columns = ["run_id", "query_id", "nugget", "text", "importance", "weight", "value"]
+    return Nuggets(table.reset_index(drop=True), missed, per_nugget, rows[columns])

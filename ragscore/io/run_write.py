@@ -1,6 +1,6 @@
 """`Results` -> `per_query.jsonl` and `run.json`, so that loading gives the same frames again.
 
-The inverse of record.py, whose tables of fields it shares. A row that reading would not give back
+The inverse of run_file.py, whose tables of fields it shares. A row that reading would not give back
 is an error, never a silent change.
 """
 
@@ -18,16 +18,9 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
 from ragscore.io.citations import citation_and_span, heading_parts
+from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_lines
 from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE
-from ragscore.io.output import (
-    by_query,
-    check_one_run,
-    json_line,
-    replacing,
-    write_bytes,
-    write_lines,
-)
-from ragscore.io.record import (
+from ragscore.io.run_file import (
     ANSWER_FIELDS,
     CITATION_FIELDS,
     HIT_FIELDS,
@@ -35,7 +28,7 @@ from ragscore.io.record import (
     implied_refusal,
 )
 from ragscore.io.sidecars import run_description
-from ragscore.io.values import extra_fields, row_dicts
+from ragscore.io.values import by_query, extra_fields, row_dicts
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:

@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 
 import ragscore.scoring.own  # noqa: F401 (it gives MetricTable its from_plain)
-from ragscore.analysis.reported import label_of
-from ragscore.analysis.trend.provenance import (
+from ragscore.analysis.breaks import (
     COMPUTED,
     VALUES,
     Provenance,
@@ -20,6 +19,7 @@ from ragscore.analysis.trend.provenance import (
     provenance_of,
     reported_provenance,
 )
+from ragscore.analysis.reported import label_of
 from ragscore.frames.config import dumped, parsed
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
@@ -82,14 +82,16 @@ def read_history(
         names = run_names(runs, order if isinstance(order, list) else runs["run_id"])
         scorings = {name: one for name, one in source._scorings(names).items() if one}
         means = source._means(names)
-        is_foreign = means["is_reported"] & means["run_id"].map(scorings).isna()
-        theirs = means["metric"].map(lambda one: label_of(one) or one)
-        means = means.assign(metric=theirs.where(is_foreign, means["metric"]))
+        is_foreign = means["is_reported"] & ~means["run_id"].isin(list(scorings))
+        ours = {one: label_of(one) or one for one in means.loc[is_foreign, "metric"].unique()}
+        renamed = means["metric"].replace(ours)
+        means = means.assign(metric=renamed.where(is_foreign, means["metric"]))
         alone = set(means.loc[means["is_reported"], "run_id"])
         saved = [
             one
             for scoring in scorings.values()
-            for one in MetricTable.from_plain(scoring.get("declared", {})).own
+            if scoring.get("declared")
+            for one in MetricTable.from_plain(scoring["declared"]).own
             if one.base == metric.partition("@")[0]
         ]
         declared = TABLE.with_metrics(saved)

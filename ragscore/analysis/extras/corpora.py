@@ -1,18 +1,19 @@
-"""Chunks that hurt retrieval: too small, too large, duplicates, broken characters.
+"""Corpora: chunks that hurt retrieval, and a synthetic one with rare tokens hidden in log lines.
 
-In: a chunks frame, before anything is embedded; ids may be missing. Out: one row per finding, and
-one per kind of finding.
+In: a chunks frame, before anything is embedded; or a seed. Out: `Lint`, one row per finding;
+`NeedleSet`, a golden set and its chunks.
 """
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError, check_type
+from ragscore.frames.data import DataError, Golden, check_type, conform
 from ragscore.frames.errors import plural
 from ragscore.frames.typing import Flags
 
@@ -40,10 +41,8 @@ class Lint(FramesResult):
         One row per kind: `n` findings, `share` of the chunks, and `is_warning`.
     """
 
-    FRAMES = ("summary", "findings")
-
-    findings: pd.DataFrame
     summary: pd.DataFrame
+    findings: pd.DataFrame
 
     def _heading(self) -> str:
         return f"Chunk lint: {plural(len(self.findings), 'finding')}"
@@ -135,7 +134,7 @@ def lint_chunks(
     summary = pd.DataFrame(
         {"kind": pd.Series(KINDS, dtype="str"), "n": n, "share": share, "is_warning": is_warning}
     )
-    return Lint(findings, summary)
+    return Lint(summary, findings)
 
 
 def _findings(
@@ -189,3 +188,105 @@ def _near_duplicates(
     first = best["row_first"].fillna(0).astype("int64")
     others = names[first] if len(names) else names
     return _findings("near_duplicate", best["value"].notna(), best["value"], others)
+
+
+HOSTS = ("api01", "api02", "queue01", "store01", "proxy01")
+USERS = ("ada", "ben", "cleo", "dan", "eva", "finn")
+EVENTS = (
+    "request served",
+    "session closed",
+    "backup finished",
+    "index rotated",
+    "lease renewed",
+    "queue drained",
+)
+LINES_PER_CHUNK = 20
+
+
+class NeedleSet(NamedTuple):
+    """Queries for hidden tokens (`golden`) and the corpus that holds them (`chunks`)."""
+
+    golden: Golden
+    chunks: pd.DataFrame
+
+
+def needle_set(
+    docs: int = 8,
+    lines: int = 200,
+    needles: int = 12,
+    seed: int = 1,
+    *,
+    lines_per_chunk: int = LINES_PER_CHUNK,
+) -> NeedleSet:
+    """Make a needle-in-a-haystack set; the same arguments always give the same set.
+
+    Parameters
+    ----------
+    docs, lines
+        Documents, and lines in each; at least 1 of both (0 counts as 1). A needle is one more line.
+    needles
+        Number of queries; each asks for a token in one line of one document.
+    lines_per_chunk
+        Lines per chunk.
+
+    Returns
+    -------
+    `golden`: queries `needle-0000`, ...; the query is the token (`IOC-<seed>-<number>`), the one
+    target is its document, grade 1. `chunks`: chunk_id, doc_id (`doc-000`, ...), path, start, end
+    (lines from 1, half-open), span_unit, text.
+    """
+    docs, lines = max(docs, 1), max(lines, 1)
+    needles, step = max(needles, 0), max(lines_per_chunk, 1)
+    rng = np.random.default_rng(seed)
+    doc_of, line_of = rng.integers(docs, size=needles), rng.integers(lines, size=needles)
+    tokens = [f"IOC-{seed:08x}-{number:04d}" for number in range(needles)]
+    texts = []
+    for doc in range(docs):
+        of_doc = [(int(line_of[n]), tokens[n]) for n in np.flatnonzero(doc_of == doc)]
+        texts.append(_lines(doc, lines, of_doc, rng))
+    chunks = [
+        {
+            "chunk_id": f"{_doc_id(doc)}#{start + 1}",
+            "doc_id": _doc_id(doc),
+            "path": f"{_doc_id(doc)}.log",
+            "start": start + 1,
+            "end": min(start + step, len(text)) + 1,
+            "span_unit": "line",
+            "text": "\n".join(text[start : start + step]),
+        }
+        for doc, text in enumerate(texts)
+        for start in range(0, len(text), step)
+    ]
+    golden = _golden(tokens, [_doc_id(int(doc)) for doc in doc_of])
+    return NeedleSet(golden, conform(pd.DataFrame(chunks), "chunks"))
+
+
+def _doc_id(doc: int) -> str:
+    return f"doc-{doc:03d}"
+
+
+def _lines(
+    doc: int, n_lines: int, needles: list[tuple[int, str]], rng: np.random.Generator
+) -> list[str]:
+    """Return the lines of a document; each needle follows the plain line it is anchored to."""
+    picks = [rng.integers(len(words), size=n_lines) for words in (HOSTS, USERS, EVENTS)]
+    texts: list[str] = []
+    for number, (host, user, event) in enumerate(zip(*picks, strict=True)):
+        start = f"{1_700_000_000 + doc * 100_000 + number} host={HOSTS[host]} user={USERS[user]}"
+        texts.append(f'{start} event="{EVENTS[event]}"')
+        texts += [
+            f'{start} event="alert" indicator={token}' for line, token in needles if line == number
+        ]
+    return texts
+
+
+def _golden(tokens: list[str], doc_ids: list[str]) -> Golden:
+    query_ids = [f"needle-{number:04d}" for number in range(len(tokens))]
+    queries = pd.DataFrame(
+        {"query_id": query_ids, "query": tokens, "answerable": True, "position": range(len(tokens))}
+    )
+    targets = pd.DataFrame({
+        "query_id": query_ids, "level": "doc", "target_id": doc_ids, "alternative": 0, "grade": 1,
+        "doc_id": doc_ids,
+    })  # fmt: skip
+    return Golden(queries=queries, targets=targets)

@@ -1,1 +1,0 @@
-"""A metric over runs, and how much of it is noise."""
