@@ -6,9 +6,6 @@ fits several formats or none is an error that names the candidates and the `form
 
 import csv
 import json
-import struct
-import zipfile
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,13 +16,10 @@ from typing import Any
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.columns import has_labels
-from ragscore.io.files import UNFORESEEN, open_bytes
+from ragscore.io.files import open_bytes
 from ragscore.io.source import json_fields, refuse_depth
 
 SAMPLE_BYTES = 1 << 20
-BROKEN_ZIP = (
-    *UNFORESEEN, OSError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
 TABLES = ("frame", "parquet", "text", "jsonl", "json")
 """Kinds of samples that may be tables."""
 
@@ -196,9 +190,9 @@ def sample(path: Path) -> Sample:
         return Sample(path, "folder", frozenset(one.name for one in path.iterdir()))
     with open_bytes(path) as opened:
         begin = opened.read(SAMPLE_BYTES)
-    for mark, (kind, names) in _BINARY.items():
+    for mark, kind in _BINARY.items():
         if begin.startswith(mark):
-            return Sample(path, kind, names(path))
+            return Sample(path, kind, _parquet_columns(path) if kind == "parquet" else frozenset())
     text = begin.decode("utf-8-sig", errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
     line = next((line for line in lines if not line.lstrip().startswith("#")), "".join(lines[:1]))
@@ -218,6 +212,38 @@ def sample(path: Path) -> Sample:
     # a header line has commas, tabs or the like; other text has no names
     cells = first_cells(line)
     return Sample(path, "text", frozenset(cells) if len(cells) > 1 else frozenset(), line=line)
+
+
+_BINARY = {b"SQLite format 3\0": "sqlite", b"PAR1": "parquet", b"PK\x03\x04": "zip"}
+
+
+def _json(text: str) -> Any:
+    with suppress(ValueError, RecursionError):
+        refuse_depth(text)
+        return json.loads(text)
+    return None
+
+
+def _first_keys(text: str) -> frozenset[str]:
+    """Return the keys of a JSON object (or of the first of an array) that a cut text shows."""
+    keys = set[str]()
+    with suppress(ValueError, RecursionError):  # where the sample ends
+        keys.update(name for name, _, _ in json_fields(text))
+    return frozenset(keys)
+
+
+def _table_columns(top: dict[str, Any]) -> frozenset[str]:
+    """Return the keys of an object; of a table written as columns and rows, its columns."""
+    is_table = set(top) == {"columns", "data"} and isinstance(top["columns"], list)
+    return frozenset(map(str, top["columns"]) if is_table else top)
+
+
+def _parquet_columns(path: Path) -> frozenset[str]:
+    from ragscore.io.files import open_parquet
+
+    with suppress(DataError), open_parquet(path) as file:
+        return frozenset(file.schema_arrow.names)
+    return frozenset()
 
 
 def choose_format(
@@ -245,30 +271,25 @@ def choose_format(
                 f"unknown format {excerpt(name)}", field="format", allowed=nearest(name, by_name)
             )
         return by_name[name]
-    sure = {one.name: int(one.fits(seen)) for one in formats}
-    fitting = [one for one in formats if sure[one.name] == max(sure.values()) > 0]
+    sure = [int(one.fits(seen)) for one in formats]
+    fitting = [one for one, n in zip(formats, sure, strict=True) if n == max(sure) > 0]
     if len(fitting) == 1:
         return fitting[0]
-    for names, lines in NOT_READ.items():
-        if not fitting and seen.has(*names.split()):
-            raise DataError(
-                "a file of another tool that isn't read as it is", file=seen.path, field="format",
-                allowed=f"its rows: {lines}",
-            )  # fmt: skip
-    if not fitting and seen.kind != "empty":
-        if own is not None and _may_be_ours(seen, own, what, table):
-            return own
-        if own is None or (seen.keys and seen.kind in TABLES):
-            return table
-    keys = ", ".join(sorted(seen.keys)[:12])
-    described = f" with {keys}" if keys else f" that begins {seen.line[:60]!r}" if seen.line else ""
-    found = f"fits no format of {what} ({seen.kind}{described})"
-    allowed = f"pass format=, one of {', '.join(by_name)}"
+    keys, allowed = ", ".join(sorted(seen.keys)[:12]), "pass format= to choose"
     if fitting:
         found = f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}"
-        allowed = "pass format= to choose"
-    if seen.kind == "empty":
+    elif seen.kind == "empty":
         raise DataError("the file is empty", file=seen.path, allowed="at least one record")
+    elif lines := [lines for names, lines in NOT_READ.items() if seen.has(*names.split())]:
+        found, allowed = "a file of another tool that isn't read as it is", f"its rows: {lines[0]}"
+    elif own is not None and _may_be_ours(seen, own, what, table):
+        return own
+    elif own is None or (seen.keys and seen.kind in TABLES):
+        return table
+    else:
+        begins = f" that begins {seen.line[:60]!r}" if seen.line else ""
+        found = f"fits no format of {what} ({seen.kind}{f' with {keys}' if keys else begins})"
+        allowed = f"pass format=, one of {', '.join(by_name)}"
     raise DataError(found, file=seen.path, field="format", allowed=allowed)
 
 
@@ -284,51 +305,6 @@ def _may_be_ours(seen: Sample, own: Format, what: str, table: Format) -> bool:
         return not seen.keys  # each of our queries has its text
     is_table = table.fits(seen) or (what == "results" and has_labels(seen.keys))
     return is_sure or (bool(ours - {"query"}) and not is_table)
-
-
-def _json(text: str) -> Any:
-    with suppress(ValueError, RecursionError):
-        refuse_depth(text)
-        return json.loads(text)
-    return None
-
-
-def _first_keys(text: str) -> frozenset[str]:
-    """Return the keys of a JSON object (or of the first of an array) that a cut text shows."""
-    keys = set()
-    with suppress(ValueError, RecursionError):  # where the sample ends
-        for name, _, _ in json_fields(text):
-            keys.add(name)
-    return frozenset(keys)
-
-
-def _table_columns(top: dict[str, Any]) -> frozenset[str]:
-    """Return the keys of an object; of a table written as columns and rows, its columns."""
-    columns = top.get("columns")
-    if set(top) == {"columns", "data"} and isinstance(columns, list):
-        return frozenset(map(str, columns))
-    return frozenset(top)
-
-
-def _parquet_columns(path: Path) -> frozenset[str]:
-    from ragscore.io.files import open_parquet
-
-    with suppress(DataError), open_parquet(path) as file:
-        return frozenset(file.schema_arrow.names)
-    return frozenset()
-
-
-def _zip_names(path: Path) -> frozenset[str]:
-    with suppress(*BROKEN_ZIP), zipfile.ZipFile(path) as opened:
-        return frozenset(opened.namelist())
-    return frozenset()
-
-
-_BINARY: dict[bytes, tuple[str, Callable[[Path], frozenset[str]]]] = {
-    b"SQLite format 3\0": ("sqlite", lambda path: frozenset()),
-    b"PAR1": ("parquet", _parquet_columns),
-    b"PK\x03\x04": ("zip", _zip_names),
-}
 
 
 DELIMITERS = ",\t;|"

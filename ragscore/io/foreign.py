@@ -10,6 +10,7 @@ query's id is a hash of its `vars`. MLflow's labels stand among its scores
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,103 +20,82 @@ from ragscore.io.columns import is_query_id, names_ids
 from ragscore.io.detect import Mark, Sample
 from ragscore.io.frames_in import json_value
 from ragscore.io.importers import (
+    ANSWER_KEYS,
     QUERY_KEYS,
     Fields,
     Tool,
-    aggregate,
+    dicts_in,
     each,
     first_at,
     labels_in,
+    mapping,
     text_in,
+    text_of,
     without_missing,
-)  # fmt: skip
+)
 from ragscore.io.made_ids import hash_query
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.stored import our_name, score_of
-from ragscore.io.traces import ANSWER_KEYS, dicts_in, text_of
 from ragscore.io.values import as_number, nested, value_at
 
 PASSED: Fields = {"better": "higher", "lowest": 0.0, "highest": 1.0}
 """What is known of a share, and of what holds or doesn't."""
 
 
-def mapping(row: Fields, paths: str) -> Fields:
-    """Return the mapping at a place of a row; an empty one where there is none."""
-    found = nested(first_at(row, paths))
-    return dict(found) if isinstance(found, dict) else {}
-
-
 # RAGAS
 
 _STYLE = ("persona_name", "query_style", "query_length", "synthesizer_name")
-_RAGAS = {
-    "retrieved_contexts", "retrieved_context_ids", "reference_contexts", "reference_context_ids",
-    "reference", "rubrics", "multi_responses",
-}  # fmt: skip
-_JUDGED_BY_RAGAS = {
-    "faithfulness", "answer_relevancy", "context_precision", "context_recall",
-    "context_entity_recall", "answer_similarity", "answer_correctness",
-}  # fmt: skip
+_RAGAS = (
+    "retrieved_contexts retrieved_context_ids reference_contexts reference_context_ids reference"
+    " rubrics multi_responses"
+)
+_JUDGED_BY_RAGAS = (
+    "faithfulness answer_relevancy context_precision context_recall context_entity_recall"
+    " answer_similarity answer_correctness"
+)
 _COMPUTED = (
     "id_based_", "non_llm_", "rouge_score", "bleu_score", "chrf_score", "exact_match",
     "string_present", "semantic_similarity",
 )  # fmt: skip
 _NO_METRICS = {
-    *_RAGAS, *_STYLE, "user_input", "question", "contexts", "response", "answer", "ground_truth",
-    "ground_truths", "error", "rubric",
+    *_RAGAS.split(), *_STYLE, "user_input", "question", "contexts", "response", "answer",
+    "ground_truth", "ground_truths", "error", "rubric",
 }  # fmt: skip
 
 
-def _fits_ragas(seen: Sample) -> int:
-    """Return what RAGAS alone has: a column of its own beside `user_input`, or of old its metrics.
-
-    A table that names ids in its own way is one of one's own.
-    """
-    known = {*_RAGAS, "id", "query_id"}
-    if any(names_ids(seen.keys - known, side) for side in ("results", "golden")):
-        return 0
-    is_old = seen.has("question", "contexts") and bool(seen.keys & _JUDGED_BY_RAGAS)
-    is_new = seen.has("user_input") and bool(seen.keys & (_RAGAS | _JUDGED_BY_RAGAS))
-    return 2 * (is_new or is_old)
+def _names_no_ids(seen: Sample) -> bool:
+    """Return True unless a table names ids in its own way: then it is one of one's own."""
+    own = seen.keys - {*_RAGAS.split(), "id", "query_id"}
+    return not any(names_ids(own, side) for side in ("results", "golden"))
 
 
-def _facts_of_ragas(rows: list[Fields], top: Fields) -> Fields:
-    """Return the names of its columns of ids and metrics, and our names of some of these."""
+def _ragas(rows: list[Fields], top: Fields) -> Iterator[Fields]:
     names = dict.fromkeys(name for row in rows for name in row if name not in _NO_METRICS)
     ids = [name for name in names if is_query_id(name)]
-    is_metric = {name: _are_numbers(rows, name) for name in names if name not in ids}
+    metrics = [name for name in names if name not in ids and _are_numbers(rows, name)]
     lists = "retrieved_context_ids retrieved_contexts contexts"
     depths = {len(one) for row in rows if (one := _listed(row, lists))}
     # recall is the same at any cut-off that cuts nothing, precision only if all lists are as long
-    same = {"id_based_context_recall": f"recall@{max(depths)}"} if depths else {}
+    same = {"id_based_context_recall": f"recall@{max(depths, default=0)}"} if depths else {}
     if len(depths) == 1:
         same["id_based_context_precision"] = f"precision@{max(depths)}"
-    return {"ids": " ".join(ids), "is_metric": is_metric, "same": same}
-
-
-def _ragas(row: Fields, facts: Fields) -> Fields:
-    has_answer = first_at(row, "response answer") is not None
-    is_metric, same = facts["is_metric"], facts["same"]
-    references = _listed(row, "reference ground_truth ground_truths")
-    kept = [
-        "rubrics",
-        "multi_responses",
-        "rubric",
-        *(one for one in is_metric if not is_metric[one]),
-    ]
-    return {
-        "query": text_of(first_at(row, "user_input question"), QUERY_KEYS),
-        "query_id": first_at(row, facts["ids"]),
-        "reference_answer": references[0] if references else None,
-        **{f"tags.{name}": row.get(name) for name in _STYLE},
-        "extra": without_missing({name: row.get(name) for name in kept}),
-        "scores": [
-            {"metric": same.get(name, name), "value": row.get(name),
-             "is_judged": not name.startswith(_COMPUTED),
-             "error": "NaN in the file" if row.get(name) is None else None}
-            for name in is_metric if is_metric[name] and (has_answer or row.get(name) is not None)
-        ],
-    }  # fmt: skip
+    own = {*names} - {*ids, *metrics} | {"rubrics", "multi_responses", "rubric"}
+    for row in rows:
+        has_answer = first_at(row, "response answer") is not None
+        references = _listed(row, "reference ground_truth ground_truths")
+        yield {
+            "query": text_of(first_at(row, "user_input question"), QUERY_KEYS),
+            "query_id": first_at(row, " ".join(ids)),
+            "reference_answer": references[0] if references else None,
+            **{f"tags.{name}": row.get(name) for name in _STYLE},
+            "extra": {name: one for name, one in row.items() if name in own and one is not None},
+            "scores": [
+                {"metric": same.get(name, name), "value": row.get(name),
+                 "is_judged": not name.startswith(_COMPUTED),
+                 "error": "NaN in the file" if row.get(name) is None else None}
+                for name in metrics if has_answer or row.get(name) is not None
+            ],
+        }  # fmt: skip
 
 
 def _listed(row: Fields, paths: str) -> list[Any]:
@@ -142,48 +122,41 @@ _JUDGED_BY_PROMPTFOO = (
 )  # fmt: skip
 
 
-def _provider(row: Fields) -> str:
-    names = (as_text(value_at(row, f"provider{one}")) for one in (".label", ".id", ""))
-    return next(filter(None, names), "provider")
-
-
-def _facts_of_promptfoo(rows: list[Fields], top: Fields) -> Fields:
+def _promptfoo(rows: list[Fields], top: Fields) -> Iterator[Fields]:
+    providers = [
+        text_in(mapping(row, "provider"), ("label", "id"))
+        or as_text(row.get("provider"))
+        or "provider"
+        for row in rows
+    ]
     n_prompts = len({as_text(row.get("promptIdx")) for row in rows})
-    return {"has_prompts": n_prompts > len({_provider(row) for row in rows})}
-
-
-def _promptfoo(row: Fields, facts: Fields) -> Fields:
-    variables, response, success = (
-        mapping(row, "vars"),
-        mapping(row, "response"),
-        row.get("success"),
-    )
-    texts = {name: one for name, one in variables.items() if isinstance(one, str)}
-    query = text_in(variables, QUERY_KEYS) or text_in(texts, texts)
-    # `error` also has the message of a failed assertion; only this says that the system failed
-    has_failed = as_number(row.get("failureReason")) == 2
-    error = (has_failed and row.get("error")) or response.get("error")
-    error = error or ("error without a message" if has_failed else None)
-    scores = _scores_of_promptfoo(row)
-    if isinstance(success, bool) and not error:
-        scores.append({"metric": "success", "value": success, "is_judged": False} | PASSED)
-    asserted = each(row, "testCase.assert", {"type": "type", "value": "value"})
-    stated = [(one["type"], text) for one in asserted for text in _listed(one, "value")
-              if as_text(text)]  # fmt: skip
-    is_cached, prompt = response.get("cached") is True, f".prompt{row.get('promptIdx')}"
-    return labels_in(mapping(row, "testCase.metadata")) | {
-        "run_id": _provider(row) + (prompt if facts["has_prompts"] else ""),
-        "query_id": hash_query(json.dumps(variables, ensure_ascii=False, sort_keys=True))
-        if variables else None,
-        "query": query or as_text(value_at(row, "prompt.raw")),
-        "error": error, "scores": scores,
-        "latency_ms": None if is_cached else row.get("latencyMs"),
-        **{check: [text for kind, text in stated if _CHECKS.get(kind) == check] or None
-           for check in ("must_contain", "forbidden")},
-        "reference_answer": next((text for kind, text in stated if kind == "equals"), None),
-        "answerable": False if any(one["type"] == "is-refusal" for one in asserted) else None,
-        "extra": without_missing({"cached": is_cached, "testIdx": row.get("testIdx")}),
-    }  # fmt: skip
+    has_prompts = n_prompts > len({*providers})
+    for row, provider in zip(rows, providers, strict=True):
+        asked, response = mapping(row, "vars"), mapping(row, "response")
+        texts = {name: one for name, one in asked.items() if isinstance(one, str)}
+        query = text_in(asked, QUERY_KEYS) or text_in(texts, texts)
+        # `error` also has the message of a failed assertion; only this says that the system failed
+        has_failed = as_number(row.get("failureReason")) == 2
+        error = (has_failed and row.get("error")) or response.get("error")
+        error = error or ("error without a message" if has_failed else None)
+        success = [{"metric": "success", "value": row.get("success"), "is_judged": False} | PASSED]
+        asserted = each(row, "testCase.assert", {"type": "type", "value": "value"})
+        stated = [(one["type"], text) for one in asserted for text in _listed(one, "value")
+                  if as_text(text)]  # fmt: skip
+        is_cached, prompt = response.get("cached") is True, f".prompt{row.get('promptIdx')}"
+        yield labels_in(mapping(row, "testCase.metadata")) | {
+            "run_id": provider + prompt * has_prompts,
+            "query_id": hash_query(json.dumps(asked, ensure_ascii=False, sort_keys=True))
+            if asked else None,
+            "query": query or as_text(value_at(row, "prompt.raw")), "error": error,
+            "scores": _scores_of_promptfoo(row) + ([] if error else success),
+            "latency_ms": None if is_cached else row.get("latencyMs"),
+            **{check: [text for kind, text in stated if _CHECKS.get(kind) == check] or None
+               for check in ("must_contain", "forbidden")},
+            "reference_answer": next((text for kind, text in stated if kind == "equals"), None),
+            "answerable": False if any(one["type"] == "is-refusal" for one in asserted) else None,
+            "extra": without_missing({"cached": is_cached, "testIdx": row.get("testIdx")}),
+        }  # fmt: skip
 
 
 def _scores_of_promptfoo(row: Fields) -> list[Fields]:
@@ -191,18 +164,18 @@ def _scores_of_promptfoo(row: Fields) -> list[Fields]:
     paths = {"metric": "assertion.metric assertion.type", "value": "score", "reason": "reason",
              "judge": "assertion.provider", "kind": "assertion.type",
              "failed": "metadata.graderError"}  # fmt: skip
-    scores, used = [], Counter[str]()
-    for one in each(row, "gradingResult.componentResults", paths):
+    scores, used = each(row, "gradingResult.componentResults", paths), Counter[str]()
+    for one in scores:
         name = our_name(as_text(one["metric"]) or "assertion")
         used[name] += 1
         one["metric"] = name if used[name] == 1 else f"{name}.{used[name]}"
         one["is_judged"] = str(one.pop("kind")).removeprefix("not-") in _JUDGED_BY_PROMPTFOO
         one["error"] = (one["reason"] or "grader error") if one.pop("failed") is True else None
         one["reason"] = one["reason"] if one["is_judged"] else None
-        scores.append(one | PASSED)
-    named = mapping(row, "namedScores").items()
-    return scores + [{"metric": name, "value": value, "is_judged": False} | PASSED
-                     for name, value in named if our_name(name) not in used]  # fmt: skip
+    named = [{"metric": name, "value": value, "is_judged": False}
+             for name, value in mapping(row, "namedScores").items()
+             if our_name(name) not in used]  # fmt: skip
+    return [one | PASSED for one in scores + named]
 
 
 # DeepEval
@@ -212,48 +185,43 @@ _SAME_IN_DEEPEVAL = {
     "contextual recall": "context_recall",
 }  # fmt: skip
 """Answer Relevancy isn't ours: a share of relevant statements there, a similarity of texts here."""
-
-
 _METRICS_OF_DEEPEVAL = {
     "metric": "name", "value": "score", "judge": "evaluationModel", "error": "error",
     "reason": "reason", "cost_usd": "evaluationCost", "threshold": "threshold",
     "success": "success",
 }  # fmt: skip
+_SPANS_OF_DEEPEVAL = [
+    f"trace.{kind}Spans" for kind in ("base", "agent", "llm", "retriever", "tool")
+]
 
 
-def _facts_of_deepeval(rows: list[Fields], top: Fields) -> Fields:
-    """Return the metrics that leave 0 to 1, the range of DeepEval's own."""
-    scores = [one for row in rows for one in each(row, "metricsData", _METRICS_OF_DEEPEVAL)]
-    return {"beyond": {one["metric"] for one in scores
-                       if not 0 <= (as_number(one["value"]) or 0) <= 1}}  # fmt: skip
-
-
-def _deepeval(row: Fields, facts: Fields) -> Fields:
-    metadata = mapping(row, "metadata additionalMetadata")
-    spans = [one for kind in ("base", "agent", "llm", "retriever", "tool")
-             for one in dicts_in(value_at(row, f"trace.{kind}Spans"))]  # fmt: skip
-    # the trace itself may say SUCCESS although its root span failed
-    failed = [one.get("error") or "the trace's status is ERRORED" for one in spans
-              if one.get("status") == "ERRORED" and one.get("parentUuid") is None]  # fmt: skip
-    scores = each(row, "metricsData", _METRICS_OF_DEEPEVAL)
-    for one in scores:
-        value, threshold = as_number(one["value"]), as_number(one["threshold"])
-        success, judge = one.pop("success"), one["judge"]
-        one |= {"same": _SAME_IN_DEEPEVAL, "is_judged": judge is not None}
-        one |= {"error": one["error"] if one["value"] is None else None}
-        one |= {} if one["metric"] in facts["beyond"] else {"lowest": 0.0, "highest": 1.0}
-        above = 0.0 if value is None or threshold is None else value - threshold
-        if above and success is not None:
-            one["better"] = "higher" if (above > 0) == success else "lower"
-    if scores and isinstance(row.get("success"), bool):
-        about = {"metric": "success", "value": row["success"], "is_judged": False}
-        scores.append(about | PASSED)
-    own = {name: one for name, one in metadata.items() if name not in ("id", *labels_in(metadata))}
-    kept = {"name": row.get("name"), "comments": row.get("comments"), "metadata": own}
-    return labels_in(metadata) | {
-        "error": next(iter(failed), None), "scores": scores,
-        "extra": {name: one for name, one in kept.items() if one},
-    }  # fmt: skip
+def _deepeval(rows: list[Fields], top: Fields) -> Iterator[Fields]:
+    listed = [each(row, "metricsData", _METRICS_OF_DEEPEVAL) for row in rows]
+    beyond = {one["metric"] for scores in listed for one in scores
+              if not 0 <= (as_number(one["value"]) or 0) <= 1}  # fmt: skip
+    for row, scores in zip(rows, listed, strict=True):
+        metadata = mapping(row, "metadata additionalMetadata")
+        spans = [one for path in _SPANS_OF_DEEPEVAL for one in dicts_in(value_at(row, path))]
+        # the trace itself may say SUCCESS although its root span failed
+        failed = [one.get("error") or "the trace's status is ERRORED" for one in spans
+                  if one.get("status") == "ERRORED" and one.get("parentUuid") is None]  # fmt: skip
+        for one in scores:
+            value, threshold = as_number(one["value"]), as_number(one["threshold"])
+            success = one.pop("success")
+            one |= {"same": _SAME_IN_DEEPEVAL, "is_judged": one["judge"] is not None}
+            one["error"] = one["error"] if one["value"] is None else None
+            one |= {} if one["metric"] in beyond else {"lowest": 0.0, "highest": 1.0}
+            above = 0.0 if value is None or threshold is None else value - threshold
+            if above and success is not None:
+                one["better"] = "higher" if (above > 0) == success else "lower"
+        passed = {"metric": "success", "value": row.get("success"), "is_judged": False} | PASSED
+        labels = labels_in(metadata)
+        own = {name: one for name, one in metadata.items() if name not in ("id", *labels)}
+        kept = {"name": row.get("name"), "comments": row.get("comments"), "metadata": own}
+        yield labels | {
+            "error": next(iter(failed), None), "scores": [*scores, passed] if scores else [],
+            "extra": {name: one for name, one in kept.items() if one},
+        }  # fmt: skip
 
 
 # MLflow
@@ -263,6 +231,11 @@ _MLFLOW_SCORE = re.compile(
     r"(?P<part>value|rationale|error_message|error_code|score|justification)$"
 )
 _EXPECTED = ("expected_response", "expected_facts", "expected_retrieved_context", "guidelines")
+_ASSESSED = {
+    "name": "assessment_name",
+    "value": "expectation.serialized_value.value expectation.value",
+}
+_PASSAGES = {"gold_chunk_id": "chunk_id id", "gold_doc_id": "doc_uri doc_id source"}
 
 
 def _fits_mlflow(seen: Sample) -> bool:
@@ -275,52 +248,45 @@ def _fits_mlflow(seen: Sample) -> bool:
     )
 
 
-def _mlflow(values: Fields, facts: Fields) -> Fields:
-    answer = nested(first_at(values, "outputs response prediction"))
-    named = (
-        text_in(answer, ("response", *ANSWER_KEYS[:1], "output", "content"))
-        if isinstance(answer, dict)
-        else None
-    )
-    if isinstance(answer, (dict, list)):
-        answer = named or json.dumps(answer, ensure_ascii=False, default=str)
-    spans = dicts_in(nested(first_at(values, "spans trace.data.spans")))
-    named_spans = [Row({"trace_id": "-", "span_id": None} | one, 1) for one in spans]
-    searches = traces.calls_of(traces.spans_of(named_spans, Problems("", False)))
-    has_failed = values.get("state") in ("ERROR", "TraceState.ERROR")
-    message = value_at(spans, "0.status.message") or "the trace's state is ERROR"
-    seconds = as_number(values.get("latency"))  # the older table's
-    assessed = {
-        str(one["name"]): nested(first_at(one, "serialized value"))
-        for one in each(values, "assessments", {"name": "assessment_name",
-                        "serialized": "expectation.serialized_value.value",
-                        "value": "expectation.value"})
-    }  # fmt: skip
-    among_scores = without_missing({name: values.get(f"{name}/value") for name in _EXPECTED})
-    expected = mapping(values, "expectations") | without_missing(assessed) | among_scores
-    ids_of = {"gold_chunk_id": "chunk_id id", "gold_doc_id": "doc_uri doc_id source"}
-    passages = each(expected, "expected_retrieved_context", ids_of)
-    ids = ("trace_id", "request_id", "client_request_id")
-    return {
-        "query": text_of(first_at(values, "inputs request"), QUERY_KEYS),
-        "answer": as_text(answer),
-        "error": values.get("error_message") or (message if has_failed else None),
-        "latency_ms": values.get("execution_duration") if seconds is None else seconds * 1000,
-        "reference_answer": first_at(expected, "expected_response")
-        or first_at(values, "ground_truth targets target"),
-        "key_facts": expected.get("expected_facts"),
-        **{name: [one[name] for one in passages if one[name] is not None] or None
-           for name in ids_of},
-        **(searches if searches["calls"] else {}),
-        "scores": _scores_of_mlflow(values),
-        "extra": without_missing({name: as_text(values.get(name)) for name in ids}),
-    }  # fmt: skip
+def _mlflow(rows: list[Fields], top: Fields) -> Iterator[Fields]:
+    for row in rows:
+        answer = nested(first_at(row, "outputs response prediction"))
+        if isinstance(answer, (dict, list)):
+            named = text_in(answer, _ANSWERS) if isinstance(answer, dict) else None
+            answer = named or json.dumps(answer, ensure_ascii=False, default=str)
+        spans = dicts_in(nested(first_at(row, "spans trace.data.spans")))
+        named_spans = [Row({"trace_id": "-", "span_id": None} | one, 1) for one in spans]
+        searches = traces.calls_of(traces.spans_of(named_spans, Problems("", False)))
+        has_failed = row.get("state") in ("ERROR", "TraceState.ERROR")
+        message = value_at(spans, "0.status.message") or "the trace's state is ERROR"
+        expected = mapping(row, "expectations") | without_missing(
+            {str(one["name"]): nested(one["value"]) for one in each(row, "assessments", _ASSESSED)}
+            | {name: one for name in _EXPECTED if (one := row.get(f"{name}/value")) is not None}
+        )
+        passages = each(expected, "expected_retrieved_context", _PASSAGES)
+        ids = {name: row.get(name) for name in ("trace_id", "request_id", "client_request_id")}
+        yield {
+            "query": text_of(first_at(row, "inputs request"), QUERY_KEYS),
+            "answer": as_text(answer),
+            "error": row.get("error_message") or (message if has_failed else None),
+            "reference_answer": first_at(expected, "expected_response")
+            or first_at(row, "ground_truth targets target"),
+            "key_facts": expected.get("expected_facts"),
+            **{name: [one[name] for one in passages if one[name] is not None] or None
+               for name in _PASSAGES},
+            **(searches if searches["calls"] else {}),
+            "scores": _scores_of_mlflow(row),
+            "extra": without_missing({name: as_text(one) for name, one in ids.items()}),
+        }  # fmt: skip
 
 
-def _scores_of_mlflow(values: Fields) -> list[Fields]:
+_ANSWERS = ("response", "answer", "output", "content")
+
+
+def _scores_of_mlflow(row: Fields) -> list[Fields]:
     """Return the scores, whose parts stand in columns `<name>/value`, `<name>/rationale`, ..."""
     parts: dict[str, Fields] = {}
-    for name, one in values.items():
+    for name, one in row.items():
         found = _MLFLOW_SCORE.match(name)
         if found and one is not None and found["name"] not in _EXPECTED:
             parts.setdefault(found["name"], {})[found["part"]] = one
@@ -328,8 +294,6 @@ def _scores_of_mlflow(values: Fields) -> list[Fields]:
     for name, part in parts.items():
         value, error = first_at(part, "value score"), first_at(part, "error_message error_code")
         reason = first_at(part, "rationale justification")
-        if error is None and value is None:
-            continue
         metric = re.sub(r"^(precision|recall|ndcg)_at_(\d+)$", r"\1@\2", name)
         is_judged = reason is not None or score_of(value)[1] is not None
         scores.append({"metric": metric, "value": value, "reason": reason, "error": error,
@@ -339,7 +303,6 @@ def _scores_of_mlflow(values: Fields) -> list[Fields]:
 
 # Phoenix's experiments
 
-
 _ANNOTATION = {
     "metric": "name", "value": "score", "verdict": "label", "reason": "explanation",
     "error": "error", "judge": "annotator_kind",
@@ -347,25 +310,26 @@ _ANNOTATION = {
 _FLAT = re.compile(f"annotation_(.+)_(?:{'|'.join(_ANNOTATION.values())})$")
 
 
-def _phoenix(row: Fields, facts: Fields) -> Fields:
-    """Return texts and annotations, in CSV in columns `annotation_<name>_score` and so on."""
-    flat = dict.fromkeys(found[1] for name in row if (found := _FLAT.match(name)))
-    scores = each(row, "annotations", _ANNOTATION)
-    scores += [
-        {ours: row.get(f"annotation_{name}_{one}") for ours, one in _ANNOTATION.items()}
-        | {"metric": name} for name in flat
-    ]  # fmt: skip
-    scores = [one for one in scores if first_at(one, "value verdict error") is not None]
-    for one in scores:
-        kind = as_text(one["judge"])
-        one |= {"same": {}, "is_judged": kind != "CODE", "error": one["error"] or None,
-                "judge": kind and kind.lower(),
-                "metric": one["metric"] or "annotation"}  # fmt: skip
-    return {
-        "query": text_of(row.get("input"), QUERY_KEYS),
-        "answer": text_of(row.get("output"), ANSWER_KEYS),
-        "reference_answer": text_of(row.get("reference_output"), ANSWER_KEYS), "scores": scores,
-    }  # fmt: skip
+def _phoenix(rows: list[Fields], top: Fields) -> Iterator[Fields]:
+    """Yield texts and annotations, in CSV in columns `annotation_<name>_score` and so on."""
+    for row in rows:
+        flat = dict.fromkeys(found[1] for name in row if (found := _FLAT.match(name)))
+        scores = each(row, "annotations", _ANNOTATION)
+        scores += [
+            {ours: row.get(f"annotation_{name}_{one}") for ours, one in _ANNOTATION.items()}
+            | {"metric": name} for name in flat
+        ]  # fmt: skip
+        for one in scores:
+            kind = as_text(one["judge"])
+            one |= {"same": {}, "is_judged": kind != "CODE", "error": one["error"] or None,
+                    "judge": kind and kind.lower(),
+                    "metric": one["metric"] or "annotation"}  # fmt: skip
+        yield {
+            "query": text_of(row.get("input"), QUERY_KEYS),
+            "answer": text_of(row.get("output"), ANSWER_KEYS), "reference_answer":
+            text_of(row.get("reference_output"), ANSWER_KEYS), "scores":
+            [one for one in scores if first_at(one, "value verdict error") is not None],
+        }  # fmt: skip
 
 
 # lm-evaluation-harness
@@ -374,55 +338,41 @@ _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT.+)\.jsonl
 
 
 def _results_of_lm_eval(source: Path) -> Fields:
-    """Return the results beside the samples, with their task and its directions."""
+    """Return the results beside the samples, with their task."""
     named = _SAMPLES.fullmatch(source.name)
     file = source.with_name(f"results_{named['time']}.json") if named else source
     content = json_value(file) if named and file.exists() else {}
-    if named is None or not isinstance(content, dict):
-        return {}
-    better = mapping(mapping(content, "higher_is_better"), named["task"])
-    told = {name: {"better": "higher" if one else "lower"} for name, one in better.items()}
-    return content | {"task": named["task"], "better": told}
+    return content | {"task": named["task"]} if named and isinstance(content, dict) else {}
 
 
-def _means_of_lm_eval(top: Fields) -> list[Fields]:
-    means = []
-    n_items = as_number(value_at(mapping(top, "n-samples"), f"{top.get('task')}.effective"))
-    for name, value in mapping(mapping(top, "results"), str(top.get("task"))).items():
-        metric, _, filter = name.partition(",")
-        if (number := as_number(value)) is None or not filter or metric.endswith("_stderr"):
-            continue
-        means.append(aggregate(name, number, **top["better"].get(metric, {})))
-        if n_items is not None:
-            means.append(aggregate(name, n_items, statistic="n"))
-    return means
-
-
-def _facts_of_lm_eval(rows: list[Fields], top: Fields) -> Fields:
-    """Return the lines of each document: there is one per filter."""
+def _lm_eval(rows: list[Fields], top: Fields) -> Iterator[Fields | None]:
+    """Yield one answer for the lines of a document, of which there is one per filter."""
+    better = mapping(mapping(top, "higher_is_better"), top.get("task", ""))
     of_doc: dict[str, list[Fields]] = {}
     for row in rows:
         of_doc.setdefault(str(row.get("doc_id")), []).append(row)
-    return {"of_doc": of_doc, "better": top.get("better", {})}
-
-
-def _lm_eval(row: Fields, facts: Fields) -> Fields | None:
-    lines, prompt = facts["of_doc"][str(row.get("doc_id"))], row.get("arguments")
-    while isinstance(prompt, (list, dict)) and prompt:  # the first argument of the first request
-        prompt = next(iter(prompt.values())) if isinstance(prompt, dict) else prompt[0]
-    doc, answer, target = mapping(row, "doc"), value_at(row, "filtered_resps.0"), row.get("target")
-    return None if row is not lines[0] else {
-        "query": text_in(doc, (*QUERY_KEYS, "problem")) or as_text(prompt),
-        "answer": answer if isinstance(answer, str) else None,
-        "reference_answer": target if isinstance(target, str) else None,
-        "extra": {"doc": doc},
-        "scores": [
-            {"metric": f"{name},{as_text(line.get('filter')) or 'none'}", "value": line[name],
-             "is_judged": False, "same": {}, **facts["better"].get(name, {})}
-            for line in lines for name in map(str, _listed(line, "metrics"))
-            if as_number(line.get(name)) is not None or isinstance(line.get(name), bool)
-        ],
-    }  # fmt: skip
+    for row in rows:
+        lines, prompt = of_doc[str(row.get("doc_id"))], row.get("arguments")
+        while isinstance(prompt, (list, dict)) and prompt:  # the first one of the first request
+            prompt = next(iter(prompt.values())) if isinstance(prompt, dict) else prompt[0]
+        doc, answer, target = (
+            mapping(row, "doc"),
+            value_at(row, "filtered_resps.0"),
+            row.get("target"),
+        )
+        yield None if row is not lines[0] else {
+            "query": text_in(mapping(row, "doc"), (*QUERY_KEYS, "problem")) or as_text(prompt),
+            "answer": answer if isinstance(answer, str) else None,
+            "reference_answer": target if isinstance(target, str) else None,
+            "extra": {"doc": doc},
+            "scores": [
+                {"metric": f"{name},{as_text(line.get('filter')) or 'none'}", "value": line[name],
+                 "is_judged": False, "same": {},
+                 **({"better": "higher" if better[name] else "lower"} if name in better else {})}
+                for line in lines for name in map(str, _listed(line, "metrics"))
+                if as_number(line.get(name)) is not None or isinstance(line.get(name), bool)
+            ],
+        }  # fmt: skip
 
 
 # RAGChecker
@@ -436,20 +386,19 @@ _VERDICTS = {"Entailment", "Neutral", "Contradiction"}
 _READ_OF_RAGCHECKER = {"query_id", "query", "response", "retrieved_context", "metrics"}
 
 
-def _ragchecker(row: Fields, facts: Fields) -> Fields:
-    return {
-        "judgments": [one for criterion in _CLAIMS for one in _verdicts(row, criterion)],
-        "extra": {name: one for name, one in row.items() if name not in _READ_OF_RAGCHECKER},
-    }
+def _ragchecker(rows: list[Fields], top: Fields) -> Iterator[Fields]:
+    for row in rows:
+        yield {
+            "judgments": [one for criterion in _CLAIMS for one in _verdicts(row, criterion)],
+            "extra": {name: row[name] for name in row if name not in _READ_OF_RAGCHECKER},
+        }
 
 
 def _verdicts(row: Fields, criterion: str) -> list[Fields]:
     """Return one judgment per claim; none unless there are verdicts on each claim."""
-    claims, verdicts = (row.get(name) or [] for name in _CLAIMS[criterion])
-    are_lists = isinstance(claims, list) and isinstance(verdicts, list)
-    if not are_lists or len(claims) != len(verdicts):
-        return []
-    if not all(isinstance(one, list) and {*map(str, one)} <= _VERDICTS for one in verdicts):
+    claims, verdicts = (_listed(row, name) for name in _CLAIMS[criterion])
+    known = [one for one in verdicts if isinstance(one, list) and {*map(str, one)} <= _VERDICTS]
+    if not len(claims) == len(verdicts) == len(known):
         return []
     return [
         {
@@ -458,7 +407,7 @@ def _verdicts(row: Fields, criterion: str) -> list[Fields]:
             "value": float("Entailment" in found),
             "verdict": "supported" if "Entailment" in found else "unsupported",
         }
-        for place, (claim, found) in enumerate(zip(claims, verdicts, strict=True))
+        for place, (claim, found) in enumerate(zip(claims, known, strict=True))
     ]  # fmt: skip
 
 
@@ -550,13 +499,17 @@ _OF_NUGGETS = {
 
 TOOLS = [
     Tool(
-        "ragas", _fits_ragas,
+        "ragas",
+        lambda seen: max(
+            Mark("user_input", f"{_RAGAS} {_JUDGED_BY_RAGAS}", test=_names_no_ids)(seen),
+            Mark("question contexts", _JUDGED_BY_RAGAS, test=_names_no_ids)(seen),
+        ),
         ("RAGAS's dataset or result", "`user_input` with a column of its own",
          "labels of RAGAS's dataset"),
         {"text": "retrieved_contexts contexts", "chunk_id": "retrieved_context_ids",
          "answer": "response answer", "error": "error", "gold_text": "reference_contexts",
          "gold_chunk_id": "reference_context_ids"},
-        add=_ragas, facts=_facts_of_ragas,
+        add=_ragas,
     ),
     Tool(
         "promptfoo",
@@ -566,14 +519,14 @@ TOOLS = [
         {"answer": "response.output", "cost_usd": "cost", "prompt_tokens": "tokenUsage.prompt",
          "completion_tokens": "tokenUsage.completion"},
         rows="results.results results.outputs results", run={"config": "config"},
-        add=_promptfoo, facts=_facts_of_promptfoo,
+        add=_promptfoo,
     ),
     Tool(
         "inspect", inspect_log.fits,
         ("Inspect AI's log", "`eval` and `status`, or the ending `.eval`",
          "targets of Inspect AI's log"),
         inspect_log.COLUMNS, rows="samples", run=inspect_log.RUN, top=inspect_log.opened,
-        add=inspect_log.sample, facts=inspect_log.facts,
+        add=inspect_log.samples,
     ),
     Tool(
         "deepeval", Mark("", "testCases testRunData"),
@@ -582,7 +535,7 @@ TOOLS = [
          "answer": "actualOutput", "reference_answer": "expectedOutput", "gold_text": "context",
          "text": "retrievalContext", "latency_s": "completionTime", "cost_usd": "tokenCost",
          "tags": "tags"},
-        rows="testRunData.testCases testCases", add=_deepeval, facts=_facts_of_deepeval,
+        rows="testRunData.testCases testCases", add=_deepeval,
         run={"system": "testRunData.identifier identifier",
              "config": "testRunData.hyperparameters hyperparameters"},
     ),
@@ -612,9 +565,8 @@ TOOLS = [
         "lm_eval", Mark("doc_id resps filtered_resps target"),
         ("lm-evaluation-harness's samples, with the results beside them",
          "`filtered_resps` and `target`", "targets of lm-evaluation-harness's samples"),
-        {"query_id": "doc_id"}, add=_lm_eval, facts=_facts_of_lm_eval, top=_results_of_lm_eval,
-        run={"system": "model_name", "suite": "task", "config": "config",
-             "means": _means_of_lm_eval},
+        {"query_id": "doc_id"}, add=_lm_eval, top=_results_of_lm_eval,
+        run={"system": "model_name", "suite": "task", "config": "config"},
     ),
     Tool(
         "nuggets", Mark("qid nuggets"),
@@ -626,7 +578,7 @@ TOOLS = [
         "mlflow", _fits_mlflow,
         ("MLflow's evaluation table", "`<name>/value`, or `trace_id`, `request`, `response`",
          "expectations of MLflow's table"),
-        add=_mlflow,
+        {"latency_ms": "execution_duration", "latency_s": "latency"}, add=_mlflow,
     ),
     Tool(
         "phoenix", Mark("example_id repetition_number"),

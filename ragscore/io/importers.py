@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
+from ragscore.frames.errors import packages_of
 from ragscore.frames.kinds import LABELS
 from ragscore.io.cells import Cells
 from ragscore.io.columns import METRIC_ROLES, Columns, is_role, unknown_role
@@ -31,10 +32,15 @@ from ragscore.io.values import as_number, flatten, metadata_rows, nested, value_
 
 Fields = dict[str, Any]
 QUERY_KEYS = ("question", "query", "input", "user_input", "prompt", "request")
+ANSWER_KEYS = ("answer", "output", "response", "content", "text")
 EXPECTED = {"gold_doc_id": "doc_id", "gold_chunk_id": "chunk_id", "gold_text": "text"}
 """What is expected -> the role that it has in a golden set."""
 LABELLED = (*EXPECTED, "reference_answer", "answerable", "must_contain", "forbidden", "key_facts")
-OF_RUN = ("run_id", "answer", "error", "latency_ms", "doc_id", "chunk_id", "text", "hits")
+LISTS = ("scores", "judgments", "calls", "hit_meta", "citations")
+"""What a row may hold beside values: lists of mappings, each of which becomes a row of a frame."""
+ANSWERED = ("run_id", "answer", "error", "latency_ms", "doc_id", "chunk_id", "text", "hits")
+"""A row of results has one of these, or something in one of the first three lists."""
+OF_RUN = ("system", "suite", "config", "created_at")
 
 
 @dataclass(frozen=True)
@@ -53,10 +59,9 @@ class Tool:
     run
         Column of runs -> its paths in that object, or a function of it; others become `x_<name>`.
     add
-        Takes a row and `facts`, and returns what no path says; None: it is no answer. `scores`,
-        `calls`, `judgments`, `citations` and `hit_meta` are lists of mappings, `extra` is one.
-    facts
-        What `add` must know of all rows, by them and that object; by default the object.
+        Takes the rows and that object, and yields for each row what no path says; None: it is no
+        answer. `scores`, `calls`, `judgments`, `citations` and `hit_meta` are lists of mappings,
+        `extra` is one. Without it, fields that no path names are `extra`.
     top
         Returns that object, where the file isn't it.
     read
@@ -69,11 +74,13 @@ class Tool:
     columns: dict[str, str] = field(default_factory=dict)
     rows: str = ""
     run: dict[str, Any] = field(default_factory=dict)
-    add: Callable[[Fields, Fields], Fields | None] | None = None
-    facts: Callable[[list[Fields], Fields], Fields] = lambda rows, top: top
+    add: Callable[[list[Fields], Fields], Iterable[Fields | None]] | None = None
     top: Callable[[Path], Fields] | None = None
     read: Callable[[list[Row], Problems, Fields], list[tuple[Row, Fields]]] | None = None
     options: tuple[str, ...] = ()
+
+
+# A file -> rows with our names
 
 
 def _read(
@@ -85,104 +92,83 @@ def _read(
             raise unknown_role(role, side, problems.file)
     expected = {role: ours for ours, role in EXPECTED.items()} if side == "golden" else {}
     given = {expected.get(role, role): one for role, one in (columns or {}).items() if one}
-    about |= {"is_golden": side == "golden"}
-    try:
-        top = tool.top(source) if tool.top and isinstance(source, Path) else {}
-        rows = _rows_at(tool.rows, top, problems)
-        if rows is None:
-            rows = list(table_rows(source, problems))
-            top = top or (rows[0].values if len(rows) == 1 else {})
-            inner = _rows_at(tool.rows, top, problems)
-            if inner is None and (held := first_at(top, tool.rows)) is not None:
-                field = tool.rows.split()[-1]
-                problems.reject(held, None, field, "a list of mappings")
-            rows = rows if inner is None else inner
-        for name, paths in tool.run.items():
-            if (told := paths(top) if callable(paths) else first_at(top, paths)) is not None:
-                about[name] = json_text(told) if name == "config" else told
-        pairs = tool.read(rows, problems, about) if tool.read else _declared(tool, rows, top)
-    except RecursionError as error:
-        raise DataError("nested too deeply", file=problems.file) from error
+    top = tool.top(source) if tool.top and isinstance(source, Path) else {}
+    rows = [Row(top, 1)] if tool.rows and top else list(table_rows(source, problems))
+    top = top or (rows[0].values if len(rows) == 1 else {})
+    if (held := nested(first_at(top, tool.rows))) is not None:
+        rows = _rows_in(held, tool.rows.split()[-1], problems)
+    for name, paths in tool.run.items():
+        if (told := paths(top) if callable(paths) else first_at(top, paths)) is not None:
+            about[name] = json_text(told) if name == "config" else told
+    about["is_golden"] = side == "golden"
+    pairs = tool.read(rows, problems, about) if tool.read else _declared(tool, rows, top)
     return [_with_users(row, made, given) for row, made in pairs], about
 
 
-def _declared(tool: Tool, rows: list[Row], top: Fields) -> list[tuple[Row, Fields]]:
-    facts = tool.facts([row.values for row in rows], top)
-    read = (paths for name, paths in tool.columns.items() if name not in LABELLED)
-    known = {path.split(".")[0] for paths in read for path in paths.split()}
-    pairs = []
-    for row in rows:
-        made: Fields = {name: first_at(row.values, paths) for name, paths in tool.columns.items()}
-        if tool.add is None:  # what no path names is kept
-            made["extra"] = {name: one for name, one in row.values.items() if name not in known}
-        elif (more := tool.add(row.values, facts)) is None:
-            continue
-        else:
-            made |= more
-        pairs.append((row, made))
-    return pairs
-
-
-def _rows_at(paths: str, top: Fields, problems: Problems) -> list[Row] | None:
-    """Return the rows of the list at the first of these paths that has one."""
-    lists = [one for path in paths.split() if isinstance(one := nested(value_at(top, path)), list)]
-    if not lists:
-        return None
-    for number, one in enumerate(lists[0], 1):
+def _rows_in(held: Any, place: str, problems: Problems) -> list[Row]:
+    """Return the mappings of a list as rows; whatever else it holds is a problem."""
+    allowed = "a list of mappings"
+    if not isinstance(held, list):
+        problems.reject(held, None, place, allowed)
+        return []
+    for number, one in enumerate(held, 1):
         if not isinstance(one, dict):
-            problems.reject(one, number, paths.split()[0], "a list of mappings")
-    return [Row(one, number) for number, one in enumerate(lists[0], 1) if isinstance(one, dict)]
+            problems.reject(one, number, place, allowed)
+    return [Row(one, number) for number, one in enumerate(held, 1) if isinstance(one, dict)]
+
+
+def _declared(tool: Tool, rows: list[Row], top: Fields) -> list[tuple[Row, Fields]]:
+    """Return rows with what paths and `add` say; without `add`, with the other fields, too."""
+    read = " ".join(paths for name, paths in tool.columns.items() if name not in LABELLED)
+    known = {path.split(".")[0] for path in read.split()}
+    values = [row.values for row in rows]
+    added = tool.add(values, top) if tool.add else (
+        {"extra": {name: one[name] for name in one if name not in known}} for one in values
+    )  # fmt: skip
+    return [
+        (row, {name: first_at(row.values, paths) for name, paths in tool.columns.items()} | more)
+        for row, more in zip(rows, added, strict=True)
+        if more is not None
+    ]
 
 
 def _with_users(row: Row, made: Fields, columns: dict[str, str]) -> Fields:
-    """Return a row with our names in which the user's columns come first."""
-    own = {role: value_at(row.values, path) for role, path in columns.items()}
-    made |= {role: one for role, one in own.items() if one is not None}
+    """Return a row with our names in which the user's columns come first; its scores are a list."""
+    own = without_missing({role: value_at(row.values, path) for role, path in columns.items()})
+    if own.keys() & {"doc_id", "chunk_id", "text"}:
+        made.pop("hits", None)
+    made |= own
     scores = nested(made.get("scores")) or []
     if isinstance(scores, dict):
         scores = [{"metric": name, "value": one, "same": {}, "is_judged": False,
                    "error": "no value in the file" if one is None else None}
                   for name, one in scores.items()]  # fmt: skip
-    named = dict.fromkeys(role.partition(".")[2] for role in made if role.startswith(METRIC_ROLES))
-    for name in named:
-        reason = made.get(f"reason.{name}")
-        scores.append({"metric": name, "value": made.get(f"score.{name}"), "reason": reason,
-                       "error": made.get(f"scorer_error.{name}"),
+    for role in [role for role in made if role.startswith(METRIC_ROLES)]:
+        name = role.partition(".")[2]
+        value, reason, error = (made.get(one + name) for one in METRIC_ROLES)
+        scores.append({"metric": name, "value": value, "reason": reason, "error": error,
                        "is_judged": reason is not None})  # fmt: skip
-    if {"doc_id", "chunk_id", "text"} & {role for role in own if own[role] is not None}:
-        made.pop("hits", None)
     if (seconds := as_number(made.pop("latency_s", None))) is not None:
         made["latency_ms"] = seconds * 1000
     return made | {"scores": scores, "line": row.line}
 
 
-def each(row: Fields, place: str, paths: dict[str, str]) -> list[Fields]:
-    """Return the mappings of the list at a place of a row, each by these paths."""
-    found = nested(first_at(row, place))
-    return [
-        {name: first_at(one, path) for name, path in paths.items()}
-        for one in (found if isinstance(found, list) else [])
-        if isinstance(one, dict)
-    ]
+def _with_ids(rows: list[Fields], problems: Problems) -> list[Fields]:
+    """Return rows with an id of the query, made of its text where there is none."""
+    texts = {name: [as_text(row.get(name)) for row in rows] for name in IN_DIALOGUE}
+    made = ids_of_queries(pd.DataFrame(texts, dtype="str"), [row.get("run_id") for row in rows])
+    known = []
+    for row, one in zip(rows, made.where(made.notna(), None), strict=True):
+        query_id = one if row.get("query_id") is None else row["query_id"]
+        if query_id is None:
+            problems.add("neither a query nor an id", line=row["line"],
+                         allowed="text of the query, or its id")  # fmt: skip
+        else:
+            known.append(row | {"query_id": query_id})
+    return known
 
 
 # Rows with our names -> frames
-
-
-def _with_ids(rows: list[Fields], problems: Problems) -> list[Fields]:
-    """Return rows with an id of the query, made of its text where there is none."""
-    asked = {name: [row.get(name) for row in rows] for name in IN_DIALOGUE}
-    texts = pd.DataFrame(
-        {name: [as_text(one) for one in values] for name, values in asked.items()}, dtype="str"
-    )
-    made = ids_of_queries(texts, [row.get("run_id") for row in rows])
-    for row, one in zip(rows, made, strict=True):
-        if row.get("query_id") is None:
-            row["query_id"] = None if pd.isna(one) else one
-        if row["query_id"] is None:
-            problems.add("neither a query nor an id", line=row["line"],
-                         allowed="text of the query, or its id")  # fmt: skip
-    return [row for row in rows if row["query_id"] is not None]
 
 
 def results_of_rows(
@@ -194,31 +180,32 @@ def results_of_rows(
     `called` is what the file calls our columns, for messages.
     """
     rows = _with_hits(_with_ids(rows, problems))
-    known = [{name: row[name] for name in _ROLES if row.get(name) is not None} for row in rows]
     lines = [row["line"] for row in rows]
+    known = [without_missing({name: row.get(name) for name in _ROLES}) for row in rows]
     table = record_table(known, problems.file, "file", lines)
     own = record_table([row.get("extra") or {} for row in rows], problems.file, "file", lines)
-    names = {one: one for one in _ROLES} | (called or {})
-    columns = {str(name): one.rename(names[str(name)]) for name, one in table.frame.items()}
+    named = {one: one for one in _ROLES} | (called or {})
+    columns = {str(one): column.rename(named[str(one)]) for one, column in table.frame.items()}
     if "error" in columns and "answer" in columns:  # a failed query has no answer
         has_failed = Cells(problems, table.lines).failures(columns["error"]).notna()
         columns["answer"] = columns["answer"].mask(has_failed)
     extra = {str(name): one for name, one in own.frame.items()}
     asked = Asked(table, columns, extra, problems, run_id, are_repeats)
     results = of_queries(asked)
-    found: dict[str, list[Fields]] = {
-        "scores": [], "judgments": [], "calls": [], "hit_meta": [], "citations": [],
-    }  # fmt: skip
-    cells: list[Any] = asked.cell.to_dict("records")
-    for place, cell in zip(asked.cell.index.to_numpy(int), cells, strict=True):
-        for kind in found:
-            found[kind] += [{**cell, **one} for one in rows[place].get(kind) or ()]
+    cells = [*zip(asked.cell.index, asked.cell.to_dict("records"), strict=True)]
+    found = {
+        kind: [cell | one for place, cell in cells for one in rows[place].get(kind) or ()]
+        for kind in LISTS
+    }
     frames = frames_of_scores([_score_of(one) for one in found.pop("scores")])
     for kind, records in found.items():
         if records:
-            parts = [one for one in [frames.get(kind)] if one is not None]
-            frames[kind] = pd.concat([*parts, from_records(records, kind)], ignore_index=True)
+            frames[kind] = _joined(frames.get(kind), from_records(records, kind))
     return replace(results, **frames)
+
+
+def _joined(*parts: pd.DataFrame | None) -> pd.DataFrame:
+    return pd.concat([one for one in parts if one is not None], ignore_index=True)
 
 
 def _with_hits(rows: list[Fields]) -> list[Fields]:
@@ -227,14 +214,12 @@ def _with_hits(rows: list[Fields]) -> list[Fields]:
     names = {name for hit in every for name in hit} - {"metadata"} or {"doc_id"}
     found = []
     for row in rows:
-        calls = row.get("hits")
-        if calls is not None:
+        if (calls := row.get("hits")) is not None:
             ranked = enumerate((hit for call in calls for hit in call), 1)
-            row = row | {
-                name: [[hit.get(name) for hit in call] for call in calls] for name in names
-            }
-            row["hit_meta"] = [{"rank": rank} | one for rank, hit in ranked
-                               for one in metadata_rows(hit.get("metadata") or {})]  # fmt: skip
+            meta = [{"rank": rank} | one for rank, hit in ranked
+                    for one in metadata_rows(hit.get("metadata") or {})]  # fmt: skip
+            lists = {name: [[hit.get(name) for hit in call] for call in calls] for name in names}
+            row = row | lists | {"hit_meta": meta}
         found.append(row)
     return found
 
@@ -248,8 +233,110 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 def _score_of(values: Fields) -> Fields:
     """Return a stored score; texts and numbers are what they say."""
-    about = {name: _READ.get(name, lambda one: one)(one) for name, one in values.items()}
+    about = {name: _READ[name](one) if name in _READ else one for name, one in values.items()}
     return stored(about.pop("metric") or "score", **about)
+
+
+def golden_of_rows(
+    rows: list[Fields], problems: Problems, absent_docs: str = "unlabelled",
+    catalogue: pd.DataFrame | None = None,
+) -> Golden:  # fmt: skip
+    """Return the labels of rows with our names."""
+    rows = _with_ids(rows, problems)
+    named = (*LABELLED, *LABELS, "tags", "query", "query_id")
+    asked: Fields = {}  # of texts that have one id, the first
+    known = [
+        {EXPECTED.get(name, name): one for name, one in row.items()
+         if one is not None and (name in named or name.startswith("tags."))}
+        | {"query": asked.setdefault(row["query_id"], row.get("query"))}
+        for row in rows
+    ]  # fmt: skip
+    table = record_table(known, problems.file, "file", [row["line"] for row in rows])
+    return labels_of(table, {one: one for one in table.fields}, problems, absent_docs, catalogue)
+
+
+# A tool as a format of results, and of golden sets
+
+
+def result_part(tool: Tool) -> Format:
+    """Return a tool as a format of results."""
+    options = ("columns", *tool.options, "run_id")
+    return Format(
+        tool.name, tool.fits, partial(_read_results, tool), about=tool.about[:2], options=options
+    )
+
+
+def golden_part(tool: Tool) -> Format:
+    """Return a tool as a format of golden files."""
+    about = (*tool.about[2:], "as for results")
+    return Format(
+        tool.name, tool.fits, partial(_read_golden, tool), about=about, options=("columns",)
+    )
+
+
+def read_ir_dataset(
+    source: str, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
+) -> Golden:
+    """Return the judged queries of a data set of `ir_datasets`, with their texts.
+
+    Raises
+    ------
+    DataError
+        The package isn't installed; it doesn't know the data set, or can't get it; no judgements.
+    """
+    problems, name = Problems(source, strict), source.partition(":")[2]
+    with packages_of("ir", file=problems.file):
+        import ir_datasets
+    try:
+        data = ir_datasets.load(name)
+    except (KeyError, ValueError) as error:
+        raise DataError(
+            f"ir_datasets knows no {name!r}", file=source, allowed="a name of ir-datasets.com"
+        ) from error
+    if not data.has_qrels():
+        allowed = "a part of it that has, often named .../dev or .../test"
+        raise DataError("the data set has no judgements", file=source, allowed=allowed)
+    queries = data.queries_iter() if data.has_queries() else ()
+    texts = {one.query_id: one.default_text() or None for one in queries}
+    rows = [{"query_id": one.query_id, "query": texts.get(one.query_id), "doc_id": one.doc_id,
+             "grade": int(one.relevance)} for one in data.qrels_iter()]  # fmt: skip
+    table = record_table(rows, name)
+    return labels_of(table, {one: one for one in table.fields}, problems, absent_docs, catalogue)
+
+
+def _read_results(
+    tool: Tool, source: Source, strict: bool, columns: Columns | None = None,
+    run_id: str | None = None, labels: list[Golden] | None = None, **about: Any,
+) -> Results:  # fmt: skip
+    """Return the runs of a tool's file; labels that stand beside them are put into `labels`."""
+    problems = Problems("frame" if isinstance(source, pd.DataFrame) else source, strict)
+    rows, told = _read(tool, source, problems, columns, "results", **about)
+    if labels is not None and rows:
+        labels.append(golden_of_rows(rows, Problems(problems.file, False)))
+    rows = [row for row in rows
+            if any(row.get(one) is not None for one in ANSWERED)
+            or any(row.get(one) for one in LISTS[:3])]  # fmt: skip
+    if not rows:
+        raise DataError(
+            "labels only: nothing that a system answered",
+            file=problems.file,
+            allowed="a file with answers, passages or scores; load_golden reads this one",
+        )
+    run_id, columns = run_id or run_name_of(source), columns or {}
+    names = _run_names({row.get("run_id") for row in rows}, run_id)
+    systems = {names[run]: run or told.get("system") or names[run] for run in names}
+    rows = [row | {"run_id": names[row.get("run_id")]} for row in rows]
+    called = {name: paths.split()[0] for name, paths in tool.columns.items()} | columns
+    results = results_of_rows(rows, run_id, problems, "repeat" in columns, called)
+    own = {name: told.pop(name) for name in tool.run if name in told}
+    means = own.pop("means", [])
+    known = {name: own.pop(name) for name in OF_RUN if name in own}
+    about_runs = flatten(own) | known | {"system": results.runs["system"].map(systems)}
+    runs, reported = results.runs.assign(**about_runs), results.reported
+    if means:
+        of_runs = [{"run_id": run, **one} for run in runs["run_id"] for one in means]
+        reported = _joined(reported, from_records(of_runs, "reported"))
+    return replace(results, runs=runs, reported=reported)
 
 
 def _run_names(runs: set[str | None], file: str) -> dict[str | None, str]:
@@ -262,86 +349,6 @@ def _run_names(runs: set[str | None], file: str) -> dict[str | None, str]:
         run: re.sub(r"[^\w.+@=-]+", "-", name).strip("-.") or "run" for run, name in written.items()
     }
     return plain if len(set(plain.values())) == len(plain) else written
-
-
-def golden_of_rows(
-    rows: list[Fields], problems: Problems, absent_docs: str = "unlabelled",
-    catalogue: pd.DataFrame | None = None,
-) -> Golden:  # fmt: skip
-    """Return the labels of rows with our names."""
-    rows = _with_ids(rows, problems)
-    named = (*LABELLED, *LABELS, "tags", "query", "query_id")
-    known = [
-        {EXPECTED.get(one, one): value for one, value in row.items()
-         if value is not None and (one in named or one.startswith("tags."))}
-        for row in rows
-    ]  # fmt: skip
-    asked: Fields = {}  # of texts that have one id, the first
-    for one in known:
-        one |= {"query": asked.setdefault(one["query_id"], one.get("query"))}
-    table = record_table(known, problems.file, "file", [row["line"] for row in rows])
-    return labels_of(table, {one: one for one in table.fields}, problems, absent_docs, catalogue)
-
-
-# A tool as a format of results, and of golden sets
-
-
-def result_part(tool: Tool) -> Format:
-    """Return a tool as a format of results."""
-    return Format(
-        tool.name, tool.fits, partial(_read_results, tool), about=tool.about[:2],
-        options=("columns", *tool.options, "run_id"),
-    )  # fmt: skip
-
-
-def golden_part(tool: Tool) -> Format:
-    """Return a tool as a format of golden files."""
-    return Format(
-        tool.name, tool.fits, partial(_read_golden, tool), options=("columns",),
-        about=(*tool.about[2:], "as for results"),
-    )  # fmt: skip
-
-
-def labels_beside(tool: Tool, source: Path) -> Golden | None:
-    """Return the labels, tags and texts of queries that a file of results holds, too."""
-    problems = Problems(source, False)
-    rows, _ = _read(tool, source, problems, None, "golden")
-    return golden_of_rows(rows, problems) if rows else None
-
-
-def _read_results(
-    tool: Tool, source: Source, strict: bool, columns: Columns | None = None,
-    run_id: str | None = None, **about: Any,
-) -> Results:  # fmt: skip
-    problems = Problems("frame" if isinstance(source, pd.DataFrame) else source, strict)
-    rows, told = _read(tool, source, problems, columns, "results", **about)
-    told["run_id"] = run_id or run_name_of(source)
-    rows = [row for row in rows
-            if any(row.get(one) is not None for one in OF_RUN)
-            or any(row.get(one) for one in ("scores", "judgments", "calls"))]  # fmt: skip
-    if not rows:
-        raise DataError(
-            "labels only: nothing that a system answered",
-            file=problems.file,
-            allowed="a file with answers, passages or scores; load_golden reads this one",
-        )
-    names = _run_names({row.get("run_id") for row in rows}, told["run_id"])
-    systems = {names[run]: run or told.get("system") or names[run] for run in names}
-    rows = [row | {"run_id": names[row.get("run_id")]} for row in rows]
-    called = {name: paths.split()[0] for name, paths in tool.columns.items()} | (columns or {})
-    results = results_of_rows(rows, told["run_id"], problems, "repeat" in (columns or {}), called)
-    own = {name: told[name] for name in tool.run if name in told and name not in _OF_RUN}
-    about_runs = flatten(own) | {name: told[name] for name in _OF_RUN[:-1] if name in told}
-    about_runs |= {"system": results.runs["system"].map(systems)}
-    runs, reported = results.runs.assign(**about_runs), results.reported
-    means = [{"run_id": run, **one} for run in runs["run_id"] for one in told.get("means", ())]
-    if means:
-        parts = [one for one in (reported, from_records(means, "reported")) if one is not None]
-        reported = pd.concat(parts, ignore_index=True)
-    return replace(results, runs=runs, reported=reported)
-
-
-_OF_RUN = ("system", "suite", "config", "created_at", "means")
 
 
 def _read_golden(
@@ -364,18 +371,35 @@ def _read_golden(
 
 def first_at(values: Any, paths: str) -> Any:
     """Return the value at the first of these paths, apart by blanks, that has one."""
-    for path in paths.split():
-        if (found := value_at(values, path)) is not None:
-            return found
-    return None
+    found = (value_at(values, path) for path in paths.split())
+    return next((one for one in found if one is not None), None)
 
 
-def text_in(values: dict[str, Any], names: Iterable[str]) -> str | None:
-    """Return the first text that isn't empty among the fields of these names."""
-    return next((text for name in names if (text := as_text(values.get(name)))), None)
+def mapping(values: Any, paths: str) -> Fields:
+    """Return the mapping at a place of a row; an empty one where there is none."""
+    found = nested(first_at(values, paths))
+    return dict(found) if isinstance(found, dict) else {}
 
 
-def labels_in(values: dict[str, Any]) -> dict[str, str]:
+def dicts_in(value: Any) -> list[Fields]:
+    """Return the mappings in a list; none of anything else."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def each(row: Fields, place: str, paths: dict[str, str]) -> list[Fields]:
+    """Return the mappings of the list at a place of a row, each by these paths."""
+    return [
+        {name: first_at(one, path) for name, path in paths.items()}
+        for one in dicts_in(nested(first_at(row, place)))
+    ]
+
+
+def without_missing(values: Fields) -> Fields:
+    """Return the values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def labels_in(values: Fields) -> dict[str, str]:
     """Return the labels of a query that its metadata state under our own names."""
     return {name: label for name in LABELS if isinstance(label := values.get(name), str)}
 
@@ -385,19 +409,28 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
-def without_missing(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values that are not None."""
-    return {name: value for name, value in values.items() if value is not None}
+def text_in(values: Fields, names: Iterable[str]) -> str | None:
+    """Return the first text that isn't empty among the fields of these names."""
+    return next((text for name in names if (text := as_text(values.get(name)))), None)
 
 
-def aggregate(metric: str, value: float, statistic: str = "mean", **about: Any) -> dict[str, Any]:
-    """Return a row of reported values for what a tool reports of a whole run.
+def text_of(value: Any, names: tuple[str, ...]) -> str | None:
+    """Return a text, the one that a mapping has under one of these names, or that of a message."""
+    parsed = nested(value)
+    if isinstance(parsed, dict):
+        said = _said(nested(first_at(parsed, "messages choices")), names is QUERY_KEYS)
+        only = text_in(parsed, parsed) if len(parsed) == 1 else None
+        return text_in(parsed, names) or said or only or json_text(parsed)
+    return _said(parsed, names is QUERY_KEYS) or as_text(value)
 
-    Parameters
-    ----------
-    metric
-        Its name, once in a file for each statistic.
-    about
-        What the file says of the metric: `ABOUT_METRIC`.
-    """
-    return {"query_id": "", "metric": metric, "value": value, "statistic": statistic} | about
+
+def _said(messages: Any, is_query: bool) -> str | None:
+    """Return the text of the user's last message, or of the last one of all."""
+    roles = {"user", "human"} if is_query else {"assistant", "ai", "model"}
+    inner = dicts_in([one.get("message", one.get("kwargs", one)) for one in dicts_in(messages)])
+    of_role = [one for one in inner if {one.get("role"), one.get("type")} & roles]
+    held = nested(first_at(of_role[-1], "content contents parts")) if of_role else None
+    if not isinstance(held, list):
+        return as_text(held)
+    texts = (as_text(first_at(one, "text content message_content.text")) for one in dicts_in(held))
+    return " ".join(filter(None, texts)) or None

@@ -4,24 +4,25 @@ Epochs become repeats. The place of the passages in a sample is each task author
 name it, as in `columns={"chunk_id": "metadata.sources"}`.
 """
 
+import json
 import os
 import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from ragscore.frames.errors import DataError
-from ragscore.io.detect import BROKEN_ZIP, Sample
-from ragscore.io.files import check_regular, check_unpacked
-from ragscore.io.importers import QUERY_KEYS, Fields, aggregate, each, labels_in
+from ragscore.io.detect import Sample
+from ragscore.io.files import UNFORESEEN, check_regular, check_unpacked
+from ragscore.io.importers import QUERY_KEYS, Fields, dicts_in, each, labels_in, mapping, text_of
 from ragscore.io.source import parse_json
 from ragscore.io.stored import SAME as COMMON
 from ragscore.io.stored import our_name, score_of
-from ragscore.io.traces import dicts_in, text_of
 from ragscore.io.values import as_number, nested
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -42,63 +43,51 @@ RUN = {
 
 def fits(seen: Sample) -> bool:
     """Return True for a log, or a frame of its samples."""
-    is_log = seen.has("eval", "status") or (seen.kind == "zip" and seen.has("header.json"))
+    is_log = seen.has("eval", "status") or (seen.kind == "zip" and seen.path.suffix == ".eval")
     return is_log or seen.has("eval_id", "epoch", "input")
 
 
-def facts(rows: list[Fields], top: Fields) -> Fields:
-    """Return which scores are accuracies, and whether there are several epochs."""
-    # an accuracy is better if it is higher; a mean may be of anything
-    scorers = [row["metric"].rpartition("/") for row in aggregates(top)]
-    accurate = {our_name(name, SAME) for name, _, label in scorers if label == "accuracy"}
-    is_frame = any("eval_id" in row for row in rows)
-    return {"accurate": accurate, "repeat": is_frame or any(row.get("epoch") != 1 for row in rows)}
-
-
-def sample(row: Fields, facts: Fields) -> Fields:
-    """Return what no path says of a sample and epoch; the target is its reference answer.
+def samples(rows: list[Fields], top: Fields) -> Iterator[Fields]:
+    """Yield what no path says of a sample and epoch; the target is its reference answer.
 
     A row of `samples_df` has no answer, and its texts may be cut.
     """
-    target, metadata = nested(row.get("target")), nested(row.get("metadata"))
-    first = target[0] if isinstance(target, list) and target else target  # of several right ones
-    metadata, query = (
-        metadata if isinstance(metadata, dict) else {},
-        text_of(row.get("input"), QUERY_KEYS),
-    )
-    scores = nested(row.get("scores"))
-    scores = dict(scores) if isinstance(scores, dict) else {}
-    if "eval_id" in row:
-        query = re.sub(r"^user:\s*", "", query or "").strip()
-        scores = {
-            name.removeprefix("score_"): one
-            for name, one in row.items()
-            if name.startswith("score_") and not (one is None and row.get("error"))
-        }
-    called = [
-        each(one, "tool_calls", {"name": "function"}) for one in dicts_in(row.get("messages"))
-    ]
-    kept = {"limit": row.get("limit"), "retries": row.get("retries"),
-            "tool_calls": [one["name"] for calls in called for one in calls]}  # fmt: skip
-    kept |= {name: one for name, one in row.items() if name.startswith("metadata_")}
-    return labels_in(metadata) | {
-        "query": query, "repeat": row.get("epoch") if facts["repeat"] else None,
-        "reference_answer": first if isinstance(first, str) and first else None,
-        "scores": [one for name, score in scores.items()
-                   for one in _scores(name, score, facts["accurate"])],
-        "extra": {"metadata": metadata} | {name: one for name, one in kept.items() if one},
-    }  # fmt: skip
+    # an accuracy is better if it is higher; a mean may be of anything
+    scorers = [one["metric"].rpartition("/") for one in aggregates(top)]
+    accurate = {our_name(name, SAME) for name, _, label in scorers if label == "accuracy"}
+    has_epochs = any("eval_id" in row or row.get("epoch") != 1 for row in rows)
+    for row in rows:
+        target, metadata = nested(row.get("target")), mapping(row, "metadata")
+        first = target[0] if isinstance(target, list) and target else target  # of several right
+        query, scores = text_of(row.get("input"), QUERY_KEYS), mapping(row, "scores")
+        if "eval_id" in row:
+            query = re.sub(r"^user:\s*", "", query or "").strip()
+            scores = {name.removeprefix("score_"): one for name, one in row.items()
+                      if name.startswith("score_")
+                      and not (one is None and row.get("error"))}  # fmt: skip
+        kept = {name: one for name, one in row.items() if name.startswith("metadata_")}
+        kept |= {"metadata": metadata, "limit": row.get("limit"), "retries": row.get("retries")}
+        kept["tool_calls"] = [one["name"] for message in dicts_in(row.get("messages"))
+                              for one in each(message, "tool_calls", {"name": "function"})
+                              ]  # fmt: skip
+        yield labels_in(metadata) | {
+            "query": query, "repeat": row.get("epoch") if has_epochs else None,
+            "reference_answer": first if isinstance(first, str) and first else None,
+            "scores": [one for name, score in scores.items()
+                       for one in _scores(name, score, accurate)],
+            "extra": {name: one for name, one in kept.items() if one},
+        }  # fmt: skip
 
 
 def aggregates(top: Fields) -> list[Fields]:
     """Return what a log reports of all samples: over the reduced ones, where there are epochs."""
     found = []
     for scorer in each(top, "results.scores", {"name": "name", "metrics": "metrics"}):
-        name, metrics = scorer["name"] or "score", scorer["metrics"]
-        for label, metric in metrics.items() if isinstance(metrics, dict) else ():
+        for label, metric in mapping(scorer, "metrics").items():
             value = as_number(metric.get("value") if isinstance(metric, dict) else metric)
             if value is not None:
-                found.append(aggregate(f"{name}/{label}", value))
+                name = f"{scorer['name'] or 'score'}/{label}"
+                found.append({"query_id": "", "metric": name, "value": value, "statistic": "mean"})
     return found
 
 
@@ -135,6 +124,8 @@ def _told(value: Any, is_accuracy: bool) -> Fields:
 
 # The file of the kind `.eval`
 
+_BROKEN = (OSError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
+
 
 def opened(path: Path) -> Fields:
     """Return a log of the kind `.eval` as the one object of a log in JSON; {} for another file."""
@@ -144,20 +135,22 @@ def opened(path: Path) -> Fields:
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as opened:
             check_unpacked(sum(one.file_size for one in opened.infolist()), path)
-            names = sorted(opened.namelist(), key=_in_order)
+            names = opened.namelist()
             # a log that was cut short has no header yet
-            head = next(one for one in ("header.json", "_journal/start.json") if one in names)
-            samples = [one for one in names if one.startswith("samples/")]
-            top, *found = (parse_json(_member(opened, file, one)) for one in (head, *samples))
-    except (*BROKEN_ZIP, StopIteration) as error:
-        if isinstance(error, DataError):
-            raise
+            head = "header.json" if "header.json" in names else "_journal/start.json"
+            top = parse_json(_member(opened, file, head))
+            found = [_whole(_member(opened, file, one)) for one in names if one[:8] == "samples/"]
+    except DataError:
+        raise
+    except (*UNFORESEEN, *_BROKEN) as error:
         raise DataError(
             f"can't be read ({type(error).__name__}: {error})",
             file=path,
             allowed="a whole log; or the log as JSON (inspect log convert --to json)",
         ) from error
-    return top | {"samples": [_resolved(one, one.get("attachments") or {}) for one in found]}
+    # the zip has them as they were finished; ids of one length come before longer ones
+    in_order = sorted(found, key=lambda one: (one.get("epoch") or 0, str(one.get("id")).zfill(99)))
+    return top | {"samples": in_order}
 
 
 def _member(opened: zipfile.ZipFile, file: BinaryIO, name: str) -> str:
@@ -179,21 +172,14 @@ def _member(opened: zipfile.ZipFile, file: BinaryIO, name: str) -> str:
 _ZSTD = 93  # its number in APPNOTE.TXT of the zip format
 
 
-def _in_order(name: str) -> tuple[int, list[tuple[str, int]]]:
-    """Return the key by which `samples/2_epoch_1.json` comes before 10, and before epoch 2."""
-    epoch = re.search(r"_epoch_(\d+)", name)
-    parts = re.findall(r"(\D*)(\d*)", name)
-    return int(epoch[1]) if epoch else 0, [(text, int(digits or 0)) for text, digits in parts]
-
-
-def _resolved(value: Any, attachments: dict[str, str]) -> Any:
+def _whole(text: str) -> Fields:
     """Return a sample with its long texts, which stand apart, in their places."""
-    if isinstance(value, dict):
-        return {name: _resolved(one, attachments) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_resolved(one, attachments) for one in value]
-    is_apart = isinstance(value, str) and value.startswith(_ATTACHED)
-    return attachments.get(value.removeprefix(_ATTACHED), value) if is_apart else value
-
-
-_ATTACHED = "attachment://"
+    apart = mapping(parse_json(text), "attachments")
+    whole: Fields = parse_json(
+        re.sub(
+            '"attachment://([^"]+)"',
+            lambda found: json.dumps(apart.get(found[1], found[0][1:-1])),
+            text,
+        )
+    )
+    return whole

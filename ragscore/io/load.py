@@ -26,12 +26,12 @@ from ragscore.io.files import MAX_BYTES, naming, size_limit
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import Table, frame_of, record_table
-from ragscore.io.importers import labels_beside
+from ragscore.io.importers import read_ir_dataset
 from ragscore.io.registry import GOLDEN_TABLE, TABLES, formats_of
 from ragscore.io.source import without_collector
 
 IR_DATASETS = "ir_datasets:"
-IR_DATASET = Format("ir_datasets", lambda seen: 0, "ragscore.io.ir_datasets:read_ir_dataset")
+IR_DATASET = Format("ir_datasets", lambda seen: 0, read_ir_dataset)
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
 AFTER = ("run_id", "ties", "labels")
@@ -282,13 +282,12 @@ def load_results(
 def with_labels(source: Any) -> tuple[Results, list[Golden]]:
     """Load runs, and the labels that stand beside them in files of other tools."""
     results, labels = load_results(source), list[Golden]()
-    tools = {tool.name: tool for tool in TOOLS}
+    tools = {tool.name for tool in TOOLS}
     for one in () if source is results else _sources(source, "results"):
-        found = _choose(one, "results", None, None).name if isinstance(one, Path) else None
-        if found in tools:
+        found = _choose(one, "results", None, None) if isinstance(one, Path) else None
+        if found and found.name in tools:
             with naming(one):
-                golden = labels_beside(tools[found], one)
-            labels += [] if golden is None else [golden]
+                function_at(found.read)(one, False, labels=labels)
     return results, labels
 
 

@@ -19,11 +19,19 @@ import pandas as pd
 
 from ragscore.frames.errors import plural
 from ragscore.io.detect import Sample
-from ragscore.io.importers import QUERY_KEYS, first_at, json_text, text_in, without_missing
+from ragscore.io.importers import (
+    ANSWER_KEYS,
+    QUERY_KEYS,
+    Fields,
+    dicts_in,
+    first_at,
+    mapping,
+    text_in,
+    text_of,
+    without_missing,
+)
 from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
 from ragscore.io.values import as_number, nested, value_at
-
-ANSWER_KEYS = ("answer", "output", "response", "content", "text")
 
 
 @dataclass(frozen=True)
@@ -166,13 +174,18 @@ CONTAINERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Names that a record has -> its parts. `attributes`: where they are, by default the record itself;
 with a dot at its end, what all their names begin with."""
+_LISTS = "resourceSpans.scopeSpans.spans post patch observations data.spans"
+_SESSIONS = (
+    "trace.sessionId info.trace_metadata.mlflow.trace.session"
+    " info.request_metadata.mlflow.trace.session"
+)
 _FAILED = {"ERROR", "STATUS_CODE_ERROR", "2", "error"}
 Span = namedtuple(
     "Span", "line trace id parent name kind start end error attributes dialect session scores"
 )
 
 
-def _container(record: dict[str, Any]) -> dict[str, Any] | None:
+def _container(record: Fields) -> Fields | None:
     found = (one for names, one in CONTAINERS.items() if record.keys() >= {*names.split()})
     alone = any(one.kind in record for one in DIALECTS)  # attributes alone: each record is a trace
     return next(found, _PARTS if alone else None)
@@ -183,26 +196,117 @@ def fits(seen: Sample) -> bool:
     is_long = seen.first is None and seen.has("info", "data") and '"spans"' in seen.begin
     if is_long or seen.has("resourceSpans") or seen.has("trace", "observations"):
         return True
-    return any(map(_container, _spans_in(seen.first or {}) or [dict.fromkeys(seen.keys)]))
+    return any(map(_container, _spans_in(seen.first or dict.fromkeys(seen.keys))))
 
 
-def dicts_in(value: Any) -> list[dict[str, Any]]:
-    """Return the mappings in a list; none of anything else."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+# From records of a file to spans
 
 
-def _spans_in(record: dict[str, Any]) -> list[dict[str, Any]]:
+def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
+    """Return the spans of a file, whatever their container; LangSmith's patches complete runs."""
+    parts: dict[Any, tuple[int, Fields, Fields, Fields]] = {}
+    for row in rows:
+        about = _about_trace(row.values)
+        for values in _spans_in(row.values):
+            if (place := _container(values)) is None:
+                allowed = "spans in one container"
+                problems.add("a record that is no span", line=row.line, allowed=allowed)
+                continue
+            key = str(values.get("id")) if place is _LANGSMITH else len(parts)
+            told = {name: one for name, one in values.items() if one not in (None, {}, [])}
+            parts.setdefault(key, (row.line, place, {}, about))[2].update(told)
+    found = (_span(*one, problems) for one in parts.values())
+    return [one for one in found if one is not None]
+
+
+def _spans_in(record: Fields) -> list[Fields]:
     """Return the records of spans that a record holds, or the record itself."""
-    scopes = [one for part in dicts_in(record.get("resourceSpans"))
-              for one in dicts_in(part.get("scopeSpans"))]  # fmt: skip
-    held = [record.get("post"), record.get("patch"), record.get("observations")]
-    held += [scope.get("spans") for scope in scopes]
-    held += [value_at(record, "data.spans")] if "data" in record else []
-    inner = [one for part in held for one in dicts_in(part)]
-    if not inner and record and all(map(dicts_in, record.values())):
-        inner = [one for part in record.values() for one in dicts_in(part)]
-        inner = inner if all(map(_container, inner)) else []
-    return inner or ([record] if record else [])
+    if inner := [one for path in _LISTS.split() for one in _mappings(value_at(record, path))]:
+        return inner
+    if all(map(dicts_in, record.values())):  # a list for each trace
+        inner = _mappings([*record.values()])
+    return inner if inner and all(map(_container, inner)) else [record]
+
+
+def _mappings(value: Any) -> list[Fields]:
+    """Return the mappings in a list, and in the lists in it."""
+    parts = value if isinstance(value, list) else []
+    return [
+        one for part in parts for one in ([part] if isinstance(part, dict) else _mappings(part))
+    ]
+
+
+def _about_trace(record: Fields) -> Fields:
+    """Return the session and the scores that stand beside the spans of a trace."""
+    feedback = mapping(record, "feedback_stats").items()  # LangSmith's, averaged by key
+    scores = [{"name": name, "value": first_at(one, "avg")} for name, one in feedback]
+    scores += dicts_in(first_at(record, "trace.scores info.assessments"))
+    return {
+        "session": first_at(record, _SESSIONS),
+        "scores": [one for one in scores if "expectation" not in one],
+    }
+
+
+def _span(
+    line: int, place: Fields, values: Fields, about: Fields, problems: Problems
+) -> Span | None:
+    """Return the span that a record is; None, and a problem, if it has no trace."""
+
+    def at(part: str) -> Any:
+        return first_at(values, place.get(part, ""))
+
+    trace = as_id(at("trace")) if "trace" in place else f"line {line}"
+    if trace is None:
+        problems.add("a span without a trace", line=line, field=place["trace"], allowed="an id")
+        return None
+    own = _attributes(values, place.get("attributes", ""))
+    state = (as_text(at("status")) or "").rpartition(".")[2]
+    failed = state in _FAILED or (place is _LANGSMITH and bool(at("message")))
+    known = (one for one in DIALECTS if _at(own, one.kind))
+    dialect = place.get("dialect") or next(known, OPENINFERENCE if at("kind") else None)
+    kind = str(_at(own, dialect.kind) or at("kind")) if dialect else ""
+    session = about["session"] or _at(own, dialect.session if dialect else "")
+    return Span(
+        line, trace, as_text(at("id")), as_text(at("parent")) or None, as_text(at("name")) or "",
+        dialect.kinds.get(kind, kind.upper()) if dialect else "", _time(at("start")),
+        _time(at("end")), (as_text(at("message")) or "status ERROR") if failed else None, own,
+        dialect, session, about["scores"],
+    )  # fmt: skip
+
+
+def _attributes(values: Fields, place: str) -> Fields:
+    """Return the attributes of a span by name: flat or nested ones, or OTLP's keys and values."""
+    held = nested(values.get(place)) if place else values
+    if place.endswith("."):
+        held = {name.removeprefix(place): one for name, one in values.items() if place in name}
+    if not isinstance(held, dict):
+        return {str(one.get("key")): _value(one.get("value")) for one in dicts_in(held)}
+    return {name: _plain_text(one) if name[:7] == "mlflow." else one for name, one in held.items()}
+
+
+def _plain_text(value: Any) -> Any:
+    """Return the text that MLflow writes as JSON."""
+    with suppress(ValueError, RecursionError):
+        return parse_json(value) if isinstance(value, str) and value[:1] == '"' else value
+    return value
+
+
+def _value(value: Any) -> Any:
+    """Return an OTLP value as Python's."""
+    kind, inner = next(iter(value.items()), ("", None)) if isinstance(value, dict) else ("", None)
+    if kind == "arrayValue":
+        return [_value(one) for one in dicts_in(first_at(inner, "values"))]
+    if kind == "kvlistValue":
+        return _attributes(mapping(value, kind), "values")
+    return int(str(inner)) if kind == "intValue" and str(inner).isdecimal() else inner
+
+
+def _time(value: Any) -> Any:
+    """Return a time in UTC, NaT for anything else; nanoseconds may be text."""
+    with suppress(ValueError, TypeError, OverflowError):
+        found = pd.Timestamp(int(value) if str(value).isdecimal() else value)
+        return found.tz_localize("UTC") if found.tz is None else found.tz_convert("UTC")
+    return pd.NaT
 
 
 def _at(attributes: Any, paths: str) -> Any:
@@ -213,7 +317,7 @@ def _at(attributes: Any, paths: str) -> Any:
     for path in paths.split():
         if (found := value_at(attributes, path)) is not None:
             return nested(found)
-        items: dict[str, dict[str, Any]] = {}
+        items: dict[str, Fields] = {}
         for name in [name for name in attributes if name.startswith(path + ".")]:
             number, _, inner = name[len(path) + 1 :].partition(".")
             items.setdefault(number, {})[inner] = attributes[name]
@@ -222,108 +326,12 @@ def _at(attributes: Any, paths: str) -> Any:
     return None
 
 
-# From records of a file to spans
-
-
-def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
-    """Return the spans of a file, whatever their container; LangSmith's patches complete runs."""
-    parts: dict[Any, tuple[int, Any, dict[str, Any], dict[str, Any]]] = {}
-    for row in rows:
-        about = _about_trace(row.values)
-        for values in _spans_in(row.values):
-            if (place := _container(values)) is None:
-                allowed = "spans in one container"
-                problems.add("a record that is no span", line=row.line, allowed=allowed)
-                continue
-            key = str(values.get("id")) if place is _LANGSMITH else len(parts)
-            line, _, before, _ = parts.get(key, (row.line, place, {}, about))
-            told = {name: one for name, one in values.items() if one not in _EMPTY}
-            parts[key] = line, place, before | told, about
-    found = (_span(*one, problems) for one in parts.values())
-    return [one for one in found if one is not None]
-
-
-_EMPTY: tuple[Any, ...] = (None, {}, [])
-
-
-def _about_trace(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the session and the scores that stand beside the spans of a trace."""
-    stats = record.get("feedback_stats")
-    if isinstance(stats, dict):  # LangSmith's runs: feedback by key, averaged
-        averages = {name: one.get("avg") for name, one in stats.items() if isinstance(one, dict)}
-        return {"scores": [{"name": name, "value": one} for name, one in averages.items()]}
-    paths = (
-        "trace.sessionId info.trace_metadata.mlflow.trace.session"
-        " info.request_metadata.mlflow.trace.session"
-    )
-    scores = dicts_in(first_at(record, "trace.scores info.assessments"))
-    feedback = [one for one in scores if "expectation" not in one]
-    return {"session": first_at(record, paths), "scores": feedback}
-
-
-def _span(
-    line: int, place: dict[str, Any], values: dict[str, Any], about: dict[str, Any],
-    problems: Problems,
-) -> Span | None:  # fmt: skip
-    """Return the span that a record is; None, and a problem, if it has no trace."""
-
-    def at(part: str) -> Any:
-        return first_at(values, place.get(part, ""))
-
-    trace = as_id(at("trace")) if "trace" in place else f"line {line}"
-    if trace is None:
-        problems.add("a span without a trace", line=line, field=place["trace"], allowed="an id")
-        return None
-    prefix = place.get("attributes", "")
-    held = nested(values.get(prefix)) if prefix else values
-    if prefix.endswith("."):
-        held = {name.removeprefix(prefix): values[name] for name in values if prefix in name}
-    pairs = ((str(one.get("key")), _value(one.get("value"))) for one in dicts_in(held))
-    own = {name: _mlflow_text(one) if name[:7] == "mlflow." else one
-           for name, one in (held.items() if isinstance(held, dict) else pairs)}  # fmt: skip
-    failed = (as_text(at("status")) or "").rpartition(".")[2] in _FAILED
-    failed |= place is _LANGSMITH and bool(at("error"))
-    known = (one for one in DIALECTS if _at(own, one.kind))
-    dialect = place.get("dialect") or next(known, OPENINFERENCE if at("kind") else None)
-    kind = str(_at(own, dialect.kind) or at("kind")) if dialect else ""
-    session = about.get("session") or _at(own, dialect.session if dialect else "")
-    return Span(
-        line, trace, as_text(at("id")), as_text(at("parent")) or None, as_text(at("name")) or "",
-        dialect.kinds.get(kind, kind.upper()) if dialect else "", _ns(at("start")), _ns(at("end")),
-        (as_text(at("message")) or "status ERROR") if failed else None, own, dialect, session,
-        about.get("scores") or [],
-    )  # fmt: skip
-
-
-def _mlflow_text(value: Any) -> Any:
-    """Return the text that MLflow writes as JSON."""
-    with suppress(ValueError, RecursionError):
-        return parse_json(value) if isinstance(value, str) and value[:1] == '"' else value
-    return value
-
-
-def _ns(value: Any) -> Any:
-    """Return a time; one in nanoseconds may be text, for it is too long for a JSON number."""
-    return int(value) if str(value).isdecimal() and 0 < int(value) < 2**63 else value
-
-
-def _value(value: Any) -> Any:
-    """Return an OTLP value as Python's."""
-    kind, inner = next(iter(value.items()), ("", None)) if isinstance(value, dict) else ("", None)
-    listed = dicts_in(inner.get("values")) if isinstance(inner, dict) else []
-    if kind == "arrayValue":
-        return [_value(one) for one in listed]
-    if kind == "kvlistValue":
-        return {str(one.get("key")): _value(one.get("value")) for one in listed}
-    return int(str(inner)) if kind == "intValue" and str(inner).isdecimal() else inner
-
-
 # From spans to rows
 
 
 def rows_of_traces(
-    rows: list[Row], problems: Problems, described: dict[str, Any]
-) -> list[tuple[Row, dict[str, Any]]]:
+    rows: list[Row], problems: Problems, described: Fields
+) -> list[tuple[Row, Fields]]:
     """Return one row per trace, in their order; what may be a search and isn't taken is noted.
 
     A trace's own record is that of its root.
@@ -332,11 +340,8 @@ def rows_of_traces(
     traces: dict[str, list[Span]] = {}
     for span in spans_of(rows, problems):
         traces.setdefault(span.trace, []).append(span)
-    made = [_row(spans, tools) for spans in traces.values()]
-    turns: Counter[str] = Counter()
-    for row in sorted(
-        made, key=lambda row: row.pop("start")
-    ):  # an export may begin with the newest
+    made, turns = [_row(spans, tools) for spans in traces.values()], Counter[str]()
+    for row in sorted(made, key=lambda row: str(row["start"])):  # the newest may come first
         if (session := row["conversation"]) is not None:
             turns[session] += 1
             row["turn"] = str(turns[session])
@@ -351,39 +356,40 @@ def rows_of_traces(
             allowed=f'calls_from={{"tool": {json.dumps(names[0])}}} if it searches, or a pattern',
         )
     of_line = {row.line: row for row in rows}
-    return [(of_line[row.pop("line")], row) for row in made]
+    return [(of_line[row["line"]], row) for row in made]
 
 
 _SEARCHES = re.compile("search|retriev|lookup|query", re.IGNORECASE)
 
 
-def _row(spans: list[Span], tools: str | None) -> dict[str, Any]:
+def _row(spans: list[Span], tools: str | None) -> Fields:
     ids = {one.id for one in spans}
     roots = [one for one in spans if not one.parent]
     orphans = [one for one in spans if one.parent and one.parent not in ids]
     root = min(roots or orphans or spans, key=_start)
-    dialect = root.dialect or next(filter(None, (one.dialect for one in spans)), OPENINFERENCE)
+    dialect = root.dialect or _first_dialect(spans)
     query = text_of(_at(root.attributes, dialect.query), QUERY_KEYS)
-    counts: dict[str, Any] = {}
+    counts = dict[str, Any]()
     for span in (one for one in spans if one.kind == "LLM"):
         for name, paths in span.dialect.tokens.items():
             count = as_number(_at(span.attributes, paths))
             if count is not None and count >= 0:
-                counts[name] = counts.get(name, 0) + (count if name == "cost_usd" else int(count))
+                count = count if name == "cost_usd" else int(count)
+                counts[name] = counts.get(name, 0) + count
     extra = {"trace_id": root.trace, "n_spans": len(spans)}
     if len(roots) > 1 or orphans:
         extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
     return counts | calls_of(spans, tools) | {
-        "line": root.line, "start": _start(root), "conversation": as_id(root.session),
+        "line": root.line, "start": root.start, "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,
         "answer": text_of(_at(root.attributes, dialect.answer), ANSWER_KEYS),
         "latency_ms": _elapsed(root), "extra": extra,
         "reference_answer": as_text(_at(root.attributes, dialect.reference)),
-        "scores": [_score(one) for one in dicts_in(root.scores)],
+        "scores": [_score(one) for one in root.scores],
     }  # fmt: skip
 
 
-def _score(values: dict[str, Any]) -> dict[str, Any]:
+def _score(values: Fields) -> Fields:
     source = as_text(first_at(values, "source.source_type source"))
     return {
         "metric": text_in(values, ("name", "assessment_name")) or "score", "same": {},
@@ -393,7 +399,7 @@ def _score(values: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def calls_of(spans: list[Span], tools: str | None = None) -> dict[str, Any]:
+def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
     """Return the searches in the order of time, and the hits of each.
 
     A retrieval inside another one is the same call: the documents are those of the outer span,
@@ -405,26 +411,26 @@ def calls_of(spans: list[Span], tools: str | None = None) -> dict[str, Any]:
     parents = {one.id: one.parent for one in spans}
     parts: dict[int, list[Span]] = {}
     for span in searches:
-        outer = span
-        for above in _above(span.parent, parents):
-            outer = of_id.get(above, outer)
-        members = parts.setdefault(id(outer), [])
-        members.insert(0 if span is outer else len(members), span)
-    first = next(filter(None, (one.dialect for one in spans)), OPENINFERENCE)
-    calls: list[dict[str, Any]] = []
+        around = [of_id[one] for one in _above(span.parent, parents) if one in of_id]
+        outer = around[-1] if around else span
+        parts.setdefault(id(outer), [outer]).extend([span] * (span is not outer))
+    calls, begin = list[Fields](), 0  # of those that a reranker would rank
     for members in parts.values():
-        call = _call(members, first)
-        rerankers = (n for n, one in enumerate(calls[::-1]) if one["kind"] == "reranker")
-        since = next(rerankers, len(calls)) if call["kind"] == "reranker" else 0
-        if since:
-            before = calls[-since]
-            call |= {"query": before["query"] or call["query"], "start": before["start"]}
-            del calls[-since:]
+        call = _call(members, _first_dialect(spans))
+        if call["kind"] == "reranker":
+            if before := calls[begin:]:
+                call |= {"query": before[0]["query"] or call["query"], "start": before[0]["start"]}
+            calls, begin = calls[:begin], begin + 1
         calls.append(call)
     hits = [call.pop("hits") for call in calls]
-    counts = zip(calls, hits, strict=True)
-    numbered = [one | {"call": n, "n_hits": len(of)} for n, (one, of) in enumerate(counts, 1)]
-    return {"calls": numbered, "hits": hits}
+    for number, call in enumerate(calls):
+        call |= {"call": number + 1, "n_hits": len(hits[number])}
+    return {"calls": calls, "hits": hits}
+
+
+def _first_dialect(spans: list[Span]) -> Dialect:
+    """Return the dialect by which spans of a trace are read that show none."""
+    return next(filter(None, (one.dialect for one in spans)), OPENINFERENCE)
 
 
 def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
@@ -442,7 +448,7 @@ def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
 
 
 def _start(span: Span) -> str:
-    return str(span.start or "")
+    return str(span.start)
 
 
 def _above(id: str | None, parents: dict[str, str | None]) -> Iterator[str]:
@@ -466,79 +472,44 @@ def _tool(span: Span) -> str | None:
     return as_text(_at(span.attributes, "tool.name gen_ai.tool.name tool_call.function.name"))
 
 
-def _call(members: list[Span], dialect: Dialect) -> dict[str, Any]:
+def _call(members: list[Span], dialect: Dialect) -> Fields:
     outer = members[0]
     known = [(one, one.dialect or dialect) for one in members]
     asked = (text_of(_at(one.attributes, said.query), QUERY_KEYS) for one, said in known)
-    hits = (_hits(one, said) for one, said in known)
-    start = _time(outer.start)
     return {
-        "hits": next(filter(None, hits), []),
+        "hits": next(filter(None, (_hits(*one) for one in known)), []),
         "query": next((one for one in asked if one is not None), None),
         "kind": outer.kind.lower(), "elapsed_ms": _elapsed(outer), "error": outer.error,
         "tool": _tool(outer) or outer.name or None,
-        "start": None if pd.isna(start) else start.isoformat(),
+        "start": None if pd.isna(outer.start) else outer.start.isoformat(),
     }  # fmt: skip
 
 
-def _hits(span: Span, dialect: Dialect) -> list[dict[str, Any]]:
+def _hits(span: Span, dialect: Dialect) -> list[Fields]:
     """Return the documents of a retrieval or of a tool, none where the span has none."""
     paths = dialect.documents.get(span.kind)
     found = _at(span.attributes, paths or dialect.answer)
-    if isinstance(found, dict) and paths is None:
+    if isinstance(found, dict):
         found = nested(found.get("content", found))
     if isinstance(found, dict):
         found = next((one for one in found.values() if isinstance(one, list)), [])
     listed = found if isinstance(found, list) else []
-    fields = dialect.hit if paths else _HIT
-    return [hit for one in listed if (hit := _hit(one, fields))]
+    return [hit for one in listed if (hit := _hit(one, dialect.hit if paths else _HIT))]
 
 
-def _hit(document: Any, fields: dict[str, str]) -> dict[str, Any]:
+def _hit(document: Any, fields: dict[str, str]) -> Fields:
     """Return a document with our names; nothing of what has neither an id nor a text."""
     if not isinstance(document, dict):
         document, fields = {"text": document}, {"text": "text"}
     raw = {name: nested(first_at(document, paths)) for name, paths in fields.items()}
-    meta = raw.get("metadata")
-    hit = {"chunk_id": as_id(raw.get("chunk_id")), "doc_id": as_id(raw.get("doc_id")),
-           "text": as_text(raw.get("text")), "score": as_number(raw.get("score")),
-           "metadata": meta if isinstance(meta, dict) else None}  # fmt: skip
-    return without_missing(hit) if hit["chunk_id"] or hit["doc_id"] or hit["text"] else {}
-
-
-def _time(value: Any) -> Any:
-    """Return a time in UTC; NaT for anything else."""
-    with suppress(ValueError, TypeError, OverflowError):
-        found = pd.Timestamp(value)
-        return found.tz_localize("UTC") if found.tz is None else found.tz_convert("UTC")
-    return pd.NaT
+    read = {"chunk_id": as_id, "doc_id": as_id, "text": as_text, "score": as_number}
+    hit = without_missing({name: one(raw.get(name)) for name, one in read.items()})
+    if not hit.keys() & {"chunk_id", "doc_id", "text"}:
+        return {}
+    return hit | {"metadata": mapping(raw, "metadata")}
 
 
 def _elapsed(span: Span) -> float | None:
     """Return how long a span took, in milliseconds."""
-    took = (_time(span.end) - _time(span.start)) / pd.Timedelta("1ms")
+    took = (span.end - span.start) / pd.Timedelta("1ms")
     return None if pd.isna(took) or took < 0 else float(took)
-
-
-def text_of(value: Any, names: tuple[str, ...]) -> str | None:
-    """Return a text, the one that a mapping has under one of these names, or that of a message."""
-    parsed = nested(value)
-    if isinstance(parsed, dict):
-        said = _said(nested(first_at(parsed, "messages choices")), names is QUERY_KEYS)
-        only = text_in(parsed, parsed) if len(parsed) == 1 else None
-        return text_in(parsed, names) or said or only or json_text(parsed)
-    return _said(parsed, names is QUERY_KEYS) or as_text(value)
-
-
-def _said(messages: Any, is_query: bool) -> str | None:
-    """Return the text of the user's last message, or of the last one of all."""
-    inner = [one.get("message", one.get("kwargs", one)) for one in dicts_in(messages)]
-    roles = {"user", "human"} if is_query else {"assistant", "ai", "model"}
-    of_role = [one for one in dicts_in(inner) if {one.get("role"), one.get("type")} & roles]
-    if not of_role:
-        return None
-    held = nested(first_at(of_role[-1], "content contents parts"))
-    if not isinstance(held, list):
-        return as_text(held)
-    texts = (as_text(first_at(one, "text content message_content.text")) for one in dicts_in(held))
-    return " ".join(filter(None, texts)) or None

@@ -6,12 +6,15 @@ with its reason.
 
 from __future__ import annotations
 
+import io
+import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 import pandas as pd
@@ -23,20 +26,21 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.extras.score_threshold import risk_coverage
 from ragscore.frames import tables
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import plural, unsaid
+from ragscore.frames.errors import check_choice, plural, unsaid
 from ragscore.frames.escaping import html_text, json_text, markdown_line
 from ragscore.frames.render import rows_of, shown_intervals
 from ragscore.frames.tables import Display, Table, html_of, with_sign
 from ragscore.io.files import write_text
 from ragscore.plot.style import in_order
-from ragscore.reporting.explorer.element import digest, element
+from ragscore.reporting.explorer.element import element
+from ragscore.reporting.explorer.element import page as html_page
 from ragscore.reporting.explorer.explorer import explore_comparison
-from ragscore.reporting.figures import figure
 from ragscore.scoring.summary import Slicing, metric_columns, slice_names, slice_texts
 from ragscore.store.store import RunStore
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from ragscore.reporting.explorer.explorer import Explorer
 
@@ -45,6 +49,11 @@ LISTED = 10  # lost queries on the page: the explorer has all
 LOST, UNRANKED = ("regression", "loss"), {"no_target", "only_baseline", "only_candidate"}
 REFUSALS = ("refusal_correct", "false_refusal")
 QUERIES = "Query by query"
+NOT_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # with one of these no browser shows it
+# Ids come from the salt, not from chance; texts stay texts, so that a font has every script. What a
+# tag can do without: the long list of fonts that each text repeats, and hundredths of a point.
+STYLE: dict[str, Any] = {"svg.hashsalt": "ragscore", "svg.fonttype": "none", "figure.dpi": 72}
+FONT = "text{font-family:'DejaVu Sans',Verdana,sans-serif}"
 PLAIN = "<p>A script shows single queries here.</p>"  # where none runs
 
 
@@ -115,30 +124,15 @@ class Report(Display):
         Standings, a picture and lost queries stand open, the rest is folded. Every text is escaped.
         """
         body = [part.on_page(self._explorer is not None) for _, part in self._shown]
-        scripts, styles = [_file("page.js")], [tables.STYLE]
+        scripts, style = [_file("page.js")], tables.STYLE
         if one := self._explorer:
             mounted = element(one.packed, code=self._code, state=one.state, plain=PLAIN)
             n_open = sum(part.is_open for _, part in self._shown)
             text = "".join(f'<p class="rs-note">{html_text(line)}</p>' for line in one.left_out)
             body.insert(n_open, _section(QUERIES, text + mounted.html, False))
-            scripts, styles = [*scripts, mounted.script], [*styles, mounted.style]
-        policy = (
-            "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none';"
-            f" form-action 'none'; script-src {' '.join(map(digest, scripts))}"
-        )
-        title = html_text(self._title)
-        head = (
-            f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon"'
-            f' href="data:,"><title>{title}</title><style>{"".join(styles)}{_file("page.css")}'
-            "</style>"
-        )
-        return (
-            f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>\n<main>\n'
-            + "\n".join([f"<h1>{title}</h1>", *body, "</main>"])
-            + "".join(f"\n<script>{one}</script>" for one in scripts)
-            + "\n</body>\n</html>\n"
-        )
+            scripts, style = [*scripts, mounted.script], style + mounted.style
+        main = "\n".join(["<main>", f"<h1>{html_text(self._title)}</h1>", *body, "</main>"])
+        return html_page(self._title, main, style + _file("page.css"), *scripts)
 
     def to_markdown(self) -> str:
         """Return the same as Markdown, without pictures and the explorer."""
@@ -161,17 +155,10 @@ class Report(Display):
         DataError
             Another ending, or the file can't be written; an older one is then as it was.
         """
-        file = Path(path)
-        forms = {
-            ".html": self.to_html, ".htm": self.to_html, ".md": self.to_markdown,
-            ".json": self.to_json,
-        }  # fmt: skip
-        if file.suffix.lower() not in forms:
-            raise DataError(
-                f"found {file.suffix or 'no ending'!r}", file=file, field="path",
-                allowed="a name that ends in .html, .md or .json",
-            )  # fmt: skip
-        return write_text(file, forms[file.suffix.lower()]())
+        forms = {".html": self.to_html, ".md": self.to_markdown, ".json": self.to_json}
+        ending = Path(path).suffix.lower()
+        check_choice(ending, forms, "path")
+        return write_text(Path(path), forms[ending]())
 
     def _parts(self) -> list[str | Table]:
         titles = [part.title for _, part in self._shown]
@@ -217,18 +204,17 @@ class _Page:
             self.left_out.append(("Lost queries", "no query has an expected document"))
             return
         n_gone = int((rows["outcome"] == LOST[0]).sum())
-        frame = rows[["query_id", "outcome"]].assign(
-            rank="rank " + rows["rank_baseline"] + " → " + rows["rank_candidate"],
-            query=rows["query"],
-        )
-        told = f"{n_gone} with no hit any more, {len(rows) - n_gone} with a later first hit"
-        title = f"{cmp.candidate} lost {plural(len(rows), 'query')} of {cmp.baseline}: {told}"
-        if not len(rows):
-            title = f"{cmp.candidate} lost no query of {cmp.baseline}"
-        self.put(
-            "Lost queries", Table(frame, limit=LISTED, way=f"see {QUERIES}"), frame, title=title,
-            is_open=True, is_listed=True,
-        )  # fmt: skip
+        ranks = "rank " + rows["rank_baseline"] + " → " + rows["rank_candidate"]
+        frame = rows[["query_id", "outcome"]].assign(rank=ranks, query=rows["query"])
+        told = f": {n_gone} with no hit any more, {len(rows) - n_gone} with a later first hit"
+        n_lost = plural(len(rows), "query") if len(rows) else "no query"
+        title = f"{cmp.candidate} lost {n_lost} of {cmp.baseline}{told * bool(len(rows))}"
+        self.listed("Lost queries", frame, title)
+
+    def listed(self, name: str, frame: pd.DataFrame, title: str) -> None:
+        """Put queries, the first of which stand open on the page."""
+        shown = Table(frame, limit=LISTED, way=f"see {QUERIES}")
+        self.put(name, shown, frame, title=title, is_open=True, is_listed=True)
 
     def report(self, title: str, explorer: Explorer | None, code: str) -> Report:
         """Return the report, and last what it leaves out."""
@@ -303,9 +289,7 @@ def report_runs(
     if compared:
         page.lost(compared[0])
     elif explorer is not None:
-        rows = explorer.order
-        shown = Table(rows, limit=LISTED, way=f"see {QUERIES}")
-        page.put("Lowest queries", shown, rows, is_open=True, is_listed=True)
+        page.listed("Lowest queries", explorer.order, "Lowest queries")
     for cmp in compared:
         page.compared(cmp, gate, rule)
     if gate and not compared:
@@ -450,8 +434,6 @@ def _no_trend(ev: Any) -> str:
 def _described(ev: Any) -> pd.DataFrame:
     """One row per fact and config key, one column per run; what differs comes first."""
     facts = ev.results.runs.astype({"run_id": "str"}).set_index("run_id")
-    for name in facts.select_dtypes("datetimetz"):
-        facts[name] = facts[name].dt.strftime("%Y-%m-%d %H:%M")
     facts = facts.drop(columns="config", errors="ignore").T.astype("object")
     config = pd.DataFrame(flat_configs(ev.results, ev.run_ids), dtype="object")
     told = pd.concat([facts, config]).dropna(how="all")
@@ -493,3 +475,37 @@ def _listed(table: Table, has_links: bool) -> str:
 
 def _file(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+# Figures: SVG in data addresses, the same bytes for the same frames
+
+
+def figure(title: str, draw: Callable[[], Axes]) -> str:
+    """Return a figure as HTML; where the data can't be drawn, the reason."""
+    import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call]
+    out = io.StringIO()
+    try:
+        with plt.style.context(["default", STYLE]), warnings.catch_warnings():
+            for known in ("Glyph .* missing from", "constrained_layout not applied"):
+                warnings.filterwarnings("ignore", known, UserWarning)
+            drawn = cast("Figure", draw().figure)
+            told, canvas = {"Date": None, "Creator": None}, cast("Any", FigureCanvasSVG(drawn))
+            try:
+                canvas.print_svg(out, metadata=told)  # `savefig` would draw twice
+            finally:
+                plt.close(drawn)
+    except DataError as error:
+        return f'<p class="rs-note">No picture: {html_text(error)}</p>'
+    svg = re.sub(NOT_XML, "\ufffd", out.getvalue())
+    svg = svg[svg.index("<svg") :].replace("</style>", f"{FONT}</style>", 1)
+    svg = re.sub("<[^>]*>", lambda tag: _short(tag[0]), svg)
+    data = quote(svg, safe=" =:/;,()!*@$+?.-_~[]{}|")  # a fifth smaller than base64
+    return f'<figure><img alt="{html_text(title)}" src="data:image/svg+xml,{data}"></figure>'
+
+
+def _short(tag: str) -> str:
+    tag = re.sub('(?:; )?font-family: [^;"]*sans-serif(?=[;"])', "", " ".join(tag.split()))
+    return re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", tag)

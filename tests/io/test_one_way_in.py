@@ -519,7 +519,7 @@ def catalogue(monkeypatch):
         has_queries=lambda: True,
         qrels_iter=lambda: iter([judged("1", "a", 2), judged("1", "b", 0), judged("2", "c", -1)]),
         queries_iter=lambda: iter(
-            [SimpleNamespace(query_id=one, text=f"{one}?") for one in ("1", "2", "3")]
+            [SimpleNamespace(query_id=one, default_text=f"{one}?".strip) for one in ("1", "2", "3")]
         ),
     )
 

@@ -95,8 +95,8 @@ def test_copied_code_gives_what_is_shown(tmp_path):
             ("ev", ev.explore("pd-014", ["dense", "hybrid"], outcome="loss")),
         ):
             # in a notebook the link is code
-            html = html_page(made.title, element(made.packed, link="message", code=code,
-                                                 state=made.state))  # fmt: skip
+            shown = element(made.packed, link="message", code=code, state=made.state)
+            html = html_page(made.title, shown.html, shown.style, shown.script)
             (tmp_path / "page.html").write_text(html, encoding="utf-8")
             page.open(tmp_path / "page.html")
             page.wait("document.querySelector('.x-body')", 60)

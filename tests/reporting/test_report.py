@@ -15,7 +15,7 @@ from browser import CHROMIUM, Browser
 from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.reporting.figures import figure
+from ragscore.reporting.report import figure
 from tests.messages import refused, says, warned
 
 # query -> the rank of its one target in the old run and in the new one (0: not found)

@@ -73,19 +73,20 @@ def element(
     return Mounted(html, _file("explorer.css"), "\n".join(_file(one) for one in SCRIPTS), name)
 
 
-def page(title: str, mounted: Mounted) -> str:
-    """Return a page of its own with the explorer in it; it may load nothing."""
+def page(title: str, body: str, style: str, *scripts: str) -> str:
+    """Return a page of its own, which may load nothing and run nothing but these scripts."""
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
-        f" script-src {digest(mounted.script)};"
+        f" script-src {' '.join(map(digest, scripts))};"
         " base-uri 'none'; form-action 'none'"
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
-        f"<title>{html_text(title)}</title><style>\n{mounted.style}</style></head>\n"
-        f"<body>\n{mounted.html}\n<script>{mounted.script}</script>\n</body>\n</html>\n"
+        f"<title>{html_text(title)}</title><style>\n{style}</style></head>\n<body>\n{body}\n"
+        + "".join(f"<script>{one}</script>\n" for one in scripts)
+        + "</body>\n</html>\n"
     )
 
 
@@ -94,10 +95,11 @@ def frame(title: str, mounted: Mounted, plain: str) -> str:
 
     Hosts that strip frames show the plain table; a script hides it once the frame has started.
     """
+    alone = page(title, mounted.html, mounted.style, mounted.script)
     return (
         f'<div class="rs-output"><iframe data-ragscore="{mounted.name}" title="{html_text(title)}"'
         ' sandbox="allow-scripts" allow="clipboard-write" style="width:100%;border:0;'
-        f'height:{HEIGHT}px;resize:vertical" srcdoc="{html_source(page(title, mounted))}"></iframe>'
+        f'height:{HEIGHT}px;resize:vertical" srcdoc="{html_source(alone)}"></iframe>'
         f'<div class="rs-plain">{plain}</div><script>{_file("frame.js")}</script></div>'
     )
 

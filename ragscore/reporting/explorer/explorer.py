@@ -21,12 +21,12 @@ from ragscore.analysis.comparison.text import describe_matching
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.frames.errors import (
+    check_choice,
     check_known,
-    excerpt,
     name_list,
     names_of,
-    nearest,
     packages_of,
+    plural,
 )
 from ragscore.frames.escaping import visible
 from ragscore.frames.tables import Table
@@ -74,15 +74,14 @@ class Explorer:
     _code: str
 
     def to_html(self) -> str:
-        """Return the explorer as an element of a page, with its style and script."""
-        mounted = self.mounted()
-        return f"{mounted.html}<style>{mounted.style}</style><script>{mounted.script}</script>"
-
-    def mounted(self) -> Mounted:
-        """Return the parts of that element, for a page that writes style and script itself.
+        """Return the explorer as an element of a page, with its style and script.
 
         Links on the page to `#x.q=` and the id of a query open it.
         """
+        mounted = self._mounted()
+        return f"{mounted.html}<style>{mounted.style}</style><script>{mounted.script}</script>"
+
+    def _mounted(self) -> Mounted:
         plain = self._plain().to_html(alone=False)
         return element(self.packed, code=self._code, state=self.state, plain=plain)
 
@@ -94,15 +93,10 @@ class Explorer:
         DataError
             A name that doesn't end in .html, or the file can't be written.
         """
-        file = Path(path)
-        if file.suffix.lower() not in (".html", ".htm"):
-            raise DataError(
-                f"found {file.suffix or 'no ending'!r}",
-                file=file,
-                field="path",
-                allowed="a name that ends in .html",
-            )
-        return write_text(file, page(self.title, self.mounted()))
+        check_choice(Path(path).suffix.lower(), (".html",), "path")
+        mounted = self._mounted()
+        made = page(self.title, mounted.html, mounted.style, mounted.script)
+        return write_text(Path(path), made)
 
     @property
     def selected(self) -> str | None:
@@ -133,13 +127,8 @@ class Explorer:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def __repr__(self) -> str:
-        n = len(self.order)
-        found = [
-            f"Explorer: {self.title}, {n:,} {'query' if n == 1 else 'queries'}",
-            *self.left_out,
-            ".write('explorer.html') saves it",
-        ]
-        return visible("\n".join(found))
+        title = f"Explorer: {self.title}, {plural(len(self.order), 'query')}"
+        return visible("\n".join([title, *self.left_out, ".write('explorer.html') saves it"]))
 
 
 def _bridge(name: str) -> Any:
@@ -239,10 +228,9 @@ def explore_runs(
     --------
     >>> ev.explore(runs=["dense", "hybrid"])
     """
-    given = [] if runs is None else names_of(runs, "runs")
+    given = (names_of(runs, "runs") if runs is not None else []) or ev.run_ids
     first = [] if baseline is None else [baseline]
-    names = [*run_names(ev.results.runs, first), *run_names(ev.results.runs, given or ev.run_ids)]
-    names = list(dict.fromkeys(names))
+    names = list(dict.fromkeys(run_names(ev.results.runs, [*first, *given])))
     compared = tuple(
         compare_ranks(ev.results, ev.golden, names[0], one, rule=ev._rule,
                       policies=replace(ev._policies, match=ev._level),
@@ -259,9 +247,8 @@ def explore_runs(
         golden, ev.results, scores, names, compared, ev.primary, level,
         ev._policies, ev._rule, of_hits, ev._declared,
     )  # fmt: skip
-    title = names[0] if len(names) == 1 else f"{names[1]} against {names[0]}"
-    if len(names) > 2:
-        title = f"{len(names)} runs, baseline {names[0]}"
+    several = f"{len(names)} runs, baseline {names[0]}"
+    title = " against ".join(names[::-1]) if len(names) <= 2 else several
     matching = describe_matching(level, None if ev._profile else k)
     verdict = [*(_counts(one) for one in compared), matching]
     with all_runs(ev._in_order):
@@ -280,8 +267,7 @@ def _explorer(
     outcome: list[str] | str | None, search: str, by: Slicing | None, texts: pd.DataFrame | None,
     max_queries: int,
 ) -> Explorer:  # fmt: skip
-    if texts is not None:
-        check_type(texts, pd.DataFrame, "texts", "passages: a DataFrame of chunk_id and text")
+    check_type(texts, (pd.DataFrame, type(None)), "texts", "a DataFrame of chunk_id and text")
     check_type(search, str, "search", "words to look for")
     check_type(max_queries, int, "max_queries", "a number of queries")
     if max_queries < 1:
@@ -289,10 +275,11 @@ def _explorer(
     queries = asked_queries(runs.golden, runs.results.select(runs.run_ids).responses)
     values = values_of(runs, ids := pd.Index(queries["query_id"]))
     changes = changes_of(runs, values)
-    state = {
-        "query": _known_query(query, ids), "search": search,
-        "outcome": _known_outcomes(outcome, outcomes_in(changes), len(runs.run_ids)),
-    }  # fmt: skip
+    if query is not None:
+        check_type(query, str, "query", "the id of a query")
+        check_known(query, ids, "query", "query", "these runs were asked")
+    outcomes = _known_outcomes(outcome, outcomes_in(changes), len(runs.run_ids))
+    state = {"query": query, "search": search, "outcome": outcomes}
     order = read_first(changes)
     asked = [] if query is None else ids.get_indexer([query]).tolist()
     kept = sorted(list(dict.fromkeys([*asked, *order.tolist()]))[:max_queries])
@@ -321,19 +308,6 @@ def _left_out(
             f"{most:,} of {len(queries):,} queries are here, those {kept}:"
             f" {code}.explore(max_queries={len(queries)}) shows all."
         )
-
-
-def _known_query(query: str | None, ids: pd.Index) -> str | None:
-    if query is None:
-        return None
-    check_type(query, str, "query", "the id of a query")
-    if query not in ids:
-        raise DataError(
-            f"no query {excerpt(query)}",
-            field="query",
-            allowed=nearest(query, ids, "these runs were asked"),
-        )
-    return query
 
 
 def _known_outcomes(

@@ -15,13 +15,13 @@ from ragscore.analysis.comparison.model import RankChanges
 from ragscore.analysis.comparison.text import reading_priority
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.typing import Codes
-from ragscore.reporting.reading import ANSWERED, newly_answered
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import chosen_columns
 
+ANSWERED = "answered_unanswerable"
 SAME = ("draw", "both_miss", "no_target", "")  # outcomes by which nothing changed
 NOTHING = {"outcome": None, "change": "", "note": "", "key": np.nan}
 
@@ -53,12 +53,9 @@ def values_of(runs: Runs, ids: pd.Index) -> list[pd.DataFrame]:
     rows = runs.scores if "query_id" in runs.scores else runs.scores.reset_index()
     known = [name for name in chosen_columns(rows, None) if rows[name].notna().any()]
     primary = [name for name in runs.primary if name in known]
-    names, run = (
-        list(dict.fromkeys([*primary, *TABLE.headline(known)])),
-        rows["run_id"].astype("str"),
-    )
+    names, run = list(dict.fromkeys([*primary, *TABLE.headline(known)])), rows["run_id"]
     return [
-        rows[run.eq(one).to_numpy()].set_index("query_id")[names].reindex(ids)
+        rows[(run == one).to_numpy()].set_index("query_id")[names].reindex(ids)
         for one in runs.run_ids
     ]
 
@@ -73,9 +70,9 @@ def changes_of(runs: Runs, values: list[pd.DataFrame]) -> list[pd.DataFrame]:
     first, *others = values
     if not runs.compared:
         return [_alone(runs, first)]
-    return [
-        pd.DataFrame(NOTHING, index=first.index),
-        *(_against(cmp, runs, first, one) for cmp, one in zip(runs.compared, others, strict=True)),
+    pairs = zip(runs.compared, others, strict=True)
+    return [pd.DataFrame(NOTHING, index=first.index)] + [
+        _against(cmp, runs, first, one) for cmp, one in pairs
     ]
 
 
@@ -124,7 +121,8 @@ def _against(
     gains = differences * scale
     sizes = np.abs(gains)
     largest = sizes.argmax(axis=1)
-    answered = newly_answered(runs.scores, cmp.baseline, cmp.candidate)
+    then, now = (one.reindex(columns=[ANSWERED])[ANSWERED].eq(1) for one in (before, after))
+    answered = before.index[now & ~then].tolist()
     loss = -gains.min(axis=1)
     key = np.full(len(rows), np.nan)
     key[known] = reading_priority(rows[known].reset_index(), answered, loss[known])
