@@ -1,8 +1,8 @@
 """The history in data/demo/history: the demo's systems varied step by step, as a store of runs.
 
 In: the corpus, the golden queries, and earlier labels of some of them (`golden_before.yaml`). Out:
-one stored run per entry of `VARIATIONS`, without texts of the manuals: `run_history`. After formulas
-have changed, `refresh_history` scores the stored runs anew.
+one stored run per entry of `VARIATIONS`, without texts of the manuals: `run_history`. After other
+formulas, `refresh_history` scores the stored runs anew.
 """
 
 import json
