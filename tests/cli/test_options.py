@@ -293,6 +293,7 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         (f"compare {PAIR} --vary dept", ["depth"]),
         (f"gate {PAIR} --max-drop mrr10=0.1", ["metrics:", "'mrr10'"]),
         (f"gate {PAIR} --max-drop mrr@10", ["--max-drop", "'mrr@10'"]),
+        (f"gate {PAIR} --undecided maybe", ["undecided:", "'maybe'"]),
         (f"report {PAIR} --baseline nobody", ["'nobody'", "dense, hybrid"]),
         ("label golden.yaml runs/dense --level span", ["span", "anchor"]),
         ("judge golden.yaml runs/dense --model m --refused no", ["refused:", "'no'", "skip"]),
