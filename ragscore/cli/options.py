@@ -248,7 +248,7 @@ METRIC = several(
 )
 PROFILE = option(
     "--profile",
-    "another harness's conventions, with policies of its own; --json prints its own report: one of"
+    "another harness's conventions, with policies and a report of its own: one of"
     f" {', '.join(READINGS)} (default: none)",
     "NAME",
 )
