@@ -24,7 +24,6 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.io.citations import SPAN_FIELDS, take_heading, take_span
 from ragscore.io.files import line_blocks, lines_of, read_text
 from ragscore.io.formats.fields import json_object
-from ragscore.io.layout import HIT, Part
 from ragscore.io.run_records import (
     Columns,
     Frames,
