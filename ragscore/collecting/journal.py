@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ragscore.analysis.extras.harness_files import config_hash
-from ragscore.frames.config import dumped, flat
 from ragscore.frames.errors import DataError, plural
+from ragscore.frames.render import dumped, flat
 from ragscore.io.files import json_line
 
 JOURNAL_NAME, RUN_NAME = ".per_query.journal", "per_query.jsonl"

@@ -15,8 +15,8 @@ from ragscore.analysis.comparison.changes import GOOD_FROM
 from ragscore.frames.codes import has_pair
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, name_list, warn
-from ragscore.frames.signatures import takes
 from ragscore.frames.typing import Codes
+from ragscore.frames.verbs import takes
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.relevance import CRITERION, IDS, relevance_grades
