@@ -122,18 +122,6 @@ def test_the_best_of_several_accepted_answers_counts():
     assert found.loc["q", ["exact_match", "token_f1", "rouge_l"]].tolist() == [1, 1, 1]
 
 
-def test_citations_are_nan_where_a_run_records_none_and_0_where_an_answer_has_none():
-    golden, answers = golden_of({"q": {"a": 1}, "r": {"b": 1}}), ["one", "two"]
-    bare = results_of({"q": ["a"], "r": ["b"]}, answer=answers)
-    labels = ["citation_present", "citation_recall", "citation_coverage"]
-    assert quiet(bare, golden, labels)[labels].isna().all(axis=None)
-    cited = pd.DataFrame({"run_id": ["a"], "query_id": ["q"], "position": [1], "doc_id": ["a"]})
-    some = Results(bare.runs, bare.responses, bare.hits, cited)
-    assert quiet(some, golden, labels)[labels].to_numpy().tolist() == [[1, 1, 1], [0, 0, 0]]
-    said = Results(bare.runs, bare.responses.assign(n_citations=[0, 0]), bare.hits)
-    assert quiet(said, golden, labels)[labels].to_numpy().tolist() == [[0, 0, 0], [0, 0, 0]]
-
-
 def test_bpref_is_measured_where_the_level_of_a_query_has_documents_judged_as_not_relevant():
     golden = golden_of({"q": {"a": 1, "b": 0}, "r": {"c": 1}})
     golden.targets.loc[golden.targets["query_id"].eq("r"), "level"] = "chunk"
