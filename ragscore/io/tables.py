@@ -385,7 +385,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
             pd.Series(name=telling, index=rows.index, dtype=object), rows.index.isin(further),
             f'columns={{"run_id": "{telling}"}} if it names the system, or a query_id for each'
             f' {telling}; {{"repeat": None}} if they are repeats all the same',
-            f"{called[further[0]]} stands there more than once, with several values of {telling}:"
+            f"{called[further[0]]} occurs more than once, with several values of {telling}:"
             " these may not be repeats",
         )  # fmt: skip
     elif len(again):
