@@ -997,16 +997,15 @@ class Evaluation(EvaluationVerbs, Display):
         >>> ev.failures().transitions("dense", "hybrid")
         """
         from ragscore.analysis.decisions import DECIDED_BY
-        from ragscore.analysis.failure_causes import failures
+        from ragscore.analysis.failure_causes import default_hit, failures
 
-        hit = None if hit is None else self._named(hit)
+        known = {*self.scores, *TABLE.labels({"hit@k"})}
+        hit = default_hit(self._runs, known) if hit is None else self._named(hit)
         right = None if right is None else self._named(right)
-        hits = [hit] if hit else TABLE.labels({"hit@k"})
-        scores, _ = self._scored([*DECIDED_BY, *hits, *([right] if right else [])])
+        scores, _ = self._scored([*DECIDED_BY, hit, *([right] if right else [])])
         return failures(
-            scores, self.golden,
-            self.results, hit=hit, right=right, threshold=threshold, declared=self._declared,
-            repeats=self._repeats,
+            scores, self.golden, hit=hit, right=right, threshold=threshold,
+            declared=self._declared, repeats=self._repeats,
         )  # fmt: skip
 
     def repeats(

@@ -74,7 +74,6 @@ def read_history(
     `runs` says of each run of the scores what is known of it; the judges of a metric in `JUDGED`
     are those of the `results`.
     """
-    check_type(source, (RunStore, pd.DataFrame), "source", "a RunStore, or the frame of rs.score")
     scorings: dict[str, dict[str, Any]] = {}
     judges: dict[str, Any] = {}
     if isinstance(source, RunStore):

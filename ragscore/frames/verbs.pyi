@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragscore.golden.health import health, near_duplicates
     from ragscore.golden.sheet import with_labels
     from ragscore.golden.validate import validate
-    from ragscore.io.save import save_golden, save_results
+    from ragscore.io.save import save
     from ragscore.judging.agreement import spot_check
     from ragscore.judging.corrected import corrected
     from ragscore.plot.accessor import Gallery, Plots
@@ -35,10 +35,10 @@ class GoldenVerbs:
     with_min_grade = with_min_grade
     diff = golden_changes
     health = health
-    save = save_golden
+    save = save
 
 class ResultsVerbs:
-    save = save_results
+    save = save
     same_run = same_run
     with_refusals_in_words = with_refusals_in_words
     with_judged_refusals = with_judged_refusals

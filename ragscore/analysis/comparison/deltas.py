@@ -24,7 +24,6 @@ from ragscore.stats.quantiles import median_difference_interval, moves_of_median
 from ragscore.stats.verdicts import UNSURE, joint_word, words
 
 FIGURES = ("baseline", "candidate", "delta", "low", "high")
-ASPECT_COLUMNS = ("aspect", "metrics", "verdict", "sentence")
 
 
 def figures(
@@ -192,4 +191,5 @@ def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame
             low, high = told[["low", "high"]].iloc[0]
             sentence = f"the difference lies between {low:+.3g} and {high:+.3g}"
         found.append((aspect, ", ".join(names), word, sentence))
-    return pd.DataFrame(found, columns=list(ASPECT_COLUMNS)).astype("str")
+    columns = ["aspect", "metrics", "verdict", "sentence"]
+    return pd.DataFrame(found, columns=columns).astype("str")
