@@ -131,7 +131,7 @@ def test_a_long_text_loses_its_middle_and_less_where_all_columns_fit_then():
     assert first.startswith("python/library/asyncio-tas…o.create_task  ???")
     assert len(first.split()[0]) == 40
     three = pd.DataFrame({name: [long] for name in "abcd"})
-    assert [len(one) for one in Table(three).to_text().splitlines()[1].split()] == [20, 20, 20, 34]
+    assert [len(one) for one in Table(three).to_text().splitlines()[1].split()] == [23, 23, 23, 25]
     assert cells(Table(frame).to_html()) == [[long, "?" * 60]]
 
 
