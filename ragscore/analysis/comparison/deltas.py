@@ -16,9 +16,9 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.primary import aspects_of
-from ragscore.stats import level_of_each, minimum_detectable
+from ragscore.stats import minimum_detectable
 from ragscore.stats.moments import sample, skewness
-from ragscore.stats.multiple import ALPHA
+from ragscore.stats.multiple import ALPHA, level_of_each
 from ragscore.stats.paired import is_heavy_tailed, paired_test
 from ragscore.stats.quantiles import median_difference_interval, moves_of_median
 from ragscore.stats.verdicts import UNSURE, joint_word, words

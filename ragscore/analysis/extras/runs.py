@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.comparison.align import align
-from ragscore.frames.config import flat, parsed
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import check_known, names_of
+from ragscore.frames.render import flat, parsed
 
 NO_TYPE = "(none)"
 
