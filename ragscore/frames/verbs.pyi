@@ -1,7 +1,9 @@
 # Methods of the objects that a lower layer defines: each a function of a higher one, whose first
 # argument is the object. Editors and type checkers read this file, and `verbs.py` makes the classes
 # from it, so that each method is named here alone.
-from typing import TYPE_CHECKING, overload
+from collections.abc import Callable, Iterable
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 # not at once: mypy reads the layers in their order
 if TYPE_CHECKING:
@@ -67,3 +69,7 @@ class Accessor:
     def __get__(self, holder: None, owner: type | None = None) -> Gallery: ...
     @overload
     def __get__(self, holder: object, owner: type | None = None) -> Plots: ...
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+def takes(*others: Callable[..., Any] | Iterable[Parameter]) -> Callable[[F], F]: ...

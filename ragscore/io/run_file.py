@@ -22,7 +22,8 @@ from ragscore.frames.data import DataError, Results, from_records
 from ragscore.frames.schema import BESIDE, FIELDS, LAYOUT, Field
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.citations import SPAN_FIELDS, take_heading, take_span
-from ragscore.io.files import line_blocks, lines_of
+from ragscore.io.files import line_blocks, lines_of, read_text
+from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
     Columns,
     Frames,
@@ -38,10 +39,9 @@ from ragscore.io.sidecars import (
     JUDGMENTS_FILE,
     LEDGER_FILE,
     read_judgments,
-    read_run_json,
     run_record,
 )
-from ragscore.io.source import Problems, Row, as_id, describe, json_rows
+from ragscore.io.source import Problems, Row, as_id, describe, field_lines, json_rows
 from ragscore.io.values import ARROW, ID_ALLOWED, nested_of
 
 UNKNOWN = "unknown"
@@ -168,7 +168,7 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     if stem != "per_query" or not run_json.exists():
         return run_record(named, path)
     faults = problems.for_file(run_json)
-    described, lines = read_run_json(run_json, faults)
+    described, lines = json_object(run_json), field_lines(read_text(run_json))
     if "run_id" in described and as_id(described["run_id"]) is None:
         faults.reject(described.pop("run_id"), lines.get("run_id"), "run_id", ID_ALLOWED)
     for name in ("n_queries", "n_failed"):  # counted anew

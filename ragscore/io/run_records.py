@@ -11,7 +11,7 @@ Null, absent and an empty object are the same. Fields without a column are kept 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -20,7 +20,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.codes import all_differ
 from ragscore.frames.data import KINDS, DataError, categorical, conform, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
@@ -234,28 +233,24 @@ class Level:
         A list without any, or with impossible ones, which are a fault, counts from `first`.
         """
         values, last = self.fields.pop(name, pa.nulls(len(self))), 2**31 - 2 + first
-        found = at + first - 1
         if isinstance(values, pa.Array) and pa.types.is_integer(values.type):
-            stored = np.asarray(pc.fill_null(values, -1), np.int64)
-            is_possible = not values.null_count and ((stored >= first) & (stored <= last)).all()
-            if is_possible and all_differ(row * 2**31 + stored):
-                return stored
-        stated = is_stated(values)
-        if stated.any():
-            every = listed(values)
-            cuts = [0, *np.flatnonzero(np.diff(row)) + 1, len(row)]
-            for begin, end in pairwise(cuts):
-                numbers = every[begin:end]
-                if not stated[begin:end].any():
-                    continue
-                if fault := _fault_of_numbers(numbers, first, last):
-                    allowed = f"whole numbers from {first}, each once, or no {name} at all"
-                    ids = self.batch.query_ids
-                    of = "" if ids is None else f" for query {ids[self.record[begin]].as_py()!r}"
-                    self.fault(begin, name, f"{name} {fault}{of}", allowed)
-                else:
-                    found[begin:end] = numbers
-        return found
+            numbers = np.asarray(pc.fill_null(values, -1), np.int64)
+        else:
+            stated = (one if is_int(one) and first <= one <= last else -1 for one in listed(values))
+            numbers = np.fromiter(stated, np.int64, len(row))
+        is_impossible = (numbers < first) | (numbers > last)
+        is_ordered = np.isin(row, row[is_stated(values)])
+        is_again = pd.DataFrame({"row": row, "number": numbers}).duplicated().to_numpy()
+        bad = np.flatnonzero(is_ordered & (is_impossible | is_again))
+        for one in bad[np.unique(row[bad], return_index=True)[1]].tolist():
+            found = f"is {describe(listed(values)[one])}"
+            if not is_impossible[one]:
+                found = f"{numbers[one]} appears twice"
+            query_id = listed(self.batch.query_ids)[self.record[one]]
+            allowed = f"whole numbers from {first}, each once, or no {name} at all"
+            self.fault(one, name, f"{name} {found} for query {query_id!r}", allowed)
+        is_good = is_ordered & ~np.isin(row, row[bad])
+        return np.where(is_good, numbers, at + first - 1)
 
     def metadata(self, row: Codes, rank: Codes) -> tuple[Frames, pa.Array]:
         """Take out the metadata of hits: the frame hit_meta, and the source keys in it."""
@@ -324,14 +319,6 @@ def _places(lengths: Codes) -> tuple[Codes, Codes]:
     """Return the list of each item, and its place in the list, from 1."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     return row, np.arange(1, len(row) + 1) - (np.cumsum(lengths) - lengths)[row]
-
-
-def _fault_of_numbers(numbers: list[Any], first: int, last: int) -> str | None:
-    others = [one for one in numbers if not (is_int(one) and first <= one <= last)]
-    if others:
-        return f"is {describe(others[0])}"
-    twice = [one for one in numbers if numbers.count(one) > 1]
-    return f"{twice[0]} appears twice" if twice else None
 
 
 def _plain(values: pa.Array, type: str) -> pa.Array | None:
@@ -463,32 +450,36 @@ REQUIRED = ("responses", "hits", "citations")
 
 
 def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
-    """Return the columns of batches as one frame, each column of one type."""
-    n_rows = [len(next(iter(part.values()))) for part in parts]
-    if not sum(n_rows):
+    """Return the columns of batches as one frame, each column of one type or JSON text."""
+    types: dict[str, set[Any]] = {}
+    for name, one in chain.from_iterable(map(dict.items, parts)):
+        if one.null_count < len(one):
+            plain = name.removesuffix(JSON_SUFFIX)
+            types.setdefault(plain, set()).add(one.type if plain == name else JSON_SUFFIX)
+    if not types:
         return empty(kind)
-    names = dict.fromkeys(chain.from_iterable(parts))
-    found: dict[str, Any] = {}
+    mixed = {
+        name
+        for name, several in types.items()
+        if len(several) > 1
+        and not _are_floats(several, [part[name] for part in parts if name in part])
+    }
+    tables = [
+        pa.table(
+            {
+                name + JSON_SUFFIX * (name in mixed): _as_texts(one) if name in mixed else one
+                for name, one in part.items()
+                if name.removesuffix(JSON_SUFFIX) in types
+            }
+        )
+        for part in parts
+    ]
+    table = pa.concat_tables(tables, promote_options="permissive")
+    found: dict[str, Any] = {name: series(table[name]) for name in table.column_names}
     if run_id is not None:
-        found["run_id"] = categorical(np.zeros(sum(n_rows), np.int8), [run_id])
-    for name in dict.fromkeys(one.removesuffix(JSON_SUFFIX) for one in names):
-        plain, texts = ([part.get(one) for part in parts] for one in (name, name + JSON_SUFFIX))
-        types = {one.type for one in plain if one is not None and one.null_count < len(one)}
-        if any(one is not None for one in texts) or not _is_one_type(types, plain):
-            plain = [
-                _as_texts(one) if other is None and one is not None else other
-                for one, other in zip(plain, texts, strict=True)
-            ]
-            name, types = name + JSON_SUFFIX, {pa.string()}
-        if types:
-            of = pa.float64() if len(types) > 1 else next(iter(types))
-            chunks = [
-                pa.nulls(n, of) if one is None else one.cast(of)
-                for one, n in zip(plain, n_rows, strict=True)
-            ]
-            found[name] = series(pa.chunked_array(chunks, of))
+        found["run_id"] = categorical(np.zeros(len(table), np.int8), [run_id])
     for name in KINDS[kind].required:
-        found.setdefault(name, pd.Series(np.nan, range(sum(n_rows)), dtype="str"))
+        found.setdefault(name, pd.Series(np.nan, range(len(table)), dtype="str"))
     return conform(pd.DataFrame(found, copy=False), kind)
 
 
@@ -500,13 +491,11 @@ def series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
     )
 
 
-def _is_one_type(types: set[pa.DataType], columns: list[pa.Array | None]) -> bool:
-    """Return True for one type, or for numbers that float64 can hold."""
-    if len(types) < 2 or types != {pa.int64(), pa.float64()}:
-        return len(types) < 2
-    whole = [one for one in columns if one is not None and one.type == pa.int64()]
-    most = pc.max(pc.abs(pa.chunked_array(whole, pa.int64()))).as_py() or 0
-    return bool(most <= LARGEST_EXACT_FLOAT)
+def _are_floats(types: set[Any], columns: list[pa.Array]) -> bool:
+    """Return True for numbers that float64 can hold."""
+    whole = pa.chunked_array([one for one in columns if one.type == pa.int64()], pa.int64())
+    most = pc.max(pc.abs(whole)).as_py() or 0
+    return types <= {pa.int64(), pa.float64()} and most <= LARGEST_EXACT_FLOAT
 
 
 def _as_texts(column: pa.Array) -> pa.Array:

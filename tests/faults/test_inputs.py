@@ -37,7 +37,7 @@ from pandas.api.types import is_float_dtype
 import ragscore as rs
 from faults.children import start
 from faults.size import times
-from ragscore.collecting.systems import as_system
+from ragscore.collecting.run import as_system
 from ragscore.frames.kinds import KINDS, conform
 from ragscore.golden.golden_text import read_golden_text
 

@@ -14,7 +14,7 @@ import json, sys
 from pathlib import Path
 import ragscore as rs
 from ragscore.collecting.replies import record_of
-from ragscore.collecting.systems.mapping import read_mapping, reply_of
+from ragscore.collecting.http import read_mapping, reply_of
 from ragscore.io.secrets import Redactor
 from ragscore.io import run_records
 
