@@ -92,7 +92,10 @@ def read_source(source: Any, options: dict[str, Any]) -> tuple[list[Golden | Res
     for what, load in loaders.items():
         with unsaid() as said:
             try:
-                found.append(load(source, **options))
+                one = load(source, **options)
+                if not len(one.queries if isinstance(one, Golden) else one.responses):
+                    load(source, **options | {"strict": True})  # tells why nothing is left
+                found.append(one)
                 told.append(f"{source}: {found[-1]!r}")
             except DataError as error:
                 errors.append(error)
@@ -100,6 +103,9 @@ def read_source(source: Any, options: dict[str, Any]) -> tuple[list[Golden | Res
         told += said
     if found:
         return found, told
+    asked = [error for error in errors if error.field == "columns"]
+    if len(asked) == 1:
+        raise asked[0]
     as_golden, as_results = errors
     if as_golden.columns and as_results.columns:
         neither = as_results.found.replace("of results", "of golden set or results")
