@@ -7,7 +7,6 @@ checks, support_groups and conditions. The tables of fields serve golden_write.p
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +135,7 @@ def golden_of(
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
     # A column without any value is one, too: what is asked `by` it is all in one slice.
-    for name in dict.fromkeys(chain.from_iterable(row.values for row in rows)):
+    for name in [name for row in rows for name, value in row.values.items() if value is None]:
         own = name if name in LABELS else f"x_{name}"
         if own not in queries and (own in LABELS or name not in KNOWN_FIELDS):
             queries[own] = pd.Series(pd.NA, queries.index, dtype="str")

@@ -16,15 +16,13 @@ import pyarrow.compute as pc
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type, empty
 from ragscore.frames.errors import warn
-from ragscore.io.files import check_one_run, read_text, write_lines
+from ragscore.io.files import check_one_run, write_lines
 from ragscore.io.run_records import Fields, Frames, Level, Reader
 from ragscore.io.source import (
     Problems,
     as_id,
     as_text,
     describe,
-    field_lines,
-    json_fault,
     json_rows,
     parse_json,
 )
@@ -57,20 +55,6 @@ JUDGMENT: Fields = {
     for name, dtype in KINDS["judgments"].dtypes.items()
     if name not in ("run_id", "query_id", "criterion")
 }
-
-
-def read_run_json(file: Path, problems: Problems) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return the fields of a `run.json` and the line of each; none if it can't be read."""
-    content = read_text(file)
-    try:
-        values = parse_json(content)
-    except (ValueError, RecursionError) as error:
-        problems.add(**json_fault(error), allowed="one JSON object")
-        return {}, {}
-    if not isinstance(values, dict):
-        problems.reject(values, 1, None, "one JSON object")
-        return {}, {}
-    return values, field_lines(content)
 
 
 def run_record(

@@ -458,3 +458,12 @@ def by_response(frame: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any
     for row in row_dicts(frame.astype({"run_id": "str"})):
         rows.setdefault((row["run_id"], row["query_id"]), []).append(row)
     return rows
+
+
+def nested_of(stored: str) -> Any:
+    """Return an object or list as such, if reading it gives the same text again."""
+    try:
+        value = json.loads(stored)
+    except (ValueError, RecursionError):
+        return stored
+    return value if isinstance(value, (dict, list)) and as_json(value) == stored else stored
