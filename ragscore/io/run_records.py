@@ -247,8 +247,12 @@ class Level:
             if not is_impossible[one]:
                 found = f"{numbers[one]} appears twice"
             query_id = listed(self.batch.query_ids)[self.record[one]]
-            allowed = f"whole numbers from {first}, each once, or no {name} at all"
-            self.fault(one, name, f"{name} {found} for query {query_id!r}", allowed)
+            self.fault(
+                one,
+                name,
+                f"{name} {found} for query {query_id!r}",
+                f"whole numbers from {first}, each once, or no {name} at all",
+            )
         is_good = is_ordered & ~np.isin(row, row[bad])
         return np.where(is_good, numbers, at + first - 1)
 
@@ -425,8 +429,12 @@ class Reader:
                 if is_missing[at]:
                     records.fault(at, name, "the field is missing", ID_ALLOWED)
             if None not in one and before != line and self.once:
-                found = f"{' of '.join(map(repr, one))} stood on line {before} already"
-                records.fault(at, first, found, self.once)
+                records.fault(
+                    at,
+                    first,
+                    f"{' of '.join(map(repr, one))} stood on line {before} already",
+                    self.once,
+                )
             elif None not in one:
                 kept.append(at)
         if len(kept) < len(records):

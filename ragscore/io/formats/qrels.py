@@ -80,8 +80,9 @@ def golden_of_judgements(
         for one in contradicting:
             found = f"{one.doc_id!r} has grade {one.grade} here and {one.grade_before} on line"
             found += f" {one.line_before} for query {one.query_id!r}"
-            allowed = "one grade per query and document"
-            problems.add(found, line=one.line, field="grade", allowed=allowed)
+            problems.add(
+                found, line=one.line, field="grade", allowed="one grade per query and document"
+            )
         again = both[both["grade"] == both["grade_before"]]
     for n, reason in ((len(judgements) - len(kept), NEGATIVE), (len(again), TWICE)):
         if n:
@@ -207,9 +208,12 @@ def _split_file(path: Path, split: str | None) -> Path:
     files = {file.stem: file for file in sorted((path / "qrels").glob("*.tsv"))}
     chosen = next(iter(files)) if split is None and len(files) == 1 else split
     if chosen not in files:
-        found = f"{len(files)} splits" if split is None or not files else f"no split {split!r}"
-        allowed = f"one of {', '.join(files)}" if files else "files qrels/<split>.tsv"
-        raise DataError(found, file=path, field="split", allowed=allowed)
+        raise DataError(
+            f"{len(files)} splits" if split is None or not files else f"no split {split!r}",
+            file=path,
+            field="split",
+            allowed=f"one of {', '.join(files)}" if files else "files qrels/<split>.tsv",
+        )
     return files[chosen]
 
 
@@ -239,8 +243,12 @@ def read_topics(path: Path, problems: Problems) -> Texts:
     texts: Texts = {}
     for line, query_id, columns in found:
         if query_id in texts:
-            told = f"'{query_id}' stood there before"
-            problems.add(told, line=line, field="_id", allowed="one text per query")
+            problems.add(
+                f"'{query_id}' stood there before",
+                line=line,
+                field="_id",
+                allowed="one text per query",
+            )
         else:
             texts[query_id] = {name: one for name, one in columns.items() if one != ""}
     return texts
@@ -268,8 +276,11 @@ def _tagged(content: str, problems: Problems) -> Iterator[Query]:
         if number and title:
             yield line, number[1], {"query": " ".join(title[1].split())}
         else:
-            told = f"a topic without {'<title>' if number else '<num>'}"
-            problems.add(told, line=line, allowed="<num> and <title> in each <top>")
+            problems.add(
+                f"a topic without {'<title>' if number else '<num>'}",
+                line=line,
+                allowed="<num> and <title> in each <top>",
+            )
 
 
 def _of_table(content: str, problems: Problems) -> Iterator[Query]:
@@ -278,8 +289,9 @@ def _of_table(content: str, problems: Problems) -> Iterator[Query]:
         if tab and query_id.strip():
             yield number, query_id.strip(), {"query": query.strip()}
         elif line.strip():
-            allowed = "an id, a tab, a text; TREC topics; or JSON lines"
-            problems.reject(line, number, "topics", allowed)
+            problems.reject(
+                line, number, "topics", "an id, a tab, a text; TREC topics; or JSON lines"
+            )
 
 
 # JSON
@@ -332,8 +344,7 @@ def read_qrels_jsonl(
                 break
         else:
             if (before := lines.setdefault(query_id, row.line)) != row.line:
-                what, allowed = f"'{query_id}'", "one line per query"
-                problems.repeat(what, before, row.line, "query_id", allowed)
+                problems.repeat(f"'{query_id}'", before, row.line, "query_id", "one line per query")
                 continue
             answer = take_columns(values, QRELS_ANSWER, row.line, problems)
             texts[query_id] = {"query": as_text(query)} | answer | flatten(values)
