@@ -16,7 +16,7 @@ from typing import Any
 
 from ragscore.frames.kinds import IMPORTANCE, WORTH
 from ragscore.io import inspect_log, traces
-from ragscore.io.columns import is_query_id, names_ids
+from ragscore.io.columns import called, names_ids
 from ragscore.io.detect import Mark, Sample
 from ragscore.io.frames_in import json_value
 from ragscore.io.importers import (
@@ -71,7 +71,7 @@ def _names_no_ids(seen: Sample) -> bool:
 
 def _ragas(rows: list[Fields], top: Fields) -> Iterator[Fields]:
     names = dict.fromkeys(name for row in rows for name in row if name not in _NO_METRICS)
-    ids = [name for name in names if is_query_id(name)]
+    ids = [name for name in names if called(name, "results", "query_id")]
     metrics = [name for name in names if name not in ids and _are_numbers(rows, name)]
     lists = "retrieved_context_ids retrieved_contexts contexts"
     depths = {len(one) for row in rows if (one := _listed(row, lists))}

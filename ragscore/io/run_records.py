@@ -8,7 +8,7 @@ of an object's record gives the line of a fault.
 Null, absent and an empty object are the same. Fields without a column are kept as `x_*`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from ragscore.frames.data import KINDS, DataError, categorical, conform, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.files import LONGEST_ID
-from ragscore.io.source import Problems, Row, as_id, describe, suggest_field
+from ragscore.io.files import LONGEST_ID, UNFORESEEN, longest_line
+from ragscore.io.source import Problems, Row, as_id, describe, parse_json, suggest_field
 from ragscore.io.values import ARROW, ID_ALLOWED, JSON_SUFFIX, READ, as_json, escape_key, is_int
 
 BATCH = 1 << 12
@@ -510,3 +510,93 @@ def _as_texts(column: pa.Array) -> pa.Array:
     return pa.array(
         [None if one is None else as_json(one) for one in column.to_pylist()], pa.string()
     )
+
+
+# Blocks of lines, parsed by pyarrow where that surely gives what `json` gives
+#
+# pyarrow gets the types of fields, since its own inference turns texts into times, and deep nesting
+# crashes it. By these types it refuses fields that are new or of another type, keys that appear
+# twice, half surrogate pairs and numbers that don't fit. Then `json` parses the block, and the
+# types of its fields are learned.
+
+FEWEST, N_SAMPLED = 64, 64
+"""Blocks of fewer lines aren't worth it; from so many lines of the first one types are learned."""
+
+
+class LineParser:
+    """Parses blocks by types that grow with the fields that occur, from the `known` ones on."""
+
+    def __init__(self, known: pa.DataType) -> None:
+        self.known, self.types = known, pa.struct([])
+        self.is_off = False
+
+    def parse(self, begin: int, data: bytes) -> Level | None:
+        """Return the records of a block that begins at line `begin`."""
+        from pyarrow import json
+
+        n_lines = _n_objects(data)
+        if self.is_off or n_lines < FEWEST:
+            return None
+        read = json.ReadOptions(block_size=max(1 << 20, longest_line(data) + 1))
+        try:
+            if not len(self.types):
+                lines = data.splitlines()
+                self._learn(
+                    [parse_json(one.decode()) for one in lines[:: -(-n_lines // N_SAMPLED)]]
+                )
+            types = json.ParseOptions(
+                pa.schema(list(self.types)), unexpected_field_behavior="error"
+            )
+            table = json.read_json(pa.BufferReader(data), read, types)
+        except (pa.ArrowException, *UNFORESEEN):
+            return None
+        if len(table) != n_lines:
+            return None
+        batch = Batch(np.arange(begin, begin + n_lines), is_parsed=True)
+        records = table.combine_chunks().to_struct_array().combine_chunks()
+        return Level(members(records), np.arange(n_lines), "", batch)
+
+    def learning(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield the rows, and learn the types of their fields."""
+        values = []
+        for row in rows:
+            values += [] if self.is_off else [row.values]
+            yield row
+        self._learn(values)
+
+    def _learn(self, values: list[dict[str, Any]]) -> None:
+        """Add the types of these fields; where one has several, `json` parses all that follows."""
+        try:
+            seen = [pa.schema({"record": one}) for one in (self.types, pa.array(values).type)]
+            types = pa.unify_schemas(seen, promote_options="permissive").field("record").type
+            self.types = _filled(types, self.known)
+        except (pa.ArrowException, *UNFORESEEN):
+            self.is_off = True
+
+
+def _n_objects(data: bytes) -> int:
+    """Return the number of lines if each is one object, else 0.
+
+    Nowhere within a JSON value do a closing brace, a line end and an opening brace follow each
+    other. So as many records as lines means one on each line.
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return 0
+    n = data.count(b"\n") + (not data.endswith(b"\n"))
+    between = data.count(b"}\n{") + data.startswith(b"{") + data.rstrip(b"\n").endswith(b"}")
+    return n if between == n + 1 and b"\0" not in data else 0
+
+
+def _filled(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
+    """Return a type with what is known of fields that were null, or whole numbers, so far."""
+    if pa.types.is_struct(seen) and pa.types.is_struct(known):
+        types = {one.name: one.type for one in known}
+        return pa.struct(
+            [(one.name, _filled(one.type, types.get(one.name, pa.null()))) for one in seen]
+        )
+    if pa.types.is_list(seen) and pa.types.is_list(known):
+        return pa.list_(_filled(seen.value_type, known.value_type))
+    is_whole = pa.types.is_integer(seen) and pa.types.is_floating(known)
+    return known if pa.types.is_null(seen) or is_whole else seen

@@ -19,12 +19,19 @@ from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
 from ragscore.io.citations import citation_and_span, heading_parts
 from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_lines
-from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE
 from ragscore.io.run_file import (
+    ANSWER,
     ANSWER_FIELDS,
+    CALL,
+    CITATION,
     CITATION_FIELDS,
+    HIT,
     HIT_FIELDS,
+    RECORD,
     RECORD_FIELDS,
+    RETRIEVAL,
+    UNKNOWN,
+    USAGE,
     implied_refusal,
 )
 from ragscore.io.sidecars import run_description

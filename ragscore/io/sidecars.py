@@ -36,9 +36,9 @@ from ragscore.io.values import (
 )
 
 _TEXTS = ("system", "suite", "commit", "config_hash", "golden_hash", "chunker_version", "note")
-_LOWEST = {"repeat": 0, "n_queries": 0, "n_failed": 0, "k": 1}
+_NUMBERS = {"repeat": "whole", "n_queries": "whole", "n_failed": "whole", "k": "positive"}
 _RUN_FIELDS = frozenset(
-    (*_TEXTS, *_LOWEST, "run_id", "config", "config_snapshot_json", "created_at")
+    (*_TEXTS, *_NUMBERS, "run_id", "config", "config_snapshot_json", "created_at")
 )
 
 
@@ -85,8 +85,8 @@ def run_record(
     else:
         config = snapshot_of(reader.pop("config_snapshot_json"))
     settings = config if isinstance(config, dict) else {}
-    run = {"run_id": run_id} | {name: reader.text(name) for name in _TEXTS}
-    run |= {name: reader.whole(name, lowest=lowest) for name, lowest in _LOWEST.items()}
+    run = {"run_id": run_id} | {name: reader.take("text", name) for name in _TEXTS}
+    run |= {name: reader.take(type, name) for name, type in _NUMBERS.items()}
     if run["chunker_version"] is None:
         run["chunker_version"] = as_text(settings.get("chunker_version"))
     if described.get("k") is None:

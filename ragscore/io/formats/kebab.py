@@ -28,7 +28,7 @@ from ragscore.io.source import (
     json_fault,
     parse_json,
 )
-from ragscore.io.values import ID_ALLOWED, number
+from ragscore.io.values import ID_ALLOWED, READ
 
 AGGREGATES = {
     "hit_at_k": ("hit@{k}:chunk", "mean"),
@@ -92,7 +92,7 @@ def _run(
             name, _, k = metric.partition(".")
             is_cut = "{k}" in AGGREGATES.get(name, ("", ""))[0]
             known = AGGREGATES if is_cut == k.isdecimal() else {}
-            value = number(value, f"{field}.{metric}", line, problems)
+            value = READ["number"](value, f"{field}.{metric}", line, problems)
             reported.append({"run_id": run["run_id"]} | aggregate(metric, value, known, name, k))
     results = results_of(run, rows, problems)
     problems.typos.warn()

@@ -17,7 +17,7 @@ from ragscore.io.detect import Sample
 from ragscore.io.files import check_one_run, write_json
 from ragscore.io.formats.fields import Fields, json_object, named_fields, run_name, take_columns
 from ragscore.io.source import Problems, as_id
-from ragscore.io.values import extra_fields, flatten, number, row_dicts
+from ragscore.io.values import READ, extra_fields, flatten, row_dicts
 
 # The column of each is a value of `statistic`, named as in `ev.summary` where that has it.
 STATISTICS: Fields = {
@@ -103,7 +103,7 @@ def _values(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict
         if query_id is None or query_id in values:
             problems.reject(pair, None, f"{metric}.per_query", "[query, value], each query once")
         else:
-            values[query_id] = number(pair[1], f"{metric}.per_query", 1, problems)
+            values[query_id] = READ["number"](pair[1], f"{metric}.per_query", 1, problems)
     return [
         {"query_id": "", "value": value, "statistic": name}
         for name, value in stated.items()

@@ -36,7 +36,7 @@ from ragscore.io.golden_read import (
 from ragscore.io.run_records import Frames, Level, Reader
 from ragscore.io.run_write import hit_metadata
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
-from ragscore.io.values import by_query, by_response, extra_fields, row_dicts, whole
+from ragscore.io.values import READ, by_query, by_response, extra_fields, row_dicts
 
 OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
 """Values of an outcome."""
@@ -132,7 +132,7 @@ class _Records:
                 n_by_text = self.n_by_text.setdefault(str(retriever), {})
                 if values.get("query_id") is None:
                     values["query_id"] = numbered(key, n_by_text)
-                k = whole(values.pop("k", None), "k", line, problems, 1)
+                k = READ["positive"](values.pop("k", None), "k", line, problems)
                 if k is not None and k != self.ks.setdefault(str(retriever), k):
                     before = self.ks[str(retriever)]
                     problems.add(

@@ -23,7 +23,14 @@ from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.columns import are_means
 from ragscore.io.detect import Sample
-from ragscore.io.files import LONGEST_ID, check_one_run, has_limits, read_text, write_text
+from ragscore.io.files import (
+    LONGEST_ID,
+    check_one_run,
+    has_limits,
+    longest_line,
+    read_text,
+    write_text,
+)
 from ragscore.io.formats.documents import (
     ranked_documents,
     refuse_repeated_documents,
@@ -31,7 +38,6 @@ from ragscore.io.formats.documents import (
     scores_or_ranks,
 )
 from ragscore.io.formats.fields import json_object, run_name
-from ragscore.io.parsed_lines import longest_line
 from ragscore.io.run_records import tell
 from ragscore.io.source import MOST_FAULTS, Problems, as_id, describe
 from ragscore.io.values import ID_ALLOWED, is_int
