@@ -59,8 +59,8 @@ def make_parser() -> CommandParser:
     commands = parser.add_subparsers(
         required=True, dest="command_name", metavar="COMMAND", title="commands", prog="ragscore"
     )
-    for command in COMMANDS:
-        command.add(commands)
+    for add in COMMANDS:
+        add(commands)
     return parser
 
 

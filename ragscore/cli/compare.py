@@ -28,7 +28,6 @@ from ragscore.cli.options import (
     RUNS,
     SCORING,
     allowances,
-    as_json,
     command,
     evaluation,
     evaluation_of_pair,
@@ -86,12 +85,12 @@ def score_command(args: argparse.Namespace) -> None:
     refuse_beside_profile(args, ["metric", "by"])
     if args.profile:
         golden, results = load(args, args.runs)
-        say(as_json(aggregate(results, golden, args.profile)))
+        say(aggregate(results, golden, args.profile))
         return
     ev = evaluation(args, args.runs, args.metric)
     by = args.by[0] if args.by and len(args.by) == 1 else args.by
     table = ev.summary(args.metric, by)
-    say(as_json(records_of(table)) if args.json else readable(table, args.by or []))
+    say(records_of(table) if args.json else readable(table, args.by or []))
 
 
 def readable(table: pd.DataFrame, by: Sequence[str]) -> str:

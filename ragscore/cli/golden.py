@@ -17,7 +17,6 @@ from ragscore.cli.options import (
     RUN_LIST,
     RUNS,
     WIDTH,
-    as_json,
     command,
     given,
     option,
@@ -65,7 +64,7 @@ def check_command(args: argparse.Namespace) -> None:
     notes = [row for one in traced for row in records_of(one.problems)]
     if args.json:
         found = {"traces": counts, "left_out": notes, "metrics": records_of(table)}
-        say(as_json(found if traced else found["metrics"]))
+        say(found if traced else found["metrics"])
         return
     levels = next((text for text in table["levels"] if text), "")
     lines += [
@@ -107,10 +106,6 @@ def _paragraph(title: str, names: pd.Series) -> str:
     )
 
 
-def _parquet(file: Path) -> pd.DataFrame:
-    return read_parquet(file).to_pandas()
-
-
 @command(
     "validate [FILE]",
     "List the problems of a golden file; exit status 1 if there is any.",
@@ -127,10 +122,10 @@ def _parquet(file: Path) -> pd.DataFrame:
 )
 def validate_command(args: argparse.Namespace) -> int:
     """Print a line for each problem."""
-    catalogue = _parquet(Path(args.catalogue)) if args.catalogue else None
+    catalogue = read_parquet(Path(args.catalogue)).to_pandas() if args.catalogue else None
     found = validate(args.golden, catalogue=catalogue, **reading(args))
     if args.json:
-        say(as_json(records_of(found)))
+        say(records_of(found))
     else:
         for problem in records_of(found):
             say(_line(problem))
@@ -183,18 +178,22 @@ def label_command(args: argparse.Namespace) -> None:
     if args.skip_labelled:
         sheet = sheet[sheet["answerable"].isna()]
     for query_id in sheet["query_id"].unique():
-        line = "l"
-        while line not in ("", "n"):
+        word = "l"
+        while word not in ("", "n"):
             part = filled(sheet[sheet["query_id"].eq(query_id)], golden_to_label(args.golden))
-            try:
-                if (marked := _marked(part, line)) is not None:
-                    add_labels(args.golden, marked)
-                    part = filled(part, golden_to_label(args.golden))
-                say(_shown(part) if line == "l" or marked is not None else HELP)
-            except DataError as error:
-                say(error)
-            if (line := _typed().strip()) == "q":
+            say(_shown(part))
+            say("label (h: help) >", end=" ", flush=True)
+            line = sys.stdin.readline()
+            word = line.strip()
+            if word == "q" or not line:
                 return
+            try:
+                if (marked := _marked(part, word)) is not None:
+                    add_labels(args.golden, marked)
+                elif word not in ("", "n"):
+                    say(HELP)
+            except DataError as error:
+                say(str(error))
 
 
 def _marked(part: pd.DataFrame, line: str) -> pd.DataFrame | None:
@@ -228,10 +227,3 @@ def _shown(part: pd.DataFrame) -> str:
         lines += textwrap.wrap(hit.get("text") or "", WIDTH, max_lines=3, placeholder=" …",
                                initial_indent=" " * 6, subsequent_indent=" " * 6)  # fmt: skip
     return "\n".join(lines)
-
-
-def _typed() -> str:
-    try:
-        return input("label (h: help) > " if sys.stdin.isatty() else "")
-    except (EOFError, KeyboardInterrupt):
-        return "q"

@@ -12,7 +12,6 @@ from ragscore.cli.options import (
     JSON,
     RUN_LIST,
     STORED_RUNS,
-    as_json,
     command,
     given,
     load,
@@ -203,7 +202,7 @@ def judge_command(args: argparse.Namespace) -> int:
         " answers"
         for one in found.get("agreement", [])
     ]
-    say(as_json(found) if args.json else "\n\n".join(parts))
+    say(found if args.json else "\n\n".join(parts))
     return status
 
 

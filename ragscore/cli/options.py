@@ -5,7 +5,6 @@ import json
 import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -49,6 +48,8 @@ Parsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 Option: TypeAlias = tuple[list[str], dict[str, Any]]
 # Options under a title of their own.
 Group: TypeAlias = tuple[str, list[Option]]
+# What a command does; it returns the exit status.
+Work: TypeAlias = Callable[[argparse.Namespace], int | None]
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -64,39 +65,33 @@ class CommandParser(argparse.ArgumentParser):
         raise DataError(message, allowed=f"usage: {self.usage}; --help tells more")
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command: its arguments, what it does in one line, an example, options, and the work."""
-
-    work: Callable[[argparse.Namespace], int | None]
-    usage: str
-    does: str
-    example: str
-    options: tuple[Option | Group, ...]
-    details: str
-
-    def add(self, parsers: Parsers) -> None:
-        """Add the command's parser."""
-        text = [textwrap.fill(part, WIDTH) for part in (self.does, self.details) if part]
-        parser: CommandParser = parsers.add_parser(
-            self.usage.partition(" ")[0],
-            usage=f"ragscore {self.usage} [options]",
-            help=self.does.replace("%", "%%"),
-            description="\n\n".join(text),
-            epilog=f"example:\n  ragscore {self.example}",
-        )
-        parser.set_defaults(work=self.work)
-        for title, part in self.options:
-            place: Any = parser.add_argument_group(title) if isinstance(title, str) else parser
-            for names, how in part if isinstance(part, list) else [(title, part)]:
-                place.add_argument(*names, **how)
-
-
 def command(
     usage: str, does: str, example: str, *options: Option | Group, details: str = ""
-) -> Callable[[Callable[[argparse.Namespace], int | None]], Command]:
-    """Make a function the work of a command; see `Command`."""
-    return lambda work: Command(work, usage, does, example, options, details)
+) -> Callable[[Work], Callable[[Parsers], None]]:
+    """Make a function the work of a command; the result adds the command's parser to others."""
+
+    def decorated(work: Work) -> Callable[[Parsers], None]:
+        return lambda parsers: _add(parsers, work, usage, does, example, options, details)
+
+    return decorated
+
+
+def _add(
+    parsers: Parsers, work: Work, usage: str, does: str, example: str,
+    options: Sequence[Option | Group], details: str,
+) -> None:  # fmt: skip
+    parser: CommandParser = parsers.add_parser(
+        usage.partition(" ")[0],
+        usage=f"ragscore {usage} [options]",
+        help=does.replace("%", "%%"),
+        description="\n\n".join(textwrap.fill(part, WIDTH) for part in (does, details) if part),
+        epilog=f"example:\n  ragscore {example}",
+    )
+    parser.set_defaults(work=work)
+    for title, part in options:
+        place: Any = parser.add_argument_group(title) if isinstance(title, str) else parser
+        for names, how in part if isinstance(part, list) else [(title, part)]:
+            place.add_argument(*names, **how)
 
 
 def option(names: str, text: str, metavar: str | None = None, **how: Any) -> Option:
@@ -210,13 +205,10 @@ RUNS = (
 # How it is scored
 
 
-def flag(name: str) -> str:
-    """Return the option of a parameter's name."""
-    return "--" + name.replace("_", "-")
-
-
-_VALUES = {name: "|".join(Policies.ALLOWED[name]) for name in POLICY_HELP} | {"match": "LEVEL"}
-_POLICIES = [option(flag(name), text, _VALUES[name]) for name, text in POLICY_HELP.items()]
+_POLICIES = [
+    option(f"--{name}", text, "LEVEL" if name == "match" else "|".join(Policies.ALLOWED[name]))
+    for name, text in POLICY_HELP.items()
+]
 SCORING = ("how to score", _POLICIES)
 MATCHING = ("how to score", _POLICIES[:1])
 JSON = switch("--json", "print JSON, null for missing values (default: text)")
@@ -256,7 +248,7 @@ METRIC = several(
 )
 PROFILE = option(
     "--profile",
-    "another harness's conventions, with policies of its own; --json prints its own report: one of"
+    "another harness's conventions, with policies and a report of its own: one of"
     f" {', '.join(READINGS)} (default: none)",
     "NAME",
 )
@@ -308,7 +300,7 @@ def reading(args: argparse.Namespace, prefix: str = "") -> dict[str, Any]:
 
 def refuse_beside_profile(args: argparse.Namespace, names: Sequence[str]) -> None:
     """Raise a `DataError` for these options and policies, which have no effect beside a profile."""
-    idle = [flag(name) for name in [*names, *given(args, Policies)] if getattr(args, name)]
+    idle = [f"--{name}" for name in [*names, *given(args, Policies)] if getattr(args, name)]
     idle += ["--golden none"] if args.golden == NO_GOLDEN else []
     if args.profile and idle:
         raise DataError(
@@ -318,14 +310,13 @@ def refuse_beside_profile(args: argparse.Namespace, names: Sequence[str]) -> Non
         )
 
 
-def as_json(content: Any) -> str:
-    """Return content as --json prints it: one line, null for missing values."""
-    return json_text(content, default=str)
+def say(content: Any, *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
+    """Print a text, or else JSON, null for missing values. Commands print by it.
 
-
-def say(text: object, *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
-    """Print a text; what would control the terminal is shown instead. Commands print by it."""
-    print(visible(str(text)), file=file, end=end, flush=flush)
+    What would control the terminal is shown instead.
+    """
+    text = content if isinstance(content, str) else json_text(content, default=str)
+    print(visible(text), file=file, end=end, flush=flush)
 
 
 # Loading

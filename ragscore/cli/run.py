@@ -14,7 +14,6 @@ from ragscore.cli.options import (
     GOLDEN,
     JSON,
     METRIC,
-    as_json,
     command,
     given,
     option,
@@ -145,7 +144,7 @@ def run_command(args: argparse.Namespace) -> int:
     ev = evaluate(results, asked, args.metric)
     metrics = args.metric if args.metric or args.json else TABLE.headline(metric_columns(ev.scores))
     table = ev.summary(metrics)
-    say(as_json(records_of(table)) if args.json else readable(table, []))
+    say(records_of(table) if args.json else readable(table, []))
     return 0
 
 

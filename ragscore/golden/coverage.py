@@ -14,7 +14,6 @@ from ragscore.frames.codes import codes_of, distinct, is_among, lookup, response
 from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.frames.errors import plural
 from ragscore.frames.ranking import tied
-from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.ids import COLUMN
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE
@@ -80,11 +79,12 @@ class Coverage(FramesResult):
 
 def coverage(results: Results, golden: Golden) -> Coverage:
     """Count, by run, the queries and ids that a mean would silently leave out or distort."""
-    rows = coverage_rows(results, golden)
-    counts = pd.crosstab(rows["run_id"], rows["issue"]).reindex(
-        results.runs["run_id"].cat.categories, fill_value=0
-    )
+    check_inputs(results, golden)
+    issues, hits = _issues(results, golden), results.hits
+    run_ids = results.runs["run_id"].cat.categories
+    counts = pd.crosstab(issues["run_id"], issues["issue"]).reindex(run_ids, fill_value=0)
     of_run = results.responses.groupby("run_id", observed=False)
+    is_cut = hits.get("text_cut", pd.Series(False, hits.index)).fillna(False).astype(bool)
     columns = {
         "n_golden": len(golden.queries),
         "n_rows": of_run.size(),
@@ -97,73 +97,44 @@ def coverage(results: Results, golden: Golden) -> Coverage:
         "n_should_refuse": len(golden._refusals),
         "n_rank_order": counts.get("rank order", 0),
         "n_ties": counts.get("ties", 0),
-        "k": (
-            results.runs.set_index("run_id")["k"]
-            if "k" in results.runs
-            else pd.Series(pd.NA, index=counts.index, dtype="Int64")
-        ),
+        "k": results.runs.set_index("run_id").reindex(columns=["k"])["k"].astype("Int64"),
         f"judged@{JUDGED_K}": _judged(results, golden),
-        "n_cut": _n_cut(results.hits),
+        "n_cut": is_cut.groupby(hits["run_id"], observed=False).sum(),
     }
     runs = pd.DataFrame(columns, index=counts.index).rename_axis("run_id")
-    return Coverage(runs, _ids(results.hits, golden), rows)
+    return Coverage(runs, _ids(hits, golden), issues)
 
 
-def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
+def _issues(results: Results, golden: Golden) -> pd.DataFrame:
     """Return the queries behind the counts of `coverage`; see `Coverage.issues`."""
-    check_inputs(results, golden)
-    responses, hits = results.responses, results.hits
-    query_ids = golden.queries["query_id"]
-    asked = responses[["run_id", "query_id"]].astype("str")
-    extra = asked[~is_among(asked["query_id"], query_ids)]
+    responses, hits, pair = results.responses, results.hits, ["run_id", "query_id"]
+    query_ids, asked = golden.queries["query_id"], responses[pair].astype("str")
+    runs = results.runs["run_id"].astype("str").tolist()
+    every = pd.MultiIndex.from_product([runs, query_ids], names=pair)
+    missing = every[~every.isin(pd.MultiIndex.from_frame(asked))].to_frame(index=False)
     response = response_of(hits, responses)
     has_hits = np.bincount(response[response >= 0], minlength=len(responses)) > 0
-    is_empty = ~has_hits & responses["error"].isna().to_numpy()
-    # one number for each query of the hits
+    # one number for each list of hits
     query = lookup(hits["query_id"], distinct(hits["query_id"]))
     cell = codes_of(hits["run_id"]).astype(np.int64) * (query.max(initial=0) + 1) + query
-    is_tied = tied(cell, hits)
+    is_late = hits["rank"].groupby(cell).diff().lt(0)
     # records that loading with strict=False refused as repeats of a query
-    problems = results.problems.reindex(columns=["run_id", "field", "found"])
-    found = problems["found"].astype("str").str.extract(r"^'(.*)' stood on line \d+ already$")[0]
-    is_duplicate = problems["field"].eq("query_id") & found.notna() & problems["run_id"].notna()
-    duplicates = pd.DataFrame(
-        {"run_id": problems["run_id"].astype("str"), "query_id": found, "issue": "duplicate"}
-    )
-    parts = [
-        _missing(results, query_ids).assign(issue="missing"),
-        extra.assign(issue="extra"),
-        duplicates[is_duplicate.to_numpy(dtype=bool)],
-        asked[is_empty].assign(issue="empty"),
-        _cells(hits, _out_of_order(hits, query)).assign(issue="rank order"),
-        _cells(hits, is_tied).assign(issue="ties"),
-    ]
-    order = pd.CategoricalDtype(results.runs["run_id"].astype("str").tolist(), ordered=True)
-    rows = pd.concat(parts, ignore_index=True)[["run_id", "query_id", "issue"]]
-    rows = rows.astype({"run_id": order}).sort_values(["run_id", "issue"], kind="stable")
-    return rows.astype({"run_id": "str"}).reset_index(drop=True)
-
-
-def _missing(results: Results, query_ids: pd.Series) -> pd.DataFrame:
-    """Return golden queries that a run has no response to, run by run."""
-    names = ["run_id", "query_id"]
-    every = pd.MultiIndex.from_product(
-        [results.runs["run_id"].astype("str"), query_ids], names=names
-    )
-    asked = pd.MultiIndex.from_frame(results.responses[names].astype("str"))
-    return every[~every.isin(asked)].to_frame(index=False).astype("str")
-
-
-def _cells(hits: pd.DataFrame, is_found: np.ndarray) -> pd.DataFrame:
-    return hits.loc[is_found, ["run_id", "query_id"]].drop_duplicates().astype("str")
-
-
-def _out_of_order(hits: pd.DataFrame, query: Codes) -> Flags:
-    """Flag hits whose stored rank is below that of the hit before them in the list."""
-    if not len(hits):
-        return np.zeros(0, dtype=bool)
-    is_same_list = (np.diff(codes_of(hits["run_id"])) == 0) & (np.diff(query) == 0)
-    return np.append(False, is_same_list & (np.diff(hits["rank"].to_numpy()) < 0))
+    problems = results.problems.reindex(columns=["run_id", "field", "found"]).astype("str")
+    repeated = problems["found"].str.extract(r"^'(.*)' stood on line \d+ already$")[0]
+    repeats = problems[["run_id"]].assign(query_id=repeated.where(problems["field"].eq("query_id")))
+    parts = {
+        "missing": missing,
+        "extra": asked[~is_among(asked["query_id"], query_ids)],
+        "duplicate": repeats.dropna(),
+        "empty": asked[~has_hits & responses["error"].isna().to_numpy()],
+        "rank order": hits.loc[is_late, pair].drop_duplicates(),
+        "ties": hits.loc[tied(cell, hits), pair].drop_duplicates(),
+    }
+    rows = [part.astype("str").assign(issue=issue) for issue, part in parts.items()]
+    order = pd.CategoricalDtype(runs, ordered=True)
+    table = pd.concat(rows, ignore_index=True).astype({"run_id": order})
+    table = table.sort_values(["run_id", "issue"], kind="stable", ignore_index=True)
+    return table.astype({"run_id": "str"})
 
 
 def _judged(results: Results, golden: Golden) -> pd.Series:
@@ -173,12 +144,6 @@ def _judged(results: Results, golden: Golden) -> pd.Series:
     rows = Rows(results, golden, Level(level, "", (level,)))
     judged = pd.Series(rows.score(TABLE.parse(f"judged@{JUDGED_K}")))
     return judged.groupby(rows.runs[rows.run]).mean().reindex(rows.runs)
-
-
-def _n_cut(hits: pd.DataFrame) -> pd.Series:
-    """Count the hits of each run whose text is cut."""
-    is_cut = hits["text_cut"] if "text_cut" in hits else pd.Series(False, hits.index)
-    return is_cut.fillna(False).astype(bool).groupby(hits["run_id"], observed=False).sum()
 
 
 def _ids(hits: pd.DataFrame, golden: Golden) -> pd.DataFrame:

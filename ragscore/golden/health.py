@@ -1,7 +1,7 @@
 """Health of a golden set: its power to tell runs apart, its gaps, its near-duplicate queries.
 
-In: the golden set, and runs that were scored with it. Out: a `GoldenHealth`, frames with a summary:
-queries that don't discriminate, targets never returned, and the number of queries needed; pairs of
+In: the golden set, and runs that were scored with it. Out: a `GoldenHealth`, three frames: queries
+that don't discriminate, targets never returned, and the number of queries needed; and pairs of
 queries that have nearly the same words.
 """
 
@@ -43,9 +43,6 @@ class GoldenHealth(FramesResult):
 
     Attributes
     ----------
-    summary
-        One row per `finding`: `n` of `n_total` (queries or targets), `share`, and where to
-        look (`frame`).
     queries
         One row per query (query_id): `n_runs` with a value of the metric; its `mean`, `min`,
         `max` over them; `discriminates`, a category: all pass (1 in every run), all fail (0), all
@@ -63,13 +60,18 @@ class GoldenHealth(FramesResult):
     """
 
     metric: str
-    summary: pd.DataFrame
     queries: pd.DataFrame
     targets: pd.DataFrame
     needed: pd.DataFrame
 
     def _heading(self) -> str:
-        return f"Golden-set health by {self.metric}"
+        return (
+            f"Golden-set health by {self.metric}; {len(self.targets)} targets that no run returned"
+        )
+
+    def _shown(self) -> pd.DataFrame:
+        n = self.queries["discriminates"].value_counts(sort=False)
+        return n[n > 0].rename("n").rename_axis("queries").reset_index()
 
 
 def health(
@@ -91,8 +93,7 @@ def health(
 
     Returns
     -------
-    `GoldenHealth`: frames `summary`, `queries`, `targets` and `needed`; its docstring has their
-    columns.
+    `GoldenHealth`: frames `queries`, `targets` and `needed`; its docstring has their columns.
 
     Raises
     ------
@@ -110,12 +111,10 @@ def health(
     scores, _ = ev._scored(name)
     described = ev._declared.describe(name)
     values = _matrix(rows_with_queries(scores, golden, metrics=()), golden, name, described)
-    queries, (targets, n_targets) = _queries(values), _unreturned(ev.results, golden)
     # sums, and the numbers of groups, in the order of ids: that of the rows doesn't matter
     ordered = narrowed(golden, queries=golden.queries.sort_values("query_id"))
     needed = _needed(values.sort_index(), ordered, described, differences)
-    summary = _summary(golden, queries, targets, n_targets)
-    return GoldenHealth(name, summary, queries, targets, needed)
+    return GoldenHealth(name, _queries(values), _unreturned(ev.results, golden), needed)
 
 
 def _matrix(rows: pd.DataFrame, golden: Golden, metric: str, described: Metric) -> pd.DataFrame:
@@ -154,10 +153,10 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=values.index).reset_index()
 
 
-def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
-    """Return targets that no run returned, and the number of targets of all asked queries."""
+def _unreturned(results: Results, golden: Golden) -> pd.DataFrame:
+    """Return targets of asked queries that no run returned."""
     level, keys = Level.of(results, golden), ["query_id", "target_id"]
-    asked, parts, n_targets = results.responses["query_id"].value_counts(), [_NO_TARGETS], 0
+    asked, parts = results.responses["query_id"].value_counts(), [_NO_TARGETS]
     for name in level.joinable if level.name == "per_query" else (level.name,):
         rows = targets_at(golden, name).targets
         rows = rows[(rows["grade"] > 0) & rows["query_id"].isin(asked.index)]
@@ -166,10 +165,9 @@ def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
         returned = pd.MultiIndex.from_frame(found[keys].astype("str"))
         is_found = pd.MultiIndex.from_frame(rows[keys].astype("str")).isin(returned)
         parts.append(rows.loc[~is_found, list(_NO_TARGETS)])
-        n_targets += len(rows)
     table = pd.concat(parts).astype(_NO_TARGETS.dtypes.to_dict())
     place = pd.Index(golden.queries["query_id"]).get_indexer(table["query_id"])
-    return table.iloc[place.argsort(kind="stable")].reset_index(drop=True), n_targets
+    return table.iloc[place.argsort(kind="stable")].reset_index(drop=True)
 
 
 def _groups(golden: Golden) -> Integers:
@@ -212,26 +210,6 @@ def _needed(
         n_needed=needed,
         n_more=(needed - table["n"]).clip(lower=0),
     )
-
-
-def _summary(
-    golden: Golden, queries: pd.DataFrame, targets: pd.DataFrame, n_targets: int
-) -> pd.DataFrame:
-    n_of, n = queries["discriminates"].value_counts(), len(queries)
-    alike = n_of["all pass"] + n_of["all fail"] + n_of["all alike"]
-    n_compared = int((queries["n_runs"] > 1).sum())
-    rows = [
-        ("queries that every run passes", n_of["all pass"], n_compared, "queries"),
-        ("queries that every run fails", n_of["all fail"], n_compared, "queries"),
-        ("queries that tell no runs apart", alike, n_compared, "queries"),
-        ("queries that fewer than two runs have a value of", n - n_compared, n, "queries"),
-        ("unlabelled queries", golden.queries["answerable"].isna().sum(), n, ""),
-        ("targets that no run returned", len(targets), n_targets, "targets"),
-    ]
-    table = pd.DataFrame(rows, columns=["finding", "n", "n_total", "frame"])
-    table = table.astype({"n": "int64", "n_total": "int64"})
-    table.insert(3, "share", table["n"] / table["n_total"].where(table["n_total"] > 0))
-    return table
 
 
 _NO_TARGETS = pd.DataFrame({

@@ -6,8 +6,6 @@ no scripts, and every text from files is escaped.
 
 import os
 import re
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ _TEXT = (
 LONGEST_ENTRY = 90  # characters of a query in the list
 
 
-class LabelPanel:
+class LabelPanel(widgets.VBox):
     """Panel that fills in a label sheet: a query, its hits, and a button for each grade.
 
     Every click is written into the golden file before its mark appears: `rs.add_labels` of that
@@ -41,29 +39,25 @@ class LabelPanel:
     ----------
     sheet
         The sheet as the file has it now.
-    widget
-        The panel as an ipywidgets box, to be put beside others.
     """
 
     def __init__(self, golden_file: str | os.PathLike[str], sheet: pd.DataFrame) -> None:
         self.golden_file, self.sheet = Path(golden_file), sheet
-        self._read()
-        self.query_ids = list(dict.fromkeys(self.sheet["query_id"]))
+        texts = sheet.drop_duplicates("query_id").set_index("query_id")["query"].items()
+        entries = [(f"{name}: {text}"[:LONGEST_ENTRY], name) for name, text in texts]
+        self._list = widgets.Dropdown(options=entries, layout={"flex": "1 1 300px"})
+        self._list.observe(lambda change: self._show(), "value")
         self._bar, self._query, self._status = (widgets.HTML() for _ in range(3))
-        self._list = widgets.Dropdown(layout={"flex": "1 1 300px"})
-        self._list.observe(self._on_query, "value")
-        self._refuse = _button("∅ no answer", "refuse", self._toggle_refusal)
-        self._hits, self._rows = widgets.VBox(), list[tuple[Any, dict[int, widgets.Button]]]()
-        self.widget = widgets.VBox([
-            widgets.HBox([self._bar, self._list]),
-            widgets.HBox([
-                _button("◀ previous", "previous", lambda: self._go(-1)),
-                _button("next ▶", "next", lambda: self._go(1)), self._refuse,
-            ]),
-            self._status, self._query, self._hits,
+        self._refuse, self._hits = _button("∅ no answer", "refuse"), widgets.VBox()
+        previous, following = _button("◀ previous", "previous"), _button("next ▶", "next")
+        previous.on_click(lambda _: self._go(-1))
+        following.on_click(lambda _: self._go(1))
+        self._refuse.on_click(lambda _: self._toggle(slice(None), "answerable", False))
+        buttons = widgets.HBox([previous, following, self._refuse])
+        super().__init__([
+            widgets.HBox([self._bar, self._list]), buttons, self._status, self._query, self._hits,
         ], layout={"max_width": "1000px"})  # fmt: skip
-        self.widget.add_class("ragscore-label")
-        self.query_id = self.query_ids[0] if self.query_ids else ""
+        self.add_class("ragscore-label")
         self._show()
 
     def __repr__(self) -> str:
@@ -71,89 +65,61 @@ class LabelPanel:
             f"LabelPanel: {self._done()} queries of {self.golden_file.name} are labelled"
         )
 
-    def _repr_mimebundle_(self, **asked: Any) -> Any:
-        return {**self.widget._repr_mimebundle_(**asked), "text/plain": repr(self)}
-
-    def _read(self) -> None:
-        self.sheet = filled(self.sheet, golden_to_label(self.golden_file))
-
     def _done(self) -> str:
         stated = self.sheet.drop_duplicates("query_id")["answerable"].notna()
         return f"{stated.sum()} of {len(stated)}"
 
     def _go(self, step: int) -> None:
-        place = self.query_ids.index(self.query_id) + step
-        self.query_id = self.query_ids[place % len(self.query_ids)]
-        self._show()
+        if n := len(self._list.options):
+            self._list.index = (self._list.index + step) % n
 
-    def _on_query(self, change: Any) -> None:
-        if change["new"] and change["new"] != self.query_id:
-            self.query_id = change["new"]
-            self._show()
-
-    def _grade(self, row: int, grade: int) -> None:
-        is_off = self.sheet["grade"].eq(grade).fillna(False)[row]
-        self._write(lambda part: part.index == row, "grade", pd.NA if is_off else grade)
-
-    def _snippet(self, row: int, words: str) -> None:
-        self._write(lambda part: part.index == row, "snippet", words)
-
-    def _toggle_refusal(self) -> None:
-        is_off = self._part()["answerable"].eq(False).fillna(False).any()
-        self._write(lambda part: part.index >= 0, "answerable", pd.NA if is_off else False)
+    def _toggle(self, row: Any, column: str, value: Any) -> None:
+        cells = self._part().loc[row, [column]]
+        self._write(row, column, pd.NA if cells.eq(value).fillna(False).any(axis=None) else value)
 
     def _part(self) -> pd.DataFrame:
-        return self.sheet[self.sheet["query_id"].eq(self.query_id)].copy()
+        return self.sheet[self.sheet["query_id"].eq(self._list.value)].copy()
 
-    def _write(self, rows: Callable[[pd.DataFrame], Any], column: str, value: Any) -> None:
+    def _write(self, row: Any, column: str, value: Any) -> None:
         """Change cells of the query shown, write them, and show the file's state or the error."""
         part = self._part()
-        part.loc[rows(part), column] = value
+        part.loc[row, column] = value
         try:
             add_labels(self.golden_file, part)
             status = f'<div role="status">saved in {html_text(self.golden_file.name)}</div>'
         except (DataError, OSError) as error:
-            status = error_html(error)
-        self._read()
+            told = f"<b>Not written.</b> {html_text(str(error))}"
+            status = f'<div role="alert" style="color:#b00020">{told}</div>'
         self._show(status)
 
     def _show(self, status: str = "") -> None:
+        self.sheet = filled(self.sheet, golden_to_label(self.golden_file))
         part = self._part()
-        texts = self.sheet.drop_duplicates("query_id").set_index("query_id")["query"]
-        self._list.options = [
-            (f"{name}: {texts[name]}"[:LONGEST_ENTRY], name) for name in self.query_ids
-        ]
-        self._list.value = self.query_id or None
         self._bar.value = f'<div class="ragscore-progress"><b>{self._done()} labelled</b></div>'
         self._query.value, self._status.value = query_html(part), status
         is_refused = part["answerable"].eq(False).fillna(False).any()
         self._refuse.button_style = "info" if is_refused else ""
-        self._rows = [
-            self._card(row, hit) for row, hit in part.iterrows() if not pd.isna(hit["rank"])
-        ]
-        self._hits.children = [card for card, _ in self._rows] or [
+        hits = part[part["rank"].notna()]
+        self._hits.children = [self._card(row, hit) for row, hit in hits.iterrows()] or [
             widgets.HTML("<i>no run was asked this query</i>")
         ]
 
-    def _card(self, row: Any, hit: "pd.Series") -> tuple[Any, dict[int, widgets.Button]]:
-        buttons = {
-            grade: _button(text, f"grade-{grade}", partial(self._grade, row, grade))
-            for grade, text in GRADES.items()
-        }
-        for grade, button in buttons.items():
+    def _card(self, row: Any, hit: "pd.Series") -> Any:
+        buttons, shown = [], [widgets.HTML(hit_html(hit))]
+        for grade, text in GRADES.items():
+            button = _button(text, f"grade-{grade}")
+            button.on_click(lambda _, grade=grade: self._toggle([row], "grade", grade))
             if not pd.isna(hit["grade"]) and hit["grade"] == grade:
                 button.button_style = "success" if grade else "warning"
-        shown = [widgets.HTML(hit_html(hit))]
+            buttons.append(button)
         is_labelled = not pd.isna(hit["grade"]) and hit["level"] == "anchor"
         if is_labelled and isinstance(hit["snippet"], str):
             words = widgets.Text(hit["snippet"], continuous_update=False)
-            words.observe(lambda change: self._snippet(row, change["new"]), "value")
+            words.observe(lambda change: self._write([row], "snippet", change["new"]), "value")
             shown.append(words)
-        card = widgets.HBox(
-            [widgets.VBox(list(buttons.values())), widgets.VBox(shown, layout={"flex": "1 1 0"})]
-        )
+        card = widgets.HBox([widgets.VBox(buttons), widgets.VBox(shown, layout={"flex": "1 1 0"})])
         card.add_class("ragscore-hit")
-        return card, buttons
+        return card
 
 
 def query_html(part: pd.DataFrame) -> str:
@@ -186,15 +152,7 @@ def hit_html(hit: "pd.Series") -> str:
     return f'<div style="padding:2px 10px 6px">{head}<div style="{_TEXT}">{body}</div></div>'
 
 
-def error_html(error: Exception) -> str:
-    """Return the reason why a click was not written."""
-    return (
-        f'<div role="alert" style="color:#b00020"><b>Not written.</b> {html_text(str(error))}</div>'
-    )
-
-
-def _button(text: str, name: str, action: Callable[[], object]) -> widgets.Button:
+def _button(text: str, name: str) -> widgets.Button:
     button = widgets.Button(description=text, layout={"width": "110px"})
-    button.on_click(lambda _: action())
     button.add_class(f"ragscore-{name}")
     return button

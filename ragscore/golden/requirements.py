@@ -3,7 +3,6 @@
 Nothing is scored; only columns that have values are counted.
 """
 
-from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -12,7 +11,6 @@ from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import unsaid
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.metrics import TABLE, Metric
-from ragscore.scoring.metrics.needs import Need
 from ragscore.scoring.targets import LEVELS, targets_at
 
 
@@ -52,26 +50,26 @@ def supported_metrics(
     options = {"format": format, "columns": columns, "strict": strict}
     found = [one for each in sources if each not in own for one in read_source(each, options)[0]]
     goldens = [one for one in found if isinstance(one, Golden)]
+    results = [one for one in found if isinstance(one, Results)]
     with_targets = [
         level for level in LEVELS if any(len(targets_at(one, level).targets) for one in goldens)
     ]
 
-    @cache
-    def count(need: Need | str) -> int:
-        if isinstance(need, Need):
-            return sum(int(need.anywhere(one).sum()) for one in goldens)
-        name, _, column = need.partition(".")
-        frames = [getattr(one, name) for one in found if isinstance(one, Results)]
-        return sum(_n_recorded(frame, column) for frame in frames)
-
     rows = []
     for metric in (*TABLE.values(), *own):
-        needs: list[Need | str] = [*metric.needs, *_recorded(metric)]
+        n_of = {
+            need.asked: sum(int(need.anywhere(one).sum()) for one in goldens)
+            for need in metric.needs
+        }
+        for name in _recorded(metric):
+            frame, _, column = name.partition(".")
+            words = _WORDS.get(name) or name.replace(".", " of ")
+            n_of[words] = sum(_n_recorded(getattr(one, frame), column) for one in results)
         rows.append({
             "metric": metric.name,
-            "supported": all(map(count, needs)),
-            "missing": "; ".join(_words(one) for one in needs if not count(one)),
-            "n": min(map(count, needs)),
+            "supported": all(n_of.values()),
+            "missing": "; ".join(words for words, n in n_of.items() if not n),
+            "n": min(n_of.values()),
             "levels": ", ".join(with_targets) if metric.family == "ranking" else "",
         })  # fmt: skip
     return pd.DataFrame(rows)
@@ -101,11 +99,7 @@ def read_source(source: Any, options: dict[str, Any]) -> tuple[list[Golden | Res
     if found:
         return found, told
     as_golden, as_results = errors
-    if as_golden.columns and as_results.columns:
-        neither = as_results.found.replace("of results", "of golden set or results")
-        allowed = "to read it as results, or as a golden set"
-        raise DataError(neither, file=as_results.file, columns=as_results.columns, allowed=allowed)
-    if as_golden.found == as_results.found:
+    if as_results.columns or as_golden.found == as_results.found:
         raise as_results
     raise DataError(f"neither golden set ({as_golden}) nor results ({as_results})")
 
@@ -118,12 +112,6 @@ _WORDS = {
     "responses.scope": "the folders that were searched (scope)",
     "hits.call": "the call that found each hit",
 }  # fmt: skip
-
-
-def _words(need: Need | str) -> str:
-    if isinstance(need, Need):
-        return need.asked
-    return _WORDS.get(need) or need.replace(".", " of ")
 
 
 def _recorded(metric: Metric) -> list[str]:

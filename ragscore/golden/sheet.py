@@ -303,18 +303,24 @@ def _split(was: pd.Series) -> pd.DataFrame:
 
 
 def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-    """Return the targets that rows meet at their own level: positions `row` and `target`."""
-    parts = [pd.DataFrame({"row": [], "target": []}, dtype="int64")]
-    for level, rule in RULES.items():
-        rows = np.flatnonzero(sheet["level"].eq(level))
-        places = np.flatnonzero(targets["level"].eq(level))
-        if len(rows) and len(places):
-            hits = sheet.iloc[rows].reset_index(drop=True)
-            names = [name for name in ("path", "heading", "text", f"{level}_id") if name in hits]
-            hits = hits.astype(dict.fromkeys(names, "str"))
-            hit, target = matched_pairs(rule, hits, targets.iloc[places].reset_index(drop=True))
-            parts.append(pd.DataFrame({"row": rows[hit], "target": places[target]}))
-    return pd.concat(parts, ignore_index=True)
+    """Return the targets that rows of a sheet meet at its level: positions `row` and `target`."""
+    level = _level(sheet)
+    places = np.flatnonzero(targets["level"].eq(level))
+    names = [name for name in ("path", "heading", "text", f"{level}_id") if name in sheet]
+    hits = sheet.astype(dict.fromkeys(names, "str")).reset_index(drop=True)
+    known = targets.iloc[places].reset_index(drop=True)
+    hit, target = matched_pairs(RULES[level], hits, known) if len(hits) and len(known) else ([], [])
+    return pd.DataFrame({"row": hit, "target": places[target]}, dtype="int64")
+
+
+def _level(sheet: pd.DataFrame) -> str:
+    levels = sheet["level"].unique().tolist() or [LEVELS[0]]
+    if len(levels) > 1 or levels[0] not in LEVELS:
+        raise DataError(
+            f"found {name_list(levels)}", field="sheet.level",
+            allowed=f"one level a sheet: {', '.join(LEVELS)}",
+        )  # fmt: skip
+    return str(levels[0])
 
 
 def _changes(golden: Golden, sheet: Any, rows: dict[str, Values]) -> dict[str, Values]:
@@ -330,7 +336,8 @@ def _changes(golden: Golden, sheet: Any, rows: dict[str, Values]) -> dict[str, V
     for query_id, own in hits.items():
         (query,), values = queries[query_id], rows[query_id]
         grades = {(one["level"], one["target_id"]): one["grade"] for one in known.get(query_id, [])}
-        found = _relabelled(values, [hit for hit in own if hit["relabel"]], grades)
+        labelled = [hit for hit in own if hit["relabel"]]
+        found = _relabelled(values, labelled, grades) if labelled else {}
         before, is_positive = query.get("answerable"), any(grade > 0 for grade in grades.values())
         expects = query_id in checked or "reference_answer" in query
         after = _answerable(own, before, is_positive, expects)
@@ -344,41 +351,38 @@ def _changes(golden: Golden, sheet: Any, rows: dict[str, Values]) -> dict[str, V
 def _relabelled(values: Values, hits: list[Values], grades: dict[tuple[str, str], int]) -> Values:
     """Return the fields with the targets that hits meet or add; `grades` are changed likewise."""
     _check_words(hits)
-    changes = Values()
-    for level in dict.fromkeys(hit["level"] for hit in hits):
-        own = [hit for hit in hits if hit["level"] == level]
-        raw = values.get(FIELD_OF[level]) or []
-        listed = (
-            [{"any": [one], "grade": raw[one]} for one in raw] if isinstance(raw, dict) else raw
-        )
-        names = [name for of, name in grades if of == level]
-        wanted = {name: hit for hit in own for name in hit.get("met", [])}  # the last one counts
-        new = [hit for hit in own if hit["grade"] and "met" not in hit]
-        if len(listed) != len(names):
-            raise _by_hand(values, FIELD_OF[level], "has items that are no target, or one twice")
-        items = dict(zip(names, listed, strict=True))
-        for name, hit in wanted.items():
-            items[name] = _regraded(items[name], hit)
-            grades[level, name] = int(hit["grade"] or grades[level, name])
-            if items[name] is None:
-                del items[name], grades[level, name]
-        if len(items) < len(names) and values.get("required_support_groups"):
-            raise _by_hand(values, "required_support_groups", "may name a target that goes")
-        for hit in new:
-            item = _new_item(hit, is_case="question" in values)
-            name = json.dumps(item, sort_keys=True)
-            items[name], grades[level, name] = item, int(hit["grade"])
-        listed = list(items.values())
-        if isinstance(raw, dict):
-            listed = {one["any"][0]: one.get("grade", 1) for one in map(_as_mapping, listed)}
-        changes[FIELD_OF[level]] = listed or ([] if "question" in values else None)
-        if level == "chunk":
-            changes["chunker_version"] = _chunker(values, new) if listed else None
+    level, asked = hits[0]["level"], hits[0]["asked"]
+    field, is_case = FIELD_OF[level], "question" in values
+    raw = values.get(field) or []
+    listed = [{"any": [one], "grade": raw[one]} for one in raw] if isinstance(raw, dict) else raw
+    names = [name for of, name in grades if of == level]
+    if len(listed) != len(names):
+        raise _by_hand(field, asked, "has items that are no target, or one twice")
+    items = dict(zip(names, listed, strict=True))
+    wanted = {name: hit for hit in hits for name in hit.get("met", [])}  # the last one counts
+    for name, hit in wanted.items():
+        items[name] = _regraded(items[name], hit)
+        grades[level, name] = int(hit["grade"] or grades[level, name])
+        if items[name] is None:
+            del items[name], grades[level, name]
+    if len(items) < len(names) and values.get("required_support_groups"):
+        raise _by_hand("required_support_groups", asked, "may name a target that goes")
+    new = [hit for hit in hits if hit["grade"] and "met" not in hit]
+    for hit in new:
+        item = _new_item(hit, is_case)
+        name = json.dumps(item, sort_keys=True)
+        items[name], grades[level, name] = item, int(hit["grade"])
+    listed = list(items.values())
+    if isinstance(raw, dict):
+        listed = {one["any"][0]: one.get("grade", 1) for one in map(_as_mapping, listed)}
+    changes: Values = {field: listed or ([] if is_case else None)}
+    if level == "chunk":
+        changes["chunker_version"] = _chunker(values, new) if listed else None
     return changes
 
 
-def _by_hand(values: Values, field: str, fault: str) -> DataError:
-    found = f"{field} of {values['id']} {fault}"
+def _by_hand(field: str, query_id: str, fault: str) -> DataError:
+    found = f"{field} of {query_id} {fault}"
     return DataError(found, field=field, allowed="edit this row by hand")
 
 

@@ -85,6 +85,7 @@ def no_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PAIR = "runs/dense runs/hybrid --golden golden.yaml"
+KEBAB = "score golden.yaml runs/dense --profile kebab"
 BOTH = "both.trec --golden qrels.txt"
 GOLD_ROLES = "--golden-columns query_id=topicnr,doc_id=answers"
 ROLES = f"--columns query_id=topicnr,run_id=sys {GOLD_ROLES}"
@@ -106,6 +107,7 @@ LINES = [
     ("score golden.yaml runs/dense --metric mrr@10 --by difficulty", 0, "easy mrr@10 0.625"),
     ("score golden.yaml runs/dense --profile kebab", 0, '{"dense": {"hit_at_k"'),
     ("score golden.yaml runs/dense --metric mrr --json", 0, '[{"run_id": "dense", "metric"'),
+    ("score golden.yaml runs/dense --metric key_facts --json", 0, '"mean": null'),
     ("score golden.yaml hybrid --store history --metric mrr", 0, "hybrid    mrr 0.833"),
     ("score golden.yaml runs/* --run hybrid --run dense --metric hit@1", 0, "hybrid  hit@1 0.667"),
     (
@@ -291,6 +293,7 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         (f"compare {PAIR} --vary dept", ["depth"]),
         (f"gate {PAIR} --max-drop mrr10=0.1", ["metrics:", "'mrr10'"]),
         (f"gate {PAIR} --max-drop mrr@10", ["--max-drop", "'mrr@10'"]),
+        (f"gate {PAIR} --undecided maybe", ["undecided:", "'maybe'"]),
         (f"report {PAIR} --baseline nobody", ["'nobody'", "dense, hybrid"]),
         ("label golden.yaml runs/dense --level span", ["span", "anchor"]),
         ("judge golden.yaml runs/dense --model m --refused no", ["refused:", "'no'", "skip"]),
@@ -299,6 +302,18 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         ("score golden.yaml hits.csv", ['"query_id": "???"', '"doc_id": "docno"']),
         ("check hits.csv", ['"dense"', '"query_id": "???"']),
         ("validate golden.yaml --catalogue nothing.parquet", ["nothing.parquet"]),
+        ("score none.yaml runs/dense", ["none.yaml"]),
+        ("score golden.yaml none.jsonl", ["source:", "none.jsonl"]),
+        ("score golden.yaml runs/dense --metric hits@1", ["metrics:", "'hits@1'", "hit@1"]),
+        ("score golden.yaml runs/dense runs/dense", ["run:", "dense"]),
+        ("compare runs/dense runs/hybrid", ["source:", "golden"]),
+        ("score golden.yaml runs/dense --by colour", ["by:", "'colour'"]),
+        ("report runs/dense --golden golden.yaml --history nowhere", ["--history", "nowhere"]),
+        (f"{KEBAB} --metric hit@1 --by tag", ["--profile:", "--metric, --by"]),
+        (f"{KEBAB} --missing zero", ["--profile:", "--missing"]),
+        (f"compare {PAIR} --profile kebab --match auto", ["--profile:", "--match"]),
+        ("compare runs/dense runs/hybrid --golden none --profile kebab", ["--golden none"]),
+        (f"compare {PAIR} --missing hit", ["missing:", "'hit'", "exclude, zero"]),
     ],
 )
 def test_a_slip_ends_in_one_line_that_tells_the_way_on(line, named, desk, capsys):

@@ -1,7 +1,4 @@
-"""The demo's history.
-
-What its committed runs are, that their scores and hits can be computed again, and how it is made.
-"""
+"""The demo's history: what its committed runs are, and that their scores can be computed again."""
 
 import json
 import shutil
@@ -11,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from committed_history import refresh_history
 from stored import stored_file, stored_run, stored_table
 
 import ragscore as rs
@@ -19,25 +15,14 @@ from ragscore.frames.golden_versions import changes_of
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
 from tests.compared import compare_runs
-from tests.demo import variations
-from tests.demo.built import build
-from tests.demo.variations import (
-    VARIATIONS,
-    Index,
-    Settings,
-    config_of,
-    described,
-    goldens,
-    make_run,
-    run_history,
-    settings_of,
-)
+from tests.demo.built import build, history
 from tests.messages import refused, says, warned
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
+README = (DEMO.parent / "README.md").read_text(encoding="utf-8")
 BEFORE, AFTER = "13-rerank-30", "14-rerank-30-relabelled"
 RECHUNKED = "06-bm25-passages-400"
-by_id = {one.run_id: one for one in VARIATIONS}
+by_id = {one.run_id: one for one in history.VARIATIONS}
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +37,12 @@ def results(store):
 
 @pytest.fixture(scope="module")
 def golden():
-    return goldens(DEMO / "golden.yaml")
+    return history.goldens(DEMO / "golden.yaml")
 
 
 @pytest.fixture(scope="module")
 def runs(store):
     return store.runs().astype({"run_id": "str"}).set_index("run_id")
-
-
-@pytest.fixture(scope="module")
-def readme():
-    return (DEMO.parent / "README.md").read_text(encoding="utf-8")
 
 
 def ranked(results, run_id):
@@ -78,21 +58,16 @@ def golden_changes(store):
 
 
 def test_the_committed_runs_are_the_variations_in_the_order_they_were_made(runs, golden):
-    assert runs.index.tolist() == [one.run_id for one in VARIATIONS]
-    assert runs["x_position"].tolist() == list(range(1, 19))
+    assert runs.index.tolist() == [*by_id] and (runs["n_queries"] == 182).all()
     assert runs["created_at"].is_monotonic_increasing and runs["created_at"].is_unique
-    assert runs["note"].tolist() == [described(one) for one in VARIATIONS]
-    assert (runs["n_failed"] == 0).all() and (runs["n_queries"] == 182).all()
-    hashes = [golden[one.relabelled].golden_hash for one in VARIATIONS]
+    assert runs["note"].tolist() == [*map(history.described, by_id.values())]
+    hashes = [golden[one.relabelled].golden_hash for one in by_id.values()]
     assert runs["golden_hash"].tolist() == hashes and len(set(hashes)) == 2
-
-
-def test_each_config_is_what_the_code_says_but_for_the_versions_of_the_manuals(runs):
     for run_id, run in runs.iterrows():
-        stored, coded = json.loads(run["config"]), config_of(run_id)
+        stored, coded = json.loads(run["config"]), history.config_of(run_id)
+        # of the versions of the manuals that were there then
         assert stored.pop("chunker_version") == run["chunker_version"]
-        del coded["chunker_version"]
-        assert stored == coded
+        assert coded.pop("chunker_version") and stored == coded
 
 
 def test_the_relabelled_run_is_the_run_before_it_with_other_labels(runs, results, store):
@@ -107,50 +82,31 @@ def test_the_relabelled_run_is_the_run_before_it_with_other_labels(runs, results
     assert len(moved) and set(moved) <= set(changes["query_id"])
     # accepting more never makes a first hit later
     assert (after >= before).sum() == 150 and after.mean() > before.mean() + 0.01
-
-
-def test_scores_before_and_after_the_relabelling_are_refused_side_by_side(store):
     with refused("01-bm25-plain", BEFORE, AFTER, 47, 182, field="golden"):
         store.scores(metrics="mrr@10")
 
 
-def test_the_earlier_labels_are_narrower_and_say_why(golden):
-    older = rs.load_golden(DEMO / "golden_before.yaml").queries
-    assert older["x_why"].str.len().gt(10).all()
-    texts = golden[True].queries.set_index("query_id")["query"]
-    assert older["query"].tolist() == texts[older["query_id"]].tolist()
-    columns = ["query_id", "level", "target_id", "doc_id", "chunk_id", "grade", "chunker_version"]
-    before, after = (
-        set(golden[relabelled].targets[columns].fillna("").itertuples(index=False, name=None))
-        for relabelled in (False, True)
-    )
-    assert before < after
-    assert {query_id for query_id, *_ in after - before} == set(older["query_id"])
-
-
 def test_repeats_are_one_system_whose_results_differ_by_the_seed_alone(runs, results):
-    repeats = [one.run_id for one in VARIATIONS if one.repeat]
-    assert runs["repeat"].dropna().tolist() == [1, 2, 3] and len(repeats) == 3
+    repeats = [one.run_id for one in by_id.values() if one.repeat]
+    assert runs.loc[repeats, "repeat"].tolist() == [1, 2, 3] == [*runs["repeat"].dropna()]
     assert runs.loc[repeats, ["config", "golden_hash", "system"]].nunique().eq(1).all()
     assert len({tuple(ranked(results, run_id)["chunk_id"]) for run_id in repeats}) == 3
-    assert [settings_of(run_id)[1].seed for run_id in repeats] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("relabelled", [False, True])
 def test_stored_scores_and_means_are_those_of_the_stored_hits(relabelled, store, results, golden):
-    # After a change of formulas or intervals:
-    # committed_history.refresh_history(DEMO / "history", DEMO / "golden.yaml").
-    names = [one.run_id for one in VARIATIONS if one.relabelled is relabelled]
+    # After a change of formulas: history.refresh_history(DEMO / "history", DEMO / "golden.yaml").
+    names = [one.run_id for one in by_id.values() if one.relabelled is relabelled]
     done = scored(results.select(names), golden[relabelled], "all")
-    stored, again = store.scores(runs=names), done.scores
+    stored, keys = store.scores(runs=names), ["run_id", "metric"]
     alike = {"check_categorical": False, "check_dtype": False}
-    pd.testing.assert_frame_equal(stored[again.columns], again, **alike)
-    keys = ["run_id", "metric"]
-    means = store.summary(names).astype({"run_id": "str"}).set_index(keys)
-    today = (
-        summarize(stored, golden[relabelled], rows=done.rows)
-        .astype({"run_id": "str"})
-        .set_index(keys)
+    pd.testing.assert_frame_equal(stored[done.scores.columns], done.scores, **alike)
+    means, today = (
+        table.astype({"run_id": "str"}).set_index(keys)
+        for table in (
+            store.summary(names),
+            summarize(stored, golden[relabelled], rows=done.rows),
+        )
     )
     pd.testing.assert_frame_equal(means.loc[today.index, today.columns], today, check_dtype=False)
 
@@ -163,8 +119,8 @@ def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_pat
         stored_file(rs.RunStore(tmp_path), name, "golden").unlink()
     told = ("run", "scoring", "metrics")
     before = {name: [stored_run(store, name).content[one] for one in told] for name in few}
-    monkeypatch.setattr(variations, "VARIATIONS", [by_id[name] for name in few])
-    again = refresh_history(tmp_path, DEMO / "golden.yaml")
+    monkeypatch.setattr(history, "VARIATIONS", [by_id[name] for name in few])
+    again = history.refresh_history(tmp_path, DEMO / "golden.yaml")
     after = {name: [stored_run(again, name).content[one] for one in told] for name in few}
     assert after == before
     assert golden_changes(again)["change"].tolist() == ["relabelled"] * 47
@@ -181,13 +137,14 @@ def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
 @pytest.mark.slow
 @pytest.mark.parametrize("run_id", ["01-bm25-plain", RECHUNKED])
 def test_a_bm25_run_recomputes_to_the_committed_hits(run_id, runs, results, golden, tmp_path):
-    _, settings = settings_of(run_id)
+    _, settings = history.settings_of(run_id)
     recorded, here = runs.loc[run_id, "chunker_version"], build.chunker_version(settings.max_chars)
     if recorded != here:
         pytest.skip(f"the run is recorded for {recorded}, this machine has {here}")
     chunks = build.build_corpus(settings.max_chars)[1]
-    index, read = Index(chunks, tmp_path, settings), build.Familiarity(Index(chunks, tmp_path))
-    made = make_run(by_id[run_id], index, golden[False], read)
+    index = history.Index(chunks, tmp_path, settings)
+    read = build.Familiarity(history.Index(chunks, tmp_path))
+    made = history.make_run(by_id[run_id], index, golden[False], read)
     pd.testing.assert_frame_equal(ranked(made, run_id), ranked(results, run_id), atol=1e-4)
     answers = [
         one.select([run_id]).responses.set_index("query_id")["answer"].sort_index()
@@ -201,7 +158,8 @@ def test_search_in_cells_is_exact_only_where_all_of_them_are_searched(tmp_path):
     drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
     exact, chunks = set(np.argsort(-(drawn @ drawn[0]))[:20]), pd.DataFrame({"text": [""] * 200})
     for probes, is_exact in ((10, True), (2, False)):
-        index = Index(chunks, tmp_path, Settings(pool=20, cells=10, probes=probes))
+        settings = history.Settings(pool=20, cells=10, probes=probes)
+        index = history.Index(chunks, tmp_path, settings)
         index.__dict__["vectors"] = drawn  # no model is needed
         found = set(np.flatnonzero(~np.isnan(index._by_vector(drawn[0]))))
         assert (found == exact) == is_exact and 0 in found
@@ -219,16 +177,12 @@ def test_making_the_history_reports_one_line_for_each_variation(tmp_path, monkey
     plain, stemmed = by_id["01-bm25-plain"], by_id["02-bm25-stemmed"]
     plain = replace(plain, changes=plain.changes | {"pool": 20})
     few = [plain, stemmed, replace(by_id[AFTER], since="02-bm25-stemmed")]
-    monkeypatch.setattr(variations, "VARIATIONS", few)
+    monkeypatch.setattr(history, "VARIATIONS", few)
     monkeypatch.setattr(build, "build_corpus", lambda size: (None, chunks))
-    (tmp_path / "golden.yaml").write_text(
-        "- {id: a, query: how to merge, expected_doc_ids: [d0, [d4, d1]]}\n- {id: b, query: sort"
-        " it, expected_doc_ids: [d1]}\n"
-    )
-    (tmp_path / "golden_before.yaml").write_text(
-        "- {id: a, query: how to merge, why: d1 too, expected_doc_ids: [d0, d4]}\n"
-    )
-    made = run_history(tmp_path / "out", tmp_path / "golden.yaml")
+    row = "- {id: a, query: how to merge, expected_doc_ids: [d0, "
+    (tmp_path / "golden.yaml").write_text(row + "[d4, d1]]}\n")
+    (tmp_path / "golden_before.yaml").write_text(row + "d4]}\n")
+    made = history.run_history(tmp_path / "out", tmp_path / "golden.yaml")
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in printed[:3]] == ["1/3", "2/3", "3/3"]
     says(printed[1], "bm25.stemmer", None, "english")
@@ -238,18 +192,16 @@ def test_making_the_history_reports_one_line_for_each_variation(tmp_path, monkey
     assert made.runs()["golden_hash"].nunique() == 2
 
 
-def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(
-    store, results, golden, readme
-):
+def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(store, results, golden):
     with warned(47, 182):
         stored = store.summary(allow_different=["golden"])
     table = stored.pivot(index="run_id", columns="metric", values="mean")
     table = table[["hit@5", "recall@5", "mrr@10", "ndcg@10"]]
     scores = rs.score(results, golden[True], metrics=["mrr@10"])
     table["today"] = scores.groupby("run_id", observed=True)["mrr@10"].mean()
-    assert len(table) == len(VARIATIONS)
+    assert len(table) == len(by_id)
     for run_id, row in table.iterrows():
-        (line,) = (line for line in readme.splitlines() if line.startswith(f"| {run_id} |"))
+        (line,) = (line for line in README.splitlines() if line.startswith(f"| {run_id} |"))
         numbers = " | ".join(f"{value:.3f}" for value in row)
         assert line.endswith(f"| {(by_id[run_id].since or '')[:2]} | {numbers} |")
 
@@ -266,21 +218,19 @@ def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(
     ],
 )  # fmt: skip
 def test_the_story_of_the_data_readme_holds_the_differences_of_the_history(
-    metric, a, b, results, golden, readme
+    metric, a, b, results, golden
 ):
     delta = compare_runs(results, golden[True], a, b, metrics=[metric]).deltas.iloc[0]
     changes = f"({delta['n_better']} won, {delta['n_worse']} lost)"
-    assert f"{metric} {delta['delta']:+.3f} {changes}" in readme
+    assert f"{metric} {delta['delta']:+.3f} {changes}" in README
 
 
 @pytest.mark.filterwarnings("ignore:ids of .* do not join .level chunk.:UserWarning")
-def test_after_the_recutting_passage_ids_say_nothing_and_spans_and_documents_do(
-    results, golden, readme
-):
+def test_after_the_recutting_passage_ids_say_nothing_and_spans_and_documents_do(results, golden):
     pair = results.select(["05-bm25-k1.5", RECHUNKED])
     resolved = golden[True].resolve_spans(results)
     for level in ("chunk", "span", "doc"):
         scores = rs.score(pair, resolved, match=level, metrics=["hit@5"])
         before, after = scores.groupby("run_id", observed=True)["hit@5"].mean()
         assert (after == 0) == (level == "chunk") and before > 0
-        assert f"{after:.3f} against {before:.3f}" in readme
+        assert f"{after:.3f} against {before:.3f}" in README

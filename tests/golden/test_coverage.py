@@ -3,12 +3,10 @@
 import pandas as pd
 import pytest
 from conftest import golden_of, targets_of
-from hypothesis import given
-from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.golden.coverage import _missing, coverage
+from ragscore.golden.coverage import coverage
 from tests.messages import says
 
 
@@ -70,23 +68,3 @@ def test_a_golden_set_that_expects_no_ids_has_none_to_count(loaded):
     results, golden = loaded
     found = coverage(results, rs.Golden(golden.queries))
     assert found.ids.empty and "n_golden" in repr(found)
-
-
-@given(
-    st.lists(st.sampled_from("abc"), min_size=1, unique=True),
-    st.lists(st.sampled_from(["q1", "q2", "ä", "x"]), unique=True),
-    st.sets(st.tuples(st.sampled_from("abc"), st.sampled_from(["q1", "q2", "ä", "other"]))),
-)
-def test_what_a_run_misses_is_found_in_columns_as_one_by_one(runs, asked, answered):
-    answered = sorted(one for one in answered if one[0] in runs)
-    results = rs.Results(
-        pd.DataFrame({"run_id": runs}), pd.DataFrame(answered, columns=["run_id", "query_id"])
-    )
-    missing = _missing(results, pd.Series(asked, dtype="str"))
-    assert list(missing.itertuples(index=False, name=None)) == [
-        (run, query)
-        for run in results.runs["run_id"]
-        for query in asked
-        if (run, query) not in answered
-    ]
-    assert missing.dtypes.tolist() == ["str", "str"]

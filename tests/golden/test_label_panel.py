@@ -60,11 +60,14 @@ def panel(golden_file, runs):
 
 def press(panel, name, number=1):
     """Click a button by its class; of a hit, by its number."""
-    inside = panel._hits.children[number - 1] if name.startswith("grade") else panel.widget
-    button = next(
+    button_of(panel, name, number).click()
+
+
+def button_of(panel, name, number=1):
+    inside = panel._hits.children[number - 1] if name.startswith("grade") else panel
+    return next(
         one for one in walked(inside) if f"ragscore-{name}" in getattr(one, "_dom_classes", ())
     )
-    button.click()
 
 
 def walked(widget):
@@ -81,14 +84,14 @@ def rows(file):
 def test_a_button_writes_the_file_before_its_mark_appears(panel, golden_file):
     press(panel, "grade-1")
     assert rows(golden_file)[0]["gold_supports"][0]["snippets"] == ["Written by us."]
-    assert panel._rows[0][1][1].button_style == "success"
+    assert button_of(panel, "grade-1").button_style == "success"
     assert "1 of 3 labelled" in panel._bar.value
     says(panel._status.value, "golden.yaml")
     assert ">Written by us.</mark>" in panel._hits.children[0].children[1].children[0].value
     says(repr(panel), "LabelPanel", "1 of 3", "golden.yaml")
     press(panel, "grade-1")
     assert "gold_supports" not in golden_file.read_text()
-    assert panel._rows[0][1][1].button_style == ""
+    assert button_of(panel, "grade-1").button_style == ""
 
 
 @needs_widgets
@@ -107,9 +110,9 @@ def test_every_button_does_what_it_says(panel, golden_file):
     press(panel, "refuse")
     assert "answerable" not in rows(golden_file)[1]
     press(panel, "previous")
-    assert panel.query_id == "q1"
+    assert panel._list.value == "q1"
     panel._list.value = "q3"
-    assert panel.query_id == "q3" and "no run" in panel._hits.children[0].value
+    assert panel._list.value == "q3" and "no run" in panel._hits.children[0].value
 
 
 @needs_widgets
@@ -120,14 +123,16 @@ def test_a_label_of_someone_else_is_shown_and_not_written_over(panel, golden_fil
     before = golden_file.read_text()
     press(panel, "grade-1")
     says(panel._status.value, "Not written", "q1")
-    assert golden_file.read_text() == before and panel._rows[0][1][2].button_style == "success"
+    assert (
+        golden_file.read_text() == before and button_of(panel, "grade-2").button_style == "success"
+    )
 
 
 @needs_widgets
 def test_no_text_of_a_file_becomes_html(panel):
     press(panel, "grade-1")
     press(panel, "refuse")
-    shown = [one for one in walked(panel.widget) if type(one).__name__ == "HTML"]
+    shown = [one for one in walked(panel) if type(one).__name__ == "HTML"]
     assert all(
         "<script" not in one.value and "<img" not in one.value and "<b>Guide" not in one.value
         for one in shown

@@ -99,7 +99,6 @@ def test_for_columns_that_tell_nothing_a_mapping_is_proposed(tmp_path):
         "csv",
         'topic="q1", gave="d1"',
         proposed,
-        "golden set",
         file="x.csv",
     ):
         rs.supported_metrics(tmp_path / "x.csv")

@@ -10,7 +10,7 @@ import pytest
 from conftest import MISSES, RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.golden.coverage import coverage, coverage_rows
+from ragscore.golden.coverage import coverage
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
 from tests.messages import refused, says, warned
@@ -152,7 +152,7 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
     assert pd.isna(row["k"])
     # judged: q1 1 of 1, q2 1 of 2, q3 0 of 2; queries without targets have no judged share
     assert row["judged@10"] == pytest.approx((1 + 1 / 2 + 0) / 3)
-    found = coverage_rows(results, golden).groupby("issue")["query_id"].agg(list).to_dict()
+    found = coverage(results, golden).issues.groupby("issue")["query_id"].agg(list).to_dict()
     assert found == {
         "missing": ["free"],
         "extra": ["stray"],

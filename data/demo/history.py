@@ -1,7 +1,8 @@
 """The history in data/demo/history: the demo's systems varied step by step, as a store of runs.
 
 In: the corpus, the golden queries, and earlier labels of some of them (`golden_before.yaml`). Out:
-one stored run per entry of `VARIATIONS`, without texts of the manuals.
+one stored run per entry of `VARIATIONS`, without texts of the manuals: `run_history`. After other
+formulas, `refresh_history` scores the stored runs anew.
 """
 
 import json
@@ -12,6 +13,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+import build  # beside this file
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -20,7 +22,6 @@ from ragscore.frames.data import Golden, Results, from_records
 from ragscore.frames.typing import Values
 from ragscore.io.load import load_golden
 from ragscore.store.store import RunStore
-from tests.demo.built import build
 
 
 @dataclass(frozen=True)
@@ -366,3 +367,19 @@ def answered(
         ]
     runs = from_records([run | {"k": build.K, "n_queries": len(queries), "n_failed": 0}], "runs")
     return Results(runs, **{kind: from_records(records, kind) for kind, records in tables.items()})
+
+
+def make_committable(folder: Path) -> RunStore:
+    """Let the tables of a history be committed: they hold no texts of the manuals."""
+    told = "# No texts of the manuals are in here, so the tables may be committed.\n.staging-*\n"
+    (folder / ".gitignore").write_text(told, encoding="utf-8")
+    return RunStore(folder)
+
+
+def refresh_history(folder: Path, golden_file: Path) -> RunStore:
+    """Score the stored runs of a history anew, each by the labels it had."""
+    store = RunStore(folder)
+    for relabelled, golden in goldens(golden_file).items():
+        names = [one.run_id for one in VARIATIONS if one.relabelled is relabelled]
+        store.refresh(golden, runs=names)
+    return store
