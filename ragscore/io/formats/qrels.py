@@ -223,8 +223,8 @@ ID_KEYS, TEXT_KEYS = ("_id", "id", "qid", "query_id"), ("text", "query", "questi
 _TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
 _TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
-Query = tuple[int, str, dict[str, Any]]
-"""Line, id and columns of a query."""
+Query = tuple[int, str | None, dict[str, Any]]
+"""Line, id and columns of a query; null as its `query` is a text that is none."""
 
 
 def read_topics(path: Path, problems: Problems) -> Texts:
@@ -237,12 +237,18 @@ def read_topics(path: Path, problems: Problems) -> Texts:
     if content.lstrip().startswith("{"):
         found = _of_lines(path, problems)
     elif "<top>" in content[:10_000].lower():
-        found = _tagged(content, problems)
+        found = _tagged(content)
     else:
-        found = _of_table(content, problems)
+        found = _of_table(content)
     texts: Texts = {}
     for line, query_id, columns in found:
-        if query_id in texts:
+        if not query_id or columns["query"] is None:
+            problems.add(
+                "a query without an id, or with a text that is none", line=line, field="_id",
+                allowed="an id, a tab, a text; <num> and <title> in each <top>; or JSON lines with"
+                f" {', '.join(ID_KEYS)} and {', '.join(TEXT_KEYS)}",
+            )  # fmt: skip
+        elif query_id in texts:
             problems.add(
                 f"'{query_id}' stood there before",
                 line=line,
@@ -256,42 +262,26 @@ def read_topics(path: Path, problems: Problems) -> Texts:
 
 def _of_lines(path: Path, problems: Problems) -> Iterator[Query]:
     for row in json_rows(path, problems):
-        values = row.values
-        id_key = next((key for key in ID_KEYS if key in values), "_id")
+        values = dict(row.values)
+        query_id = values.pop(next((key for key in ID_KEYS if key in values), "_id"), None)
         key = next((key for key in TEXT_KEYS if values.get(key) is not None), "text")
-        query_id, text = as_id(values.get(id_key)), as_text(values.get(key, ""))
-        if query_id is None:
-            problems.reject(values.get(id_key), row.line, "_id", ID_ALLOWED)
-            continue
-        if text is None:
-            problems.reject(values.get(key), row.line, "text", "text")
-        rest = {name: value for name, value in values.items() if name not in (id_key, key)}
-        yield row.line, query_id, {"query": text or ""} | flatten(rest)
+        query = as_text(values.pop(key, ""))
+        yield row.line, as_id(query_id), {"query": query} | flatten(values)
 
 
-def _tagged(content: str, problems: Problems) -> Iterator[Query]:
+def _tagged(content: str) -> Iterator[Query]:
     for topic in _TOPIC.finditer(content):
         line = content.count("\n", 0, topic.start()) + 1
         number, title = _NUMBER.search(topic[1]), _TITLE.search(topic[1])
-        if number and title:
-            yield line, number[1], {"query": " ".join(title[1].split())}
-        else:
-            problems.add(
-                f"a topic without {'<title>' if number else '<num>'}",
-                line=line,
-                allowed="<num> and <title> in each <top>",
-            )
+        query = " ".join(title[1].split()) if title else None
+        yield line, number[1] if number else None, {"query": query}
 
 
-def _of_table(content: str, problems: Problems) -> Iterator[Query]:
+def _of_table(content: str) -> Iterator[Query]:
     for number, line in enumerate(content.split("\n"), 1):
         query_id, tab, query = line.partition("\t")
-        if tab and query_id.strip():
-            yield number, query_id.strip(), {"query": query.strip()}
-        elif line.strip():
-            problems.reject(
-                line, number, "topics", "an id, a tab, a text; TREC topics; or JSON lines"
-            )
+        if line.strip():
+            yield number, query_id.strip(), {"query": query.strip() if tab else None}
 
 
 # JSON
