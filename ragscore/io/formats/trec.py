@@ -178,7 +178,7 @@ def is_grade(text: str) -> bool:
 HIT: Spec = {
     "query_id": ("query", as_ids, ID_ALLOWED),
     "doc_id": ("document", as_ids, ID_ALLOWED),
-    "run_id": ("tag", as_ids, ID_ALLOWED),
+    "run_id": ("tag", lambda texts: as_ids(texts).dictionary_encode(), ID_ALLOWED),
     "rank": ("rank", lambda texts: as_grades(texts, 0), "a whole number from 0"),
     "score": ("score", as_scores, "a finite number, or inf"),
 }
