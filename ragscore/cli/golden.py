@@ -63,8 +63,8 @@ def check_command(args: argparse.Namespace) -> None:
     counts = [row for one in traced for row in records_of(traces(one))]
     notes = [row for one in traced for row in records_of(one.problems)]
     if args.json:
-        found = {"traces": counts, "left_out": notes, "metrics": records_of(table)}
-        say(found if traced else found["metrics"])
+        rows = records_of(table)
+        say({"traces": counts, "left_out": notes, "metrics": rows} if traced else rows)
         return
     levels = next((text for text in table["levels"] if text), "")
     lines += [

@@ -309,8 +309,10 @@ def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     names = [name for name in ("path", "heading", "text", f"{level}_id") if name in sheet]
     hits = sheet.astype(dict.fromkeys(names, "str")).reset_index(drop=True)
     known = targets.iloc[places].reset_index(drop=True)
-    hit, target = matched_pairs(RULES[level], hits, known) if len(hits) and len(known) else ([], [])
-    return pd.DataFrame({"row": hit, "target": places[target]}, dtype="int64")
+    if not (len(hits) and len(known)):
+        return pd.DataFrame({"row": [], "target": []}, dtype="int64")
+    hit, target = matched_pairs(RULES[level], hits, known)
+    return pd.DataFrame({"row": hit, "target": places[target]})
 
 
 def _level(sheet: pd.DataFrame) -> str:
