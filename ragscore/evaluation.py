@@ -26,9 +26,8 @@ from ragscore.frames.data import (
     runs_without_hits,
 )
 from ragscore.frames.errors import name_list, names_of, plural, warn
-from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
-from ragscore.frames.verbs import Accessor, EvaluationVerbs
+from ragscore.frames.verbs import Accessor, EvaluationVerbs, takes
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.explain import explain
 from ragscore.scoring.intervals import query_clusters
@@ -905,8 +904,9 @@ class Evaluation(EvaluationVerbs, Display):
         name = self._named(self.primary[0] if metric is None else metric)
         scores, _ = self._scored(name)
         # all are scored by one set, whatever set a run was saved with
-        has_labels = len(self.golden.targets) > 0
-        runs = self._runs.assign(golden_hash=pd.NA) if has_labels else self._runs
+        runs = self._runs
+        if len(self.golden.targets):
+            runs = runs.drop(columns="golden_hash", errors="ignore")
         history = read_history(
             scores, name, golden=self.golden, runs=runs, order=order, repeats=repeats,
             results=self.results if name in JUDGED else None, declared=self._declared,
@@ -997,16 +997,15 @@ class Evaluation(EvaluationVerbs, Display):
         >>> ev.failures().transitions("dense", "hybrid")
         """
         from ragscore.analysis.decisions import DECIDED_BY
-        from ragscore.analysis.failure_causes import failures
+        from ragscore.analysis.failure_causes import default_hit, failures
 
-        hit = None if hit is None else self._named(hit)
+        known = {*self.scores, *TABLE.labels({"hit@k"})}
+        hit = default_hit(self._runs, known) if hit is None else self._named(hit)
         right = None if right is None else self._named(right)
-        hits = [hit] if hit else TABLE.labels({"hit@k"})
-        scores, _ = self._scored([*DECIDED_BY, *hits, *([right] if right else [])])
+        scores, _ = self._scored([*DECIDED_BY, hit, *([right] if right else [])])
         return failures(
-            scores, self.golden,
-            self.results, hit=hit, right=right, threshold=threshold, declared=self._declared,
-            repeats=self._repeats,
+            scores, self.golden, hit=hit, right=right, threshold=threshold,
+            declared=self._declared, repeats=self._repeats,
         )  # fmt: skip
 
     def repeats(

@@ -7,10 +7,8 @@ right, where mistakes hide.
 import copy
 import json
 
-import yaml
-from conftest import EXAMPLES, answer, hit, record
+from conftest import answer, hit, record
 
-N_FILES, N_RECORDS = EXAMPLES // 4, 50
 ODD = [
     None, True, 0, -1, 3, 10**400, 2**63, 1.5, float("nan"), float("inf"), "", " ", "a", "\u202e",
     "\x00", "\ud800", "ﬁ", "1e999", "2024-01-01", "x" * 300, [],
@@ -303,79 +301,3 @@ def changed(value, by):
     else:
         value[place] = changed(value[place], by)
     return value
-
-
-def twice(line, by):
-    """The object with one of its keys there twice."""
-    keys = list(json.loads(line)) if line.startswith('{"') else []
-    return "{" + f"{json.dumps(by.choice(keys))}: 1, " + line[1:] if keys else line
-
-
-def damaged(content, by):
-    """The bytes as they are, in half of the cases.
-
-    Else with other line ends, a mark, an end cut off, bytes changed, or nested without end.
-    """
-    kind = by.choice(
-        ["none"] * 7 + ["crlf", "mark", "cut", "cut", "byte", "deep", "utf-16", "empty"]
-    )
-    if kind == "byte" and content:
-        place = by.randrange(len(content))
-        return content[:place] + bytes([by.randrange(256)]) + content[place + 1 :]
-    made = {
-        "crlf": content.replace(b"\n", b"\r\n"),
-        "mark": b"\xef\xbb\xbf" + content,
-        "cut": content[: by.randrange(len(content) + 1)],
-        "empty": b"",
-    }
-    deep = content + b"\n" + by.choice([b"[", b'{"a":', b"- "]) * 100_000
-    return {
-        **made,
-        "deep": deep,
-        "utf-16": content.decode("utf-8", "replace").encode("utf-16"),
-    }.get(kind, content)
-
-
-def many(good, by):
-    """As many records as a file has here, each with an id of its own."""
-    records = [by.choice(good) for _ in range(N_RECORDS)]
-    return [
-        one
-        | {
-            key: f"{one[key]}-{n}"
-            for key in ("id", "_id", "query_id", "test_case_id", "doc_id")
-            if key in one
-        }
-        for n, one in enumerate(records)
-    ]
-
-
-def garbled(line, by):
-    """A line of fields with one of them gone, doubled or odd."""
-    fields = line.split()
-    fields[by.randrange(len(fields))] = by.choice(
-        ["", "a b", "-1", "1e999", "nan", "\u202e", "\x00", "x" * 300, "0.5", "\t"]
-    )
-    return by.choice([" ", "\t", "  "]).join(fields)
-
-
-def written(good, how, by):
-    """The text of a file of such records, of which a share is changed."""
-    share = by.choice([0.0, 0.1, 0.4])
-    if how == "json" and "results" in good:
-        good = good | {"results": some_changed(many(good["results"], by), share, by)}
-    if how == "json":
-        return json.dumps(changed(good, by) if by.random() < 0.5 else good)
-    if how == "text":
-        found = [by.choice(good).replace("d", f"d{n}") for n in range(N_RECORDS)]
-        return "\n".join(garbled(one, by) if by.random() < share else one for one in found) + "\n"
-    records = some_changed(many(good, by), share, by)
-    if how == "yaml":
-        return yaml.safe_dump(records, allow_unicode=True)
-    return "\n".join(
-        twice(json.dumps(one), by) if by.random() < 0.03 else json.dumps(one) for one in records
-    ) + by.choice(["\n", ""])
-
-
-def some_changed(records, share, by):
-    return [changed(one, by) if by.random() < share else one for one in records]

@@ -34,9 +34,7 @@ class FaultyServer(Server):
 
 
 def replied(address, body):
-    """Return the reply to a request for a judgment or for embeddings."""
-    if address.endswith("/embeddings"):
-        return embedded(body)
+    """Return the reply to a request for a judgment."""
     return completed(body, json.dumps(judged(body), ensure_ascii=False))
 
 
@@ -66,21 +64,6 @@ def completed(body, text, finish="stop"):
         "model": body["model"],
         "choices": [choice],
         "usage": usage,
-    }
-
-
-def embedded(body):
-    """Return an embeddings reply: word counts as vectors."""
-    data = [
-        {"object": "embedding", "index": n, "embedding": vector(text)}
-        for n, text in enumerate(body["input"])
-    ]
-    tokens = sum(len(text) for text in body["input"]) // 4
-    return {
-        "object": "list",
-        "model": body["model"],
-        "data": data,
-        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
 
 

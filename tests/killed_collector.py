@@ -3,14 +3,15 @@
 Collectors that are killed at a given moment of their life, each in a process of its own.
 
 One process imports the library and forks for every collector. A moment is the n-th time that
-something reaches the disk: a line of the journal, which may also be torn, a renamed file, the end
-of the journal.
+something reaches the disk: before or after a statement of the journal, a renamed file, the end of
+the journal. A thread may kill amid the statement of another.
 """
 
 import json
 import os
 import random
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -64,12 +65,12 @@ def collect(folder: Path) -> None:
 
 
 class Moments:
-    """Counts what reaches the disk, and ends the process at one of them."""
+    """Counts what reaches the disk, and ends the process at one of them or after it."""
 
-    def __init__(self, kill_at: int | None, torn: float | None) -> None:
-        self.n, self.kill_at, self.torn = 0, kill_at, torn
-        self.write_line, self.replace, self.unlink = journal.write_line, Path.replace, Path.unlink
-        journal.write_line = self._line
+    def __init__(self, kill_at: int | None, is_after: bool) -> None:
+        self.n, self.kill_at, self.is_after = 0, kill_at, is_after
+        self.connect, self.replace, self.unlink = sqlite3.connect, Path.replace, Path.unlink
+        journal.sqlite3.connect = self._connect
         Path.replace = lambda path, target: (self._pass(), self.replace(path, target))[1]  # type: ignore[assignment]
         Path.unlink = lambda path, missing_ok=False: (self._pass(), self.unlink(path, missing_ok))[
             1
@@ -80,18 +81,20 @@ class Moments:
         if self.n == self.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _line(self, handle, values) -> None:  # type: ignore[no-untyped-def]
-        self.n += 1
-        if self.n == self.kill_at and self.torn is not None:
-            line = (json.dumps(values, ensure_ascii=False) + "\n").encode()
-            handle.write(line[: int(self.torn * len(line))])
-            handle.flush()
-        if self.n == self.kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        self.write_line(handle, values)
+    def _connect(self, *given, **options):  # type: ignore[no-untyped-def]
+        moments = self
+
+        class Counted(sqlite3.Connection):
+            def execute(self, *given):  # type: ignore[no-untyped-def]
+                moments._pass() if not moments.is_after else None
+                done = super().execute(*given)
+                moments._pass() if moments.is_after else None
+                return done
+
+        return self.connect(*given, **options, factory=Counted)
 
 
-def forked(folder: Path, kill_at: int | None = None, torn: float | None = None) -> tuple[int, int]:
+def forked(folder: Path, kill_at: int | None = None, is_after: bool = False) -> tuple[int, int]:
     """One collector in a process of its own: its exit status (-9.
 
     Killed), and how many moments it had.
@@ -101,7 +104,7 @@ def forked(folder: Path, kill_at: int | None = None, torn: float | None = None) 
     if not child:
         status = 1
         try:
-            moments = Moments(kill_at, torn)
+            moments = Moments(kill_at, is_after)
             collect(folder)
             os.write(write, str(moments.n).encode())
             status = 0
@@ -128,15 +131,15 @@ def main(folder: Path, n_points: int) -> None:
     told = []
     for number in range(n_points):
         run, kill_at = folder / f"killed-{number}", drawn.randrange(1, n_moments + 1)
-        torn = drawn.choice([None, 0.0, 0.3, 0.9, drawn.random()])
-        killed, _ = forked(run, kill_at, torn)
+        is_after = drawn.random() < 0.5
+        killed, _ = forked(run, kill_at, is_after)
         n_before = len(run.with_suffix(".log").read_text().splitlines())
         resumed, _ = forked(run)
         told.append(
             {
                 "run": run.name,
                 "kill_at": kill_at,
-                "torn": torn,
+                "is_after": is_after,
                 "killed": killed,
                 "resumed": resumed,
                 "n_before": n_before,

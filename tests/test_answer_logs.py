@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import ragscore as rs
-from tests.messages import ANY, refused
+from tests.messages import ANY, refused, warned
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 TREC, RAGCHECKER = DATA / "trec-rag24-answers", DATA / "ragchecker-human"
@@ -91,22 +90,8 @@ def test_a_bad_trec_record_is_named_by_line_and_field(trec, change, field):
 
 def judged():
     """The golden set of the TREC RAG 2024 qrels: 89 judged topics, passages graded 0 to 3."""
-    lines = pd.read_csv(
-        TREC / "qrels.rag24.test.txt",
-        sep=r"\s+",
-        names=["query_id", "iter", "doc_id", "grade"],
-        dtype={"query_id": "str", "doc_id": "str"},
-    )
-    targets = lines.drop(columns="iter").assign(
-        level="doc", target_id=lines["doc_id"], alternative=0
-    )
-    queries = (
-        pd.DataFrame({"query_id": lines["query_id"].unique()})
-        .assign(query="?", answerable=True)
-        .rename_axis("position")
-        .reset_index()
-    )
-    return rs.Golden(queries=queries, targets=targets)
+    with warned("3 of 89 queries"):  # all their passages have the grade 0
+        return rs.load_golden(TREC / "qrels.rag24.test.txt")
 
 
 # SOURCE.md: share of references judged > 0 (mean over topics, 0 where there is none), unjudged
@@ -122,21 +107,13 @@ def judged():
 )
 def test_trec_answers_give_the_known_figures(name, share, unjudged, silent, words):
     results, golden = rs.load_results(TREC / f"{name}.jsonl"), judged()
-    asked = results.hits[results.hits["query_id"].isin(golden.queries["query_id"])]
+    ids, grades = golden.queries["query_id"], golden.targets["grade"].to_numpy()
+    asked = results.hits[results.hits["query_id"].isin(ids)].reset_index(drop=True)
     hit, target = rs.match.by_doc(asked, golden.targets)
-    n_good = (
-        asked.iloc[hit[golden.targets["grade"].to_numpy()[target] > 0]]
-        .groupby("query_id")
-        .size()
-        .reindex(golden.queries["query_id"], fill_value=0)
-    )
-    n_references = (
-        asked.groupby("query_id").size().reindex(golden.queries["query_id"], fill_value=0)
-    )
-    assert (
-        round(float((n_good / n_references.clip(lower=1)).mean()), 3) == share
-        and len(asked) - len(hit) == unjudged
-    )
+    is_good = asked.index.isin(hit[grades[target] > 0])
+    shares = asked.assign(good=is_good).groupby("query_id")["good"].mean()
+    assert round(shares.reindex(ids, fill_value=0).mean(), 3) == share
+    assert len(asked) - len(hit) == unjudged
     every = rs.Golden(results.responses[["query_id", "query"]].assign(position=range(301)))
     scores = rs.score(results, every, ["citation_present"])
     assert len(scores) == 301 and (scores["citation_present"] == 0).sum() == silent
@@ -147,17 +124,9 @@ def test_trec_answers_give_the_known_figures(name, share, unjudged, silent, word
 @pytest.mark.filterwarnings("ignore:golden queries")
 def test_citation_precision_on_trec_answers_is_that_of_plain_sets():
     golden = judged()
-    good = set(
-        zip(
-            golden.targets.query("grade > 0")["query_id"],
-            golden.targets.query("grade > 0")["doc_id"],
-            strict=True,
-        )
-    )
-    lines = [
-        json.loads(line)
-        for line in (TREC / "gpt-4o.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    relevant = golden.targets.query("grade > 0")
+    good = {*zip(relevant["query_id"], relevant["doc_id"], strict=True)}
+    lines = map(json.loads, (TREC / "gpt-4o.jsonl").read_text(encoding="utf-8").splitlines())
     cited = {
         one["topic_id"]: {
             one["references"][index]
@@ -201,11 +170,9 @@ RESULT = {
 @pytest.fixture
 def checked(tmp_path):
     def write(content):
-        file = tmp_path / "checked.json"
-        file.write_text(
-            content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
-        )
-        return file
+        text = content if isinstance(content, str) else json.dumps(content)
+        (tmp_path / "checked.json").write_text(text, encoding="utf-8")
+        return tmp_path / "checked.json"
 
     return write
 

@@ -74,7 +74,7 @@ def test_what_the_methods_give_is_what_the_functions_give(ev):
     scores, golden, results = ev.scores, ev.golden, ev.results
     by = {"right": "answer_checks", "threshold": 0.5}
     pd.testing.assert_frame_equal(ev.refusals(**by).table, refusals(scores, golden, **by).table)
-    found = failures(scores, golden, results, hit="hit@5", **by).table
+    found = failures(scores, golden, hit="hit@5", **by).table
     pd.testing.assert_frame_equal(ev.failures(hit="hit@5", **by).table, found)
     pd.testing.assert_frame_equal(
         rs.extras.risk_coverage(ev, right="hit@5").curve,

@@ -34,8 +34,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.collecting.run import collect
-from ragscore.collecting.systems import Request
-from ragscore.collecting.systems.base import System
+from ragscore.collecting.systems import Request, System
 from ragscore.demo.show import demo_data, show_demo
 from ragscore.frames.errors import check_known
 from ragscore.frames.typing import Values

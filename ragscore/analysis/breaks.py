@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.config import flat, parsed
 from ragscore.frames.kinds import FAILED
+from ragscore.frames.render import flat, parsed
 from ragscore.scoring.metrics import CRITERIA, TABLE
 from ragscore.scoring.provenance import relevant, settings_text
 

@@ -4,7 +4,7 @@ In: scores with a 0/1 ranking metric and an answer metric. Out: `Failures`: one 
 query, their counts, and the transitions from run to run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -21,13 +21,12 @@ from ragscore.analysis.decisions import (
     shares,
 )
 from ragscore.analysis.result_forms import FramesResult, shares_by_run
-from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
+from ragscore.frames.data import DataError, Golden, categorical
 from ragscore.frames.errors import check_known, plural
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.summary import metric_columns
 
-DEFAULT_K = 5
 # hit/right, hit/wrong, miss/right, miss/wrong
 FAULTS = ("right", "generation fault", "memory", "retrieval fault")
 REFUSED = ("refused after hit", "refused after miss", "refused")
@@ -136,9 +135,8 @@ class Failures(FramesResult):
 def failures(
     scores: pd.DataFrame,
     golden: Golden,
-    results: Results | None = None,
     *,
-    hit: str | None = None,
+    hit: str = "hit@5",
     right: str | None = None,
     threshold: float | None = None,
     declared: MetricTable = TABLE,
@@ -146,11 +144,15 @@ def failures(
 ) -> Failures:
     """Return the failure cause of each answer; see `Evaluation.failures`.
 
-    `results` tells how many hits the runs keep, for the default of `hit`; `repeats` are the runs of
-    each system that has several.
+    `repeats` are the runs of each system that has several.
     """
     rows = rows_with_queries(scores, golden)
-    hit = _hit_metric(rows, results, hit)
+    check_known(hit, metric_columns(rows), "hit", "column", "scores has")
+    if TABLE.describe(hit).kind != "binary" and not rows[hit].dropna().isin([0, 1]).all():
+        raise DataError(
+            f"{hit} is not 0 or 1", field="hit",
+            allowed="a 0/1 metric, such as hit@5 or recall_all@5",
+        )  # fmt: skip
     decisions, right_by = refusal_decisions(
         scores, golden, declared, right=right, threshold=threshold
     )
@@ -195,18 +197,7 @@ def turns(table: pd.DataFrame) -> npt.NDArray[np.int64]:
     return np.outer(was[0], now[1]) * 1 - np.outer(was[1], now[0])
 
 
-def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) -> str:
-    """Return the column that says whether retrieval found the right thing."""
-    check_type(results, (Results, type(None)), "results", "Results, as rs.load_results gives it")
-    if hit is None:
-        k = results.runs["k"].min() if results is not None and "k" in results.runs else pd.NA
-        own = "" if pd.isna(k) else f"hit@{k}"
-        hit = own if own in rows else f"hit@{DEFAULT_K}"
-    check_known(hit, metric_columns(rows), "hit", "column", "scores has")
-    if TABLE.describe(hit).kind != "binary" and not rows[hit].dropna().isin([0, 1]).all():
-        raise DataError(
-            f"{hit} is not 0 or 1",
-            field="hit",
-            allowed="a 0/1 metric, such as hit@5 or recall_all@5",
-        )
-    return hit
+def default_hit(runs: pd.DataFrame, known: Collection[str]) -> str:
+    """Return hit@k, k the smallest of the runs' own; hit@5 where none is known."""
+    own = f"hit@{runs['k'].min()}" if "k" in runs else ""
+    return own if own in known else "hit@5"

@@ -20,10 +20,10 @@ from ragscore.analysis.breaks import (
     reported_provenance,
 )
 from ragscore.analysis.reported import label_of
-from ragscore.frames.config import dumped, parsed
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.frames.kinds import FAILED, KINDS, cast
+from ragscore.frames.render import dumped, parsed
 from ragscore.scoring.metrics import CRITERIA, TABLE, MetricTable
 from ragscore.scoring.provenance import judges_by_criterion
 from ragscore.scoring.summary import STATISTICS, metric_columns, summarize
@@ -74,7 +74,6 @@ def read_history(
     `runs` says of each run of the scores what is known of it; the judges of a metric in `JUDGED`
     are those of the `results`.
     """
-    check_type(source, (RunStore, pd.DataFrame), "source", "a RunStore, or the frame of rs.score")
     scorings: dict[str, dict[str, Any]] = {}
     judges: dict[str, Any] = {}
     if isinstance(source, RunStore):

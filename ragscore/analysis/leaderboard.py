@@ -15,7 +15,7 @@ from ragscore.analysis.comparison.deltas import FIGURES, figures, level_together
 from ragscore.analysis.comparison.text import few_names, in_words
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import excerpt, names_of, nearest, plural
+from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.render import shown_interval, shown_intervals
 from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Display, Table
 from ragscore.frames.typing import Codes, Values
@@ -101,11 +101,11 @@ class Leaderboard(JsonResult, Display):
             elif rows["low"].notna().any():
                 name += f" [95{NARROW}%]"
             if len(counts := rows[["n", "n_expected"]].dropna()):
-                ends = counts.agg(["min", "max"]).T.itertuples(index=False)
-                n, of = (f"{few}" if few == most else f"{few} to {most}" for few, most in ends)
-                name += (
-                    f", n\u00a0=\u00a0{n}" if n == of else f", n\u00a0=\u00a0{n}\u00a0/\u00a0{of}"
+                n, few, most = counts["n"].iloc[0], *counts["n_expected"].agg(["min", "max"])
+                of = (
+                    "" if n == few == most else f"\u00a0/\u00a0{few}" + f" to {most}" * (few < most)
                 )
+                name += f", n\u00a0=\u00a0{n}{of}"
             signs = self._signs(metric)
             # a cell without a mark has its room, so that numbers stand one below another
             columns[name] = [
@@ -192,8 +192,7 @@ def leaderboard(
     rows
         With them `n_expected` also counts what was refused, not judged or not recorded.
     """
-    wanted = None if metrics is None else names_of(metrics, "metrics")
-    aligned = align(scores, wanted, runs, declared)
+    aligned = align(scores, metrics, runs, declared)
     if rows is not None:
         judges = judges_by_criterion(rows.results)  # different ones are warned of
         parts = {name: {"judge_fingerprint": judges.get(name, {})} for name in aligned.run_ids}
@@ -217,10 +216,9 @@ def leaderboard(
     marks = _marks(table, pairs) if base is None else None
     table = table.assign(n_expected=expected, mark=marks).reindex(columns=COLUMNS)
     table = table.astype({**dict.fromkeys(["rank", "n", "n_expected"], "Int64"), "mark": "str"})
-    names = aligned.metrics
-    first = table[table["metric"].eq(names[0]).to_numpy()].sort_values("rank", kind="stable")
+    first = table.set_index("metric").loc[[aligned.metrics[0]]].sort_values("rank", kind="stable")
     return Leaderboard(
-        list(names), first["run_id"].tolist(), base, table, pairs, asked, 1 - level,
+        list(aligned.metrics), first["run_id"].tolist(), base, table, pairs, asked, 1 - level,
         aligned.declared, aligned.rows(),
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )  # fmt: skip

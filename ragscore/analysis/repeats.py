@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError, Results, check_type
+from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import check_known, name_list, names_of, plural, unsaid, warn
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import TABLE, MetricTable
@@ -88,10 +88,11 @@ def repeats(
         check_known(names, known, "runs", "run", "run ids of the scores:")
         systems = pd.Series("all", index=pd.Index(names).unique())
     n_repeats = systems.value_counts()
-    check_type(k, int, "k", allowed := f"whole numbers from 1 to {n_repeats.min()}")
-    if not 1 <= k <= n_repeats.min():
-        found = f"k is {k} and {n_repeats.idxmin()} has {n_repeats.min()} repeats"
-        raise DataError(found, field="k", allowed=allowed)
+    if not (isinstance(k, int) and 1 <= k <= n_repeats.min()):
+        raise DataError(
+            f"k is {k} and {n_repeats.idxmin()} has {n_repeats.min()} repeats", field="k",
+            allowed=f"whole numbers from 1 to {n_repeats.min()}",
+        )  # fmt: skip
     rows, value = scores.reset_index(), scores[metric].astype("float64").to_numpy()
     state = rows["state"].astype("str") if "state" in rows else pd.Series("scored", rows.index)
     rows = pd.DataFrame({
@@ -102,18 +103,15 @@ def repeats(
     })[state.ne("extra").to_numpy()]  # fmt: skip
     rows = rows.assign(system=rows["run_id"].map(systems)).dropna(subset=["system"])
     keys = ["system", "query_id"]
-    if rows.duplicated(["run_id", "query_id"]).any():
-        raise DataError(
-            "a query stands twice in one repeat", field="scores",
-            allowed="one row per run and query",
-        )  # fmt: skip
     table = rows.groupby(keys, sort=False).agg(
-        n_asked=("asked", "sum"), n_known=("known", "sum"), n_values=("value", "count"),
+        n_rows=("asked", "size"), n_asked=("asked", "sum"),
+        n_known=("known", "sum"), n_values=("value", "count"),
         n_passed=("passed", "sum"), mean=("value", "mean"), spread=("value", "std"),
     ).reset_index()  # fmt: skip
     n, applies = table["system"].map(n_repeats).astype("int64"), table["n_values"] > 0
     for what, lacks in (
-        ("no answer to", table["n_asked"] < n), ("no value of", applies & (table["n_known"] < n)),
+        ("no answer to", table["n_asked"] < n), ("two answers to", table["n_rows"] > n),
+        ("no value of", applies & (table["n_known"] < n)),
     ):  # fmt: skip
         for system, query in table.loc[lacks, keys].head(1).itertuples(index=False):
             raise DataError(

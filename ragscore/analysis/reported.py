@@ -96,9 +96,9 @@ def reported_scores(results: Results) -> pd.DataFrame:
             allowed="one row per run, query and metric",
         )
     keys = ["run_id", "query_id"]
-    wide = reported.pivot(index=keys, columns="metric", values="value")
+    wide = reported.pivot(index=keys, columns="metric", values="value")[list(names)]
     wide = wide.reindex(pd.MultiIndex.from_frame(reported[keys].drop_duplicates()))
-    wide = wide[list(names)].rename(columns=names).rename_axis(columns=None).reset_index("run_id")
+    wide = wide.rename(columns=names).rename_axis(columns=None).reset_index("run_id")
     wide.insert(1, "state", "scored")
     wide.insert(2, "level", pd.Series(categorical([-1] * len(wide), LEVELS), index=wide.index))
     if (judges := judge_fingerprint(results)).ne("").any():

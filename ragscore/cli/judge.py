@@ -33,6 +33,8 @@ from ragscore.judging.run import REFUSED, judge
 from ragscore.store.store import RunStore
 
 ALL_FAILED = 3
+# answer_relevance needs a function that embeds texts
+ASKED = [name for name, one in JUDGES.items() if one.each != "questions"]
 AS_THE_FIRST = ("cache", "workers", "prices", "k", "refused", "cut_text")
 
 
@@ -48,7 +50,7 @@ def prices(file: str) -> dict[str, Any]:
     *GOLDEN_ARGUMENT,
     several(
         "--judge",
-        f"what is judged: {', '.join(JUDGES)} (several times; default: groundedness)",
+        f"what is judged: {', '.join(ASKED)} (several times; default: groundedness)",
         "NAME",
     ),
     option("--k", "hits that are an answer's context (default: the run's own k)", "N"),
@@ -84,13 +86,6 @@ def prices(file: str) -> dict[str, Any]:
                 "--seed",
                 "sent with every call; repeat r is asked with N + r - 1 (default: 0)",
                 "N",
-            ),
-            option(
-                "--embedding-model",
-                "the model of the same server that embeds texts, which only answer_relevance needs"
-                " (default: none)",
-                "NAME",
-                dest="embedding",
             ),
             option(
                 "--structured",

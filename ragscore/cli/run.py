@@ -24,8 +24,8 @@ from ragscore.cli.options import (
     switch,
 )
 from ragscore.collecting.journal import refuse_finished
-from ragscore.collecting.run import collect
-from ragscore.collecting.systems import ALLOWED, CARRIED, Given
+from ragscore.collecting.run import ALLOWED, Given, collect
+from ragscore.collecting.systems import CARRIED
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.errors import packages_of
@@ -93,7 +93,6 @@ ALL_FAILED, STOPPED = 3, 130
                 "further attempts after time-outs, lost connections, 429 and 5xx (default: 2)",
                 "N",
             ),
-            option("--rate", "most attempts per second (default: no limit)", "N", type=float),
             switch("--fresh", "begin anew, replacing a run that is there (default: go on with it)"),
             switch("--quiet", "no progress bar (default: one on a terminal)"),
         ],

@@ -9,11 +9,9 @@ from datetime import date, datetime
 from pathlib import PurePath
 from typing import Any
 
-from ragscore.collecting.systems import CARRIED, Request
-from ragscore.collecting.systems.base import AskError
+from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
-from ragscore.io.layout import ANSWER, USAGE
-from ragscore.io.run_file import HIT_COLUMNS, frames_of
+from ragscore.io.run_file import ANSWER, HIT_COLUMNS, USAGE, frames_of
 from ragscore.io.secrets import Redactor, hidden
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
@@ -48,9 +46,7 @@ def record_of(
     request: Request,
     reply: Any,
     elapsed_ms: float,
-    error: str | None = None,
-    attempts: int = 1,
-    *,
+    attempts: int,
     redactor: Redactor,
 ) -> RecordAndConfig:
     """Return the record of one query, and the config that the reply reports, without secrets.
@@ -61,14 +57,14 @@ def record_of(
     Raises
     ------
     AskError
-        The reply holds something that no record can. The error's `reply` is its hits.
+        The reply holds something that no record can.
     """
     try:
         values = _reply_fields(redactor.values(as_json(reply)))
     except (TypeError, RecursionError, ValueError) as fault:
         raise AskError(f"the reply can't be written: {fault}") from fault
-    told = error if error is not None else values.get("error") or None
-    error = None if told is None else redactor.text(_text(told))
+    told = values.get("error") or None
+    error = told if told is None or isinstance(told, str) else json.dumps(told, ensure_ascii=False)
     if error is None and "hits" not in values and values.get("answer") is None:
         raise AskError(f"the reply holds neither hits nor an answer: {describe(values or None)}")
     beside = {name: one for name, one in values.items() if name.startswith("latency_")}
@@ -96,8 +92,7 @@ def record_of(
         run_record({"run_id": "reply", "config": config, **k}, "reply")
     except DataError as fault:
         place = ": ".join(part for part in (fault.field, fault.found) if part)
-        text = f"the reply can't be read: {place}; {fault.allowed}"
-        raise AskError(text, reply=record["hits_top_k"]) from None
+        raise AskError(f"the reply can't be read: {place}; {fault.allowed}") from None
     return record, config
 
 
@@ -192,8 +187,3 @@ def _json_scalar(value: Any) -> Any:
         f"found a {type(value).__name__}; text, numbers, true, false, lists and mappings are"
         " allowed"
     )
-
-
-def _text(value: Any) -> str:
-    found = as_json(value)
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)

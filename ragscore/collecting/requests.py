@@ -10,17 +10,22 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from dataclasses import dataclass
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any
 
 from ragscore.collecting.replies import RecordAndConfig, record_of
-from ragscore.collecting.systems import CARRIED, SETTINGS, Request
-from ragscore.collecting.systems.base import AskError, System, check_whole
+from ragscore.collecting.systems import (
+    CARRIED,
+    SETTINGS,
+    AskError,
+    Request,
+    System,
+    check_whole,
+)
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError, check_choice, plural
-from ragscore.io.secrets import Redactor, refuse_keys
+from ragscore.io.secrets import refuse_keys
 from ragscore.io.values import row_dicts, unflatten
 from ragscore.io.waiting import LONGEST_WAIT, too_long
 
@@ -113,7 +118,7 @@ def check_accepted(
 
 @dataclass(frozen=True)
 class RequestPolicy:
-    """Concurrency, time limit, retries and rate; they change time and cost, not the questions.
+    """Concurrency, time limit and retries; they change time and cost, not the questions.
 
     Attributes
     ----------
@@ -124,37 +129,20 @@ class RequestPolicy:
         thread itself.
     retries
         Number of further attempts after an error that may pass.
-    rate
-        Maximal attempts per second, over all workers; None means no limit.
     """
 
     workers: int = 1
     timeout: float | None = 120.0
     retries: int = 2
-    rate: float | None = None
 
     def __post_init__(self) -> None:
         check_whole(self.workers, "workers")
         check_whole(self.retries, "retries", 0)
-        for name, value in (("timeout", self.timeout), ("rate", self.rate)):
-            if value is not None and not (isinstance(value, (int, float)) and value > 0):
-                raise DataError(f"found {value!r}", field=name, allowed="a number above 0, or None")
-
-
-class RateLimiter:
-    """Turns for attempts, at most `rate` per second."""
-
-    def __init__(self, rate: float | None, clock: Callable[[], float] = monotonic) -> None:
-        self._clock, self._lock = clock, threading.Lock()
-        self._next, self._step = 0.0, 1 / rate if rate else 0.0
-
-    def delay(self) -> float:
-        """Reserve the next turn and return the seconds until then."""
-        with self._lock:
-            now = self._clock()
-            turn = max(self._next, now)
-            self._next = turn + self._step
-            return turn - now
+        limit = self.timeout
+        if limit is not None and not (isinstance(limit, (int, float)) and limit > 0):
+            raise DataError(
+                f"found {limit!r}", field="timeout", allowed="a number above 0, or None"
+            )
 
 
 def ask_all(
@@ -162,7 +150,6 @@ def ask_all(
     requests: list[Request],
     policy: RequestPolicy,
     save: Callable[[RecordAndConfig], Any],
-    redactor: Redactor,
     progress: bool = False,
 ) -> Generator[Any, None, None]:
     """Ask every request and yield what `save` returns for each record, in the order of arrival.
@@ -172,12 +159,11 @@ def ask_all(
     which are saved, too. A second interrupt abandons them.
     """
     stop, closed, saving = threading.Event(), threading.Event(), threading.Lock()
-    limiter = RateLimiter(policy.rate)
 
     def work(request: Request) -> Any:
         if stop.is_set():
             return None
-        record = ask(system, request, policy, limiter, stop.wait, redactor)
+        record = ask(system, request, policy, stop.wait)
         with saving:
             if record is None or closed.is_set():
                 return None
@@ -212,41 +198,30 @@ def ask_all(
 
 
 def ask(
-    system: System,
-    request: Request,
-    policy: RequestPolicy,
-    limiter: RateLimiter,
-    sleep: Callable[[float], Any],
-    redactor: Redactor,
+    system: System, request: Request, policy: RequestPolicy, sleep: Callable[[float], Any]
 ) -> RecordAndConfig | None:
     """Ask one request, with retries, and return its record; None if `sleep` says to stop.
 
-    If the last attempt fails, the record holds its error and the hits that came with it, provided
-    that a record can hold them. A wait of more than `LONGEST_WAIT` is no further attempt's.
+    If the last attempt fails, the record holds its error. A wait of more than `LONGEST_WAIT` is no
+    further attempt's.
     """
     attempts = 0
     while True:
-        if (wait := limiter.delay()) and sleep(wait):
-            return None
         attempts, started = attempts + 1, perf_counter()
         try:
             reply = system.ask(request, policy.timeout)
             elapsed_ms = 1000 * (perf_counter() - started)
-            return record_of(request, reply, elapsed_ms, attempts=attempts, redactor=redactor)
+            return record_of(request, reply, elapsed_ms, attempts, system.redactor)
         except AskError as error:
             failed = error
         except Exception as error:  # whatever a reply holds, it ends no more than its query
             failed = AskError(f"{type(error).__name__}: {error}")
-        text = str(failed) or "AskError"
+        elapsed_ms, text = 1000 * (perf_counter() - started), str(failed) or "AskError"
         most = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(attempts - 1, 20))
         wait = random.uniform(0, most) if failed.wait is None else failed.wait
         if wait > LONGEST_WAIT:
             text += f" ({too_long(wait)})"
         if not failed.again or attempts > policy.retries or wait > LONGEST_WAIT:
-            break
+            return record_of(request, {"error": text}, elapsed_ms, attempts, system.redactor)
         if sleep(wait):
             return None
-    elapsed_ms = 1000 * (perf_counter() - started)
-    with suppress(Exception):  # what of the reply a record can hold is kept
-        return record_of(request, failed.reply, elapsed_ms, text, attempts, redactor=redactor)
-    return record_of(request, None, elapsed_ms, text, attempts, redactor=redactor)

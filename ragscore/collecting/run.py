@@ -5,13 +5,15 @@ loaded from there. Records go to a journal first, so an interrupted run can be r
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from ragscore.collecting.http import chatbot, http_system, mapping_of_file, read_mapping
 from ragscore.collecting.journal import (
+    RUN_NAME,
     Journal,
     code_version,
     environment,
@@ -28,17 +30,30 @@ from ragscore.collecting.requests import (
     checked_settings,
     requests_of,
 )
-from ragscore.collecting.systems import SETTINGS, Given, Request, as_system
-from ragscore.collecting.systems.base import System
+from ragscore.collecting.systems import (
+    SETTINGS,
+    Request,
+    System,
+    command_system,
+    function_system,
+)
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import warn
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.run_file import results_of
 from ragscore.io.run_write import write_per_query
-from ragscore.io.secrets import Redactor, redacted_logs, refuse_keys
+from ragscore.io.secrets import redacted_logs, refuse_keys
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id
 from ragscore.io.waiting import progress_bar
+
+Given: TypeAlias = (
+    "System | Callable[..., Any] | str | os.PathLike[str] | dict[str, Any] | list[str]"
+)
+ALLOWED = (
+    "a callable, the address of a chatbot's ask endpoint, a mapping of request and response fields"
+    " (a dict, or a YAML file), or a command as a list of texts"
+)
 
 
 def collect(
@@ -57,7 +72,6 @@ def collect(
     workers: int = 1,
     timeout: float | None = 120.0,
     retries: int = 2,
-    rate: float | None = None,
     name: str | None = None,
     run_id: str | None = None,
     suite: str | None = None,
@@ -72,11 +86,10 @@ def collect(
     Writes the run into `out` as `per_query.jsonl` with `run.json`, and returns it as loaded from
     there.
 
-    A query that fails is recorded with its error and does not stop the run. If only the answer
-    failed, the hits are kept. A reply of more than 10 MB fails, too; a mapping's `max_bytes` sets
-    another limit. Redirects of an endpoint are not followed. Each record is on disk before it
-    counts: after Ctrl-C or a crash, the same call resumes the run. Ctrl-C waits for the replies in
-    flight; a second one does not.
+    A query that fails is recorded with its error and does not stop the run. A reply of more than
+    10 MB fails, too; a mapping's `max_bytes` sets another limit. Redirects of an endpoint are not
+    followed. Each record is on disk before it counts: after Ctrl-C or a crash, the same call
+    resumes the run. Ctrl-C waits for the replies in flight; a second one does not.
 
     Parameters
     ----------
@@ -86,13 +99,12 @@ def collect(
         - a callable, plain or async. It gets the query, and by name those settings and query fields
           that its signature has a parameter for. It returns a list of hits, the text of an answer,
           or a mapping with `hits`, `answer` (text or an object), `citations`, `refused`, `usage`,
-          `scope`, `latency` (milliseconds by phase) and `config` (what the system reports of
-          itself: chunker_version, embedding, llm, ...);
-        - a pair `(search, answer)` of callables, timed separately: `answer(query, hits, ...)` gets
-          the hits by that name;
+          `scope`, `latency` (milliseconds by phase), `error` (why there is no answer; the hits are
+          kept) and `config` (what the system reports of itself: chunker_version, embedding, llm,
+          ...);
         - the address of a chatbot's ask endpoint;
         - the mapping of another endpoint: a dict, or a YAML file (see
-          `ragscore.collecting.systems.Mapping`);
+          `ragscore.collecting.http.Mapping`);
         - a command as a list of texts. It reads the request as JSON on standard input and prints
           its reply as JSON.
     golden
@@ -110,12 +122,12 @@ def collect(
         Fields of golden queries that are not sent.
     limit
         Only the first queries.
-    workers, timeout, retries, rate
+    workers, timeout, retries
         Number of queries in flight; seconds per attempt, from connecting to the last byte; number
-        of further attempts after time-outs, lost connections, 429 and 5xx; maximal attempts per
-        second. Retries wait for a growing random time, or as long as the server asks, and none
-        waits for more than 60 seconds: the query has failed then. With
-        `timeout=None`, a single worker is the calling thread itself.
+        of further attempts after time-outs, lost connections, 429 and 5xx. Retries wait for a
+        growing random time, or as long as the server asks, and none waits for more than 60 seconds:
+        the query has failed then. With `timeout=None`, a single worker is the calling thread
+        itself.
     name
         The system's name; by default that of the function, host or program.
     run_id, suite, repeat
@@ -155,86 +167,89 @@ def collect(
         golden = load_golden(golden)
     check_type(golden, Golden, "golden")
     check_type(note, (str, type(None)), "note", "a text that describes the run")
-    policy = RequestPolicy(workers, timeout, retries, rate)
+    policy = RequestPolicy(workers, timeout, retries)
+    if run_id is not None and as_id(run_id) is None:
+        raise DataError(f"found {run_id!r}", field="run_id", allowed="text that isn't empty")
     system = as_system(system, name)
-    accepts_choice = system.takes is None or "with_answer" in system.takes
-    with_answer = False if retrieval_only else True if accepts_choice else None
-    named = dict(zip(SETTINGS, (mode, k, temperature, seed, with_answer), strict=True))
-    sent = checked_settings(named, dict(settings or {}))
-    left_out = tuple(dict.fromkeys(leave_out))
-    requests = requests_of(golden, sent, left_out, limit)
-    check_accepted(system, sent, requests, left_out)
-    refuse_keys(config, "config", "no key: run.json holds it")
-    redactor = Redactor(os.environ.get(name, "") for name in system.variables)
-    of_run = {"left_out": list(left_out)} if left_out else {}
-    snapshot = redactor.values((config or {}) | sent | of_run | {"system": system.config})
-    described = (redactor.text(note).strip() or None) if note is not None else None
-    identity = {
-        "run_id": run_id,
-        "system": name or system.name,
-        "suite": suite,
-        "repeat": repeat,
-        "note": described,
-        "golden_hash": golden.golden_hash,
-    }
-    collector = {"limit": limit, **vars(policy)}
-    header = _journal_header(identity, snapshot, requests, collector)
-    folder = Path(out)
     try:
+        accepts_choice = system.takes is None or "with_answer" in system.takes
+        with_answer = False if retrieval_only else True if accepts_choice else None
+        named = dict(zip(SETTINGS, (mode, k, temperature, seed, with_answer), strict=True))
+        sent = checked_settings(named, dict(settings or {}))
+        left_out = list(dict.fromkeys(leave_out))
+        requests = requests_of(golden, sent, left_out, limit)
+        check_accepted(system, sent, requests, left_out)
+        refuse_keys(config, "config", "no key: run.json holds it")
+        snapshot = (config or {}) | sent | ({"left_out": left_out} if left_out else {})
+        snapshot = system.redactor.values(snapshot | {"system": system.config})
+        described = system.redactor.text(note or "").strip() or None
+        asked = {
+            "run_id": as_id(run_id),
+            "system": name or system.name,
+            "suite": suite,
+            "repeat": repeat,
+            "golden_hash": golden.golden_hash,
+        }
+        collector = {"limit": limit, **vars(policy)}
+        header = {
+            # A call resumes the run if its `asked` is the same.
+            "asked": asked | {"config": snapshot, "queries": [one["query_id"] for one in requests]},
+            # Both go into run.json.
+            "run": {
+                **asked,
+                "note": described,
+                "run_id": asked["run_id"] or new_run_id(),
+                "created_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+                **code_version(),
+                "collector": {name: one for name, one in collector.items() if one is not None},
+                "environment": environment(),
+            },
+            "config": snapshot,
+        }
+        folder = Path(out)
         if not fresh:
             refuse_finished(folder)
         with open_journal(folder, header, fresh) as journal:
             if described is not None:
                 journal.header["run"]["note"] = described
-            with redacted_logs(redactor):
-                _ask_missing(system, requests, policy, journal, redactor, progress)
+            with redacted_logs(system.redactor):
+                _ask_missing(system, requests, policy, journal, progress)
             notes = _finish(journal, [request["query_id"] for request in requests], folder)
+        journal.file.unlink()
     finally:
         system.close()
-    for note in notes:
-        warn(note)
-    return load_results(folder / "per_query.jsonl")
+    for told in notes:
+        warn(told)
+    return load_results(folder / RUN_NAME)
 
 
-def _journal_header(
-    identity: dict[str, Any],
-    config: dict[str, Any],
-    requests: list[Request],
-    collector: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the first line of a journal.
+def as_system(given: Given, name: str | None = None) -> System:
+    """Return the system for any accepted form of one; see `collect`.
 
-    `run` and `config` go into `run.json`. A call resumes the run if its `asked` is the same.
+    Raises
+    ------
+    DataError
+        No accepted form, a mapping with an unknown field, an environment variable that a header
+        names but that is not set, or httpx is missing.
     """
-    given_id = identity["run_id"]
-    if given_id is not None and as_id(given_id) is None:
-        raise DataError(f"found {given_id!r}", field="run_id", allowed="text that isn't empty")
-    run = {
-        **identity,
-        "run_id": as_id(given_id) or new_run_id(),
-        "created_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
-        **code_version(),
-        "collector": {name: value for name, value in collector.items() if value is not None},
-        "environment": environment(),
-    }
-    asked = {
-        "config": config,
-        "golden_hash": identity["golden_hash"],
-        "system": identity["system"],
-        "queries": [request["query_id"] for request in requests],
-    }
-    optional = ("suite", "repeat", "run_id")
-    asked |= {name: identity[name] for name in optional if identity[name] is not None}
-    return {"asked": asked, "run": run, "config": config}
+    if isinstance(given, System):
+        return given
+    if callable(given):
+        return function_system(given, name)
+    if isinstance(given, list) and given and all(isinstance(part, str) for part in given):
+        return command_system(given, name)
+    if isinstance(given, dict):
+        return http_system(read_mapping(given), name)
+    if isinstance(given, str) and given.startswith(("http://", "https://")):
+        return http_system(chatbot(given), name)
+    if isinstance(given, (str, os.PathLike)) and Path(given).suffix in (".yaml", ".yml", ".json"):
+        return http_system(mapping_of_file(given), name or Path(given).stem)
+    # The value isn't shown: an address that is none may hold a key.
+    raise DataError(f"found a {type(given).__name__}", field="system", allowed=ALLOWED)
 
 
 def _ask_missing(
-    system: System,
-    requests: list[Request],
-    policy: RequestPolicy,
-    journal: Journal,
-    redactor: Redactor,
-    progress: bool,
+    system: System, requests: list[Request], policy: RequestPolicy, journal: Journal, progress: bool
 ) -> None:
     """Ask the requests that are not in the journal yet."""
 
@@ -248,8 +263,7 @@ def _ask_missing(
     n, name = len(journal.done), journal.header["run"]["system"]
     with progress_bar(n + len(missing), name, "query", progress, initial=n) as bar:
         try:
-            asked = ask_all(system, missing, policy, save, redactor, progress)
-            with closing(asked) as answers:
+            with closing(ask_all(system, missing, policy, save, progress)) as answers:
                 for is_failed in answers:
                     n_failed += is_failed
                     bar.set_postfix_str(f"failed={n_failed}", refresh=False)
@@ -262,22 +276,14 @@ def _ask_missing(
 
 
 def _finish(journal: Journal, order: list[str], folder: Path) -> list[str]:
-    """Write the run in the order of the golden file, delete the journal, and return warnings."""
-    described, differing, notes = run_description(
-        journal.header, [journal.done[query_id].get("config", {}) for query_id in order]
-    )
-    records = []
-    for query_id in order:
-        record = dict(journal.done[query_id])
-        config = record.pop("config", {})
-        if own := {name: value for name, value in config.items() if name in differing}:
-            record["reported"] = own
-        records.append(record)
-    run = run_record(described, journal.file)
+    """Write the run in the order of the golden file, and return warnings."""
+    records = [dict(journal.done[query_id]) for query_id in order]
+    reported = [record.pop("config", {}) for record in records]
+    described, notes = run_description(journal.header, reported)
     rows = [Row(record, line) for line, record in enumerate(records, 2)]
+    run = run_record(described, journal.file)
     problems = Problems(run["run_id"], strict=True)
     write_per_query(results_of(dict(run), rows, problems), folder)
-    journal.file.unlink()
     errors = [record["error"] for record in records if record["error"] is not None]
     if len(errors) == len(records):
         notes.append(f"every query failed, the first with: {errors[0]}")

@@ -2,15 +2,12 @@
 
 For `scoring/`, `store/` and `io/`, where millions of hits meet a few thousand targets; elsewhere
 plain pandas is fast enough. Three ideas make it fast. Texts are looked up among the few values that
-matter, never encoded as a whole. Long columns are worked on in threads and in blocks that stay in
-the processor's cache. Pairs of code and text are told apart by fingerprints of the texts, which are
+matter, never encoded as a whole. Long columns are worked on in blocks that stay in the processor's
+cache. Pairs of code and text are told apart by fingerprints of the texts, which are
 read only where fingerprints agree.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,25 +18,9 @@ import pyarrow.compute as pc
 from ragscore.frames.typing import Codes
 
 SmallCodes = npt.NDArray[np.signedinteger]
-T = TypeVar("T")
 Fingerprints = npt.NDArray[np.uint64]
 
-PIECE = 2**18  # rows from which a second thread costs less than it saves
 BLOCK = 2**15  # rows whose codes (8 bytes each) fit into a core's second-level cache
-
-
-def map_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
-    """Return the results of `work(first, last)` for each piece of n rows, in order.
-
-    There are at most as many pieces as arrow may use threads (`pyarrow.set_cpu_count`). Threads
-    help because arrow and numpy release the interpreter's lock.
-    """
-    n_pieces = max(min(pa.cpu_count(), n // PIECE), 1)
-    pieces = list(pairwise(np.linspace(0, n, n_pieces + 1).astype(int).tolist()))
-    if n_pieces == 1:
-        return [work(*pieces[0])]
-    with ThreadPoolExecutor(n_pieces) as pool:
-        return list(pool.map(lambda piece: work(*piece), pieces))
 
 
 def blocks(first: int, last: int, size: int | None = None) -> list[slice]:
@@ -268,8 +249,7 @@ def may_be_pairs(
         found = np.flatnonzero(marked[cells(codes[rows], here)])
         return rows.start + found, here[found]
 
-    pieces = map_pieces(len(codes), lambda *ends: list(map(of_block, blocks(*ends))))
-    found = [one for piece in pieces for one in piece] or [of_block(slice(0, 0))]
+    found = [of_block(rows) for rows in blocks(0, len(codes))] or [of_block(slice(0, 0))]
     rows, here = (np.concatenate(parts) for parts in zip(*found, strict=True))
     asked = codes[rows] >= 0
     return rows[asked], here[asked]

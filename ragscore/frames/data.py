@@ -14,12 +14,11 @@ import pandas as pd
 from ragscore.frames.codes import (
     all_differ,
     is_among,
-    is_present,
     lookup,
     pair_numbers,
 )
 from ragscore.frames.errors import DataError as DataError
-from ragscore.frames.errors import check_known, excerpt, name_list, names_of, nearest, plural
+from ragscore.frames.errors import check_known, excerpt, name_list, names_of, plural
 from ragscore.frames.escaping import visible
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
@@ -50,20 +49,18 @@ def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
 
 def _mapping_text(mapping: pd.DataFrame) -> str:
     """Return which column was taken for which role; empty text if there is none to tell."""
-    pairs = zip(mapping["role"], mapping["column"], strict=True)
-    told = ", ".join(f"{role} = {column}" for role, column in pairs)
-    return f"; taken from the columns {told}" if told else ""
+    told = ", ".join(mapping["role"] + " = " + mapping["column"])
+    return f"; taken from the columns {told}" * bool(told)
 
 
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     """Give targets without an id of their level their `target_id`."""
     for level, column in ID_OF_LEVEL.items():
-        lacks = is_among(targets["level"], [level])
+        ids = targets["target_id"].where(targets["level"].eq(level))
         if column in targets:
-            lacks = lacks & ~is_present(targets[column])
-        if lacks.any():
-            ids = targets[column] if column in targets else pd.Series(pd.NA, targets.index, "str")
-            targets = targets.assign(**{column: ids.mask(lacks, targets["target_id"])})
+            ids = targets[column].fillna(ids)
+        if column in targets or ids.notna().any():
+            targets = targets.assign(**{column: ids})
     return targets
 
 
@@ -414,21 +411,14 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
         A name that no run has, or a system that several have; the candidates are listed.
     """
     ids = runs["run_id"].astype("str")
-    systems = runs.reindex(columns=["system"])["system"].astype("str")
-    run_ids, known = list[str](), set(ids)
-    for name in names_of(names, "run", "the names of runs, as text"):
-        candidates = [name] if name in known else ids[systems == name].tolist()
-        if len(candidates) > 1:
-            raise DataError(
-                f"{name!r} is the system of {len(candidates)} runs",
-                field="run",
-                allowed=f"name one of {name_list(candidates)}",
-            )
-        if not candidates:
-            raise DataError(
-                f"no run or system {excerpt(name)}",
-                field="run",
-                allowed=nearest(name, [*ids, *systems.dropna()], "there are"),
-            )
-        run_ids.append(str(candidates[0]))
-    return run_ids
+    of_systems = ids.groupby(runs.reindex(columns=["system"])["system"].to_numpy()).agg(list)
+    known = of_systems.to_dict() | {one: [one] for one in ids}
+    asked = names_of(names, "run", "the names of runs, as text")
+    check_known(asked, known, "run", "run or system", "there are")
+    if several := [name for name in asked if len(known[name]) > 1]:
+        raise DataError(
+            f"{several[0]!r} is the system of {len(known[several[0]])} runs",
+            field="run",
+            allowed=f"name one of {name_list(known[several[0]])}",
+        )
+    return [known[name][0] for name in asked]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +17,9 @@ from ragscore.frames.escaping import visible
 LISTED = 10  # names that a message lists; of more it lists these first and gives the count
 SHOWN = 60  # characters of a value that a message shows
 COMPARED = 20_000  # names that are looked through for near ones: more take seconds
+LONG_NAME = 20  # characters of a name from which on common parts are left out
+GAIN = 6  # characters that this must save
+_WORDS = re.compile(r"(?<=[\s_\-./:|,+@=])")
 _UNSAID: ContextVar[tuple[tuple[str, list[str]], ...]] = ContextVar("unsaid", default=())
 
 
@@ -45,19 +49,14 @@ class DataError(ValueError):
         self.file = None if file is None else str(file)
         self.line, self.field, self.found, self.allowed = line, field, found, allowed
         self.columns = columns
-        texts = {
-            json.dumps(role): "None" if name is None else json.dumps(name, ensure_ascii=False)
+        place = ":".join(str(part) for part in (self.file, line) if part is not None)
+        text = ": ".join(part for part in (place, field, found) if part)
+        roles = ", ".join(
+            f"{json.dumps(role)}: {json.dumps(name, ensure_ascii=False) if name else None}"
             for role, name in (columns or {}).items()
-        }
-        proposed = f"columns={{{', '.join(map(': '.join, texts.items()))}}}"
-        super().__init__(self._worded(proposed if columns else ""))
-
-    def _worded(self, proposed: str) -> str:
-        """Return the message; `proposed` is how the columns are to be given."""
-        place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
-        text = ": ".join(part for part in (place, self.field, self.found) if part)
-        way = " ".join(part for part in (proposed, self.allowed) if part)
-        return visible(f"{text}; {way}" if way else text)
+        )
+        way = " ".join(part for part in (f"columns={{{roles}}}" * bool(roles), allowed) if part)
+        super().__init__(visible(f"{text}; {way}" if way else text))
 
 
 def excerpt(value: object) -> str:
@@ -115,13 +114,12 @@ def names_of(value: object, field: str, allowed: str = "a name, or a list of nam
     """
     if isinstance(value, str):
         return [value]
-    if not isinstance(value, Iterable) or hasattr(value, "columns"):
-        raise DataError(f"found {excerpt(value)}", field=field, allowed=allowed)
-    names = list(value)
+    is_listed = isinstance(value, Iterable) and not hasattr(value, "columns")
+    names = list(cast("Iterable[object]", value)) if is_listed else [value]
     for one in names:
         if not isinstance(one, str):
             raise DataError(f"found {excerpt(one)}", field=field, allowed=allowed)
-    return names
+    return cast("list[str]", names)
 
 
 def check_choice(value: object, known: Collection[str], field: str) -> None:
@@ -206,3 +204,37 @@ def unsaid(pattern: str = "") -> Iterator[list[str]]:
         yield said
     finally:
         _UNSAID.reset(before)
+
+
+def short_names(runs: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Return name -> its own part, and the part that all share; nothing where names stay whole."""
+    found = list(dict.fromkeys(runs))
+    # words that all begin and all end with; each name keeps a word of its own
+    words = [_WORDS.split(run) for run in found]
+    begins = _shared([one[:-1] for one in words])
+    ends = _shared([one[: len(begins) : -1] for one in words])
+    first, last = "".join(begins), "".join(reversed(ends))
+    short = {run: run[len(first) : len(run) - len(last)].strip("_-./:|,+@= ") for run in found}
+    is_long = max(map(len, found), default=0) > LONG_NAME and len(first) + len(last) >= GAIN
+    is_clear = all(short.values()) and 1 < len(set(short.values())) == len(found)
+    return (short, f"{first}…{last}") if is_long and is_clear else ({}, "")
+
+
+def fitting_names(runs: Collection[str], most: int) -> dict[str, str]:
+    """Return name -> at most so many characters: without what all share, and without its middle.
+
+    Where that makes two names alike, they stay whole.
+    """
+    short = short_names(runs)[0] or {run: run for run in runs}
+    half = most // 2
+    cut = {
+        run: name if len(name) <= most else f"{name[:half]}…{name[half + 1 - most :]}"
+        for run, name in short.items()
+    }
+    return cut if len(set(cut.values())) == len(cut) else short
+
+
+def _shared(words: list[list[str]]) -> list[str]:
+    """Return the words with which all begin."""
+    same = takewhile(lambda place: len(set(place)) == 1, zip(*words, strict=False))
+    return [place[0] for place in same]

@@ -6,6 +6,7 @@ notebook form, page and command goes through these functions, so that none has a
 
 import json
 import re
+from html import escape
 from typing import Any
 
 # What a terminal, a browser or an editor follows instead of showing it: C0 and C1 controls but
@@ -24,26 +25,17 @@ _BLOCK = re.compile(r"(\d{1,9}(?=[.)](?:\s|$))|(?=[-+=](?:[-+=\s]|$)|#{1,6}(?:\s
 
 
 def visible(text: str) -> str:
-    r"""Return a text with what would control a terminal or turn the writing shown as `\x1b`."""
-    if not _UNSEEN.search(text):
-        return text
-    return _UNSEEN.sub(lambda found: _code(found[0]), text.replace("\r\n", "\n"))
+    r"""Return a text with what would control a terminal or turn the writing shown as `\u001b`."""
+    return _escaped(text.replace("\r\n", "\n")) if _UNSEEN.search(text) else text
 
 
-def _code(character: str) -> str:
-    return repr(character)[1:-1] if character.isascii() else f"\\u{ord(character):04x}"
+def _escaped(text: str) -> str:
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def html_text(text: object) -> str:
     """Return a text for HTML, inside an element or a quoted attribute."""
-    return html_source(visible(str(text)))
-
-
-def html_source(page: str) -> str:
-    """Return HTML of our own as the value of an attribute: the `srcdoc` of a frame."""
-    from html import escape
-
-    return escape(page)
+    return escape(visible(str(text)))
 
 
 def markdown_line(text: object) -> str:
@@ -85,5 +77,4 @@ def json_text(content: Any, **options: Any) -> str:
 
     NaN is refused. Characters that are no text stand as escapes, which reload into the same.
     """
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, **options)
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _escaped(json.dumps(content, ensure_ascii=False, allow_nan=False, **options))

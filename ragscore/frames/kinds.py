@@ -376,11 +376,9 @@ def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) 
     """Raise a `DataError` that names frame, column and the first bad row, counted from 0."""
     if is_bad.any():
         row = int(is_bad.argmax())
-        value = column.iloc[row]
-        is_missing = pd.api.types.is_scalar(value) and pd.isna(value)
-        plain = value.item() if isinstance(value, np.generic) else value
+        value = column.astype(object).iloc[row]
         raise DataError(
-            f"row {row} holds {'NA' if is_missing else repr(plain)}"
+            f"row {row} holds {'NA' if pd.isna(value) is True else repr(value)}"
             f" ({int(is_bad.sum())} of {len(column)} rows are like that)",
             field=f"{kind}.{column.name}",
             allowed=allowed,

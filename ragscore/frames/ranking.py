@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Results, conform
 from ragscore.frames.errors import check_choice, warn
+from ragscore.frames.kinds import refuse_rows
 from ragscore.frames.typing import Codes, Flags
 
 
@@ -146,53 +147,44 @@ def _trec_ranks(hits: pd.DataFrame, dtype: str) -> Codes:
 
 def _file_ranks(hits: pd.DataFrame) -> Codes:
     """Return the stored ranks, or the order of the rows where there are none."""
-    if "rank" not in hits or hits["rank"].isna().all():
-        cell = _cells(hits)
-        return _places(cell, np.argsort(cell, kind="stable"))
-    allowed = (
-        "whole numbers from 1 (or from 0), each once in a query, or ties='trec' to rank by score"
-    )
-    if hits["rank"].isna().any():
-        raise DataError(
-            f"{int(hits['rank'].isna().sum())} of {len(hits)} hits have no rank",
-            field="hits.rank",
-            allowed=allowed,
-        )
-    ranks = hits["rank"].to_numpy().astype(np.int64)  # a copy
-    if ranks.min() < 0:
-        raise DataError(f"rank {ranks.min()}", field="hits.rank", allowed=allowed)
     cell = _cells(hits)
-    order = np.lexsort((ranks, cell))
-    begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
-    twice = np.diff(ranks[order], prepend=-1) == 0
-    twice[begins] = False
+    if "rank" not in hits or hits["rank"].isna().all():
+        return _places(cell, np.argsort(cell, kind="stable"))
+    rank = hits["rank"]
+    allowed = "whole numbers from 1 (or from 0), each once in a query"
+    allowed += ", or ties='trec' to rank by score"
+    refuse_rows(rank, rank.isna().to_numpy() | ~(rank >= 0).to_numpy(bool), "hits", allowed)
+    rows = pd.DataFrame({"cell": cell, "rank": rank.to_numpy().astype(np.int64)})
+    twice = rows.duplicated().to_numpy()
     if twice.any():
-        first = hits.iloc[order[twice.argmax()]]
+        first = hits.iloc[int(twice.argmax())]
         raise DataError(
             f"rank {first['rank']} appears twice for query {first['query_id']!r} of run"
             f" {first['run_id']!r} ({int(twice.sum())} hits are like that)",
             field="hits.rank",
             allowed=allowed,
         )
-    n_hits = np.diff(begins, append=len(order))
-    from_zero = ranks[order[begins]] == 0
+    ranks = rows.groupby("cell")["rank"]
+    from_zero = ranks.transform("min").eq(0).to_numpy()
+    is_first = ~rows["cell"].duplicated().to_numpy()
+    n_lists = int(is_first.sum())
     if from_zero.any():
-        named = ", ".join(hits["run_id"].astype("str").iloc[order[begins[from_zero]]].unique())
+        named = ", ".join(hits["run_id"].astype("str")[from_zero].unique())
         warn(
-            f"ranks of {named} start at 0 in {int(from_zero.sum())} of {len(begins)} lists: every"
-            " rank there is moved up by one"
+            f"ranks of {named} start at 0 in {int((from_zero & is_first).sum())} of {n_lists}"
+            " lists: every rank there is moved up by one"
         )
-        ranks[order] += np.repeat(from_zero, n_hits)
-    last = ranks[order[begins + n_hits - 1]]
-    if (has_gaps := last != n_hits).any():
+    n_hits, last = ranks.transform("size"), ranks.transform("max") + from_zero
+    has_gaps = is_first & last.ne(n_hits).to_numpy()
+    if has_gaps.any():
         at = int(has_gaps.argmax())
-        first = hits.iloc[order[begins[at]]]
+        first = hits.iloc[at]
         warn(
-            f"{int(has_gaps.sum())} of {len(begins)} lists leave ranks out, such as query"
+            f"{int(has_gaps.sum())} of {n_lists} lists leave ranks out, such as query"
             f" {first['query_id']!r} of run {first['run_id']!r} with {n_hits[at]} hits up to rank"
             f" {last[at]}: the ranks stay as they are, and ties='trec' ranks by score"
         )
-    return ranks
+    return rows["rank"].to_numpy() + from_zero
 
 
 def n_contradicting(hits: pd.DataFrame) -> int:

@@ -1,4 +1,4 @@
-"""Reports and frames as JSON that reloads into the same, and as text for people.
+"""Reports, frames and configurations as JSON, and numbers as text for people.
 
 A report is a dataclass or a named tuple; its fields, without a leading `_`, are the keys of the
 JSON. A frame becomes its
@@ -38,22 +38,19 @@ def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
     DataError
         No JSON, or not that of such a report.
     """
-    types = get_type_hints(report)
+    values: dict[str, Any] = {}
     try:
         content = json.loads(text)
-    except ValueError as error:
-        raise DataError(f"no JSON: {error}", field="text", allowed=allowed) from error
-    names = ("dtypes", *(name.removeprefix("_") for name in types))
-    if missing := [name for name in names if not isinstance(content, dict) or name not in content]:
-        raise DataError(f"no {', '.join(missing)}", field="text", allowed=allowed)
-    values: dict[str, Any] = {}
-    for field, kind in types.items():
-        name = field.removeprefix("_")
-        if name in content["dtypes"]:
-            values[field] = frame_of(content[name], content["dtypes"][name], name)
-        else:
-            plain = tuple if get_origin(kind) is tuple else lambda value: value
-            values[field] = getattr(kind, "from_plain", plain)(content[name])
+        for field, kind in get_type_hints(report).items():
+            name = field.removeprefix("_")
+            value = content[name]
+            if name in content["dtypes"]:
+                value = frame_of(value, content["dtypes"][name])
+            elif hasattr(kind, "from_plain"):
+                value = kind.from_plain(value)
+            values[field] = tuple(value) if get_origin(kind) is tuple else value
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"no JSON of a report: {error!r}", field="text", allowed=allowed) from error
     return report(**values)
 
 
@@ -74,19 +71,10 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     )
 
 
-def frame_of(rows: Any, dtypes: Any, field: str) -> pd.DataFrame:
-    """Return the frame that `rows_of` and `dtypes_of` were made from.
-
-    Raises
-    ------
-    DataError
-        Rows that are not objects with these columns, or a value that doesn't fit its dtype.
-    """
-    try:
-        columns = {name: pd.Series([row[name] for row in rows], dtype="object") for name in dtypes}
-        return pd.DataFrame(columns).astype(dtypes)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise DataError(f"rows that don't fit: {error!r}", field=field, allowed=ALLOWED) from error
+def frame_of(rows: list[dict[str, Any]], dtypes: dict[str, str]) -> pd.DataFrame:
+    """Return the frame that `rows_of` and `dtypes_of` were made from."""
+    columns = {name: pd.Series([row[name] for row in rows], dtype="object") for name in dtypes}
+    return pd.DataFrame(columns).astype(dtypes)
 
 
 def _plain(value: Any, **more: Any) -> Any:
@@ -105,6 +93,32 @@ def _plain(value: Any, **more: Any) -> Any:
         return [_plain(item) for item in value]
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def parsed(text: Any) -> Any:
+    """Return the stored config: {} where there is none, and text that isn't JSON as it is."""
+    if pd.isna(text) or not text:
+        return {}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def flat(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Return values by dotted key; a config that is no object is the value of the key `config`."""
+    if not isinstance(config, dict):
+        return {prefix or "config": config}
+    return {
+        key: value
+        for name, inner in config.items()
+        for key, value in flat(inner, f"{prefix}.{name}" if prefix else str(name)).items()
+    }
+
+
+def dumped(value: Any) -> str:
+    """Return a value as JSON, the same text for equal values: 5 and "5" differ."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 ALPHA = 0.05  # p values below it decide
@@ -151,22 +165,17 @@ def decimals_beside(value: float, limit: float, is_beyond: bool, decimals: int) 
     return EXACT
 
 
-def shown_interval(
-    value: Any, low: Any, high: Any, decimals: int | None = None, signed: bool = False
-) -> str:
-    """Return a value with its interval, `.85 [.79, .91]`; the value alone without an interval.
-
-    The interval decides the decimals (`decimals_of`) unless they are given.
-    """
-    places = decimals_of(value, low, high) if decimals is None else decimals
+def shown_interval(value: Any, low: Any, high: Any, signed: bool = False) -> str:
+    """Return a value with its interval, `.85 [.79, .91]`; the value alone without an interval."""
+    places = decimals_of(value, low, high)
     texts = [shown_number(number, places, signed) for number in (value, low, high)]
     return texts[0] if "—" in texts[1:] else f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
 
 def shown_intervals(rows: pd.DataFrame, signed: bool = False) -> list[str]:
     """Return each row of value, low and high as text, as precise as its interval is worth."""
-    numbers = rows.astype("float64").itertuples(index=False)
-    return [shown_interval(value, low, high, signed=signed) for value, low, high in numbers]
+    numbers = rows.to_numpy("float64", na_value=np.nan)
+    return [shown_interval(value, low, high, signed) for value, low, high in numbers]
 
 
 def shown_p(p: float) -> str:

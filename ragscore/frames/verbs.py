@@ -6,11 +6,14 @@ here that Golden, Results and the like inherit; a function is imported when its 
 """
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from inspect import Parameter, signature
 from pathlib import Path
 from types import MethodType
-from typing import Any
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Accessor:
@@ -56,3 +59,24 @@ def _verbs_of_stub() -> dict[str, type]:
 
 
 globals().update(_verbs_of_stub())
+
+
+def takes(*others: Callable[..., Any] | Iterable[Parameter]) -> Callable[[F], F]:
+    """Return a decorator that shows the keywords of these functions and dataclasses.
+
+    Keywords that the function names itself are left out, and arguments that the others need.
+    """
+
+    def shown(function: F) -> F:
+        whole = signature(function)
+        given = [one for one in whole.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        kept = {one.name: one for one in given}
+        for other in others:
+            of = signature(other).parameters.values() if callable(other) else other
+            for one in (one for one in of if one.default is not Parameter.empty):
+                kept.setdefault(one.name, one.replace(kind=Parameter.KEYWORD_ONLY))
+        listed = list(kept.values())
+        function.__signature__ = whole.replace(parameters=listed)  # type: ignore[attr-defined]
+        return function
+
+    return shown

@@ -1,7 +1,9 @@
 # Methods of the objects that a lower layer defines: each a function of a higher one, whose first
 # argument is the object. Editors and type checkers read this file, and `verbs.py` makes the classes
 # from it, so that each method is named here alone.
-from typing import TYPE_CHECKING, overload
+from collections.abc import Callable, Iterable
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 # not at once: mypy reads the layers in their order
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from ragscore.golden.health import health, near_duplicates
     from ragscore.golden.sheet import with_labels
     from ragscore.golden.validate import validate
-    from ragscore.io.save import save_golden, save_results
+    from ragscore.io.save import save
     from ragscore.judging.agreement import spot_check
     from ragscore.judging.corrected import corrected
     from ragscore.plot.accessor import Gallery, Plots
@@ -33,10 +35,10 @@ class GoldenVerbs:
     with_min_grade = with_min_grade
     diff = golden_changes
     health = health
-    save = save_golden
+    save = save
 
 class ResultsVerbs:
-    save = save_results
+    save = save
     same_run = same_run
     with_refusals_in_words = with_refusals_in_words
     with_judged_refusals = with_judged_refusals
@@ -67,3 +69,7 @@ class Accessor:
     def __get__(self, holder: None, owner: type | None = None) -> Gallery: ...
     @overload
     def __get__(self, holder: object, owner: type | None = None) -> Plots: ...
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+def takes(*others: Callable[..., Any] | Iterable[Parameter]) -> Callable[[F], F]: ...

@@ -96,11 +96,14 @@ class Cells:
 
     def numbers(self, column: pd.Series, type: str = "number") -> pd.Series:
         """Return a column as numbers; texts are none, nor decimals for whole ones."""
+        is_int = isinstance(column.dtype, np.dtype) and column.dtype.kind == "i"
+        if is_int and len(column) and column.abs().max() < 2**31:
+            return column.astype(WIDTHS[type])
         is_number = is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
         floats = (column if is_number else _written(column)).to_numpy("float64", na_value=np.nan)
         wrong = np.isnan(floats) & column.notna().to_numpy()
         if type != "number":
-            is_whole = np.isfinite(floats) & (floats % 1 == 0) & (np.abs(floats) < 2**53)
+            is_whole = (floats % 1 == 0) & (np.abs(floats) < 2 ** (31 if type == "rank" else 53))
             wrong |= ~is_whole & (column.notna().to_numpy() | (type == "rank"))
         elif not is_number:
             # NaN as text is no number, and none is meant; 1e999 overflows and is no infinity.
@@ -183,6 +186,9 @@ def _of_blocks(value: Any) -> Any:
 
 def column_of(values: Values) -> pd.Series:
     """Return values as a column of one type, else of Python's objects."""
+    if isinstance(values, list) and values and type(values[0]) is str:
+        with suppress(pa.ArrowTypeError):  # not all are texts
+            return series(pa.array(values, pa.string()))
     found = values_of(values) if isinstance(values, list) else values
     return pd.Series(found, dtype=object) if isinstance(found, list) else series(found)
 

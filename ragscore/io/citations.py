@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError
-from ragscore.frames.typing import Codes
+from ragscore.frames.typing import Codes, Flags
 from ragscore.io.run_records import Columns, Level, is_stated, listed, values_of
 from ragscore.io.source import as_text, describe
 from ragscore.io.values import SPAN_ALLOWED, is_int
@@ -41,27 +41,27 @@ def take_span(level: Level, path_field: str) -> Columns:
     Their own path (`path_field`) comes before that of the citation object, which is kept where it
     differs. Other fields of the citation go to `x_citation.*`.
     """
+    has_one = is_stated(level.fields.get("citation", pa.nulls(len(level))))
     cited = level.inner("citation", lambda one: one.get("kind") in CITATION_KINDS)
     level.refuse("citation", f"an object whose kind is {KIND_ALLOWED}")
     kind = cited.fields.get("kind", pa.nulls(len(level), pa.string()))
-    if not pc.all(pc.is_in(kind, pa.array(CITATION_KINDS), skip_nulls=True)).as_py():
+    if (has_one & ~np.asarray(pc.is_in(kind, pa.array(CITATION_KINDS)))).any():
         level.batch.refuse_parsed()
     start, end = np.full(len(level), -1, np.int64), np.full(len(level), -1, np.int64)
     unit = np.full(len(level), None, object)
     for name, (first, last, step) in SPAN_FIELDS.items():
-        at = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(kind, name), False)))
-        if len(at):
-            begins, ends = _wholes(cited, first, at), _wholes(cited, last, at)
-            is_span = (begins >= 0) & (ends + step > begins)
-            is_bad = ~is_span & (_stated(cited, first, at) | _stated(cited, last, at))
-            for bad in at[is_bad].tolist():
-                level.fault(
-                    bad, "citation", _told(cited, first, last, bad), "whole numbers in order"
-                )
-            at, begins, ends = at[is_span], begins[is_span], ends[is_span]
-            start[at], end[at], unit[at] = begins, ends + step, SPAN_UNITS[name]
-            for one in {first, last}:
-                _drop(cited, one, at)
+        is_kind = np.asarray(pc.fill_null(pc.equal(kind, name), False))
+        if not is_kind.any():
+            continue
+        begins, ends = _wholes(cited, first), _wholes(cited, last)
+        is_span = is_kind & (begins >= 0) & (ends + step > begins)
+        is_bad = is_kind & ~is_span & (_stated(cited, first) | _stated(cited, last))
+        for bad in np.flatnonzero(is_bad).tolist():
+            level.fault(bad, "citation", _told(cited, first, last, bad), "whole numbers in order")
+        start, end = np.where(is_span, begins, start), np.where(is_span, ends + step, end)
+        unit[is_span] = SPAN_UNITS[name]
+        for one in {first, last}:
+            _drop(cited, one, is_span)
     if "span_unit" in level.fields:
         _take_stated_span(level, start, end, unit, cited)
     own, path = level.take(path_field, "text"), cited.take("path", "text")
@@ -79,10 +79,9 @@ def take_span(level: Level, path_field: str) -> Columns:
 def _take_stated_span(level: Level, start: Codes, end: Codes, unit: Any, cited: Level) -> None:
     """Take spans that stand beside a citation; one that contradicts it is a fault."""
     stated = np.asarray(level.take("span_unit", "text").to_pylist(), object)
-    every = np.arange(len(level))
-    begins, ends = (_wholes(level, one, every) for one in ("start", "end"))
+    begins, ends = _wholes(level, "start"), _wholes(level, "end")
     has_unit, is_span = stated != np.array(None), (begins >= 0) & (ends > begins)
-    is_half = has_unit & ~is_span & (_stated(level, "start", every) | _stated(level, "end", every))
+    is_half = has_unit & ~is_span & (_stated(level, "start") | _stated(level, "end"))
     is_other = (is_span & ((begins != start) | (ends != end))) | (stated != unit)
     is_other &= has_unit & (start >= 0) & ~is_half
     for at in np.flatnonzero(is_half).tolist():
@@ -91,12 +90,12 @@ def _take_stated_span(level: Level, start: Codes, end: Codes, unit: Any, cited: 
         own = {"start": int(begins[at]), "end": int(ends[at])} if is_span[at] else {}
         found = f"{describe(own | {'span_unit': stated[at]})} beside a citation that says otherwise"
         level.fault(at, "", found, "one span")
-    for name in ("start", "end"):
-        _drop(level, name, np.flatnonzero(has_unit))
+    _drop(level, "start", has_unit)
+    _drop(level, "end", has_unit)
     is_good = has_unit & ~is_other
     kinds = listed(cited.fields.get("kind", pa.nulls(len(level))))
     is_kind = [KIND_OF_UNIT.get(one) == kind for one, kind in zip(stated, kinds, strict=True)]
-    _drop(cited, "kind", np.flatnonzero(is_good & (start >= 0) & is_kind))
+    _drop(cited, "kind", is_good & (start >= 0) & is_kind)
     unit[is_good] = stated[is_good]
     is_good &= is_span
     start[is_good], end[is_good] = begins[is_good], ends[is_good]
@@ -107,35 +106,28 @@ def _told(level: Level, first: str, last: str, at: int) -> str:
     return ", ".join(f"{name} {describe(one[at])}" for name, one in values)
 
 
-def _stated(level: Level, name: str, at: Codes) -> Any:
-    values = level.fields.get(name)
-    return np.zeros(len(at), bool) if values is None else is_stated(values)[at]
+def _stated(level: Level, name: str) -> Flags:
+    """Return where a field has a value."""
+    return is_stated(level.fields.get(name, pa.nulls(len(level))))
 
 
-def _wholes(level: Level, name: str, at: Codes) -> Codes:
-    """Return the whole numbers of a field at some places, -1 where there is none."""
-    values = level.fields.get(name)
+def _wholes(level: Level, name: str) -> Codes:
+    """Return the whole numbers of a field, -1 where there is none."""
+    values = level.fields.get(name, pa.nulls(len(level)))
     if isinstance(values, pa.Array) and pa.types.is_integer(values.type):
-        return np.asarray(pc.fill_null(values, -1), np.int64)[at]
-    if values is None or isinstance(values, pa.Array):
-        return np.full(len(at), -1, np.int64)
-    whole = [one if is_int(one) and 0 <= one < 2**63 else -1 for one in values]
-    return np.array(whole, np.int64)[at]
+        return np.asarray(pc.fill_null(values, -1), np.int64)
+    whole = [one if is_int(one) and 0 <= one < 2**63 else -1 for one in listed(values)]
+    return np.array(whole, np.int64)
 
 
-def _drop(level: Level, name: str, at: Codes) -> None:
+def _drop(level: Level, name: str, where: Flags) -> None:
     """Make a field null at some places."""
-    if len(at) and name in level.fields:
-        is_kept = np.ones(len(level), bool)
-        is_kept[at] = False
-        values = level.fields[name]
-        level.fields[name] = (
-            pc.if_else(pa.array(is_kept), values, None)
-            if isinstance(values, pa.Array)
-            else values_of(
-                [one if kept else None for one, kept in zip(values, is_kept, strict=True)]
-            )
-        )
+    values = level.fields.get(name)
+    if isinstance(values, pa.Array):
+        level.fields[name] = pc.if_else(pa.array(~where), values, None)
+    elif values is not None:
+        pairs = zip(values, where.tolist(), strict=True)
+        level.fields[name] = values_of([None if gone else one for one, gone in pairs])
 
 
 def take_heading(level: Level) -> Columns:
@@ -158,11 +150,11 @@ def take_heading(level: Level) -> Columns:
     headings: list[str | None] = []
     kept: list[list[str] | None] = []
     for at, path in enumerate(listed(values)):
-        given = [path] if path is not None and not isinstance(path, list) else path or []
-        parts = [one if type(one) is str else as_text(one) for one in given]
-        for one, part in zip(given, parts, strict=True):
-            if part is None:  # null is allowed for the whole path, but not for a part of it
-                level.fault(at, name, f"found {describe(one)}", "a list of texts, text or null")
+        given = path if isinstance(path, list) else [path] * (path is not None)
+        parts = [as_text(one) for one in given]
+        if None in parts:  # null is allowed for the whole path, but not for a part of it
+            found = f"found {describe(given[parts.index(None)])}"
+            level.fault(at, name, found, "a list of texts, text or null")
         whole = [one for one in parts if one is not None]
         joined = HEADING_SEPARATOR.join(whole)
         is_list = isinstance(path, list)

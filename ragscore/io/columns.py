@@ -6,7 +6,6 @@ are the only place that knows how other people call their columns.
 """
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -153,6 +152,14 @@ _OUR_LABELS = frozenset(
     )
 )  # fmt: skip
 _KNOWN = {side: _known(roles) for side, roles in ROLES.items()}
+_ANY_IDS = {plain_name(name) for names in _IDS.values() for name in names.split()}
+_OF_SCORES = {*_KNOWN["results"]["rank"], *_KNOWN["results"]["score"]}
+_OTHER: dict[str, tuple[str, str, str, set[str], set[str]]] = {
+    "golden": ("results", "results", "expected", {"grade"}, _OF_SCORES),
+    "results": ("golden", "labels", "returned", {"rank", "score", "answer"},
+                {*_KNOWN["golden"]["grade"]} - _OF_SCORES),
+}  # fmt: skip
+"""Side -> the other one: what it looks like, roles that tell of the side, names of the other."""
 
 
 def kind_of(value: Any) -> str:
@@ -161,18 +168,12 @@ def kind_of(value: Any) -> str:
     A text of CSV may be any of them.
     """
     value = nested(value)
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or value != value:
         return "empty"
     if isinstance(value, dict):
         return "mapping"
     if isinstance(value, list) or is_list_text(value):
         return "list"
-    if isinstance(value, bool):
-        return "flag"
-    if isinstance(value, int):
-        return "number"
-    if isinstance(value, float):
-        return "number" if value % 1 == 0 else "fraction"
     text = str(value)
     if text.strip().lower() in ("true", "false", "yes", "no"):
         return "flag"
@@ -182,36 +183,15 @@ def kind_of(value: Any) -> str:
         return "long" if len(text) > 200 or text.count(" ") > 7 or "\n" in text else "id"
 
 
+def called(name: str, side: str, *roles: str) -> bool:
+    """Return True if a column is called as those of these roles are; a bare `id` is of anything."""
+    names = {one for role in roles or ROLES[side] for one in _KNOWN[side][role]}
+    return plain_name(name) in names - {"id"}
+
+
 def names_ids(names: Iterable[str], side: str) -> bool:
     """Return True if one of these columns is called as columns with ids are."""
-    known = {name for role in ID_ROLES for name in _KNOWN[side][role]} - {"id", "text"}
-    return any(plain_name(name) in known for name in names)
-
-
-def names_hits(name: str) -> bool:
-    """Return True if a column is called as those with ids or texts of hits are."""
-    known = {one for role in (*ID_ROLES, "text") for one in _KNOWN["results"][role]}
-    return plain_name(name) in known - {"id"}
-
-
-def of_results(name: str) -> bool:
-    """Return True if a column is called as one of results is."""
-    return any(plain_name(name) in names for names in _KNOWN["results"].values())
-
-
-def is_grade_name(name: str) -> bool:
-    """Return True if a column is called as those with grades are."""
-    return plain_name(name) in _KNOWN["golden"]["grade"]
-
-
-def is_reference(name: str) -> bool:
-    """Return True if a column is called as those with expected answers are."""
-    return plain_name(name) in _KNOWN["golden"]["reference_answer"]
-
-
-def is_query_id(name: str) -> bool:
-    """Return True if a column is called as queries' ids are; a bare `id` may be of anything."""
-    return plain_name(name) in set(_KNOWN["results"]["query_id"]) - {"id"}
+    return any(called(name, side, *ID_ROLES) and name != "text" for name in names)
 
 
 def names_query(names: Iterable[str]) -> bool:
@@ -228,9 +208,9 @@ def has_labels(names: Iterable[str]) -> bool:
 
 def may_be(names: Iterable[str], side: str) -> bool:
     """Return True if the names of columns alone make a table results, or a golden set."""
-    plain = {plain_name(name) for name in names}
-    says = {name for role in SAYS[side] if role != "query" for name in _KNOWN[side][role]} - {"id"}
-    return names_query(plain) and bool(plain & says)
+    says = [role for role in SAYS[side] if role != "query"]
+    names = [*names]
+    return names_query(names) and any(called(name, side, *says) for name in names)
 
 
 def resolve(
@@ -260,82 +240,83 @@ def resolve(
     given = dict(columns or {})
     check_columns(given, fields, side, where)
     roles = {role: column for role, column in given.items() if column is not None}
-    by_name: dict[str, list[str]] = {}
-    for name in fields:
-        by_name.setdefault(plain_name(name), []).append(name)
     order = [*_KNOWN[side]]
-    generic = {plain_name(name) for names in _IDS.values() for name in names.split()}
-    if side == "golden" and generic & by_name.keys():
+    if side == "golden" and {plain_name(name) for name in fields} & _ANY_IDS:
         # `relevant` and `gold` are grades beside an id, else they are ids themselves
         order = ["grade", *order]
     for role in order:
-        if role not in {*given, *roles} and (role != "grade" or _has_ids(roles, by_name)):
-            found = _column_of(role, roles, fields, by_name, side, where)
-            roles |= {} if found is None else {role: found}
-    roles |= {
-        name: name
-        for name in fields
-        if name not in roles and name.startswith(METRIC_ROLES) and side == "results"
-    }
+        needs_ids = role == "grade" and not {*ID_ROLES} & roles.keys()
+        if role in {*given, *roles} or (needs_ids and not names_ids(fields, "golden")):
+            continue
+        if (found := _column_of(role, roles, fields, side, where)) is not None:
+            roles[role] = found
+    if side == "results":
+        roles |= {one: one for one in fields if one.startswith(METRIC_ROLES) and one not in roles}
     _drop_own_id(roles, given, fields, side)
     is_named = roles.keys() & {"query_id", "query"} or {*PLACE} <= roles.keys()
-    says = {*SAYS[side], *(role for role in roles if role.startswith(METRIC_ROLES))}
-    if not (is_named and roles.keys() & says):
+    says = [role for role in roles if role in SAYS[side] or role.startswith(METRIC_ROLES)]
+    if not (is_named and says):
         raise unsettled(fields, roles, side, where, kind)
-    if side == "golden" and set(SAYS[side]) & roles.keys() == {"query"}:
-        returned = {name for role, names in _KNOWN["results"].items() for name in names}
-        returned -= {name for role in _QUERY for name in _KNOWN["results"][role]}
-        if "query_id" not in roles or returned & by_name.keys():
+    if side == "golden" and says == ["query"]:
+        returned = [role for role in ROLES["results"] if role not in _QUERY]
+        if "query_id" not in roles or any(called(name, "results", *returned) for name in fields):
             raise unsettled(fields, roles, side, where, kind)
-    if not set(ID_ROLES) & given.keys():
-        _refuse_other_side(roles, by_name, side, where)
+    if not {*ID_ROLES} & given.keys():
+        _refuse_other_side(roles, fields, side, where)
     for role in roles.keys() - given.keys():
         _ask(role, roles, fields, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
 
 
 def _column_of(
-    role: str, roles: Columns, fields: Mapping[str, Any], by_name: Mapping[str, list[str]],
-    side: str, where: str,
-) -> str | None:  # fmt: skip
+    role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str
+) -> str | None:
     """Return the column of a role, None if no name tells one."""
-    own = _OWN.get(side, {}).get(role, plain_name(role))
+    own, names = _OWN.get(side, {}).get(role, plain_name(role)), _KNOWN[side][role]
     every = [
-        (name in _VAGUE, column)
-        for name in _KNOWN[side][role]
-        for column in by_name.get(name, [])
-        if column not in roles.values()
+        one
+        for one in sorted(fields, key=lambda one: _place(names, one))
+        if plain_name(one) in names
+        and one not in roles.values()
         # a label without any value is one, too: what is asked by it is all in one slice
-        and (kind_of(fields[column]) != "empty" or (name == own and role not in _KINDS))
+        and (kind_of(fields[one]) != "empty" or (plain_name(one) == own and role not in _KINDS))
     ]
-    fitting = [
-        (is_vague, one)
-        for is_vague, one in every
-        if kind_of(fields[one]) in _KINDS.get(role, (kind_of(fields[one]),))
-        and not (role in ID_ROLES and _are_texts(fields[one]))
-        and not (role == "citations" and _has_blanks(fields[one]))
-        # A score of 2.5 is one of a system, no grade.
-        and not (role == "grade" and plain_name(one) == "score" and not _is_whole(fields[one]))
-    ]
-    mine = [one for _, one in every if plain_name(one) == own]
+    fitting = [one for one in every if _fits(role, one, fields[one])]
+    mine = [one for one in every if plain_name(one) == own]
     if mine and (role != "answer" or len(fitting) < 2) and role not in PLACE:
         return mine[0]
-    specific = [one for is_vague, one in fitting if not is_vague]
-    generic = {plain_name(name) for name in _IDS.get(role, "").split()}
-    if side == "golden" and generic:  # ids of anything come after those of what is expected
-        specific = [one for one in specific if plain_name(one) not in generic] or specific[:1]
+    specific = [one for one in fitting if plain_name(one) not in _VAGUE]
+    if side == "golden" and role in ID_ROLES:
+        # ids of anything come after those of what is expected
+        ids = {plain_name(name) for name in _IDS[role].split()}
+        specific = [one for one in specific if plain_name(one) not in ids] or specific[:1]
     if len(specific) > 1:
+        shown = ", ".join(f"{name}={_short(fields[name])}" for name in specific[:3])
         raise DataError(
             f"{' and '.join(specific[:3])} may each be the {role}",
             file=where, field="columns", columns={role: specific[0]},
-            allowed=f"or another one of them ({_shown(specific, fields)})",
+            allowed=f"or another one of them ({shown})",
         )  # fmt: skip
-    unfit = [one for is_vague, one in every if not is_vague and role not in PLACE]
-    return next(iter([*specific, *(one for _, one in fitting), *unfit]), None)
+    unfit = [one for one in every if plain_name(one) not in _VAGUE and role not in PLACE]
+    return next(iter([*specific, *fitting, *unfit]), None)
 
 
-def _shown(columns: list[str], fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_short(fields[name])}" for name in columns[:3])
+def _place(names: list[str], column: str) -> int:
+    plain = plain_name(column)
+    return names.index(plain) if plain in names else len(names)
+
+
+def _fits(role: str, column: str, value: Any) -> bool:
+    """Return True for a value such as those of a role are."""
+    if role in _KINDS and kind_of(value) not in _KINDS[role]:
+        return False
+    if role in ID_ROLES:
+        return not _are_texts(value)
+    if role == "citations":  # accepted answers are texts with blanks
+        return not any(isinstance(one, str) and " " in one.strip() for one in nested(value) or ())
+    if role == "grade" and plain_name(column) == "score":  # one of 2.5 is a system's
+        return isinstance(value, int) or str(value).lstrip("-").isdigit()
+    return True
 
 
 def _drop_own_id(
@@ -353,71 +334,70 @@ def _drop_own_id(
 def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse a column that may be two things, by the role that its name tells."""
     column = roles[role]
-    values, name = nested(fields[column]), plain_name(column)
-    if role in ID_ROLES and isinstance(values, list):
-        if "long" in {kind_of(one) for one in values if isinstance(one, str)}:
-            raise _doubt(
-                f"{column} holds texts where ids are looked for, such as {_short(values[0])}",
-                {"text": column},
-                f'to take them as passages; {{"{role}": "{column}"}} if these are ids',
-                where,
-            )
-    elif role in ID_ROLES and kind_of(values) == "long":
-        raise DataError(
+    values, name, is_id = nested(fields[column]), plain_name(column), role in ID_ROLES
+    texts = [one for one in values if isinstance(one, str)] if isinstance(values, list) else []
+    tells = roles.keys() - {"query_id", "query"}
+    has_bare_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
+    questions: list[tuple[bool, str, Columns, str]] = [
+        (
+            is_id and any(kind_of(one) == "long" for one in texts),
+            f"{column} holds texts where ids are looked for, such as {_short(texts[:1])[1:-1]}",
+            {"text": column},
+            f'to take them as passages; {{"{role}": "{column}"}} if these are ids',
+        ),
+        (
+            is_id and kind_of(values) == "long",
             f"{excerpt(column)} is called as {role} is, and holds {_short(values)}",
-            file=where, field="columns", columns={role: column},
-            allowed="if these are ids, None as the column if not",
-        )  # fmt: skip
-    is_text = side == "golden" and role in ID_ROLES and isinstance(values, str)
-    if is_text and name in ("expected", "gold", "golds", "target"):
-        raise _doubt(
+            {role: column},
+            "if these are ids, None as the column if not",
+        ),
+        (
+            is_id and side == "golden" and isinstance(values, str) and name in _EXPECTED,
             f"{column} may be the expected answer, or the id of a document: {_short(values)}",
             {"reference_answer": column},
             f'for an answer; {{"{role}": "{column}"}} for an id',
-            where,
-        )
-    tells = roles.keys() - {"query_id", "query"}
-    is_own_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
-    if role == "text" and side == "results" and tells == {"text"} and is_own_id:
-        raise _doubt(
-            f"{column}, beside {roles['query_id']}, may be the query's own text",
+        ),
+        (
+            role == "text" and side == "results" and tells == {"text"} and has_bare_id,
+            f"{column}, beside {roles.get('query_id')}, may be the query's own text",
             {"query": column},
             f'for queries; {{"text": "{column}"}} if it is that of a hit',
-            where,
-        )
-    if role == "answer" and isinstance(values, dict):
-        paths = _paths(values, column)
-        raise _doubt(
+        ),
+        (
+            role == "answer" and isinstance(values, dict),
             f"{column} is no text, but {_short(values)}",
-            paths or {"answer": f"{column}.???"},
+            _paths(values, column),
             'or {"answer": None}',
-            where,
-        )
-    if role == "answer" and tells == {"answer"} and name == "answer":
-        raise _doubt(
+        ),
+        (
+            role == "answer" and tells == {"answer"} and name == "answer",
             f"{column} may be the answer of a system, or the expected one",
             {"answer": column},
             f'for a system\'s; rs.load_golden(..., columns={{"reference_answer": "{column}"}})'
             " for an expected one",
-            where,
-        )
+        ),
+    ]
+    for is_open, problem, columns, allowed in questions:
+        if is_open:
+            raise DataError(problem, file=where, field="columns", columns=columns, allowed=allowed)
 
 
-def _paths(value: Mapping[str, Any], column: str) -> Columns:
+_EXPECTED = ("expected", "gold", "golds", "target")
+
+
+def _paths(value: Any, column: str) -> Columns:
     """Return the columns= for a mapping that holds an answer and hits: the first of each."""
     paths: Columns = {}
-    for name, inner in value.items():
-        path = f"{column}.{name}"
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        path, first = f"{column}.{name}", inner[0] if isinstance(inner, list) and inner else None
         if isinstance(inner, str):
             paths.setdefault("answer", path)
-        elif isinstance(inner, list) and inner and isinstance(inner[0], dict):
-            known = {**inner_roles(inner[0], "doc_id")}
-            paths |= {
-                role: f"{path}.{known[role]}" for role in (*ID_ROLES, "text") if role in known
-            }
-        elif isinstance(inner, list) and inner and not isinstance(inner[0], list):
+        elif isinstance(first, dict):
+            known = inner_roles(first, "doc_id")
+            paths |= {one: f"{path}.{known[one]}" for one in (*ID_ROLES, "text") if one in known}
+        elif first is not None and not isinstance(first, list):
             paths.setdefault("doc_id", path)
-    return paths
+    return paths or {"answer": f"{column}.???"}
 
 
 def grade_columns(frame: pd.DataFrame, names: Iterable[str], query: pd.Series) -> list[str]:
@@ -427,23 +407,12 @@ def grade_columns(frame: pd.DataFrame, names: Iterable[str], query: pd.Series) -
     """
     found = []
     for name in names:
-        column = frame[name]
-        kinds = (
-            {kind_of(one) for one in column.dropna().unique()} if _is_plain(column) else {"list"}
-        )
-        words = column.dropna().astype("str").str.strip().str.lower()
+        words = frame[name].dropna().astype("str").str.strip().str.lower()
+        kinds = {*map(kind_of, words.unique())}
         is_grade = kinds <= {"number", "flag", "fraction"} or words.isin(_GRADES).all()
         if is_grade and len(words) and (words.groupby(query, sort=False).nunique() > 1).any():
             found.append(name)
     return found
-
-
-def _is_plain(column: pd.Series) -> bool:
-    return column.dtype != object or not column.map(lambda one: isinstance(one, (list, dict))).any()
-
-
-def _doubt(problem: str, columns: Mapping[str, str | None], allowed: str, where: str) -> DataError:
-    return DataError(problem, file=where, field="columns", columns=columns, allowed=allowed)
 
 
 def are_means(value: Any) -> bool:
@@ -471,42 +440,23 @@ def _are_texts(value: Any) -> bool:
     return isinstance(first, dict) and not {*ID_ROLES} & inner_roles(first, "doc_id").keys()
 
 
-def _has_blanks(value: Any) -> bool:
-    """Return True for a list of texts that are no ids, such as accepted answers."""
-    return any(isinstance(one, str) and " " in one.strip() for one in nested(value) or ())
-
-
-def _refuse_other_side(
-    roles: Columns, by_name: Mapping[str, list[str]], side: str, where: str
-) -> None:
+def _refuse_other_side(roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse hits as labels and labels as hits: every score would be 1, or none mean anything.
 
     Ids that are called as ids are everywhere belong to the side that the other columns tell.
     """
-    generic = {plain_name(name) for names in _IDS.values() for name in names.split()}
-    ids = [roles[role] for role in ID_ROLES if role in roles]
-    if not ids or any(plain_name(name) not in generic for name in ids):
+    ids = {role: roles[role] for role in ID_ROLES if role in roles}
+    other, looks, taken, own, marks = _OTHER[side]
+    if not ids or own & roles.keys() or any(plain_name(o) not in _ANY_IDS for o in ids.values()):
         return
-    other = "results" if side == "golden" else "golden"
-    if side == "golden":
-        marks, own = {*_KNOWN[other]["rank"], *_KNOWN[other]["score"]}, {"grade"}
-    else:
-        marks, own = (
-            {*_KNOWN[other]["grade"]} - {*_KNOWN[side]["score"]},
-            {"rank", "score", "answer"},
-        )
-    found = [name for mark in by_name for name in by_name[mark] if mark in marks]
-    if found and not own & roles.keys():
-        role, column = next((role, roles[role]) for role in ID_ROLES if role in roles)
-        looks = "results" if side == "golden" else "labels"
-        raise DataError(
-            f"{found[0]} beside {', '.join(ids)} looks like {looks}",
-            file=where,
-            field="columns",
-            columns={role: column},
-            allowed=f"to take them as {'expected' if side == 'golden' else 'returned'};"
-            f" rs.load_{other} takes them as what they look like",
-        )
+    for name in fields:
+        if plain_name(name) in marks:
+            raise DataError(
+                f"{name} beside {', '.join(ids.values())} looks like {looks}",
+                file=where, field="columns", columns=dict([*ids.items()][:1]),
+                allowed=f"to take them as {taken}; rs.load_{other} takes them as what they look"
+                " like",
+            )  # fmt: skip
 
 
 def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
@@ -524,48 +474,32 @@ def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
     return roles
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) or (isinstance(value, str) and value.lstrip("-").isdigit())
-
-
-def _has_ids(roles: Columns, by_name: Mapping[str, Any]) -> bool:
-    known = {name for role in ID_ROLES for name in _KNOWN["golden"][role]}
-    return bool(roles.keys() & set(ID_ROLES)) or bool(known & by_name.keys())
-
-
 def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse an unknown role and a column that isn't there, with the nearest one."""
     for role, column in columns.items():
-        if not isinstance(column, (str, type(None))):
-            raise DataError(
-                f"{role!r}: {column!r}",
-                file=where,
-                field="columns",
-                allowed="role -> column, or None for no column",
-            )
         if not is_role(role, side):
             raise unknown_role(role, side, where)
         if column is None:
             continue
-        if role == "answerable" and plain_name(column) in _KNOWN["golden"]["should_refuse"]:
+        if not isinstance(column, str):
+            allowed = "role -> column, or None for no column"
+            raise DataError(f"{role!r}: {column!r}", file=where, field="columns", allowed=allowed)
+        if role == "answerable" and called(column, "golden", "should_refuse"):
             raise DataError(
-                f"{column!r} says the opposite of answerable",
-                file=where,
-                field="columns",
+                f"{column!r} says the opposite of answerable", file=where, field="columns",
                 columns={"should_refuse": column},
-            )
+            )  # fmt: skip
+        if column in fields or value_at(dict(fields), column) is not None:
+            continue
         outer = column.partition(".")[0]
         inner = nested(fields.get(outer))
         inner = inner[0] if isinstance(inner, list) and inner else inner
         inside = [f"{outer}.{name}" for name in inner] if isinstance(inner, dict) else []
-        if column in (*fields, *inside) or value_at(dict(fields), column) is not None:
-            continue
-        raise DataError(
-            f"no column {excerpt(column)} for {role}",
-            file=where,
-            field="columns",
-            allowed=nearest(column, inside or fields, "there are"),
-        )
+        if column not in inside:
+            raise DataError(
+                f"no column {excerpt(column)} for {role}", file=where, field="columns",
+                allowed=nearest(column, inside or fields, "there are"),
+            )  # fmt: skip
 
 
 def is_role(role: str, side: str) -> bool:
@@ -576,23 +510,17 @@ def is_role(role: str, side: str) -> bool:
 def unknown_role(role: str, side: str, where: str | None = None) -> DataError:
     """Return the error of an unknown role, with the one that was probably meant."""
     other = "golden" if side == "results" else "results"
+    found, allowed = f"no role {excerpt(role)}", "role -> column; "
+    meant = next((one for one in ROLES[side] if called(str(role), side, one)), None)
     if role in ROLES[other]:
-        return DataError(
-            f"{role!r} is no role of {'a golden set' if side == 'golden' else side}",
-            file=where,
-            field="columns",
-            allowed=f"rs.load_{other} takes it; roles here are {name_list(ROLES[side])}",
-        )
-    plain = plain_name(str(role))
-    meant = next((known for known, names in _KNOWN[side].items() if plain in names), None)
-    roles = [*ROLES[side], *(["score.<metric>"] if side == "results" else [])]
-    return DataError(
-        f"no role {excerpt(role)}",
-        file=where,
-        field="columns",
-        allowed="role -> column; "
-        + (f"did you mean {meant}?" if meant else nearest(role, roles, "roles are")),
-    )
+        found = f"{role!r} is no role of {'a golden set' if side == 'golden' else side}"
+        allowed = f"rs.load_{other} takes it; roles here are {name_list(ROLES[side])}"
+    elif meant:
+        allowed += f"did you mean {meant}?"
+    else:
+        metrics = ["score.<metric>"] if side == "results" else []
+        allowed += nearest(role, [*ROLES[side], *metrics], "roles are")
+    return DataError(found, file=where, field="columns", allowed=allowed)
 
 
 def unsettled(
@@ -602,35 +530,25 @@ def unsettled(
 
     It shows the first record and a `columns=` to complete.
     """
-    wanted = {"query_id": roles.get("query_id"), "doc_id": roles.get("doc_id")}
-    left = [name for name in fields if name not in roles.values()]
-    for role, column in wanted.items():
-        if column is None and (role != "query_id" or "query" not in roles):
-            names = {plain_name(name): name for name in left}
-            close = get_close_matches(plain_name(role), names, n=1, cutoff=0.6)
-            wanted[role] = names[close[0]] if close else None
-    if "query" in roles and wanted["query_id"] is None:
-        wanted = {"query": roles["query"], "doc_id": wanted["doc_id"]}
-    what = "results" if side == "results" else "golden files"
-    more = "answer for answers" if side == "results" else "grade or answerable for labels"
-    answers = [name for name in left if plain_name(name) == "answer"]
-    if side == "golden" and answers and wanted["doc_id"] in (None, answers[0]):
-        del wanted["doc_id"]
-        wanted["reference_answer"] = answers[0]
-        more = f"doc_id, {more}"
-    return DataError(
-        f"fits no format of {what} ({kind}); the first record is {_record(fields)}",
-        file=where,
-        field="format",
-        columns={role: column or "???" for role, column in wanted.items()},
-        allowed=f"(also chunk_id, {more}), or a `format`",
-    )
-
-
-def _record(fields: Mapping[str, Any]) -> str:
+    left = {plain_name(name): name for name in fields if name not in roles.values()}
+    query = "query" if "query" in roles and "query_id" not in roles else "query_id"
+    wanted = {}
+    for role in (query, "doc_id"):
+        close = get_close_matches(plain_name(role), left, n=1, cutoff=0.6)
+        wanted[role] = roles.get(role) or next((left[one] for one in close), None)
+    what, more = "results", "answer for answers"
+    if side == "golden":
+        what, more = "golden files", "grade or answerable for labels"
+        if "answer" in left and wanted["doc_id"] in (None, left["answer"]):
+            wanted = {query: wanted[query], "reference_answer": left["answer"]}
+            more = f"doc_id, {more}"
     shown = [f"{name}={_short(value)}" for name, value in list(fields.items())[:12]]
-    more = [f"and {len(fields) - 12} more"] if len(fields) > 12 else []
-    return ", ".join([*shown, *more]) or "empty"
+    shown += [f"and {len(fields) - 12} more"] if len(fields) > 12 else []
+    return DataError(
+        f"fits no format of {what} ({kind}); the first record is {', '.join(shown) or 'empty'}",
+        file=where, field="format", allowed=f"(also chunk_id, {more}), or a `format`",
+        columns={role: column or "???" for role, column in wanted.items()},
+    )  # fmt: skip
 
 
 def _short(value: Any) -> str:

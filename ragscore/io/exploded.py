@@ -37,6 +37,7 @@ class Items(NamedTuple):
     row: Codes
     columns: dict[str, pd.Series]
     n_calls: Codes | None
+    lines: Codes
 
 
 def is_listed(column: pd.Series) -> bool:
@@ -85,7 +86,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     lengths = np.array([len(one or ()) for one in every], np.int64)
     row = np.repeat(np.arange(len(lengths)), lengths)
     items = [*chain.from_iterable(one or () for one in every)]
-    if {*map(type, items)} == {dict}:
+    if items and type(items[0]) is dict and {*map(type, items)} == {dict}:
         found = _objects(items, main, cells.lines[row], cells, columns[main].name)
     else:
         found = {main: column_of(items)}
@@ -112,7 +113,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
             found = {role: one.take(order).reset_index(drop=True) for role, one in found.items()}
     for role, one in found.items():
         one.name = columns.get(role, columns[main]).name
-    return Items(is_known, row, found, n_calls)
+    return Items(is_known, row, found, n_calls, cells.lines[row])
 
 
 def _beside(

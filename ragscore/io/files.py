@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from ragscore.frames.data import DataError, Results
@@ -228,6 +229,12 @@ def lines_of(block: bytes, path: Path, begin: int = 1) -> list[str]:
             allowed="files must be UTF-8",
         ) from error
     return text.split("\n" if "\n" in text else "\r")  # some end in a carriage return alone
+
+
+def longest_line(data: bytes) -> int:
+    """Return the number of bytes of the longest line."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    return int(np.diff(ends, prepend=-1, append=len(data)).max())
 
 
 # Parquet

@@ -16,11 +16,12 @@ from typing import Any
 
 from ragscore.frames.kinds import IMPORTANCE, WORTH
 from ragscore.io import inspect_log, traces
-from ragscore.io.columns import is_query_id, names_ids
+from ragscore.io.columns import called, names_ids
 from ragscore.io.detect import Mark, Sample
 from ragscore.io.frames_in import json_value
 from ragscore.io.importers import (
     ANSWER_KEYS,
+    PASSED,
     QUERY_KEYS,
     Fields,
     Tool,
@@ -37,10 +38,6 @@ from ragscore.io.made_ids import hash_query
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.stored import our_name, score_of
 from ragscore.io.values import as_number, nested, value_at
-
-PASSED: Fields = {"better": "higher", "lowest": 0.0, "highest": 1.0}
-"""What is known of a share, and of what holds or doesn't."""
-
 
 # RAGAS
 
@@ -71,7 +68,7 @@ def _names_no_ids(seen: Sample) -> bool:
 
 def _ragas(rows: list[Fields], top: Fields) -> Iterator[Fields]:
     names = dict.fromkeys(name for row in rows for name in row if name not in _NO_METRICS)
-    ids = [name for name in names if is_query_id(name)]
+    ids = [name for name in names if called(name, "results", "query_id")]
     metrics = [name for name in names if name not in ids and _are_numbers(rows, name)]
     lists = "retrieved_context_ids retrieved_contexts contexts"
     depths = {len(one) for row in rows if (one := _listed(row, lists))}
@@ -420,16 +417,14 @@ def _requests(rows: list[Row], problems: Problems, described: Fields) -> list[tu
     for one in dicts_in(top.values.get("requests")):
         made.append({"query_id": one.get("id"), "gold_doc_id": _ratings(one, "ratings", "_id")})
     for query_id, one in mapping(top.values, "details").items():
-        hits = each(one, "hits", {"doc_id": "hit._id", "score": "hit._score"})
         metric = next(iter(mapping(one, "metric_details")), "metric_score")
         score = {"metric": metric, "value": one.get("metric_score"), "is_judged": False}
         made.append({"query_id": query_id, "gold_doc_id": _ratings(one, "hits", "hit._id"),
-                     "doc_id": [hit["doc_id"] for hit in hits],
-                     "score": [hit["score"] for hit in hits],
+                     "doc_id": first_at(one, "hits.hit._id"),
+                     "score": first_at(one, "hits.hit._score"),
                      "scores": [score | {"better": "higher"}]})  # fmt: skip
     for query_id, one in mapping(top.values, "failures").items():
-        error = str(value_at(one, "reason") or one)
-        made.append({"query_id": query_id, "error": error})
+        made.append({"query_id": query_id, "error": str(value_at(one, "reason") or one)})
     return [(Row({}, top.line), one) for one in made]
 
 

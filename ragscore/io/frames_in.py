@@ -219,7 +219,7 @@ def _csv_table(path: Path, problems: Problems) -> Table:
         bad[row.number] = f"{row.actual_columns} cells under a header of {row.expected_columns}"
         return "skip"
 
-    begin = data[: 1 << 20].decode("utf-8-sig", errors="replace")
+    begin = data[: 1 << 16].decode("utf-8-sig", errors="replace")
     header = first_cells(begin)
     if twice := sorted({name for name in header if header.count(name) > 1}):
         raise DataError(
@@ -246,7 +246,7 @@ def _csv_table(path: Path, problems: Problems) -> Table:
     for line, found in bad.items():
         problems.add(found, line=line, allowed="as many cells as columns")
     frame = arrow_table(read).frame.drop(columns="", errors="ignore")  # pandas' index has no name
-    lines = np.setdiff1d(np.arange(2, len(frame) + len(bad) + 2), [*bad])
+    lines = np.delete(np.arange(2, len(frame) + len(bad) + 2), [line - 2 for line in bad])
     return Table(str(path), "csv", frame, lines)
 
 

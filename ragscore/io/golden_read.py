@@ -7,7 +7,6 @@ checks, support_groups and conditions. The tables of fields serve golden_write.p
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +135,7 @@ def golden_of(
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
     # A column without any value is one, too: what is asked `by` it is all in one slice.
-    for name in dict.fromkeys(chain.from_iterable(row.values for row in rows)):
+    for name in [name for row in rows for name, value in row.values.items() if value is None]:
         own = name if name in LABELS else f"x_{name}"
         if own not in queries and (own in LABELS or name not in KNOWN_FIELDS):
             queries[own] = pd.Series(pd.NA, queries.index, dtype="str")
@@ -187,7 +186,7 @@ def read_row(
         ],
     }
     record["answerable"] = _answerable(row, fields, targets, checks, absent_docs)
-    record |= {name: fields.text(name) for name in TEXT_FIELDS}
+    record |= {name: fields.take("text", name) for name in TEXT_FIELDS}
     known = KNOWN_FIELDS if "id" in row.values else KNOWN_FIELDS | {"query_id"}
     own = {name: one for name, one in fields.values.items() if name not in known}
     record |= {f"x_{name}": _plain(one) for name, one in own.items()}
@@ -204,10 +203,10 @@ def _checks(fields: FieldReader) -> list[dict[str, Any]]:
         else:
             checks += [{"kind": kind, "text": one} for one in fields.text_list(name)]
     flags = {
-        "expected_empty": "true" if fields.flag("expected_empty") else None,
-        "recency_rule": fields.text("recency_conflict_rule"),
+        "expected_empty": "true" if fields.take("flag", "expected_empty") else None,
+        "recency_rule": fields.take("text", "recency_conflict_rule"),
         # `filter_hits` drops hits whose text lacks the product
-        "product": fields.inner(fields.values.get("filters"), "filters").text("product"),
+        "product": fields.inner(fields.values.get("filters"), "filters").take("text", "product"),
     }
     return checks + [{"kind": kind, "text": text} for kind, text in flags.items() if text]
 
@@ -219,8 +218,11 @@ def _facts(fields: FieldReader, name: str) -> Iterator[dict[str, Any]]:
     """Yield key facts as texts with what is known of each."""
     for one in fields.pop(name):
         reader = fields.inner(one if isinstance(one, dict) else {"text": one}, name)
-        fact = {"text": reader.text("text"), "importance": reader.text("importance")}
-        fact["weight"] = reader.number("weight")
+        fact = {
+            "text": reader.take("text", "text"),
+            "importance": reader.take("text", "importance"),
+        }
+        fact["weight"] = reader.take("number", "weight")
         if fact["text"] is None or fact["importance"] not in (None, *IMPORTANCE) or reader.values:
             fields.reject(one, name, FACTS_ALLOWED)
         else:
@@ -238,7 +240,7 @@ def _answerable(
     stated = {
         name: says == is_same
         for name, is_same in ANSWERABLE.items()
-        if (says := fields.flag(name)) is not None
+        if (says := fields.take("flag", name)) is not None
     }
     if len({*stated.values()}) > 1:
         fields.problems.add(
@@ -313,7 +315,7 @@ def targets_of(fields: FieldReader) -> tuple[list[dict[str, Any]], list[dict[str
     The latter are what each support has beside the known fields.
     """
     predicates = [one for name, one in PREDICATE_FIELDS.items() if fields.values.get(name)]
-    version = fields.text("chunker_version")
+    version = fields.take("text", "chunker_version")
     targets, extras = list[dict[str, Any]](), list[dict[str, Any]]()
     for level, (name, column) in ID_FIELDS.items():
         about = {"level": level} | ({"chunker_version": version} if level == "chunk" else {})
@@ -352,7 +354,7 @@ def _expected(fields: FieldReader, name: str, column: str) -> Iterator[dict[str,
         elif ids not in grades:
             grades[ids] = grade
             target = {"target_id": _numbered(ids[0], names), "grade": grade}
-            target["judged_by"] = fields.inner(given, name).text("judged_by")
+            target["judged_by"] = fields.inner(given, name).take("text", "judged_by")
             for alternative, one in enumerate(ids):
                 yield target | {"alternative": alternative, column: one}
         elif grades[ids] != grade:
@@ -389,7 +391,7 @@ def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
     """Take the known fields of a support; any one of its snippets, which stay, is enough."""
     reader.problems.typos.check(reader.values, SUPPORT_FIELDS, reader.line or 1)
     path, grade = as_id(reader.pop("path", "rel_path")), reader.pop("grade")
-    start, end, unit = reader.pop("start"), reader.pop("end"), reader.text("span_unit")
+    start, end, unit = reader.pop("start"), reader.pop("end"), reader.take("text", "span_unit")
     has_span = start is not None or end is not None
     for is_right, found, allowed in (
         (path is not None, support, "a mapping with path"),
@@ -404,7 +406,7 @@ def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
         "path": path,
         "grade": 1 if grade is None else grade,
     }
-    anchor |= {"doc_id": reader.identifier("doc_id"), "date": reader.text("date")}
+    anchor |= {"doc_id": reader.take("id", "doc_id"), "date": reader.take("text", "date")}
     if anchor["date"] is not None and as_time(anchor["date"]) is None:
         reader.reject(anchor["date"], "date", "an ISO 8601 date or time, such as 2026-01-31")
         anchor["date"] = None

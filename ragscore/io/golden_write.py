@@ -29,9 +29,8 @@ from ragscore.io.golden_read import (
     golden_of,
     target_names,
 )
-from ragscore.io.layout import nested_of
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
-from ragscore.io.values import by_query, row_dicts
+from ragscore.io.values import by_query, nested_of, row_dicts
 
 HEADER = """\
 # Golden questions: a list of mappings; `id` and `query` are required.

@@ -36,6 +36,8 @@ ANSWER_KEYS = ("answer", "output", "response", "content", "text")
 EXPECTED = {"gold_doc_id": "doc_id", "gold_chunk_id": "chunk_id", "gold_text": "text"}
 """What is expected -> the role that it has in a golden set."""
 LABELLED = (*EXPECTED, "reference_answer", "answerable", "must_contain", "forbidden", "key_facts")
+PASSED: Fields = {"better": "higher", "lowest": 0.0, "highest": 1.0}
+"""What is known of a share, and of what holds or doesn't."""
 LISTS = ("scores", "judgments", "calls", "hit_meta", "citations")
 """What a row may hold beside values: lists of mappings, each of which becomes a row of a frame."""
 ANSWERED = ("run_id", "answer", "error", "latency_ms", "doc_id", "chunk_id", "text", "hits")
@@ -50,14 +52,15 @@ class Tool:
     Attributes
     ----------
     name, fits, about, options
-        As of a `Format`; `about` also says what its labels are.
+        As of a `Format`: `fits` sees the file's one object, not the rows in it. `about` also says
+        what its labels are.
     columns
         Our column -> its paths in a row, the surest first, apart by blanks. `scores` is a mapping
         of metrics, or a list as `add` returns it.
     rows
         Paths of the list of rows in the file's one object; without one, the file is the rows.
     run
-        Column of runs -> its paths in that object, or a function of it; others become `x_<name>`.
+        Column of runs -> its paths in that object; other names become `x_<name>`.
     add
         Takes the rows and that object, and yields for each row what no path says; None: it is no
         answer. `scores`, `calls`, `judgments`, `citations` and `hit_meta` are lists of mappings,
@@ -73,7 +76,7 @@ class Tool:
     about: tuple[str, ...]
     columns: dict[str, str] = field(default_factory=dict)
     rows: str = ""
-    run: dict[str, Any] = field(default_factory=dict)
+    run: dict[str, str] = field(default_factory=dict)
     add: Callable[[list[Fields], Fields], Iterable[Fields | None]] | None = None
     top: Callable[[Path], Fields] | None = None
     read: Callable[[list[Row], Problems, Fields], list[tuple[Row, Fields]]] | None = None
@@ -98,7 +101,7 @@ def _read(
     if (held := nested(first_at(top, tool.rows))) is not None:
         rows = _rows_in(held, tool.rows.split()[-1], problems)
     for name, paths in tool.run.items():
-        if (told := paths(top) if callable(paths) else first_at(top, paths)) is not None:
+        if (told := first_at(top, paths)) is not None:
             about[name] = json_text(told) if name == "config" else told
     about["is_golden"] = side == "golden"
     pairs = tool.read(rows, problems, about) if tool.read else _declared(tool, rows, top)
@@ -200,12 +203,9 @@ def results_of_rows(
     frames = frames_of_scores([_score_of(one) for one in found.pop("scores")])
     for kind, records in found.items():
         if records:
-            frames[kind] = _joined(frames.get(kind), from_records(records, kind))
+            parts = [one for one in [frames.get(kind)] if one is not None]
+            frames[kind] = pd.concat([*parts, from_records(records, kind)], ignore_index=True)
     return replace(results, **frames)
-
-
-def _joined(*parts: pd.DataFrame | None) -> pd.DataFrame:
-    return pd.concat([one for one in parts if one is not None], ignore_index=True)
 
 
 def _with_hits(rows: list[Fields]) -> list[Fields]:
@@ -328,15 +328,10 @@ def _read_results(
     rows = [row | {"run_id": names[row.get("run_id")]} for row in rows]
     called = {name: paths.split()[0] for name, paths in tool.columns.items()} | columns
     results = results_of_rows(rows, run_id, problems, "repeat" in columns, called)
-    own = {name: told.pop(name) for name in tool.run if name in told}
-    means = own.pop("means", [])
-    known = {name: own.pop(name) for name in OF_RUN if name in own}
-    about_runs = flatten(own) | known | {"system": results.runs["system"].map(systems)}
-    runs, reported = results.runs.assign(**about_runs), results.reported
-    if means:
-        of_runs = [{"run_id": run, **one} for run in runs["run_id"] for one in means]
-        reported = _joined(reported, from_records(of_runs, "reported"))
-    return replace(results, runs=runs, reported=reported)
+    about_runs = flatten({one: told[one] for one in tool.run if one in told and one not in OF_RUN})
+    about_runs |= {one: told[one] for one in OF_RUN if one in told}
+    about_runs |= {"system": results.runs["system"].map(systems)}
+    return replace(results, runs=results.runs.assign(**about_runs))
 
 
 def _run_names(runs: set[str | None], file: str) -> dict[str | None, str]:

@@ -19,11 +19,20 @@ import pyarrow as pa
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import Sample
 from ragscore.io.files import UNFORESEEN, check_regular, check_unpacked
-from ragscore.io.importers import QUERY_KEYS, Fields, dicts_in, each, labels_in, mapping, text_of
+from ragscore.io.importers import (
+    PASSED,
+    QUERY_KEYS,
+    Fields,
+    dicts_in,
+    each,
+    labels_in,
+    mapping,
+    text_of,
+)
 from ragscore.io.source import parse_json
 from ragscore.io.stored import SAME as COMMON
 from ragscore.io.stored import our_name, score_of
-from ragscore.io.values import as_number, nested
+from ragscore.io.values import nested
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAME = {**COMMON, "exact": "exact_match", "f1": "token_f1"}
@@ -37,7 +46,6 @@ COLUMNS = {
 }  # fmt: skip
 RUN = {
     "system": "eval.model", "suite": "eval.task", "config": "eval", "created_at": "eval.created",
-    "means": lambda top: aggregates(top),
 }  # fmt: skip
 
 
@@ -53,8 +61,8 @@ def samples(rows: list[Fields], top: Fields) -> Iterator[Fields]:
     A row of `samples_df` has no answer, and its texts may be cut.
     """
     # an accuracy is better if it is higher; a mean may be of anything
-    scorers = [one["metric"].rpartition("/") for one in aggregates(top)]
-    accurate = {our_name(name, SAME) for name, _, label in scorers if label == "accuracy"}
+    scorers = each(top, "results.scores", {"name": "name", "accuracy": "metrics.accuracy"})
+    accurate = {our_name(one["name"] or "score", SAME) for one in scorers if one["accuracy"]}
     has_epochs = any("eval_id" in row or row.get("epoch") != 1 for row in rows)
     for row in rows:
         target, metadata = nested(row.get("target")), mapping(row, "metadata")
@@ -79,18 +87,6 @@ def samples(rows: list[Fields], top: Fields) -> Iterator[Fields]:
         }  # fmt: skip
 
 
-def aggregates(top: Fields) -> list[Fields]:
-    """Return what a log reports of all samples: over the reduced ones, where there are epochs."""
-    found = []
-    for scorer in each(top, "results.scores", {"name": "name", "metrics": "metrics"}):
-        for label, metric in mapping(scorer, "metrics").items():
-            value = as_number(metric.get("value") if isinstance(metric, dict) else metric)
-            if value is not None:
-                name = f"{scorer['name'] or 'score'}/{label}"
-                found.append({"query_id": "", "metric": name, "value": value, "statistic": "mean"})
-    return found
-
-
 def _scores(name: str, score: Any, accurate: set[str]) -> list[Fields]:
     """Return a score, or one per member of a score that is a mapping.
 
@@ -98,28 +94,21 @@ def _scores(name: str, score: Any, accurate: set[str]) -> list[Fields]:
     is every value that it makes an accuracy of.
     """
     score = score if isinstance(score, dict) else {"value": score}
-    value, explanation = score.get("value"), score.get("explanation")
+    value, reason = score.get("value"), score.get("explanation")
     about = {"is_judged": name not in DETERMINISTIC,
-             "reason": explanation if isinstance(explanation, str) else None}  # fmt: skip
-    if isinstance(value, dict):
-        return [
-            {"metric": f"{name}.{member}", "value": LETTERS.get(str(one), one)}
-            | about | _told(one, False)
-            for member, one in value.items()
-        ]  # fmt: skip
-    letter = LETTERS.get(value, value) if isinstance(value, str) else value
-    if score_of(letter) == (None, None):
-        about["error"] = about["reason"] or "unscored"
-    verdict = value if isinstance(value, str) else None
-    one = {"metric": name, "value": letter, "same": SAME, "verdict": verdict}
-    return [one | about | _told(value, our_name(name, SAME) in accurate)]
-
-
-def _told(value: Any, is_accuracy: bool) -> Fields:
-    """Return direction and range of a scorer's values, as far as a log tells them."""
-    if is_accuracy or isinstance(value, bool) or str(value) in LETTERS:
-        return {"better": "higher", "lowest": 0.0, "highest": 1.0}
-    return {}
+             "reason": reason if isinstance(reason, str) else None}  # fmt: skip
+    members = value if isinstance(value, dict) else {"": value}
+    found = []
+    for member, one in members.items():
+        metric = f"{name}.{member}" if member else name
+        is_share = isinstance(one, bool) or str(one) in LETTERS
+        number = LETTERS.get(one, one) if isinstance(one, str) else one
+        no_score = (about["reason"] or "unscored") if score_of(number) == (None, None) else None
+        told = {"metric": metric, "value": number, "same": SAME, "error": no_score,
+                "verdict": one if isinstance(one, str) else None}  # fmt: skip
+        known = PASSED if is_share or our_name(metric, SAME) in accurate else {}
+        found.append(about | told | known)
+    return found
 
 
 # The file of the kind `.eval`

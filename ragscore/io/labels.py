@@ -23,9 +23,8 @@ from ragscore.io.cells import Cells
 from ragscore.io.columns import (
     LABEL_NAMES,
     Columns,
+    called,
     grade_columns,
-    is_grade_name,
-    of_results,
 )  # fmt: skip
 from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
@@ -61,7 +60,7 @@ def read_golden_table(
         return golden_of(rows, problems, absent_docs, catalogue)
     roles = roles_of(table, columns, "golden")
     own = own_columns(table, roles)
-    names = [one for one in own if not of_results(one)]
+    names = [one for one in own if not called(one, "results")]
     problems.typos.check(names, LABEL_NAMES, int(table.lines[0]))
     problems.typos.warn()
     if "grade" not in roles.keys() | (columns or {}).keys():
@@ -94,7 +93,9 @@ def _ask_for_grades(table: Table, roles: Columns, own: Mapping[str, pd.Series]) 
     query = roles.get("query_id", roles.get("query"))
     if not ids or query is None or any(is_listed(table.column(roles[role])) for role in ids):
         return
-    empty_ones = [name for name in own if own[name].isna().all() and is_grade_name(name)]
+    empty_ones = [
+        name for name in own if own[name].isna().all() and called(name, "golden", "grade")
+    ]
     if empty_ones and len(table) > 1:
         raise DataError(
             f"{empty_ones[0]} holds no grade, so every id would be relevant", file=table.name,
@@ -206,7 +207,7 @@ def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
     """Return lists of texts as rows: tags, or checks; key facts may be mappings."""
     column = column.map(_facts, na_action="ignore") if kind == "key_fact" else column
     items = exploded({"text": column}, groups.cells, "grade")
-    cells = Cells(groups.cells.problems, groups.cells.lines[items.row])
+    cells = Cells(groups.cells.problems, items.lines)
     texts = cells.texts(items.columns["text"], "a list of texts")
     made = pd.DataFrame({"query": groups.of[items.row], "kind": kind, "text": texts})
     for name in ("importance", "weight"):
@@ -245,7 +246,7 @@ def _targets(
         items = _judgements(columns[role], columns.get("grade"), role, groups.cells)
         if level == "doc":
             expects[groups.of[items.is_known]] = True
-        cells = Cells(groups.cells.problems, groups.cells.lines[items.row], drops=True)
+        cells = Cells(groups.cells.problems, items.lines, drops=True)
         keys = _keys(items.columns[role], role, cells)
         grade = _grades(items.columns.get("grade"), cells)
         kept = keys.notna().to_numpy() & (grade >= 0)
@@ -282,7 +283,7 @@ def _judgements(column: pd.Series, grade: pd.Series | None, role: str, cells: Ce
         cells.report(column, lacks, "an id for each grade", drops=False)
     row = np.flatnonzero(is_known)
     taken = {name: one.take(row).reset_index(drop=True) for name, one in both.items()}
-    return Items(is_known, row, taken, None)
+    return Items(is_known, row, taken, None, cells.lines[row])
 
 
 def _keys(column: pd.Series, role: str, cells: Cells) -> pd.Series:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, excerpt, name_list, plural, warn
+from ragscore.frames.errors import check_choice, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, sample
@@ -35,13 +35,16 @@ IR_DATASET = Format("ir_datasets", lambda seen: 0, read_ir_dataset)
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
 AFTER = ("run_id", "ties", "labels")
+"""Options that are seen to after reading where a format hasn't them."""
+LABELLED = frozenset(tool.name for tool in TOOLS)
+"""Formats of results that labels may stand beside."""
 RUN_FILES = ("per_query.jsonl", "results.jsonl")
 
 
 def given_or_named(source: Any) -> Any:
     """Return what is given as golden set, else the file that the environment names."""
-    named = [os.environ[name] for name in GOLDEN_VARIABLES if os.environ.get(name)]
-    chosen = source if source is not None else next(iter(named), None)
+    named = (os.environ.get(name) for name in GOLDEN_VARIABLES)
+    chosen = next(filter(None, named), None) if source is None else source
     if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
         allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)};"
         allowed += " to compare stored scores without one: rs.evaluate(results), --golden none"
@@ -161,7 +164,10 @@ def _loaded(
             if isinstance(source, Table) and found not in TABLES.values():
                 source = source.frame
         own = {one: options[one] for one in options if one in found.options or one not in AFTER}
-        loaded = function_at(found.read)(source, *how, **found.options_of(own, Path(name)))
+        own = found.options_of(own, Path(name))
+        if found.name in LABELLED and "labels" in options:
+            own["labels"] = options["labels"]
+        loaded = function_at(found.read)(source, *how, **own)
         if is_file:
             _check_values(loaded)
     return loaded, found, name
@@ -281,14 +287,9 @@ def load_results(
 
 def with_labels(source: Any) -> tuple[Results, list[Golden]]:
     """Load runs, and the labels that stand beside them in files of other tools."""
-    results, labels = load_results(source), list[Golden]()
-    tools = {tool.name for tool in TOOLS}
-    for one in () if source is results else _sources(source, "results"):
-        found = _choose(one, "results", None, None) if isinstance(one, Path) else None
-        if found and found.name in tools:
-            with naming(one):
-                function_at(found.read)(one, False, labels=labels)
-    return results, labels
+    labels = list[Golden]()
+    options = {"columns": None, "run_id": None, "ties": "file", "labels": labels}
+    return _runs(source, None, MAX_BYTES, True, options), labels
 
 
 def _runs(
@@ -436,12 +437,8 @@ def _named(columns: Any) -> Columns | None:
     """Return `columns=` with numbers, as pandas names columns without a header, as texts."""
     if columns is None:
         return None
-    if not isinstance(columns, Mapping):
-        raise DataError(f"found {excerpt(columns)}", field="columns", allowed="role -> column")
-    return {
-        role: str(one) if isinstance(one, int) and not isinstance(one, bool) else one
-        for role, one in columns.items()
-    }
+    check_type(columns, Mapping, "columns", "role -> column")
+    return {role: str(one) if type(one) is int else one for role, one in columns.items()}
 
 
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:

@@ -245,8 +245,9 @@ def register(
         JSON and CSV, our column -> its path in a row of the file, such as `{"query_id": "ask",
         "doc_id": "found.page", "score.tone": "marks.tone", "reference_answer": "right"}`.
     mark
-        Names, apart by blanks, that the first record must all have: the files that are read without
-        `format=`. Of several formats, that with most names is taken.
+        Names, apart by blanks, that the first record (with `rows`: the file's object) must all
+        have: the files that are read without `format=`. Of several formats, that with most names is
+        taken.
     rows
         The path of the list of rows in a file with one JSON object.
     write

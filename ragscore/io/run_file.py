@@ -1,12 +1,13 @@
 """Our run file, `per_query.jsonl` with `run.json` beside it -> `Results`.
 
 It is a superset of kebab's record; older records without later fields load. Which field is which
-column says the schema (layout.py); here is what needs several fields at once, and what answers
+column says the schema (`Part`); here is what needs several fields at once, and what answers
 imply about refusals. Fields that no column takes are kept in `x_*` columns.
 """
 
+import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -18,15 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Results, from_records
+from ragscore.frames.schema import BESIDE, FIELDS, LAYOUT, Field
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.citations import SPAN_FIELDS, take_heading, take_span
-from ragscore.io.files import line_blocks, lines_of
-from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE, Part
-from ragscore.io.parsed_lines import LineParser
+from ragscore.io.files import line_blocks, lines_of, read_text
+from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
     Columns,
     Frames,
     Level,
+    LineParser,
     NotPlain,
     Reader,
     Values,
@@ -37,12 +39,70 @@ from ragscore.io.sidecars import (
     JUDGMENTS_FILE,
     LEDGER_FILE,
     read_judgments,
-    read_run_json,
     run_record,
 )
-from ragscore.io.source import Problems, Row, as_id, describe, json_rows
-from ragscore.io.values import ARROW, ID_ALLOWED
+from ragscore.io.source import Problems, Row, as_id, describe, field_lines, json_rows
+from ragscore.io.values import ARROW, ID_ALLOWED, nested_of
 
+UNKNOWN = "unknown"
+"""`refused` of an answer that tells neither that it is a refusal nor that it is none."""
+
+
+WRITE: dict[str, Callable[[Any], Any]] = {"json": nested_of, "texts": json.loads}
+
+
+class Part:
+    """One object of our file."""
+
+    def __init__(self, kind: str, inner: str = "", place: str = "") -> None:
+        self.kind, self.place = kind, place
+        prefix = f"{inner}." if inner else ""
+        at = {field.at.removeprefix(prefix): field for field in FIELDS[kind]
+              if field.at and field.at.startswith(prefix)}  # fmt: skip
+        order = LAYOUT.get(f"{kind}.{inner}" if inner else kind, ())
+        here = [name for name in at if "." not in name]
+        names = [*(name for name in order if name in here), *(n for n in here if n not in order)]
+        self.fields: dict[str, Field] = {name: at[name] for name in names}
+        self.order = order
+        self.also = {} if inner else {n: field for field in FIELDS[kind] for n in field.also}
+        self.own = frozenset(self.fields)
+        beside = BESIDE.get(f"{kind}.{inner}" if inner else kind, "").split()
+        self.known = frozenset((*self.own, *self.also, *beside))
+        self.columns = {
+            name: (field.column, "number" if field.type == "score" else field.type)
+            for name, field in self.fields.items()
+            if field.type not in ("rank", "place") and name != "query_id"
+        }
+
+    def write(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the columns of a row as fields, in the order of the file."""
+        return {
+            name: WRITE[field.type](row[field.column])
+            if field.type in WRITE and field.column in row
+            else row.get(field.column)
+            for name, field in self.fields.items()
+            if field.null or field.column in row
+        }
+
+    def write_in_order(self, row: dict[str, Any], inside: dict[str, Any]) -> dict[str, Any]:
+        """Return the columns of a row with the objects inside, in the order of the file."""
+        found, written = self.write(row) | inside, dict[str, Any]()
+        for name in self.order:
+            if name.endswith("*"):
+                begin = name[:-1]
+                written |= {one: value for one, value in row.items() if one.startswith(begin)}
+            elif name in found:
+                written[name] = found.pop(name)
+        return written | found
+
+
+RECORD = Part("responses")
+ANSWER = Part("responses", "answer", "answer.")
+USAGE = Part("responses", "answer.usage", "answer.usage.")
+HIT = Part("hits", "", "hits_top_k.")
+RETRIEVAL = Part("hits", "retrieval", "hits_top_k.retrieval.")
+CITATION = Part("citations", "", "answer.citations.")
+CALL = Part("calls", "", "answer.hops.")
 RECORD_FIELDS = RECORD.own | {"hits_top_k"}
 ANSWER_FIELDS = ANSWER.own | {"citations"}
 CITATION_FIELDS = CITATION.own | {"path", "span_unit"}
@@ -108,7 +168,7 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     if stem != "per_query" or not run_json.exists():
         return run_record(named, path)
     faults = problems.for_file(run_json)
-    described, lines = read_run_json(run_json, faults)
+    described, lines = json_object(run_json), field_lines(read_text(run_json))
     if "run_id" in described and as_id(described["run_id"]) is None:
         faults.reject(described.pop("run_id"), lines.get("run_id"), "run_id", ID_ALLOWED)
     for name in ("n_queries", "n_failed"):  # counted anew

@@ -8,10 +8,10 @@ of an object's record gives the line of a fault.
 Null, absent and an empty object are the same. Fields without a column are kept as `x_*`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -20,12 +20,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.codes import all_differ
 from ragscore.frames.data import KINDS, DataError, categorical, conform, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.files import LONGEST_ID
-from ragscore.io.source import Problems, Row, as_id, describe, suggest_field
+from ragscore.io.files import LONGEST_ID, UNFORESEEN, longest_line
+from ragscore.io.source import Problems, Row, as_id, describe, parse_json, suggest_field
 from ragscore.io.values import ARROW, ID_ALLOWED, JSON_SUFFIX, READ, as_json, escape_key, is_int
 
 BATCH = 1 << 12
@@ -234,28 +233,24 @@ class Level:
         A list without any, or with impossible ones, which are a fault, counts from `first`.
         """
         values, last = self.fields.pop(name, pa.nulls(len(self))), 2**31 - 2 + first
-        found = at + first - 1
         if isinstance(values, pa.Array) and pa.types.is_integer(values.type):
-            stored = np.asarray(pc.fill_null(values, -1), np.int64)
-            is_possible = not values.null_count and ((stored >= first) & (stored <= last)).all()
-            if is_possible and all_differ(row * 2**31 + stored):
-                return stored
-        stated = is_stated(values)
-        if stated.any():
-            every = listed(values)
-            cuts = [0, *np.flatnonzero(np.diff(row)) + 1, len(row)]
-            for begin, end in pairwise(cuts):
-                numbers = every[begin:end]
-                if not stated[begin:end].any():
-                    continue
-                if fault := _fault_of_numbers(numbers, first, last):
-                    allowed = f"whole numbers from {first}, each once, or no {name} at all"
-                    ids = self.batch.query_ids
-                    of = "" if ids is None else f" for query {ids[self.record[begin]].as_py()!r}"
-                    self.fault(begin, name, f"{name} {fault}{of}", allowed)
-                else:
-                    found[begin:end] = numbers
-        return found
+            numbers = np.asarray(pc.fill_null(values, -1), np.int64)
+        else:
+            stated = (one if is_int(one) and first <= one <= last else -1 for one in listed(values))
+            numbers = np.fromiter(stated, np.int64, len(row))
+        is_impossible = (numbers < first) | (numbers > last)
+        is_ordered = np.isin(row, row[is_stated(values)])
+        is_again = pd.DataFrame({"row": row, "number": numbers}).duplicated().to_numpy()
+        bad = np.flatnonzero(is_ordered & (is_impossible | is_again))
+        for one in bad[np.unique(row[bad], return_index=True)[1]].tolist():
+            found = f"is {describe(listed(values)[one])}"
+            if not is_impossible[one]:
+                found = f"{numbers[one]} appears twice"
+            query_id = listed(self.batch.query_ids)[self.record[one]]
+            allowed = f"whole numbers from {first}, each once, or no {name} at all"
+            self.fault(one, name, f"{name} {found} for query {query_id!r}", allowed)
+        is_good = is_ordered & ~np.isin(row, row[bad])
+        return np.where(is_good, numbers, at + first - 1)
 
     def metadata(self, row: Codes, rank: Codes) -> tuple[Frames, pa.Array]:
         """Take out the metadata of hits: the frame hit_meta, and the source keys in it."""
@@ -324,14 +319,6 @@ def _places(lengths: Codes) -> tuple[Codes, Codes]:
     """Return the list of each item, and its place in the list, from 1."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     return row, np.arange(1, len(row) + 1) - (np.cumsum(lengths) - lengths)[row]
-
-
-def _fault_of_numbers(numbers: list[Any], first: int, last: int) -> str | None:
-    others = [one for one in numbers if not (is_int(one) and first <= one <= last)]
-    if others:
-        return f"is {describe(others[0])}"
-    twice = [one for one in numbers if numbers.count(one) > 1]
-    return f"{twice[0]} appears twice" if twice else None
 
 
 def _plain(values: pa.Array, type: str) -> pa.Array | None:
@@ -463,32 +450,36 @@ REQUIRED = ("responses", "hits", "citations")
 
 
 def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
-    """Return the columns of batches as one frame, each column of one type."""
-    n_rows = [len(next(iter(part.values()))) for part in parts]
-    if not sum(n_rows):
+    """Return the columns of batches as one frame, each column of one type or JSON text."""
+    types: dict[str, set[Any]] = {}
+    for name, one in chain.from_iterable(map(dict.items, parts)):
+        if one.null_count < len(one):
+            plain = name.removesuffix(JSON_SUFFIX)
+            types.setdefault(plain, set()).add(one.type if plain == name else JSON_SUFFIX)
+    if not types:
         return empty(kind)
-    names = dict.fromkeys(chain.from_iterable(parts))
-    found: dict[str, Any] = {}
+    mixed = {
+        name
+        for name, several in types.items()
+        if len(several) > 1
+        and not _are_floats(several, [part[name] for part in parts if name in part])
+    }
+    tables = [
+        pa.table(
+            {
+                name + JSON_SUFFIX * (name in mixed): _as_texts(one) if name in mixed else one
+                for name, one in part.items()
+                if name.removesuffix(JSON_SUFFIX) in types
+            }
+        )
+        for part in parts
+    ]
+    table = pa.concat_tables(tables, promote_options="permissive")
+    found: dict[str, Any] = {name: series(table[name]) for name in table.column_names}
     if run_id is not None:
-        found["run_id"] = categorical(np.zeros(sum(n_rows), np.int8), [run_id])
-    for name in dict.fromkeys(one.removesuffix(JSON_SUFFIX) for one in names):
-        plain, texts = ([part.get(one) for part in parts] for one in (name, name + JSON_SUFFIX))
-        types = {one.type for one in plain if one is not None and one.null_count < len(one)}
-        if any(one is not None for one in texts) or not _is_one_type(types, plain):
-            plain = [
-                _as_texts(one) if other is None and one is not None else other
-                for one, other in zip(plain, texts, strict=True)
-            ]
-            name, types = name + JSON_SUFFIX, {pa.string()}
-        if types:
-            of = pa.float64() if len(types) > 1 else next(iter(types))
-            chunks = [
-                pa.nulls(n, of) if one is None else one.cast(of)
-                for one, n in zip(plain, n_rows, strict=True)
-            ]
-            found[name] = series(pa.chunked_array(chunks, of))
+        found["run_id"] = categorical(np.zeros(len(table), np.int8), [run_id])
     for name in KINDS[kind].required:
-        found.setdefault(name, pd.Series(np.nan, range(sum(n_rows)), dtype="str"))
+        found.setdefault(name, pd.Series(np.nan, range(len(table)), dtype="str"))
     return conform(pd.DataFrame(found, copy=False), kind)
 
 
@@ -500,16 +491,104 @@ def series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
     )
 
 
-def _is_one_type(types: set[pa.DataType], columns: list[pa.Array | None]) -> bool:
-    """Return True for one type, or for numbers that float64 can hold."""
-    if len(types) < 2 or types != {pa.int64(), pa.float64()}:
-        return len(types) < 2
-    whole = [one for one in columns if one is not None and one.type == pa.int64()]
-    most = pc.max(pc.abs(pa.chunked_array(whole, pa.int64()))).as_py() or 0
-    return bool(most <= LARGEST_EXACT_FLOAT)
+def _are_floats(types: set[Any], columns: list[pa.Array]) -> bool:
+    """Return True for numbers that float64 can hold."""
+    whole = pa.chunked_array([one for one in columns if one.type == pa.int64()], pa.int64())
+    most = pc.max(pc.abs(whole)).as_py() or 0
+    return types <= {pa.int64(), pa.float64()} and most <= LARGEST_EXACT_FLOAT
 
 
 def _as_texts(column: pa.Array) -> pa.Array:
     return pa.array(
         [None if one is None else as_json(one) for one in column.to_pylist()], pa.string()
     )
+
+
+# Blocks of lines, parsed by pyarrow where that surely gives what `json` gives
+#
+# pyarrow gets the types of fields, since its own inference turns texts into times, and deep nesting
+# crashes it. By these types it refuses fields that are new or of another type, keys that appear
+# twice, half surrogate pairs and numbers that don't fit. Then `json` parses the block, and the
+# types of its fields are learned.
+
+FEWEST, N_SAMPLED = 64, 64
+"""Blocks of fewer lines aren't worth it; from so many lines of the first one types are learned."""
+
+
+class LineParser:
+    """Parses blocks by types that grow with the fields that occur, from the `known` ones on."""
+
+    def __init__(self, known: pa.DataType) -> None:
+        self.known, self.types = known, pa.struct([])
+        self.is_off = False
+
+    def parse(self, begin: int, data: bytes) -> Level | None:
+        """Return the records of a block that begins at line `begin`."""
+        from pyarrow import json
+
+        n_lines = _n_objects(data)
+        if self.is_off or n_lines < FEWEST:
+            return None
+        read = json.ReadOptions(block_size=max(1 << 20, longest_line(data) + 1))
+        try:
+            if not len(self.types):
+                lines = data.splitlines()
+                self._learn(
+                    [parse_json(one.decode()) for one in lines[:: -(-n_lines // N_SAMPLED)]]
+                )
+            types = json.ParseOptions(
+                pa.schema(list(self.types)), unexpected_field_behavior="error"
+            )
+            table = json.read_json(pa.BufferReader(data), read, types)
+        except (pa.ArrowException, *UNFORESEEN):
+            return None
+        if len(table) != n_lines:
+            return None
+        batch = Batch(np.arange(begin, begin + n_lines), is_parsed=True)
+        records = table.combine_chunks().to_struct_array().combine_chunks()
+        return Level(members(records), np.arange(n_lines), "", batch)
+
+    def learning(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield the rows, and learn the types of their fields."""
+        values = []
+        for row in rows:
+            values += [] if self.is_off else [row.values]
+            yield row
+        self._learn(values)
+
+    def _learn(self, values: list[dict[str, Any]]) -> None:
+        """Add the types of these fields; where one has several, `json` parses all that follows."""
+        try:
+            seen = [pa.schema({"record": one}) for one in (self.types, pa.array(values).type)]
+            types = pa.unify_schemas(seen, promote_options="permissive").field("record").type
+            self.types = _filled(types, self.known)
+        except (pa.ArrowException, *UNFORESEEN):
+            self.is_off = True
+
+
+def _n_objects(data: bytes) -> int:
+    """Return the number of lines if each is one object, else 0.
+
+    Nowhere within a JSON value do a closing brace, a line end and an opening brace follow each
+    other. So as many records as lines means one on each line.
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return 0
+    n = data.count(b"\n") + (not data.endswith(b"\n"))
+    between = data.count(b"}\n{") + data.startswith(b"{") + data.rstrip(b"\n").endswith(b"}")
+    return n if between == n + 1 and b"\0" not in data else 0
+
+
+def _filled(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
+    """Return a type with what is known of fields that were null, or whole numbers, so far."""
+    if pa.types.is_struct(seen) and pa.types.is_struct(known):
+        types = {one.name: one.type for one in known}
+        return pa.struct(
+            [(one.name, _filled(one.type, types.get(one.name, pa.null()))) for one in seen]
+        )
+    if pa.types.is_list(seen) and pa.types.is_list(known):
+        return pa.list_(_filled(seen.value_type, known.value_type))
+    is_whole = pa.types.is_integer(seen) and pa.types.is_floating(known)
+    return known if pa.types.is_null(seen) or is_whole else seen

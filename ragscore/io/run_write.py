@@ -19,12 +19,19 @@ from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
 from ragscore.io.citations import citation_and_span, heading_parts
 from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_lines
-from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE
 from ragscore.io.run_file import (
+    ANSWER,
     ANSWER_FIELDS,
+    CALL,
+    CITATION,
     CITATION_FIELDS,
+    HIT,
     HIT_FIELDS,
+    RECORD,
     RECORD_FIELDS,
+    RETRIEVAL,
+    UNKNOWN,
+    USAGE,
     implied_refusal,
 )
 from ragscore.io.sidecars import run_description
@@ -160,100 +167,98 @@ def _answer(
     answer that doesn't says so.
     """
     fields, tokens = ANSWER.write(response), USAGE.write(response)
-    own = extra.pop("answer", None)
-    if own is None:
-        if not (fields or tokens or citations or "n_citations" in response):
-            return None
-        own = {}
-    usage = own.get("usage", {}) if isinstance(own, dict) else {}
-    if (
-        not isinstance(own, dict)
-        or set(own) & ANSWER_FIELDS
-        or (tokens and not isinstance(usage, dict))
-        or (isinstance(usage, dict) and set(usage) & USAGE.own)
-    ):
-        raise DataError(
-            f"found {own!r}", field="responses.x_answer", allowed="fields that no column holds"
-        )
+    own, place = extra.pop("answer", {}), "responses.x_answer"
+    if not (own or fields or tokens or citations or "n_citations" in response):
+        return None
     implied = implied_refusal(fields.get("answer"), fields.get("grounded"))
     is_open = states_refusals and "answer" in fields and "refused" not in fields
     if is_open or (implied is not None and "refused" not in fields):
         fields["refused"] = UNKNOWN
     elif fields.get("refused") == implied:
         fields.pop("refused", None)
-    cited = [_citation(row) for row in citations]
-    records = {"citations": cited} if cited or "n_citations" in response else {}
-    answer = {"answer": None, **fields, **records, **own}
-    return answer | {"usage": {**tokens, **usage}} if tokens else answer
+    if citations or "n_citations" in response:
+        fields["citations"] = [_citation(row) for row in citations]
+    answer = _with({"answer": None} | fields, own, place, ANSWER_FIELDS)
+    usage = answer.get("usage", {})
+    if tokens or isinstance(usage, dict):
+        usage = _with(tokens, usage, f"{place}.usage", USAGE.own)
+    return answer | ({"usage": usage} if usage else {})
 
 
 def _citation(row: dict[str, Any]) -> dict[str, Any]:
-    extra = extra_fields(row, CITATION_FIELDS, "citations")
-    fields = CITATION.write(row) | _heading(row, extra, "citations")
-    span = citation_and_span(row, extra)
-    if "path" in row and span.get("citation", {}).get("path") != row["path"]:
-        fields["path"] = row["path"]
-    return _with_extra(fields | span, extra, "citations")
+    place, extra = _place(row, CITATION_FIELDS, "citations")
+    path = {"path": row["path"]} if "path" in row else {}
+    is_told = place.get("citation", {}).get("path") == row.get("path")
+    fields = CITATION.write(row) | place | ({} if is_told else path)
+    return _with(fields, extra, "citations")
+
+
+def hit_metadata(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Return the metadata of a query's hits by rank."""
+    metadata: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        try:
+            metadata.setdefault(row["rank"], {})[row["key"]] = json.loads(row["value"])
+        except ValueError as error:
+            raise DataError(
+                f"found {row['value']!r}", field="hit_meta.value", allowed="JSON text"
+            ) from error
+    return metadata
 
 
 def _hits(
     rows: list[dict[str, Any]], meta: list[dict[str, Any]], query_id: str
 ) -> list[dict[str, Any]]:
-    meta_at: dict[int, dict[str, Any]] = {}
-    for pair in meta:
-        try:
-            value = json.loads(pair["value"])
-        except ValueError as error:
-            raise DataError(
-                f"found {pair['value']!r}", field="hit_meta.value", allowed="JSON text"
-            ) from error
-        meta_at.setdefault(pair["rank"], {})[pair["key"]] = value
-    if strays := sorted(meta_at.keys() - {row["rank"] for row in rows}):
+    metadata = hit_metadata(meta)
+    if strays := sorted(metadata.keys() - {row["rank"] for row in rows}):
         raise DataError(
             f"metadata of query {query_id!r} at rank {strays[0]}, where no hit is",
             field="hit_meta.rank",
             allowed="the rank of a hit",
         )
-    metadata = [meta_at.get(row["rank"]) for row in rows]
-    pairs = zip(rows, metadata, strict=True)
-    return [_hit(row) | ({"metadata": values} if values else {}) for row, values in pairs]
+    return [
+        _hit(row) | ({"metadata": metadata[row["rank"]]} if row["rank"] in metadata else {})
+        for row in rows
+    ]
 
 
 def _hit(row: dict[str, Any]) -> dict[str, Any]:
     # `score` beside one within `retrieval` is an extra field; alone it would be read as the column.
     scores = {field.column for field in RETRIEVAL.fields.values() if field.column in row}
-    extra = extra_fields(row, (HIT_FIELDS | {"score"}) - scores, "hits")
-    path = {"doc_path": row["path"]} if "path" in row else {}
-    inside = path | _heading(row, extra, "hits") | citation_and_span(row, extra)
+    place, extra = _place(row, (HIT_FIELDS | {"score"}) - scores, "hits")
+    inside = ({"doc_path": row["path"]} if "path" in row else {}) | place
     own = extra.pop("retrieval", {})
     if not isinstance(own, dict):  # then scores stand on the hit itself
         inside |= {"retrieval": own} | {column: row[column] for column in sorted(scores)}
-    elif set(own) & RETRIEVAL.own:
+    elif retrieval := _with(RETRIEVAL.write(row), own, "hits.x_retrieval", RETRIEVAL.own):
+        inside["retrieval"] = retrieval
+    return _with(HIT.write_in_order(row, inside), extra, "hits")
+
+
+def _place(
+    row: dict[str, Any], known: frozenset[str], kind: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the heading, citation and span of a row, and its other fields without a column."""
+    extra, place = extra_fields(row, known, kind), dict[str, Any]()
+    if "heading" in row:
+        place["heading_path"] = extra.pop("heading_path", heading_parts(row["heading"]))
+    elif "heading_path" in extra:  # parts that one text couldn't give back
         raise DataError(
-            f"found {own!r}", field="hits.x_retrieval", allowed="fields that no column holds"
+            "found x_heading_path without a heading", field=kind, allowed="both or neither"
         )
-    elif retrieval := RETRIEVAL.write(row) | own:
-        inside |= {"retrieval": retrieval}
-    return _with_extra(HIT.write_in_order(row, inside), extra, "hits")
+    return place | citation_and_span(row, extra), extra
 
 
-def _heading(row: dict[str, Any], extra: dict[str, Any], kind: str) -> dict[str, Any]:
-    if "heading_path" in extra:  # parts that one text couldn't give back
-        if "heading" not in row:
-            raise DataError(
-                "found x_heading_path without a heading", field=kind, allowed="both or neither"
-            )
-        return {"heading_path": extra.pop("heading_path")}
-    return {"heading_path": heading_parts(row["heading"])} if "heading" in row else {}
-
-
-def _with_extra(fields: dict[str, Any], extra: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Add a row's extra fields, which must not hide its fields nor be taken for a span."""
+def _with(
+    fields: dict[str, Any], own: Any, kind: str, known: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Add fields without a column, which must not hide others nor be taken for a span."""
     spanned = {"start", "end"} if "span_unit" in fields else set()
-    if clash := sorted(set(extra) & (set(fields) | spanned)):
+    clash = {*fields, *known, *spanned} & own.keys() if isinstance(own, dict) else {"itself"}
+    if clash:
         raise DataError(
-            f"x_{clash[0]} would be read as a field that a column holds",
+            f"x_{min(clash)} would be read as a field that a column holds",
             field=kind,
             allowed="another name",
         )
-    return fields | extra
+    return fields | own

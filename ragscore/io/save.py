@@ -22,20 +22,22 @@ BESIDE = {
 }
 
 
-def save_results(
-    results: Results, path: str | os.PathLike[str], format: str | None = None, **options: Any
+def save(
+    data: Results | Golden, path: str | os.PathLike[str], format: str | None = None, **options: Any
 ) -> Path:
-    """Write results to a file or folder, as `rs.load_results` reads it again.
+    """Write results or a golden set to a file or folder, as `load_*` reads it again.
 
     Parameters
     ----------
     path
-        Its ending names the format: .jsonl our run file (one run), .trec or .run a TREC run. Each
-        may end in .gz.
+        Its ending names the format. Of results: .jsonl our run file (one run), .trec or .run a TREC
+        run; of a golden set: .yaml or .jsonl our golden file, .qrels TREC judgements. Each may end
+        in .gz.
     format
-        per_query, trec, json_run, chatbot, retrievers, trec_rag or metric_report; judgments (the
-        judgments of one run) or retriever_summary (the outcomes of responses, without hits).
-        Needed only if the ending doesn't tell.
+        Needed only if the ending doesn't tell. Of results: per_query, trec, json_run, chatbot,
+        retrievers, trec_rag or metric_report; judgments (the judgments of one run) or
+        retriever_summary (the outcomes of responses, without hits). Of a golden set: golden,
+        trec_qrels, json_qrels, qrels_jsonl, beir, chatbot or predicates.
     options
         What the format takes, such as `level="chunk"` for trec.
 
@@ -53,49 +55,7 @@ def save_results(
     UserWarning
         Counts what the format has no place for.
     """
-    return _save(results, path, format, "results", options)
-
-
-def save_golden(
-    golden: Golden, path: str | os.PathLike[str], format: str | None = None, **options: Any
-) -> Path:
-    """Write a golden set to a file or folder, as `rs.load_golden` reads it again.
-
-    Parameters
-    ----------
-    path
-        Its ending names the format: .yaml or .jsonl our golden file, .qrels TREC judgements. Each
-        may end in .gz.
-    format
-        golden, trec_qrels, json_qrels, qrels_jsonl, beir, chatbot or predicates. Needed only if the
-        ending doesn't tell.
-    options
-        What the format takes, such as `level="chunk"` for trec_qrels.
-
-    Returns
-    -------
-    The path that was written.
-
-    Raises
-    ------
-    DataError
-        An unknown format or option; content that the format can't hold.
-
-    Warns
-    -----
-    UserWarning
-        Counts what the format has no place for.
-    """
-    return _save(golden, path, format, "golden", options)
-
-
-def _save(
-    data: Results | Golden,
-    path: str | os.PathLike[str],
-    format: str | None,
-    side: str,
-    options: dict[str, Any],
-) -> Path:
+    side = "results" if isinstance(data, Results) else "golden"
     if not isinstance(path, (str, os.PathLike)):
         raise DataError(f"found {type(path).__name__}", field="path", allowed="a path")
     formats = formats_of(side)

@@ -49,7 +49,7 @@ def _document(value: Any) -> Hit | None:
 
 def response_hits(value: Any) -> list[Hit] | None:
     """Return the hits of a search engine's response; None for anything else."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or not {*map(type, value.values())} & {list, dict}:
         return None
     if "ids" in value and value.keys() & {"distances", "documents", "metadatas"}:
         return _chroma(value)

@@ -16,15 +16,13 @@ import pyarrow.compute as pc
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type, empty
 from ragscore.frames.errors import warn
-from ragscore.io.files import check_one_run, read_text, write_lines
+from ragscore.io.files import check_one_run, write_lines
 from ragscore.io.run_records import Fields, Frames, Level, Reader
 from ragscore.io.source import (
     Problems,
     as_id,
     as_text,
     describe,
-    field_lines,
-    json_fault,
     json_rows,
     parse_json,
 )
@@ -38,9 +36,9 @@ from ragscore.io.values import (
 )
 
 _TEXTS = ("system", "suite", "commit", "config_hash", "golden_hash", "chunker_version", "note")
-_LOWEST = {"repeat": 0, "n_queries": 0, "n_failed": 0, "k": 1}
+_NUMBERS = {"repeat": "whole", "n_queries": "whole", "n_failed": "whole", "k": "positive"}
 _RUN_FIELDS = frozenset(
-    (*_TEXTS, *_LOWEST, "run_id", "config", "config_snapshot_json", "created_at")
+    (*_TEXTS, *_NUMBERS, "run_id", "config", "config_snapshot_json", "created_at")
 )
 
 
@@ -57,20 +55,6 @@ JUDGMENT: Fields = {
     for name, dtype in KINDS["judgments"].dtypes.items()
     if name not in ("run_id", "query_id", "criterion")
 }
-
-
-def read_run_json(file: Path, problems: Problems) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return the fields of a `run.json` and the line of each; none if it can't be read."""
-    content = read_text(file)
-    try:
-        values = parse_json(content)
-    except (ValueError, RecursionError) as error:
-        problems.add(**json_fault(error), allowed="one JSON object")
-        return {}, {}
-    if not isinstance(values, dict):
-        problems.reject(values, 1, None, "one JSON object")
-        return {}, {}
-    return values, field_lines(content)
 
 
 def run_record(
@@ -101,8 +85,8 @@ def run_record(
     else:
         config = snapshot_of(reader.pop("config_snapshot_json"))
     settings = config if isinstance(config, dict) else {}
-    run = {"run_id": run_id} | {name: reader.text(name) for name in _TEXTS}
-    run |= {name: reader.whole(name, lowest=lowest) for name, lowest in _LOWEST.items()}
+    run = {"run_id": run_id} | {name: reader.take("text", name) for name in _TEXTS}
+    run |= {name: reader.take(type, name) for name, type in _NUMBERS.items()}
     if run["chunker_version"] is None:
         run["chunker_version"] = as_text(settings.get("chunker_version"))
     if described.get("k") is None:

@@ -23,6 +23,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, from_records
 from ragscore.frames.errors import warn
+from ragscore.frames.escaping import visible
 from ragscore.io.files import LONGEST_ID, has_limits, text_lines
 
 SIMILARITY = 0.82
@@ -158,13 +159,11 @@ class Problems:
         if len(self.records) >= MOST_FAULTS and has_limits():
             told = f"more than {MOST_FAULTS:,} faults, the last one: {found}"
             raise DataError(told, file=self.file, line=line, field=field, allowed=allowed)
-        texts = {"file": self.file, "field": field, "found": found, "allowed": allowed}
+        told = {"file": self.file, "line": line, "field": field, "found": found, "allowed": allowed}
         # Half a surrogate pair, which names in broken files may have, is no text for a frame.
-        plain = {
-            name: text and text.encode("utf-8", "backslashreplace").decode()
-            for name, text in texts.items()
-        }
-        self.records.append({"file": plain.pop("file"), "line": line} | plain)
+        for name in ("field", "found", "allowed"):
+            told[name] = told[name] and visible(str(told[name]))
+        self.records.append(told)
 
     def for_file(self, file: Path | str) -> "Problems":
         """Return a collector for another file that shares this list of faults."""
@@ -224,7 +223,7 @@ def parse_json(text: str) -> Any:
     """
     refuse_depth(text)
     try:
-        values = _DECODER.decode(text) if text[:1] != "\ufeff" else json.loads(text)
+        values = _DECODER.decode(text)
     except InfiniteNumber as error:
         place = _path_of_infinite(json.loads(text))
         line = text.count("\n", 0, text.index(error.written)) + 1
@@ -298,18 +297,6 @@ def field_lines(source: str) -> dict[str, int]:
     return {name: source.count("\n", 0, at) + 1 for name, at, _ in json_fields(source)}
 
 
-def item_lines(source: str, name: str) -> list[int]:
-    """Return the line of each item of a list that is a field of a valid JSON object."""
-    lines, line, counted = [], 1, 0
-    place = 1 + next(value for one, _, value in json_fields(source) if one == name)
-    while item := _ITEM.match(source, place):
-        line, counted = line + source.count("\n", counted, item.end()), item.end()
-        lines.append(line)
-        place = _DECODER.raw_decode(source, item.end())[1]
-    return lines
-
-
-_ITEM = re.compile(r"[\s,]*(?=[^\s,\]])")
 _NAME = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
@@ -323,15 +310,12 @@ def json_fields(source: str) -> Iterator[tuple[str, int, int]]:
 
 def as_text(value: Any) -> str | None:
     """Return text or a number as written; None for anything else."""
-    if type(value) is str:
-        return value
-    if isinstance(value, bool):
-        return None
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, (YamlInt, YamlFloat)):
         return value.text
-    if isinstance(value, (str, int)):
-        return str(value)
-    return repr(value) if isinstance(value, float) else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return repr(value) if is_number else None
 
 
 def as_id(value: Any) -> str | None:
@@ -339,14 +323,11 @@ def as_id(value: Any) -> str | None:
 
     Booleans, dates and the floats of JSON are no ids.
     """
-    if type(value) is str and 0 < len(value) <= LONGEST_ID:
-        return value
-    if isinstance(value, YamlDate) or (
-        isinstance(value, float) and not isinstance(value, YamlFloat)
-    ):
+    is_float = isinstance(value, float) and not isinstance(value, YamlFloat)
+    if is_float or isinstance(value, YamlDate):
         return None
     found = as_text(value)
-    return found if found and not (len(found) > LONGEST_ID and has_limits()) else None
+    return found if found and (len(found) <= LONGEST_ID or not has_limits()) else None
 
 
 def describe(value: Any) -> str:

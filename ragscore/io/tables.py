@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import coded, codes_of
-from ragscore.frames.data import DataError, Results
+from ragscore.frames.data import DataError, Results, categorical
 from ragscore.frames.errors import excerpt, name_list, plural, warn
 from ragscore.frames.kinds import empty
 from ragscore.frames.ranking import rank_hits
@@ -26,12 +26,11 @@ from ragscore.io.columns import (
     ID_ROLES,
     METRIC_ROLES,
     Columns,
+    called,
     inner_roles,
-    is_reference,
-    names_hits,
     resolve,
 )  # fmt: skip
-from ragscore.io.exploded import exploded, is_listed
+from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
 from ragscore.io.made_ids import (
     CIRCUMSTANCES,
@@ -91,9 +90,10 @@ class Asked:
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
         self.query_id = query_ids_of(self.columns, self.cells)
-        one_run = pd.Series(self.run_id, self.query_id.index, dtype="str")
-        named = self.columns.get("run_id")
-        self.run = one_run if named is None else self.cells.ids(named, "run_id")
+        if "run_id" in self.columns:
+            self.run = coded(self.cells.ids(self.columns["run_id"], "run_id"))
+        else:
+            self.run = pd.Series(categorical(np.zeros(len(self.table), np.int8), [self.run_id]))
 
 
 def query_ids_of(columns: Mapping[str, pd.Series], cells: Cells) -> pd.Series:
@@ -174,7 +174,7 @@ def read_results_table(
     asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}), roles)
     ids = [role for role in (*ID_ROLES, "text") if role in roles]
     is_per_hit = bool(ids) and not any(is_listed(given[role]) for role in ids)
-    results = _of_hits(asked) if is_per_hit else of_queries(asked)
+    results = of_hits(asked) if is_per_hit else of_queries(asked)
     if ties != "file":
         results = replace(results, hits=rank_hits(results.hits, ties))
     if table.roles:
@@ -226,7 +226,7 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
         if role is not None:
             told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(first)})")
             proposed = f'; columns={{"{role}": "{name}.{known[role]}"}}'
-        elif not has_answers or names_hits(name):
+        elif not has_answers or called(name, "results", *ID_ROLES, "text"):
             told.append(name)
     if told:
         warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
@@ -239,7 +239,7 @@ def _warn_of_references(
     answer = given.get("answer", pd.Series(dtype="str"))
     if len(answer) < MOST_SAME or answer.isna().any():
         return
-    for name in filter(is_reference, own):
+    for name in [one for one in own if called(one, "golden", "reference_answer")]:
         if (answer.astype("str") == own[name].astype("str")).all():
             warn(f"{table.name}: every {answer.name} is its {name}: is it the expected one?")
 
@@ -263,37 +263,41 @@ def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:
 def of_queries(asked: Asked) -> Results:
     """Return the results of a table with one row per query."""
     lists = {role: asked.columns[role] for role in OF_HITS if role in asked.columns}
-    items = exploded(lists, asked.cells) if lists.keys() - {"score", "rank"} else None
-    for role, column in lists.items() if items is None else ():
+    if lists.keys() - {"score", "rank"}:
+        return _results(asked, exploded(lists, asked.cells))
+    for role, column in lists.items():
         allowed = f'a value of hits; columns={{"{role}": None}} if it is no {role} of hits'
         asked.cells.report(column, column.notna(), allowed)
-    hits = _read_hits(items.columns, asked, items.row) if items else {}
+    return _results(asked, None)
+
+
+def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Results:
+    """Return the results of rows that are queries, and of the hits that are their items.
+
+    `has_order`: without ranks, the order of the hits counts and not that of their scores.
+    """
+    cells = asked.cells
+    hits = {} if items is None else _read_hits(items, asked.problems)
     none = pd.Series(pd.NA, range(len(asked.table)), dtype="str")
     columns = {"query": none, "error": none} | {
-        column: asked.cells.take(asked.columns[role], type, role)
+        column: cells.take(asked.columns[role], type, role)
         for role, (column, type) in PER_QUERY.items()
         if role in asked.columns
     }
     runs = _repeats(asked, columns["query"])
-    keep = asked.cells.keep
-    cell = {"run_id": runs["run_id"], "query_id": asked.query_id}
-    responses = pd.DataFrame(cell | columns | own_frame(asked.own))
-    refused = responses.get("refused", none)
-    stating = responses.loc[refused.notna(), "run_id"]
-    responses = _with_blank_refused(responses)
-    responses = with_refusals_implied(responses, responses["run_id"].isin(stating).to_numpy())
+    keep, cell = cells.keep, {"run_id": runs["run_id"], "query_id": asked.query_id}
+    responses = _with_refusals(pd.DataFrame(cell | columns | own_frame(asked.own)))
     frames: dict[str, Any] = {"hits": empty("hits")}
     if items is not None:
         kept = keep[items.row] & hits.pop("keep")
-        row = items.row[kept]
+        row, lines = items.row[kept], items.lines[kept]
         found = responses[CELL].take(row).reset_index(drop=True)
-        of_hits = pd.DataFrame(hits)[kept].reset_index(drop=True)
-        hit_frame = pd.concat([found, of_hits], axis=1)
-        _warn_of_joined(asked, hit_frame, row, len(keep))
-        if len(hit_frame):
-            lines = asked.table.lines[row]
-            frames |= _ranked(hit_frame, row, lines, asked, has_order=True)
-        if "rank" in hits and "call" not in hits:
+        found = found.assign(**pd.DataFrame(hits, copy=False)[kept].reset_index(drop=True))
+        if len(row) == len(keep) and not {"rank", "score"} & hits.keys():
+            _warn_of_joined(asked.table.name, items.columns)
+        if len(found):
+            frames |= _ranked(found, row, lines, asked, has_order)
+        if has_order and "rank" in hits and "call" not in hits:
             order = np.lexsort((frames["hits"]["rank"], row))
             frames["hits"] = frames["hits"].take(order).reset_index(drop=True)
         if items.n_calls is not None:
@@ -308,7 +312,9 @@ def of_queries(asked: Asked) -> Results:
     described = runs.drop_duplicates("run_id").reset_index(drop=True)
     described["n_queries"] = counts.size().to_numpy()
     described["n_failed"] = counts["failed"].sum().to_numpy()
-    responses = _without_empty(responses.reset_index(drop=True))
+    needed = (*CELL, "query", "error")
+    responses = responses.reset_index(drop=True)
+    responses = responses[[n for n in responses if n in needed or responses[n].notna().any()]]
     return Results(
         described, responses=responses, **frames, **cited, **stored,
         problems=asked.problems.frame(),
@@ -328,19 +334,19 @@ def _every_call(
     return both.fillna({"n_hits": 0}).astype({"n_hits": calls["n_hits"].dtype})
 
 
-def _without_empty(responses: pd.DataFrame) -> pd.DataFrame:
-    """Return responses without optional columns of which no value is known."""
-    needed = (*CELL, "query", "error")
-    return responses[[one for one in responses if one in needed or responses[one].notna().any()]]
+def _with_refusals(responses: pd.DataFrame) -> pd.DataFrame:
+    """Return responses whose blank answers are refusals, where nothing states it.
 
-
-def _with_blank_refused(responses: pd.DataFrame) -> pd.DataFrame:
-    """Return responses whose blank answers are refusals, where nothing states it."""
+    Where a run states it of some answers, the others are none.
+    """
     if "answer" not in responses:
         return responses
+    unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
+    refused = responses.get("refused", unknown)
+    stating = responses.loc[refused.notna(), "run_id"]
     is_blank = responses["answer"].str.strip().eq("")
-    refused = responses.get("refused", pd.Series(pd.NA, responses.index, dtype="boolean"))
-    return responses.assign(refused=refused.mask(is_blank & refused.isna(), True))
+    responses = responses.assign(refused=refused.mask(is_blank & refused.isna(), True))
+    return with_refusals_implied(responses, responses["run_id"].isin(stating).to_numpy())
 
 
 def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
@@ -350,10 +356,12 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     session or the like tells apart.
     """
     cells, query_id, same = asked.cells, asked.query_id.rename("query_id"), ["run", "query"]
-    rows = pd.DataFrame({"run": asked.run, "query": query_id, "text": ids_made(texts, hash_query)})
-    is_declared = "repeat" in asked.columns
+    run = asked.run.astype("str")
+    rows = pd.DataFrame({"run": run, "query": query_id, "text": ids_made(texts, hash_query)})
     none = pd.Series(pd.NA, rows.index, dtype="Int64")
-    rows["repeat"] = cells.numbers(asked.columns["repeat"], "whole") if is_declared else none
+    declared = asked.columns.get("repeat")
+    rows["repeat"] = none if declared is None else cells.numbers(declared, "whole")
+    is_declared = rows["repeat"].nunique() > 1
     again = rows[cells.keep & rows.duplicated(same, keep=False).to_numpy()]
     by_query = again.groupby(same, sort=False)
     other = again.index[
@@ -369,7 +377,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
         )  # fmt: skip
     again = again[cells.keep[again.index]]
     again = again[again.duplicated([*same, "repeat"], keep=False)]
-    called = texts.fillna(query_id).map(excerpt)  # as people know a query
+    called = texts.fillna(query_id)[again.index].map(excerpt)  # as people know a query
     further = again.index[again.duplicated(same)]
     telling = None if asked.are_repeats or not len(again) else _telling(asked, again)
     if telling is not None:
@@ -440,7 +448,7 @@ def _citations(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     items = exploded({role: column}, asked.cells)
     row = items.row
     columns = {n: one for n, one in items.columns.items() if n not in ("rank", "score", "call")}
-    found = _read_hits(columns, asked, row)
+    found = _read_hits(items._replace(columns=columns), asked.problems)
     kept = asked.cells.keep[row] & found.pop("keep")
     if "text" in found:
         found["x_text"] = found.pop("text")
@@ -484,12 +492,9 @@ def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     return frames_of_scores(records)
 
 
-# One row per hit
-
-
-def _read_hits(columns: Mapping[str, pd.Series], asked: Asked, row: Codes) -> dict[str, Any]:
+def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
     """Return the columns of hits by their type, with `keep`, the hits without a fault."""
-    cells = Cells(asked.problems, asked.table.lines[row], drops=True)
+    columns, cells = items.columns, Cells(problems, items.lines, drops=True)
     given = [role for role in ID_ROLES if role in columns]
     is_needed = len(given) == 1 and "text" not in columns
     hits: dict[str, Any] = {role: cells.ids(columns[role], role, is_needed) for role in given}
@@ -518,61 +523,54 @@ def _text_ids(hits: Mapping[str, Any]) -> dict[str, Any]:
     return {"chunk_id": hits["chunk_id"].where(~without, plain.map(first).fillna(made))}
 
 
-def _of_hits(asked: Asked) -> Results:
-    """Return the results of a table with one row per hit."""
+# One row per hit
+
+
+def of_hits(asked: Asked) -> Results:
+    """Return the results of a table with one row per hit: each query tells of itself once."""
     table, columns, cells = asked.table, asked.columns, asked.cells
     if scored := [role for role in columns if role.startswith(METRIC_ROLES)]:
         raise DataError(
             f"{scored[0]} in a table with one row per hit", file=table.name, field="columns",
             allowed="values of metrics in a table with one row per query",
         )  # fmt: skip
-    hits = _read_hits(columns, asked, np.arange(len(table)))
-    cells.keep &= hits.pop("keep")
-    runs, described = coded(asked.run), None
+    query = coded(asked.query_id)
+    keys = [codes_of(asked.run), codes_of(query)]
+    widths = [len(asked.run.cat.categories), len(query.cat.categories)]
     if "repeat" in columns:
-        repeats = cells.numbers(columns["repeat"], "rank")
-        if repeats.nunique() > 1:  # each a run of its own
-            system, runs = runs, coded(runs.astype("str") + "-r" + repeats.astype("str"))
-            described = pd.DataFrame({"run_id": runs, "system": system, "repeat": repeats})
-            described = described[cells.keep].drop_duplicates("run_id").astype({"system": "str"})
-    if "score" in hits and "rank" not in hits and hits["score"].isna().any():
-        is_known = hits["score"].notna().groupby(codes_of(runs)).transform("any")
-        is_bad = hits["score"].isna() & is_known
-        cells.report(columns["score"], is_bad, "a score in every hit of a run, or a rank")
-    every = {"query_id": asked.query_id, **hits, "run_id": runs} | own_frame(asked.own)
-    frame, keep = pd.DataFrame(every, copy=False), cells.keep
-    if not keep.all():
-        frame = frame[keep].reset_index(drop=True)
-        columns = {role: one[keep].reset_index(drop=True) for role, one in columns.items()}
-    query = coded(frame["query_id"])
-    names, texts = frame["run_id"].cat.categories, query.cat.categories
-    width = max(len(texts), 1)
-    pair = codes_of(frame["run_id"]).astype(np.int64) * width + codes_of(query)
-    is_used = np.bincount(pair, minlength=len(names) * width) > 0
-    used, cell = np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[pair]
-    responses = pd.DataFrame(
-        {"run_id": names.to_numpy()[used // width], "query_id": texts.to_numpy()[used % width]},
-        dtype="str",
-    )
-    _warn_of_joined(asked, frame, cell, len(used))
-    of_rows = Cells(asked.problems, table.lines[keep])
-    groups = Groups(cell, len(used), of_rows, lambda at: excerpt(responses["query_id"][at]))
-    for name in [name for name in frame if is_called(str(name), DIALOGUES)]:
-        own = frame[name].rename(str(name).removeprefix("x_"))
-        groups.one(own.astype("str"), str(own.name))
-    for role, (name, type) in PER_QUERY.items():
-        if role in (*IN_DIALOGUE, "answer") and role in columns:
+        repeats = pd.factorize(columns["repeat"])
+        keys, widths = [*keys, repeats[0] + 1], [*widths, len(repeats[1]) + 1]
+    pair = np.ravel_multi_index([np.maximum(one, 0) for one in keys], [max(n, 1) for n in widths])
+    is_used = np.bincount(pair[cells.keep]) > 0
+    cell = np.where(cells.keep, (np.cumsum(is_used) - 1)[np.minimum(pair, len(is_used) - 1)], 0)
+    taken = np.flatnonzero(cells.keep)
+    first = np.zeros(int(is_used.sum()), np.int64)
+    first[cell[taken[::-1]]] = taken[::-1]
+    ids = asked.query_id.take(first).reset_index(drop=True)
+    groups = Groups(cell, len(first), cells, lambda at: excerpt(ids[at]))
+    own = own_frame(asked.own)
+    for name in [name for name in own if is_called(name, DIALOGUES)]:
+        called = name.removeprefix("x_")
+        groups.one(own[name].astype("str").rename(called), called)
+    told: dict[str, pd.Series] = {"query_id": ids}
+    for role in [role for role in columns if role in (*PER_QUERY, "citations", "repeat", "run_id")]:
+        if role in (*IN_DIALOGUE, "answer"):
             same = hash_query if role == "query" else str  # letter case and spacing don't matter
-            responses[name] = groups.one(of_rows.take(columns[role], type, role), role, same)
-        elif role in columns:
-            lines = of_rows.lines[np.maximum(groups.places(columns[role]), 0)]
-            first = groups.first(columns[role])
-            responses[name] = Cells(asked.problems, lines).take(first, type, role)
-    frames = _ranked(frame, cell, of_rows.lines, asked, has_order=False)
-    if described is None:
-        described = pd.DataFrame({"run_id": names, "system": names}, dtype="str")
-    responses = _without_empty(_with_blank_refused(responses))
-    return Results(described, responses=responses, **frames, problems=asked.problems.frame())
+            told[role] = groups.one(cells.take(columns[role], "text", role), role, same)
+        else:
+            told[role] = groups.first(columns[role])
+    of_queries = Table(table.name, table.kind, pd.DataFrame(index=ids.index), table.lines[first])
+    by_query = replace(asked, table=of_queries, columns=told, own={})
+    of_hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")} | own
+    if "score" in columns and "rank" not in columns and columns["score"].isna().any():
+        score = cells.numbers(columns["score"])
+        is_known = score.notna().groupby(keys[0]).transform("any")
+        allowed = "a score in every hit of a run, or a rank"
+        cells.report(columns["score"], score.isna() & is_known, allowed)
+    taken = np.flatnonzero(cells.keep)
+    of_hits = {one: column.take(taken).reset_index(drop=True) for one, column in of_hits.items()}
+    items = Items(np.ones(len(first), bool), cell[taken], of_hits, None, table.lines[taken])
+    return _results(by_query, items, has_order=False)
 
 
 # Ranks
@@ -647,14 +645,16 @@ def _in_order(cell: Codes, score: npt.NDArray[np.float64] | None = None) -> npt.
 
     Equal scores keep the order of the rows, as all rows do without scores.
     """
-    order = None if score is None else np.argsort(-score, kind="stable")
-    rows = cell if order is None else cell[order]
-    places = pd.Series(rows).groupby(rows, sort=False).cumcount().to_numpy("int32") + np.int32(1)
-    if order is None:
-        return places
-    ranks = np.empty(len(cell), np.int32)
-    ranks[order] = places
-    return ranks
+    if score is not None:
+        order = np.argsort(-score, kind="stable")
+        ranks = np.empty(len(cell), np.int32)
+        ranks[order] = _in_order(cell[order])
+        return ranks
+    begins = np.flatnonzero(np.diff(cell, prepend=-1))
+    if len(np.unique(cell[begins])) < len(begins):  # rows of a cell lie apart
+        return pd.Series(cell).groupby(cell, sort=False).cumcount().to_numpy("int32") + np.int32(1)
+    starts = np.repeat(begins, np.diff(begins, append=len(cell)))
+    return (np.arange(len(cell)) - starts + 1).astype(np.int32)
 
 
 def _warn_of_whole_scores(name: str, scores: npt.NDArray[np.float64]) -> None:
@@ -692,17 +692,14 @@ def _run_column(hits: pd.DataFrame, cell: Codes) -> str | None:
     return None
 
 
-def _warn_of_joined(asked: Asked, hits: pd.DataFrame, cell: Codes, n_used: int) -> None:
+def _warn_of_joined(file: str, columns: Mapping[str, pd.Series]) -> None:
     """Warn where the only id of each query seems to be several ids in one text."""
-    if len(cell) != n_used or "rank" in hits or "score" in hits:
-        return
-    for role in [role for role in ID_ROLES if role in asked.columns]:
-        some, name = hits[role].iloc[:100].dropna(), asked.columns[role].name
-        for mark in (";", "|", ","):
-            if len(some) and some.str.contains(mark, regex=False).all():
-                warn(
-                    f"{asked.table.name}: every value of {name} has {mark!r} in it, such as"
-                    f" {excerpt(some.iloc[0])}; several ids in one text count as one, lists of ids"
-                    f" don't (.str.split({mark!r}) makes them)"
-                )
-                break
+    for column in [columns[role] for role in ID_ROLES if role in columns]:
+        some = column.iloc[:100].dropna().astype("str")
+        joins = [one for one in ";|," if len(some) and some.str.contains(one, regex=False).all()]
+        if joins:
+            warn(
+                f"{file}: every value of {column.name} has {joins[0]!r} in it, such as"
+                f" {excerpt(some.iloc[0])}; several ids in one text count as one, lists of ids"
+                f" don't (.str.split({joins[0]!r}) makes them)"
+            )

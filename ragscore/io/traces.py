@@ -215,8 +215,10 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
             key = str(values.get("id")) if place is _LANGSMITH else len(parts)
             told = {name: one for name, one in values.items() if one not in (None, {}, [])}
             parts.setdefault(key, (row.line, place, {}, about))[2].update(told)
-    found = (_span(*one, problems) for one in parts.values())
-    return [one for one in found if one is not None]
+    found = [one for part in parts.values() if (one := _span(*part, problems)) is not None]
+    # spans that show no dialect are read by that of the others
+    other = next((one.dialect for one in found if one.dialect), OPENINFERENCE)
+    return [one if one.dialect else one._replace(dialect=other) for one in found]
 
 
 def _spans_in(record: Fields) -> list[Fields]:
@@ -367,8 +369,7 @@ def _row(spans: list[Span], tools: str | None) -> Fields:
     roots = [one for one in spans if not one.parent]
     orphans = [one for one in spans if one.parent and one.parent not in ids]
     root = min(roots or orphans or spans, key=_start)
-    dialect = root.dialect or _first_dialect(spans)
-    query = text_of(_at(root.attributes, dialect.query), QUERY_KEYS)
+    query = text_of(_at(root.attributes, root.dialect.query), QUERY_KEYS)
     counts = dict[str, Any]()
     for span in (one for one in spans if one.kind == "LLM"):
         for name, paths in span.dialect.tokens.items():
@@ -382,9 +383,9 @@ def _row(spans: list[Span], tools: str | None) -> Fields:
     return counts | calls_of(spans, tools) | {
         "line": root.line, "start": root.start, "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,
-        "answer": text_of(_at(root.attributes, dialect.answer), ANSWER_KEYS),
+        "answer": text_of(_at(root.attributes, root.dialect.answer), ANSWER_KEYS),
         "latency_ms": _elapsed(root), "extra": extra,
-        "reference_answer": as_text(_at(root.attributes, dialect.reference)),
+        "reference_answer": as_text(_at(root.attributes, root.dialect.reference)),
         "scores": [_score(one) for one in root.scores],
     }  # fmt: skip
 
@@ -416,7 +417,7 @@ def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
         parts.setdefault(id(outer), [outer]).extend([span] * (span is not outer))
     calls, begin = list[Fields](), 0  # of those that a reranker would rank
     for members in parts.values():
-        call = _call(members, _first_dialect(spans))
+        call = _call(members)
         if call["kind"] == "reranker":
             if before := calls[begin:]:
                 call |= {"query": before[0]["query"] or call["query"], "start": before[0]["start"]}
@@ -426,11 +427,6 @@ def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
     for number, call in enumerate(calls):
         call |= {"call": number + 1, "n_hits": len(hits[number])}
     return {"calls": calls, "hits": hits}
-
-
-def _first_dialect(spans: list[Span]) -> Dialect:
-    """Return the dialect by which spans of a trace are read that show none."""
-    return next(filter(None, (one.dialect for one in spans)), OPENINFERENCE)
 
 
 def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
@@ -461,23 +457,21 @@ def _above(id: str | None, parents: dict[str, str | None]) -> Iterator[str]:
 
 
 def _is_search(span: Span, tools: str | None) -> bool:
-    if span.dialect is not None and span.kind in span.dialect.documents:
-        return True
-    return tools is not None and span.kind not in ("LLM", "CHAIN", "AGENT") and any(
-        fnmatchcase(name, tools) for name in (span.name, _tool(span)) if name
-    )  # fmt: skip
+    names = () if span.kind in ("LLM", "CHAIN", "AGENT") else (span.name, _tool(span))
+    return span.kind in span.dialect.documents or (
+        tools is not None and any(fnmatchcase(name, tools) for name in names if name)
+    )
 
 
 def _tool(span: Span) -> str | None:
     return as_text(_at(span.attributes, "tool.name gen_ai.tool.name tool_call.function.name"))
 
 
-def _call(members: list[Span], dialect: Dialect) -> Fields:
+def _call(members: list[Span]) -> Fields:
     outer = members[0]
-    known = [(one, one.dialect or dialect) for one in members]
-    asked = (text_of(_at(one.attributes, said.query), QUERY_KEYS) for one, said in known)
+    asked = (text_of(_at(one.attributes, one.dialect.query), QUERY_KEYS) for one in members)
     return {
-        "hits": next(filter(None, (_hits(*one) for one in known)), []),
+        "hits": next(filter(None, map(_hits, members)), []),
         "query": next((one for one in asked if one is not None), None),
         "kind": outer.kind.lower(), "elapsed_ms": _elapsed(outer), "error": outer.error,
         "tool": _tool(outer) or outer.name or None,
@@ -485,16 +479,16 @@ def _call(members: list[Span], dialect: Dialect) -> Fields:
     }  # fmt: skip
 
 
-def _hits(span: Span, dialect: Dialect) -> list[Fields]:
+def _hits(span: Span) -> list[Fields]:
     """Return the documents of a retrieval or of a tool, none where the span has none."""
-    paths = dialect.documents.get(span.kind)
-    found = _at(span.attributes, paths or dialect.answer)
+    paths = span.dialect.documents.get(span.kind)
+    found = _at(span.attributes, paths or span.dialect.answer)
     if isinstance(found, dict):
         found = nested(found.get("content", found))
     if isinstance(found, dict):
         found = next((one for one in found.values() if isinstance(one, list)), [])
-    listed = found if isinstance(found, list) else []
-    return [hit for one in listed if (hit := _hit(one, dialect.hit if paths else _HIT))]
+    fields = span.dialect.hit if paths else _HIT
+    return [hit for one in (found if isinstance(found, list) else []) if (hit := _hit(one, fields))]
 
 
 def _hit(document: Any, fields: dict[str, str]) -> Fields:

@@ -18,7 +18,7 @@ from datetime import date, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeGuard
 from urllib.parse import unquote
 
 import numpy as np
@@ -42,7 +42,6 @@ from ragscore.io.source import (
 ID_ALLOWED = f"text that isn't empty, of at most {LONGEST_ID:,} characters, or a whole number"
 SPAN_ALLOWED = "whole numbers, 0 ≤ start < end (half-open)"
 JSON_SUFFIX = ".json"
-T = TypeVar("T")
 
 
 class FieldReader:
@@ -69,35 +68,10 @@ class FieldReader:
             found = value if found is None else found
         return found
 
-    def _read(self, type: str, *names: str, **limits: int) -> Any:
-        if (value := self.pop(*names)) is None:
-            return None
+    def take(self, type: str, *names: str) -> Any:
+        """Return the first of these fields that isn't missing as a value of its type."""
         line = self.lines.get(names[0], self.line)
-        return READ[type](value, self.name(names[0]), line, self.problems, **limits)
-
-    def name(self, name: str) -> str:
-        """Return what a field is called in messages."""
-        return self.place + name
-
-    def text(self, *names: str) -> Any:
-        """Return text as written, or as it says."""
-        return self._read("text", *names)
-
-    def identifier(self, *names: str) -> Any:
-        """Return an id as written."""
-        return self._read("id", *names)
-
-    def flag(self, *names: str) -> Any:
-        """Return true or false."""
-        return self._read("flag", *names)
-
-    def number(self, *names: str) -> Any:
-        """Return a number as float."""
-        return self._read("number", *names)
-
-    def whole(self, *names: str, lowest: int = 0) -> Any:
-        """Return a whole number from 0, or another lowest one."""
-        return self._read("whole", *names, lowest=lowest)
+        return READ[type](self.pop(*names), self.place + names[0], line, self.problems)
 
     def text_list(self, *names: str) -> list[str]:
         """Return the texts of a list, without those that are none."""
@@ -121,85 +95,62 @@ class FieldReader:
 
     def reject(self, value: Any, name: str, allowed: str) -> None:
         """Record that a field holds a value it can't have."""
-        self.problems.reject(value, self.lines.get(name, self.line), self.name(name), allowed)
+        line = self.lines.get(name, self.line)
+        self.problems.reject(value, line, self.place + name, allowed)
 
 
-def _told(
-    found: T | None, value: Any, name: str, line: int | None, problems: Problems, allowed: str
-) -> T | None:
-    """Return what was read of a value; a value that gave nothing is a problem."""
-    if value is not None and found is None:
-        problems.reject(value, line, name, allowed)
-    return found
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
-def text(
-    value: Any, name: str, line: int | None, problems: Problems, allowed: str = "text or null"
-) -> str | None:
-    """Return text as written; numbers keep their spelling."""
-    return _told(as_text(value), value, name, line, problems, allowed)
+def _number(value: Any) -> float | None:
+    if isinstance(value, float) and math.isnan(value):  # which some tools write
+        return value
+    return None if isinstance(value, str) else as_number(value)
 
 
-def identifier(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
-    """Return an id as written; booleans, dates, JSON floats and empty texts are problems."""
-    return _told(as_id(value), value, name, line, problems, f"{ID_ALLOWED}, or null")
+def _whole(value: Any, lowest: int = 0) -> int | None:
+    return int(value) if is_int(value) and lowest <= value < 2**63 else None
 
 
-def flag(
-    value: Any, name: str, line: int | None, problems: Problems,
-    allowed: str = "true, false or null",
-) -> bool | None:  # fmt: skip
-    """Return true or false; 1 and "no" are problems."""
-    found = value if isinstance(value, bool) else None
-    return _told(found, value, name, line, problems, allowed)
+def _texts(value: Any) -> str | None:
+    is_list = isinstance(value, list) and all(as_text(one) is not None for one in value)
+    return as_json(value) if is_list else None
 
 
-def number(value: Any, name: str, line: int | None, problems: Problems) -> float | None:
-    """Return a number as float; NaN, which some tools write, is None."""
-    value = None if isinstance(value, float) and math.isnan(value) else value
-    found = None if isinstance(value, str) else as_number(value)
-    return _told(found, value, name, line, problems, "a finite number or null")
+def _read(
+    parse: Callable[[Any], Any], allowed: str, value: Any, name: str, line: int | None,
+    problems: Problems,
+) -> Any:  # fmt: skip
+    """Return a value as one of its type, None where it is null; another value is a problem."""
+    found = None if value is None else parse(value)
+    if found is None and value is not None:
+        problems.reject(value, line, name, f"{allowed}, or null")
+    return None if found != found else found
 
 
-def whole(
-    value: Any, name: str, line: int | None, problems: Problems, lowest: int = 0
-) -> int | None:
-    """Return a whole number that fits into 64 bits."""
-    found = int(value) if is_int(value) and lowest <= value < 2**63 else None
-    allowed = f"a whole number from {lowest} to {2**63 - 1}, or null"
-    return _told(found, value, name, line, problems, allowed)
-
-
-def failure(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
+def _failure(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
     """Return why a query failed. Blank text, false, 0 and empty values say that it didn't."""
     if not value or (isinstance(value, str) and not value.strip()):
         return None
-    if isinstance(value, str):
-        return value
-    problems.reject(value, line, name, "text or null")
-    return as_json(value)
-
-
-def _refusal(value: Any, name: str, line: int | None, problems: Problems) -> bool | None:
-    allowed = 'true, false, "unknown", or null for what answer and grounded imply'
-    return flag(value, name, line, problems, allowed)
-
-
-def _json(value: Any, name: str, line: int | None, problems: Problems) -> str:
+    if not isinstance(value, str):
+        problems.reject(value, line, name, "text, or null")
     return value if isinstance(value, str) else as_json(value)
 
 
-def _texts(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
-    if isinstance(value, list) and all(as_text(one) is not None for one in value):
-        return as_json(value)
-    problems.reject(value, line, name, "a list of texts, or null")
-    return None
-
-
+_TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "text": (as_text, "text"), "id": (as_id, ID_ALLOWED), "flag": (_flag, "true, false"),
+    "refusal": (_flag, 'true, false, "unknown" for what answer and grounded imply'),
+    "number": (_number, "a finite number"), "texts": (_texts, "a list of texts"),
+    "json": (lambda value: value if isinstance(value, str) else as_json(value), ""),
+    **{
+        type: (partial(_whole, lowest=lowest), f"a whole number from {lowest} to {2**63 - 1}")
+        for type, lowest in {"whole": 0, "positive": 1, "integer": -(2**63)}.items()
+    },
+}  # fmt: skip
+"""Type of a field -> what makes a value of it, or gives None, and what is allowed."""
 READ: dict[str, Callable[..., Any]] = {
-    "text": text, "id": identifier, "flag": flag, "number": number, "whole": whole,
-    "integer": partial(whole, lowest=-(2**63)), "positive": partial(whole, lowest=1),
-    "failure": failure, "refusal": _refusal, "json": _json, "texts": _texts,
+    "failure": _failure, **{type: partial(_read, *how) for type, how in _TYPES.items()},
 }  # fmt: skip
 """Type of a field -> what reads one value of it, or tells its fault."""
 ARROW = {
@@ -507,3 +458,12 @@ def by_response(frame: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any
     for row in row_dicts(frame.astype({"run_id": "str"})):
         rows.setdefault((row["run_id"], row["query_id"]), []).append(row)
     return rows
+
+
+def nested_of(stored: str) -> Any:
+    """Return an object or list as such, if reading it gives the same text again."""
+    try:
+        value = json.loads(stored)
+    except (ValueError, RecursionError):
+        return stored
+    return value if isinstance(value, (dict, list)) and as_json(value) == stored else stored

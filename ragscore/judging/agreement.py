@@ -15,14 +15,14 @@ from ragscore.analysis.comparison.changes import GOOD_FROM
 from ragscore.frames.codes import has_pair
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, name_list, warn
-from ragscore.frames.signatures import takes
 from ragscore.frames.typing import Codes
+from ragscore.frames.verbs import takes
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.relevance import CRITERION, IDS, relevance_grades
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.intervals import query_clusters, shared_only
-from ragscore.scoring.metrics import CRITERIA, TABLE, Metric
+from ragscore.scoring.metrics import CRITERIA, TABLE
 from ragscore.scoring.rows import Rows
 from ragscore.stats import cohen_kappa, krippendorff_alpha, mean_interval, weighted_kappa
 
@@ -77,8 +77,7 @@ def agreement(
     ------
     DataError
         Nothing that both sides valued; a frame with missing columns, or with values outside the
-        criterion's range; thresholds that aren't numbers of criteria; an
-        unknown `cluster`.
+        criterion's range; thresholds of other criteria; an unknown `cluster`.
 
     Warns
     -----
@@ -89,7 +88,10 @@ def agreement(
     --------
     >>> rs.judging.agreement(judged, people)[["criterion", "n", "disagreement", "kappa"]]
     """
-    is_labels = any(map(_has_grades, (a, b)))
+    is_labels = any(
+        isinstance(one, Golden) or (isinstance(one, pd.DataFrame) and "grade" in one)
+        for one in (a, b)
+    )
     first, second = (
         grades_of(one) if is_labels else values_of(one, other) for one, other in ((a, b), (b, a))
     )
@@ -101,16 +103,19 @@ def agreement(
             field="a, b",
             allowed="values of the same answers by the same criterion, or grades of the same hits",
         )
-    for name, given in (thresholds or {}).items():
+    for name in thresholds or ():
         check_choice(name, (*CRITERIA, CRITERION), "thresholds")
-        check_type(given, (int, float), f"thresholds[{name!r}]", "its lowest good value, such as 3")
-    least = {name: _good_from(TABLE[name]) for name in CRITERIA} | {CRITERION: 1.0}
-    least |= thresholds or {}
+    shares = {name: 0.5 if TABLE[name].kind == "binary" else GOOD_FROM for name in CRITERIA}
+    least = {
+        CRITERION: 1.0,
+        **{name: TABLE[name].bounds[0] + one * TABLE[name].width for name, one in shares.items()},
+        **(thresholds or {}),
+    }
     known = [one if isinstance(one, Golden) else getattr(one, "golden", None) for one in (a, b)]
     golden = next((one for one in known if one is not None), None)
     table = pd.DataFrame(
         [
-            _row(name, both[both["criterion"] == name], float(least[name]), golden, cluster)
+            _row(name, both[both["criterion"] == name], round(least[name], 9), golden, cluster)
             for name in (*CRITERIA, CRITERION)
             if name in judged
         ],
@@ -207,17 +212,17 @@ def spot_check(
             field="judges",
             allowed="criteria that the results were judged by",
         )
-    asked = first.reindex(columns=["criterion", "judge", "prompt_hash", "temperature", "x_seed"])
-    asked = asked.astype(object).where(asked.notna(), None)
-    earlier = set(asked.itertuples(index=False, name=None))
-    of_model = endpoint.temperature, endpoint.seed
-    for one in judges:
-        if (one.criterion, endpoint.model, one.prompt_hash, *of_model) in earlier:
-            raise DataError(
-                f"{endpoint.model} judged {one.criterion} so already",
-                field="endpoint",
-                allowed="another model, prompt, temperature or seed",
-            )
+    columns = ["criterion", "judge", "prompt_hash", "temperature", "x_seed"]
+    asked = first.reindex(columns=columns).astype(object)
+    earlier = set(asked.where(asked.notna(), None).itertuples(index=False, name=None))
+    own = (endpoint.temperature, endpoint.seed)
+    again = {(one.criterion, endpoint.model, one.prompt_hash, *own) for one in judges} & earlier
+    if again:
+        raise DataError(
+            f"{endpoint.model} judged {min(again)[0]} so already",
+            field="endpoint",
+            allowed="another model, prompt, temperature or seed",
+        )
     sample = cells.iloc[np.sort(np.random.default_rng(seed).permutation(len(cells))[:n])]
     answers, verdicts = (
         frame[has_pair(frame, sample, ("run_id", "query_id"))]
@@ -251,17 +256,10 @@ def values_of(side: Side, other: Side) -> pd.DataFrame:
     return long.astype({"criterion": "str", "item": "str"}).reset_index(drop=True)
 
 
-def people_values(
-    labels: pd.DataFrame, runs: list[str], bounds: Mapping[str, tuple[float, float]] | None = None
-) -> pd.DataFrame:
+def people_values(labels: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
     """Return people's values like those of judges, several of one answer averaged.
 
-    Parameters
-    ----------
-    runs
-        The runs that may be labelled; a single one needs no run_id.
-    bounds
-        The criteria that may be labelled, and their ranges; by default those of judges.
+    `runs` may be labelled; a single one needs no run_id.
     """
     check_type(labels, pd.DataFrame, "labels", "a frame with query_id, criterion and value")
     needed = ["query_id", "criterion", "value", *(["run_id"] if len(runs) != 1 else [])]
@@ -271,13 +269,12 @@ def people_values(
             field="labels",
             allowed=f"query_id, criterion, value, and run_id: {', '.join(runs) or 'of each side'}",
         )
-    bounds = {name: TABLE[name].bounds for name in CRITERIA} if bounds is None else bounds
     rows = labels.assign(item="", **({} if "run_id" in labels else {"run_id": runs[0]}))
     types = dict.fromkeys(_CELL, "str") | {"value": "float64"}
     rows = rows[list(types)].astype(types).dropna()
     for criterion, part in rows.groupby("criterion"):
-        check_choice(str(criterion), tuple(bounds), "labels.criterion")
-        low, high = bounds[str(criterion)]
+        check_choice(str(criterion), CRITERIA, "labels.criterion")
+        low, high = TABLE[str(criterion)].bounds
         if not part["value"].between(low, high).all():
             raise DataError(
                 f"found {part['value'].min():g} to {part['value'].max():g} for {criterion}",
@@ -285,10 +282,6 @@ def people_values(
                 allowed=f"{low:g} to {high:g}",
             )
     return rows.groupby(_CELL, sort=False)["value"].mean().reset_index()
-
-
-def _has_grades(side: Side) -> bool:
-    return isinstance(side, Golden) or (isinstance(side, pd.DataFrame) and "grade" in side)
 
 
 def grades_of(side: Side) -> pd.DataFrame:
@@ -322,12 +315,6 @@ def clusters_of(
     if shared is not None:
         codes = np.where(shared < 0, codes, len(codes) + shared)
     return shared_only(codes)
-
-
-def _good_from(metric: Metric) -> float:
-    """Return the lowest good value of a criterion; half of verdicts of yes and no."""
-    share = 0.5 if metric.kind == "binary" else GOOD_FROM
-    return round(metric.bounds[0] + share * metric.width, 9)
 
 
 takes(judge)(spot_check)

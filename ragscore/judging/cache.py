@@ -4,8 +4,6 @@ Threads and processes can share the file. A key is a hash of everything that cou
 only usable replies are stored, each with a checksum.
 """
 
-import hashlib
-import json
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -16,18 +14,12 @@ from typing import Any, TypeVar
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural, warn
 from ragscore.judging.endpoint import Reply
-from ragscore.judging.judges import ReplyError
+from ragscore.judging.judges import JudgeFailed, digest
 
 DEFAULT_CACHE = "~/.cache/ragscore/judge.sqlite"
 _TABLE = "replies (key text primary key, reply text, prompt integer, completion integer, hash text)"
 _WAIT = 60.0  # seconds for another process to write
 T = TypeVar("T")
-
-
-def digest(content: Any) -> str:
-    """Return the SHA-256 hash of JSON content."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=repr)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Cache:
@@ -83,7 +75,7 @@ class Cache:
             own = self._locks.setdefault(key, threading.Lock())
         with own:
             if (found := self._get(key)) is not None:
-                with suppress(ReplyError, ValueError, RecursionError):
+                with suppress(JudgeFailed, ValueError, RecursionError):
                     return read(found.content), found, True
             reply = ask()
             row = [key, reply.content, reply.prompt_tokens, reply.completion_tokens]

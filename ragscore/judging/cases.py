@@ -13,11 +13,11 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import check_choice
-from ragscore.judging.cache import digest
+from ragscore.io.values import row_dicts
+from ragscore.judging.judges import digest
 from ragscore.judging.relevance import flag_labelled
 
 CUT_TEXT = ("refuse", "mark")
-ORDERS = ("rank", "reversed")
 _CELL = ["run_id", "query_id"]
 
 
@@ -59,8 +59,7 @@ class Case:
     def input_hash(self) -> str:
         """Hash of everything that a judge may see."""
         texts = [passage.text for passage in self.context]
-        content = [self.question, self.answer, texts, self.reference, list(self.key_facts)]
-        return digest(content)[:16]
+        return digest([self.question, self.answer, texts, self.reference, self.key_facts])[:16]
 
 
 def cases_of(
@@ -68,7 +67,6 @@ def cases_of(
     golden: Golden,
     k: int | None = None,
     cut_text: str = "refuse",
-    order: str = "rank",
 ) -> list[Case]:
     """Return one case per response to a golden query.
 
@@ -79,21 +77,16 @@ def cases_of(
     cut_text
         "refuse" raises if only a cut text of some hit is known; "mark" judges it and marks the
         judgments.
-    order
-        Order of the hits in the context: "rank" or "reversed".
 
     Raises
     ------
     DataError
         Cut text with "refuse", an unknown choice, or a k below 1.
     """
-    for name, value, allowed in (("cut_text", cut_text, CUT_TEXT), ("order", order, ORDERS)):
-        check_choice(value, allowed, name)
+    check_choice(cut_text, CUT_TEXT, "cut_text")
     if k is not None and k < 1:
         raise DataError(f"found {k}", field="k", allowed="at least 1, or None for the run's own")
     hits = _context_hits(results, k, golden)
-    if order == "reversed":
-        hits = hits.iloc[::-1]
     if cut_text == "refuse" and (is_cut := hits["is_cut"] & hits["text"].notna()).any():
         runs = ", ".join(hits.loc[is_cut, "run_id"].astype("str").unique())
         raise DataError(
@@ -101,33 +94,27 @@ def cases_of(
             field="hits.text",
             allowed="runs with whole texts, results.chunks, or cut_text='mark'",
         )
-    queries = golden.queries
-    asked = queries.reindex(columns=["query_id", "query", "reference_answer"]).astype(object)
-    asked = asked.where(asked.notna(), None).set_index("query_id")
-    questions, references = asked["query"].to_dict(), asked["reference_answer"].to_dict()
+    asked = {one["query_id"]: one for one in row_dicts(golden.queries)}
     facts = golden.checks[golden.checks["kind"] == "key_fact"]
     key_facts = facts.groupby("query_id")["text"].agg(tuple).to_dict() if len(facts) else {}
     contexts: dict[Any, pd.DataFrame] = dict(iter(hits.groupby(_CELL, observed=True)))
-    columns = [*_CELL, "query", "answer", "error", "refused"]
-    responses = results.responses.reindex(columns=columns).astype(object)
     cases = []
-    for response in responses.where(responses.notna(), None).to_dict("records"):
-        query_id = response["query_id"]
-        if query_id not in questions:
+    for response in row_dicts(results.responses):
+        if (query := asked.get(response["query_id"])) is None:
             continue
-        own = contexts.get((response["run_id"], query_id), hits.iloc[:0])
+        own = contexts.get((response["run_id"], query["query_id"]), hits.iloc[:0])
         with_text = own[own["text"].notna()]
         cases.append(
             Case(
                 run_id=str(response["run_id"]),
-                query_id=query_id,
-                question=questions[query_id] or response["query"] or "",
-                answer=response["answer"],
+                query_id=query["query_id"],
+                question=query.get("query") or response.get("query") or "",
+                answer=response.get("answer"),
                 context=_passages(with_text),
-                reference=references.get(query_id),
-                key_facts=key_facts.get(query_id, ()),
-                refused=response["refused"] is True,
-                failed=response["error"] is not None,
+                reference=query.get("reference_answer"),
+                key_facts=key_facts.get(query["query_id"], ()),
+                refused=response.get("refused") is True,
+                failed="error" in response,
                 is_cut=bool(with_text["is_cut"].any()),
                 n_textless=len(own) - len(with_text),
             )

@@ -8,33 +8,35 @@ cannot pose as an instruction, whatever it contains.
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from ragscore.frames.errors import packages_of
 from ragscore.frames.kinds import FAILED, NO_CLAIMS, NOT_MEASURABLE
-from ragscore.judging.cache import Cache, digest
+from ragscore.io.secrets import Redactor, redacted_logs
+from ragscore.io.values import value_at
+from ragscore.judging.cache import Cache
 from ragscore.judging.cases import Case
 from ragscore.judging.endpoint import (
     CallsStopped,
     CostTracker,
-    EndpointClient,
+    Endpoint,
     EndpointUnusable,
-    JudgeFailed,
     Reply,
-    Vectors,
-    matrix,
     valid_text,
 )
 from ragscore.judging.judges import (
     N_QUESTIONS,
     Judge,
+    JudgeFailed,
     Prompt,
-    ReplyError,
     Verdict,
+    digest,
     parse_claims,
     read_reply,
 )
@@ -42,6 +44,7 @@ from ragscore.stats.similarity import cosine_matrix
 
 _TEXTS = ("item", "verdict", "reason", "item_text", "state")
 _LONGEST_REASON = 1_000
+_SHOWN = 300  # characters of an endpoint's reply in a reason
 _QUOTED = 20_000  # characters of an unusable reply that its model is shown
 FORMAT = 1  # version of the messages, part of every cache key: other messages get other replies
 _NAMES = {
@@ -50,7 +53,6 @@ _NAMES = {
     "reference": "reference answer",
     "key_facts": "key facts",
 }
-T = TypeVar("T")
 Payload = dict[str, Any]
 
 
@@ -87,8 +89,7 @@ def skip_reason(case: Case, judge: Judge, refused: str) -> str | None:
     if case.n_textless and "context" in judge.needs:
         return f"{case.n_textless} hits without a text"
     if missing := [need for need in judge.needs if not case.has(need)]:
-        names = [_NAMES[name] for name in missing[0].split("|")]
-        return f"no {names[0]}" if len(names) == 1 else f"neither {' nor '.join(names)}"
+        return f"no {' or '.join(_NAMES[name] for name in missing[0].split('|'))}"
     if refused == "skip" and case.refused and "answer" in judge.needs:
         # only this judge looks at refusals
         return None if judge.criterion == "judge_refused" else "the system refused"
@@ -100,18 +101,22 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
 
     A failed judgment gets the value NaN, its state and its reason.
     """
-    redactor = client.connection.redactor
+    redactor = client.redactor
     try:
         verdicts = [_checked(verdict) for verdict in _verdicts(judgment, client)]
         if len({verdict["item"] for verdict in verdicts}) < len(verdicts):
             raise TypeError("two verdicts on one item")
-    except (JudgeFailed, ReplyError) as error:
-        verdicts = [_failed(str(error))]
-    except (CallsStopped, EndpointUnusable):
+    except JudgeFailed as error:
+        verdicts = [_without(FAILED, str(error))]
+    except CallsStopped as error:
+        judgment.reason, judgment.state = str(error), "not_asked"
+        return
+    except EndpointUnusable as error:
+        client.costs.stop(f"the endpoint can't be used: {error.found}")
         raise
     # A judge's own function, an embedding or a fault of ours ends one judgment, not all of them.
     except Exception as error:
-        verdicts = [_failed(f"{type(error).__name__} in judging: {error}")]
+        verdicts = [_without(FAILED, f"{type(error).__name__} in judging: {error}")]
     # A reply may escape what it echoes, and a judge's own function may quote anything.
     verdicts = [redactor.values(verdict) for verdict in verdicts]
     reasons = {}
@@ -139,23 +144,17 @@ def _verdicts(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
 
 def _checked(verdict: Verdict) -> Verdict:
     """Return a verdict that the judgments frame takes; a judge's own function may give any."""
-    value = verdict.get("value")
     texts = [verdict[name] for name in _TEXTS if verdict.get(name) is not None]
-    others = [name for name in verdict if name not in ("value", *_TEXTS)]
-    if others or not all(isinstance(text, str) for text in texts):
+    if set(verdict) - {"value", *_TEXTS} or not all(isinstance(text, str) for text in texts):
         raise TypeError(f"a verdict has a value and texts: {', '.join(_TEXTS)}")
     "".join(texts).encode()  # raises at half a character, which no file takes
-    number = math.nan if value is None else float(value)
-    return verdict | {"item": verdict.get("item") or "", "value": number}
+    value = math.nan if verdict.get("value") is None else float(verdict["value"])
+    return verdict | {"item": verdict.get("item") or "", "value": value}
 
 
-def _failed(reason: str) -> Verdict:
-    return {"item": "", "value": math.nan, "state": FAILED, "reason": valid_text(reason)}
-
-
-def _not_measurable(reason: str, verdict: str | None = None) -> list[Verdict]:
-    found: Verdict = {"item": "", "value": math.nan, "state": NOT_MEASURABLE, "reason": reason}
-    return [found | ({"verdict": verdict} if verdict else {})]
+def _without(state: str, reason: str, **more: str) -> Verdict:
+    """Return a verdict without a value."""
+    return {"item": "", "value": math.nan, "state": state, "reason": valid_text(reason), **more}
 
 
 def _claims(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
@@ -166,7 +165,8 @@ def _claims(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
     # All judges share the name "claims", so the cache extracts a text's claims once.
     extracted = client.ask(judgment, payload, asked=("claims", judge.claims, parse_claims))
     if not (claims := [claim["item_text"] for claim in extracted]):
-        return _not_measurable(f"no claim in the {_NAMES[judge.claims_of]}", NO_CLAIMS)
+        reason = f"no claim in the {_NAMES[judge.claims_of]}"
+        return [_without(NOT_MEASURABLE, reason, verdict=NO_CLAIMS)]
     source = _source(case, judge.source)
     return client.ask(judgment, {"source": source, "claims": _numbered(claims)}, claims)
 
@@ -177,12 +177,12 @@ def _chunks(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
     is_all = judgment.judge.each == "chunks"
     passages = [one for one in judgment.case.context if is_all or not one.is_labelled]
     if not passages:
-        return _not_measurable("every hit is labelled")
+        return [_without(NOT_MEASURABLE, "every hit is labelled")]
     for passage in passages:
         try:
             verdicts = client.ask(judgment, _shown(judgment) | {"passage": passage.text})
         except JudgeFailed as error:
-            verdicts = [_failed(str(error))]
+            verdicts = [_without(FAILED, str(error))]
         rows += [one | {"item": passage.item, "item_text": passage.text} for one in verdicts]
     return rows
 
@@ -191,10 +191,12 @@ def _questions(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
     """Generate questions from the answer and compare them with the user's question."""
     payload = _shown(judgment) | {"n": N_QUESTIONS}
     rows = client.ask(judgment, payload, [""] * N_QUESTIONS)
-    vectors = client.embed(judgment, [judgment.case.question, *(row["item_text"] for row in rows)])
+    embed: Any = client.endpoint.embedding
+    texts = [judgment.case.question, *(row["item_text"] for row in rows)]
+    vectors = np.asarray(embed(texts), dtype="float64")
     values = cosine_matrix(vectors[:1], vectors[1:])[0].tolist()
-    if not np.isfinite(values).all():
-        raise JudgeFailed("the embeddings are too large to be compared")
+    if len(values) != len(rows) or not np.isfinite(values).all():
+        raise JudgeFailed(f"the embeddings are not {len(texts)} vectors that can be compared")
     return [row | {"value": value} for row, value in zip(rows, values, strict=True)]
 
 
@@ -220,17 +222,41 @@ def _numbered(texts: list[str]) -> list[dict[str, Any]]:
     return [{"n": n, "text": text} for n, text in enumerate(texts, 1)]
 
 
-@dataclass(frozen=True)
-class JudgeClient:
-    """An endpoint with a cache of replies and a cost limit.
+@contextmanager
+def judge_client(endpoint: Endpoint, cache: Cache, costs: CostTracker) -> Iterator["JudgeClient"]:
+    """Open a client of an endpoint; meanwhile its key is hidden in all that is logged."""
+    client = JudgeClient(endpoint, cache, costs, Redactor([endpoint.key()]))
+    with ExitStack() as opened:
+        opened.enter_context(redacted_logs(client.redactor))
+        if endpoint.call is None:
+            with packages_of("judge", field="judge"):
+                import openai
+            # A redirect could take texts elsewhere.
+            http = openai.DefaultHttpxClient(follow_redirects=False, timeout=endpoint.timeout)
+            client.openai = opened.enter_context(openai.OpenAI(
+                api_key=endpoint.key(), base_url=endpoint.base_url, timeout=endpoint.timeout,
+                max_retries=endpoint.retries, http_client=http,
+            ))  # fmt: skip
+        yield client
 
-    `ask` and `embed` add to the usage of the judgment. They raise `JudgeFailed` if the call failed
-    or the reply is unusable, and `CallsStopped` if no further call is to be made.
+
+@dataclass
+class JudgeClient:
+    """Calls to an endpoint, which threads can share, with a cache of replies and a cost limit.
+
+    `ask` adds to the usage of the judgment. It raises `JudgeFailed` if the call failed after all
+    retries or the reply is unusable, `CallsStopped` if no further call is to be made, and
+    `EndpointUnusable` if the endpoint refuses the key, the model or the address and has answered no
+    call so far. Once it has answered, such a refusal is the failure of one call, as by a filter of
+    contents. The redactor hides the key in what comes of a call.
     """
 
-    connection: EndpointClient
+    endpoint: Endpoint
     cache: Cache
     costs: CostTracker
+    redactor: Redactor
+    openai: Any = None
+    has_answered: bool = False
 
     def ask(
         self,
@@ -241,51 +267,21 @@ class JudgeClient:
         asked: Any = None,
     ) -> list[Verdict]:
         """Return the verdicts of one reply; `asked` replaces the judge's name, prompt and parse."""
-        judge, endpoint = judgment.judge, self.connection.endpoint
+        judge, endpoint = judgment.judge, self.endpoint
         name, prompt, parse = asked or (judge.name, judge.prompt, judge.parse)
-        settings = [
-            endpoint.address, endpoint.model, endpoint.temperature, endpoint.seed,
-            endpoint.structured, endpoint.options,
-        ]  # fmt: skip
         shown = "\n".join(_texts(payload))
 
         def read(text: str) -> list[Verdict]:
             return parse(read_reply(text, prompt.schema, shown), items or [])
 
-        key = [FORMAT, name, prompt.hash, settings, judgment.repeat, payload]
+        key = [
+            FORMAT, name, prompt.hash, endpoint.address, endpoint.model, endpoint.temperature,
+            endpoint.seed, endpoint.structured, endpoint.options, judgment.repeat, payload,
+        ]  # fmt: skip
         request = partial(self._usable_reply, judgment, prompt, payload, read)
-        return self._cached(judgment, endpoint.model, key, request, read)
-
-    def embed(self, judgment: Judgment, texts: list[str]) -> Vectors:
-        """Return a matrix with one row per text."""
-        endpoint = self.connection.endpoint
-        if callable(endpoint.embedding):
-            return matrix(endpoint.embedding(texts), len(texts))
-        model = str(endpoint.embedding)
-
-        def request() -> Reply:
-            reply = self._paid(judgment, model, partial(self.connection.embed, texts))
-            if reply.fault:
-                raise JudgeFailed(reply.fault)
-            return reply
-
-        key = [FORMAT, "embedding", endpoint.address, endpoint.embedding, texts]
-        return self._cached(
-            judgment, model, key, request, lambda text: matrix(json.loads(text), len(texts))
-        )
-
-    def _cached(
-        self,
-        judgment: Judgment,
-        model: str,
-        key: list[Any],
-        request: Callable[[], Reply],
-        read: Callable[[str], T],
-    ) -> T:
-        """Return what is read from a reply, which is requested if none is stored that can be."""
         value, reply, is_free = self.cache.get_or_ask(digest(key), request, read)
         judgment.usage["n_cached"] += is_free
-        judgment.reply_usage.update(self.costs.usage(model, reply))
+        judgment.reply_usage.update(self.costs.usage(reply))
         return value
 
     def _usable_reply(
@@ -296,7 +292,7 @@ class JudgeClient:
         read: Callable[[str], list[Verdict]],
     ) -> Reply:
         """Request a reply; if it is unusable, name the fault and request it once more."""
-        endpoint, replies = self.connection.endpoint, list[Reply]()
+        endpoint, replies = self.endpoint, list[Reply]()
         seed = None if endpoint.seed is None else endpoint.seed + judgment.repeat - 1
         text = prompt.text
         if endpoint.structured != "json_schema":
@@ -306,19 +302,23 @@ class JudgeClient:
             {"role": "user", "content": json.dumps(payload, ensure_ascii=False, indent=1)},
         ]
         for attempt in (1, 2):
-            call = partial(self.connection.chat, messages, prompt.name, prompt.schema, seed)
-            reply = self._paid(judgment, endpoint.model, call)
+            self.costs.check()
+            reply = self.chat(messages, prompt.name, prompt.schema, seed)
             replies.append(reply)
-            judgment.usage["n_repairs"] += attempt == 2
+            usage = self.costs.usage(reply)
+            self.costs.add(usage["cost_usd"])
+            judgment.usage.update(
+                usage, n_calls=1, n_retries=reply.n_retries, n_repairs=int(attempt == 2)
+            )
             try:
                 if reply.fault:
-                    raise ReplyError(reply.fault)
+                    raise JudgeFailed(reply.fault)
                 read(reply.content)
                 sent = [one.prompt_tokens for one in replies]
                 got = [one.completion_tokens for one in replies]
                 n_sent, n_got = (None if None in one else sum(one) for one in (sent, got))  # type: ignore[arg-type]
                 return Reply(reply.content, n_sent, n_got)
-            except ReplyError as error:
+            except JudgeFailed as error:
                 fault = str(error)
             repair = (
                 f"Your reply can't be used: {fault}. Reply again, with one JSON object of the"
@@ -331,14 +331,54 @@ class JudgeClient:
             ]
         raise JudgeFailed(fault)
 
-    def _paid(self, judgment: Judgment, model: str, call: Callable[[], Reply]) -> Reply:
-        """Make a call and account for it."""
-        self.costs.check()
-        reply = call()
-        usage = self.costs.usage(model, reply)
-        self.costs.add(usage["cost_usd"])
-        judgment.usage.update(usage, n_calls=1, n_retries=reply.n_retries)
-        return reply
+    def chat(
+        self, messages: list[dict[str, str]], name: str, schema: dict[str, Any], seed: int | None
+    ) -> Reply:
+        """Return one chat completion whose shape is the schema of this name."""
+        endpoint = self.endpoint
+        if endpoint.call is not None:
+            text = endpoint.call(messages, schema, endpoint.temperature, seed)
+            return Reply(self.redactor.text(valid_text(text)))
+        shape = {"name": name, "strict": True, "schema": schema}
+        formats: dict[str, Any] = {
+            "json_schema": {"type": "json_schema", "json_schema": shape},
+            "json_object": {"type": "json_object"},
+        }
+        known = {
+            "temperature": endpoint.temperature,
+            "seed": seed,
+            "response_format": formats.get(endpoint.structured),
+            "extra_body": endpoint.options or None,
+        }
+        failed: Exception | None = None
+        try:
+            raw = self.openai.chat.completions.with_raw_response.create(
+                model=endpoint.model, messages=messages,
+                **{one: value for one, value in known.items() if value is not None},
+            )  # fmt: skip
+        except Exception as error:  # the client, its HTTP library and TLS each have their own
+            cause = error.__cause__ or error
+            text = f"{type(error).__name__}: {error}" + f" ({cause})" * (cause is not error)
+            failed = JudgeFailed(self.redactor.excerpt(valid_text(text), _SHOWN))
+            if getattr(error, "status_code", None) in (401, 403, 404) and not self.has_answered:
+                works = "a model, key and base_url that work"
+                failed = EndpointUnusable(str(failed), field="endpoint", allowed=works)
+        if failed is not None:  # raised out there, as the error beneath holds the request
+            raise failed
+        self.has_answered, body = True, None
+        with suppress(ValueError, RecursionError):
+            body = json.loads(raw.content)
+        prompt, completion = (
+            count if type(count := value_at(body, name)) is int and 0 <= count < 1e12 else None
+            for name in ("usage.prompt_tokens", "usage.completion_tokens")
+        )
+        text = value_at(body, "choices.0.message.content", "")
+        is_cut = value_at(body, "choices.0.finish_reason") == "length"
+        return Reply(
+            self.redactor.text(valid_text(text if isinstance(text, str) else "")),
+            prompt, completion, raw.retries_taken,
+            "the reply was cut off at the limit of tokens" if is_cut else "",
+        )  # fmt: skip
 
 
 def _texts(value: Any) -> list[str]:

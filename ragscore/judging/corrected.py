@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import DataError, Golden, check_type, run_names
 from ragscore.frames.typing import Codes
 from ragscore.judging.agreement import clusters_of, people_values, values_of
@@ -31,13 +30,12 @@ COLUMNS = (
 
 
 def corrected(
-    judged: Judged | Comparison,
+    judged: Judged,
     labels: pd.DataFrame,
     baseline: str | None = None,
     candidate: str | None = None,
     *,
     random: bool,
-    metric: str | None = None,
     by: Slicing | None = None,
     cluster: str | None = "group",
 ) -> pd.DataFrame:
@@ -51,16 +49,14 @@ def corrected(
     Parameters
     ----------
     judged
-        A result of `rs.judge`, or a comparison: any compared metric may take the judge's place.
+        A result of `rs.judge`.
     labels
         People's values: `query_id`, `criterion`, `value` and, with several runs, `run_id`. Several
-        labels of one answer are averaged. Of a comparison the criterion is a metric.
+        labels of one answer are averaged.
     baseline, candidate
-        Two runs (or systems): their difference instead of the mean of each run. A comparison's own.
+        Two runs (or systems): their difference instead of the mean of each run.
     random
         True if the labelled answers were drawn at random. The labels themselves cannot show it.
-    metric
-        The criterion of labels that name none.
     by
         Slice by slice: a column of `golden.queries`, a kind of tag, or several.
     cluster
@@ -77,47 +73,31 @@ def corrected(
     Raises
     ------
     DataError
-        Labels with missing columns or values outside the range, or none of a judged answer; a
-        metric that isn't compared; unknown or equal runs; an unknown `by` or `cluster`.
+        Labels with missing columns or values outside the range, or none of a judged answer;
+        unknown or equal runs; an unknown `by` or `cluster`.
 
     Examples
     --------
     >>> rs.judging.corrected(judged, people, "dense", "hybrid", random=True)
-    >>> rs.judging.corrected(cmp, people, metric="hit@10", random=True)
     """
-    check_type(judged, (Judged, Comparison), "judged", "a result of rs.judge, or a comparison")
-    check_type(labels, pd.DataFrame, "labels", "a frame with query_id, criterion and value")
-    if metric is not None:
-        labels = labels.assign(criterion=metric)
-    golden: Golden | None
-    runs: list[str] | None = None
-    if isinstance(judged, Comparison):
-        golden, scores = judged._evaluated
-        runs, table = [judged.baseline, judged.candidate], judged._declared
-        compared = judged.deltas["metric"].unique().tolist()
-        wide = scores[["run_id", *compared]].reset_index()
-        of_judge = wide.melt(["run_id", "query_id"], var_name="criterion").dropna()
-        known = {name: table.describe(name).bounds for name in compared}
-    else:
-        golden, results, table, known = judged.golden, judged.results, TABLE, None
-        if baseline is not None:
-            runs = run_names(results.runs, [baseline, str(candidate)])
-        of_judge = values_of(results, results)
+    check_type(judged, Judged, "judged", "a result of rs.judge")
+    golden, results = judged.golden, judged.results
+    runs = None if baseline is None else run_names(results.runs, [baseline, str(candidate)])
     if runs is not None and runs[0] == runs[1]:
         raise DataError(
             f"{runs[0]!r} is both baseline and candidate", field="candidate",
             allowed="two different runs",
         )  # fmt: skip
-    of_people = people_values(labels, of_judge["run_id"].astype("str").unique().tolist(), known)
-    sides = [
-        one.astype({"run_id": "str", "criterion": "str"}).pivot_table(
-            "value", ["criterion", "query_id"], "run_id"
-        )
+    of_judge = values_of(results, results)
+    of_people = people_values(labels, results.runs["run_id"].map(str).tolist())
+    judge, people = (
+        one.pivot_table("value", ["criterion", "query_id"], "run_id")
         for one in (of_judge, of_people)
-    ]
+    )
     if runs is not None:
-        sides = [one.reindex(columns=runs).diff(axis=1).iloc[:, 1:] for one in sides]
-    judge, people = sides
+        judge, people = (
+            one.reindex(columns=runs).diff(axis=1).iloc[:, 1:] for one in (judge, people)
+        )
     rows = []
     for run_id in [name for name in judge if name in people]:
         for criterion, given in people[run_id].dropna().groupby("criterion", sort=False):
@@ -127,7 +107,7 @@ def corrected(
             if of.isna().all():
                 continue
             groups = clusters_of(values.index.to_series(), golden, cluster)
-            bounds = table.describe(str(criterion)).bounds
+            bounds = TABLE[str(criterion)].bounds
             for labelled, inside in _members(values.index, golden, by):
                 own = None if groups is None else shared_only(groups[inside])
                 of_slice, labels_in = (one.to_numpy("float64")[inside] for one in (values, of))

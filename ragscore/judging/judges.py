@@ -1,6 +1,6 @@
 """The judges as data: prompt, reply schema, and the function that reads verdicts from a reply.
 
-In: a model's reply as text. Out: verdicts, or a `ReplyError` that says why the reply is unusable.
+In: a model's reply as text. Out: verdicts, or a `JudgeFailed` that says why the reply is unusable.
 Each prompt is a text file in `prompts/`, named after its task and version. Its hash covers text
 and reply schema and is part of every judgment.
 """
@@ -30,8 +30,17 @@ ParseReply = Callable[[dict[str, Any], list[str]], list[Verdict]]
 """A reply's object and the items that were judged -> one verdict per item."""
 
 
-class ReplyError(Exception):
-    """The reply is unusable. The message never quotes the reply."""
+class JudgeFailed(Exception):
+    """No verdict: the call failed after all retries, or the reply is unusable.
+
+    The message never quotes a reply.
+    """
+
+
+def digest(content: Any) -> str:
+    """Return the SHA-256 hash of JSON content."""
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=repr)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_reply(text: str, schema: dict[str, Any], shown: str) -> dict[str, Any]:
@@ -48,7 +57,7 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> dict[str, Any]:
 
     Raises
     ------
-    ReplyError
+    JudgeFailed
         The reply has no object, several, a possible quote, a duplicate key, or does not match the
         schema.
     """
@@ -61,13 +70,15 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> dict[str, Any]:
         in_json = json.dumps(value, ensure_ascii=False)
         faults = [*Draft202012Validator(schema).iter_errors(value)]
     except (ValueError, RecursionError) as error:
-        raise ReplyError(f"the reply is not one JSON object ({type(error).__name__})") from None
+        raise JudgeFailed(f"the reply is not one JSON object ({type(error).__name__})") from None
     material = "".join(shown.split())
     if any("".join(form.split()) in material for form in (written, in_json)):
-        raise ReplyError("the reply quotes a JSON object of the material instead of giving its own")
+        raise JudgeFailed(
+            "the reply quotes a JSON object of the material instead of giving its own"
+        )
     if faults:
         rule = f"{faults[0].validator} {json.dumps(faults[0].validator_value)}"
-        raise ReplyError(f"the reply doesn't fit its schema at {faults[0].json_path}: {rule}")
+        raise JudgeFailed(f"the reply doesn't fit its schema at {faults[0].json_path}: {rule}")
     return value
 
 
@@ -80,6 +91,7 @@ def _object(**fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_NO = {"supported": "unsupported", "relevant": "irrelevant", "abstained": "answered"}
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
 _TEXTS = {"type": "array", "items": _TEXT}
@@ -137,58 +149,39 @@ def parse_claims(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     return [{"item_text": claim} for claim in reply["claims"] if claim.strip()]
 
 
-def parse_support(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """Return one verdict per numbered item: supported or unsupported."""
+def parse_each(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+    """Return one verdict per numbered item."""
+    found = sorted(reply["verdicts"], key=lambda entry: entry["n"])
+    if [entry["n"] for entry in found] != list(range(1, len(items) + 1)):
+        raise JudgeFailed(f"the reply must give each of the numbers 1 to {len(items)} one verdict")
     return [
-        {"item": str(n), "item_text": items[n - 1]} | _flag(entry, "supported", "unsupported")
-        for n, entry in _numbered(reply, items)
+        {"item": str(entry["n"]), "item_text": text} | _verdict(entry)
+        for entry, text in zip(found, items, strict=True)
     ]
 
 
-def parse_nuggets(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """Return one verdict per nugget: support, partial_support or not_support."""
-    return [
-        {"item": str(n), "item_text": items[n - 1], "value": WORTH[entry["verdict"]]}
-        | {"verdict": entry["verdict"], "reason": entry["reason"]}
-        for n, entry in _numbered(reply, items)
-    ]
-
-
-def _numbered(reply: dict[str, Any], items: list[str]) -> list[tuple[int, dict[str, Any]]]:
-    """Return the verdicts of a reply with their numbers, one for each item."""
-    found = sorted(((entry["n"], entry) for entry in reply["verdicts"]), key=lambda one: one[0])
-    if [n for n, _ in found] != list(range(1, len(items) + 1)):
-        raise ReplyError(f"the reply must give each of the numbers 1 to {len(items)} one verdict")
-    return found
-
-
-def parse_relevance(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """Return the verdict on one passage: relevant or irrelevant."""
-    return [_flag(reply, "relevant", "irrelevant")]
-
-
-def parse_grade(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """Return the grade of one passage."""
-    return [{"value": float(reply["grade"]), "reason": reply["reason"]}]
-
-
-def parse_abstention(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """Return the verdict on the answer: abstained or answered."""
-    return [{"item": ""} | _flag(reply, "abstained", "answered")]
+def parse_one(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+    """Return the only verdict of a reply."""
+    return [_verdict(reply)]
 
 
 def parse_questions(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Return the generated questions; embeddings give their values later."""
     questions = reply["questions"]
     if len(questions) != len(items) or not all(text.strip() for text in questions):
-        raise ReplyError(f"the reply must hold {len(items)} questions")
+        raise JudgeFailed(f"the reply must hold {len(items)} questions")
     return [{"item": str(n), "item_text": text} for n, text in enumerate(questions, 1)]
 
 
-def _flag(reply: dict[str, Any], yes: str, no: str) -> Verdict:
-    """Return the verdict of a reply whose flag is named after its positive verdict."""
-    value = reply[yes]
-    return {"value": float(value), "verdict": yes if value else no, "reason": reply["reason"]}
+def _verdict(entry: dict[str, Any]) -> Verdict:
+    """Return a verdict that is a word with a worth, a grade, or a flag named after its yes."""
+    said = {"reason": entry["reason"]}
+    if "verdict" in entry:
+        return said | {"value": WORTH[entry["verdict"]], "verdict": entry["verdict"]}
+    if "grade" in entry:
+        return said | {"value": float(entry["grade"])}
+    yes = next(name for name in _NO if name in entry)
+    return said | {"value": float(entry[yes]), "verdict": yes if entry[yes] else _NO[yes]}
 
 
 @dataclass(frozen=True)
@@ -203,8 +196,7 @@ class Prompt:
     @cached_property
     def hash(self) -> str:
         """Hash of text and schema."""
-        content = json.dumps([self.text, self.schema], sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+        return digest([self.text, self.schema])[:16]
 
 
 @dataclass(frozen=True)
@@ -278,7 +270,7 @@ def _prompt(name: str, version: str = "v1") -> Prompt:
 
 def _claim_judge(name: str, claims_of: str, source: str) -> Judge:
     """Return a judge that checks the claims of one text against another."""
-    return Judge(name, name, _prompt("attribution"), (claims_of, source), parse_support,
+    return Judge(name, name, _prompt("attribution"), (claims_of, source), parse_each,
     each="claims", claims_of=claims_of, source=source, claims=_prompt("claims"))  # fmt: skip
 
 
@@ -293,17 +285,17 @@ JUDGES = {
         ("question", "reference_answer", "key_facts", "answer")),
         _claim_judge("faithfulness", "answer", "context"),
         Judge("context_precision", "context_precision", _prompt("chunk_relevance"), ("context",),
-        parse_relevance, ("question", "reference_answer"), each="chunks"),
+        parse_one, ("question", "reference_answer"), each="chunks"),
         _claim_judge("context_recall", "reference", "context"),
         Judge("answer_relevance", "answer_relevance", _prompt("questions"), ("answer",),
         parse_questions, ("answer",), each="questions"),
-        Judge("abstention", "judge_refused", _prompt("abstention"), ("answer",), parse_abstention,
+        Judge("abstention", "judge_refused", _prompt("abstention"), ("answer",), parse_one,
         _ASKED),
         Judge("key_facts", "key_facts", _prompt("key_facts"), ("answer", "key_facts"),
-        parse_support, _ASKED, each="facts"),
+        parse_each, _ASKED, each="facts"),
         Judge("nuggets", "nuggets", _prompt("nuggets"), ("answer", "key_facts"),
-        parse_nuggets, _ASKED, each="facts"),
-        Judge("relevance", "relevance", _prompt("relevance"), ("context",), parse_grade,
+        parse_each, _ASKED, each="facts"),
+        Judge("relevance", "relevance", _prompt("relevance"), ("context",), parse_one,
         ("question",), each="unlabelled"),
         _claim_judge("claim_precision", "answer", "reference"),
         _claim_judge("claim_recall", "reference", "answer"),

@@ -41,19 +41,18 @@ def relevance_grades(results: Results) -> pd.DataFrame:
     judgments = results.judgments
     if judgments is None or not judgments["criterion"].eq(CRITERION).any():
         return pd.DataFrame({name: pd.Series(dtype="str") for name in columns})
-    rows = judgments[judgments["criterion"].eq(CRITERION).to_numpy()]
-    state = rows.get("state", pd.Series(pd.NA, index=rows.index, dtype="str"))
-    rows = rows[state.ne(FAILED).fillna(True).to_numpy(dtype=bool) & rows["value"].notna()]
+    columns = ["run_id", "query_id", "item", "judge", "value"]
+    rows = judgments.reindex(columns=[*columns, "criterion", "state"])
+    is_failed = rows["state"].eq(FAILED).fillna(False).to_numpy(dtype=bool)
+    rows = rows[rows["criterion"].eq(CRITERION) & ~is_failed & rows["value"].notna()]
     hits = results.hits.reindex(columns=["run_id", "query_id", "rank", *IDS])
     keyed = hits.astype(dict.fromkeys(("run_id", *IDS), "str"))
     keyed = keyed.assign(item=keyed["chunk_id"].fillna(keyed["rank"].astype("str")))
     by_rank = keyed.assign(item=keyed["rank"].astype("str"))
     keys = ["run_id", "query_id", "item"]
     known = pd.concat([keyed, by_rank]).drop_duplicates(keys)
-    judge = rows.get("judge", pd.Series(pd.NA, index=rows.index, dtype="str")).fillna("judge")
-    found = rows.assign(run_id=rows["run_id"].astype("str"), judge=judge).merge(
-        known[[*keys, *IDS]], on=keys, how="inner"
-    )
+    rows = rows.astype({"run_id": "str", "judge": "str"}).fillna({"judge": "judge"})
+    found = rows.merge(known[[*keys, *IDS]], on=keys)
     unit = ["query_id", *(name for name in IDS if found[name].notna().any())]
     groups = found.groupby(unit, dropna=False, sort=False)
     graded = groups.agg(
@@ -92,12 +91,11 @@ def with_grades(golden: Golden, results: Results, relevant_from: int = 2) -> Gol
     targets = golden.targets
     if targets["grade"].max() <= 1:  # people say relevant or not, and so does the judge then
         added["grade"] = (added["grade"] >= relevant_from).astype("int32")
-    if "judged_by" not in targets:
-        targets = targets.assign(judged_by=pd.Series(pd.NA, index=targets.index, dtype="str"))
     if "gain" in targets:
         of_grade = targets.drop_duplicates("grade").set_index("grade")["gain"]
         added["gain"] = added["grade"].map(of_grade)
-    both = pd.concat([targets, added[[one for one in added if one in (*targets, name)]]])
+    kept = [one for one in added if one in (*targets, name, "judged_by")]
+    both = pd.concat([targets, added[kept]]).astype({"judged_by": "str"})
     relevant = added.loc[added["grade"] > 0, "query_id"]
     queries = golden.queries
     is_new = queries["answerable"].isna() & queries["query_id"].isin(relevant)

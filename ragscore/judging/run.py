@@ -24,14 +24,18 @@ from ragscore.io.source import Problems, json_rows
 from ragscore.io.waiting import progress_bar
 from ragscore.judging.cache import DEFAULT_CACHE, Cache
 from ragscore.judging.cases import cases_of
-from ragscore.judging.client import JudgeClient, Judgment, run_judgment, skip_reason
+from ragscore.judging.client import (
+    JudgeClient,
+    Judgment,
+    judge_client,
+    run_judgment,
+    skip_reason,
+)
 from ragscore.judging.endpoint import (
-    CallsStopped,
     CostTracker,
     Endpoint,
-    EndpointUnusable,
     Prices,
-    connected,
+    name_of,
 )
 from ragscore.judging.judges import Judge, Verdict, find_judges
 from ragscore.judging.relevance import relevance_grades, with_grades
@@ -209,7 +213,6 @@ def judge(
     k: int | None = None,
     refused: str = "skip",
     cut_text: str = "refuse",
-    order: str = "rank",
     progress: bool | None = None,
 ) -> Judged:
     """Let models judge the responses of some runs.
@@ -249,9 +252,6 @@ def judge(
     cut_text
         For hits of which only a cut text is known: "refuse" raises; "mark" judges them and sets
         `x_context_cut`.
-    order
-        Order of the hits in the context: by "rank", or "reversed": what `agreement` of both
-        finds is the effect of position.
     progress
         Show a progress bar on standard error; by default only on a terminal.
 
@@ -264,7 +264,7 @@ def judge(
     Raises
     ------
     DataError
-        An unknown judge, a judge without its embedding model, no response to a golden query, cut
+        An unknown judge, a judge without its embedding, no response to a golden query, cut
         text, `max_cost` without a price, or an endpoint that refuses the key, the model or the
         address.
     """
@@ -276,14 +276,13 @@ def judge(
         if value < 1:
             raise DataError(f"found {value}", field=name, allowed="at least 1")
     check_choice(refused, REFUSED, "refused")
-    needs_embedding = any(judge.each == "questions" for judge in judges)
-    if needs_embedding and endpoint.embedding is None:
+    if endpoint.embedding is None and any(judge.each == "questions" for judge in judges):
         raise DataError(
             "answer relevance compares embeddings",
             field="embedding",
-            allowed="Endpoint(..., embedding=) with a model's name or a callable",
+            allowed="Endpoint(..., embedding=), a function from texts to vectors",
         )
-    cases = cases_of(results, golden, k, cut_text, order)
+    cases = cases_of(results, golden, k, cut_text)
     if not cases:
         raise DataError(
             "no response to a golden query",
@@ -297,9 +296,7 @@ def judge(
         for reason in [skip_reason(case, judge, refused)]
         for repeat in range(1, repeats + 1)
     ]
-    embedding = endpoint.embedding if needs_embedding else None
-    models = [endpoint.model, *([embedding] if isinstance(embedding, str) else [])]
-    costs = CostTracker(prices, max_cost, models)
+    costs = CostTracker(prices, max_cost, endpoint.model)
 
     def judged() -> Judged:
         stopped: dict[str, Any] = {
@@ -307,14 +304,13 @@ def judge(
         }  # fmt: skip
         done = [one if one.state else replace(one, **stopped) for one in judgments]
         return Judged(
-            _with_judgments(results, done, endpoint, order),
+            _with_judgments(results, done, endpoint),
             pd.DataFrame(map(_log_row, done), columns=_LOG_COLUMNS).astype(_LOG_TYPES),
             golden,
             tuple(judges),
         )
 
-    with closing(Cache(cache)) as replies, connected(endpoint) as connection:
-        client = JudgeClient(connection, replies, costs)
+    with closing(Cache(cache)) as replies, judge_client(endpoint, replies, costs) as client:
         due = [one for one in judgments if one.state != "skipped"]
         try:
             _run_all(due, client, workers, progress)
@@ -333,21 +329,11 @@ def _run_all(
 ) -> None:
     """Run judgments in threads; an interrupt or an unusable endpoint stops the remaining ones."""
     costs = client.costs
-
-    def run(judgment: Judgment) -> None:
-        try:
-            run_judgment(judgment, client)
-        except CallsStopped as error:
-            judgment.reason, judgment.state = str(error), "not_asked"
-        except EndpointUnusable as error:
-            costs.stop(f"the endpoint can't be used: {error.found}")
-            raise
-
     with (
         ThreadPoolExecutor(workers, thread_name_prefix="judge") as pool,
         progress_bar(len(judgments), "judging", "judgment", progress) as bar,
     ):
-        futures = [pool.submit(run, judgment) for judgment in judgments]
+        futures = [pool.submit(run_judgment, judgment, client) for judgment in judgments]
         try:
             for future in as_completed(futures):
                 future.result()
@@ -357,25 +343,20 @@ def _run_all(
             costs.stop("the run was stopped")
 
 
-def _with_judgments(
-    results: Results, judgments: list[Judgment], endpoint: Endpoint, order: str
-) -> Results:
+def _with_judgments(results: Results, judgments: list[Judgment], endpoint: Endpoint) -> Results:
     """Replace the judgments of the same runs and criteria by the new ones."""
-    rows = [row for judgment in judgments for row in _rows(judgment, endpoint, order)]
-    new, old = from_records(rows, "judgments"), results.judgments
-    if old is None or not len(old):
-        return replace(results, judgments=new)
+    new = from_records([row for one in judgments for row in _rows(one, endpoint)], "judgments")
+    old = results.judgments if results.judgments is not None else new.iloc[:0]
     replaced = {(one.case.run_id, one.judge.criterion) for one in judgments if one.verdicts}
     groups = zip(old["run_id"].astype("str"), old["criterion"], strict=True)
-    parts = [old[[group not in replaced for group in groups]], new]
-    both = [part.astype({"run_id": "str"}) for part in parts if len(part)]
+    parts = [part for part in (old[[one not in replaced for one in groups]], new) if len(part)]
+    both = [part.astype({"run_id": "str"}) for part in parts]
     return replace(results, judgments=pd.concat(both, ignore_index=True) if both else new)
 
 
-def _rows(judgment: Judgment, endpoint: Endpoint, order: str) -> list[Verdict]:
+def _rows(judgment: Judgment, endpoint: Endpoint) -> list[Verdict]:
     """Return one row per verdict; the first one holds tokens and cost of the whole judgment."""
     case, judge = judgment.case, judgment.judge
-    uses_context = "context" in judge.needs
     common = {
         "run_id": case.run_id,
         "query_id": case.query_id,
@@ -387,9 +368,8 @@ def _rows(judgment: Judgment, endpoint: Endpoint, order: str) -> list[Verdict]:
         "input_hash": case.input_hash,
         "x_prompt_version": judge.prompt_version,
         "x_seed": None if endpoint.seed is None else endpoint.seed + judgment.repeat - 1,
-        "x_embedding_model": endpoint.embedding_name if judge.each == "questions" else None,
-        "x_context_order": order if order != "rank" and uses_context else None,
-        "x_context_cut": True if case.is_cut and uses_context else None,
+        "x_embedding_model": name_of(endpoint.embedding) if judge.each == "questions" else None,
+        "x_context_cut": True if case.is_cut and "context" in judge.needs else None,
     }
     rows = [common | verdict for verdict in judgment.verdicts]
     if rows:

@@ -293,7 +293,8 @@ def forest(
     check_columns(deltas, {"metric", "delta", "low", "high", "n"}, "deltas", "cmp.deltas")
     known = deltas[deltas["n"].gt(0).to_numpy()].set_index("metric", drop=False)
     unit = [name for name in known.index if declared.describe(name).is_unit]
-    primary = [name for name in unit if known.get("is_primary", known["n"].lt(0))[name]]
+    is_primary = known.get("is_primary", known["n"].lt(0))
+    primary = [name for name in unit if is_primary[name]]
     first = dict.fromkeys([*primary, *TABLE.headline(unit)])
     rows = known.loc[_of_one_scale([*known.index], metrics, [*first], declared)]
     lower = [declared.describe(name).better == "lower" for name in rows.index]
@@ -302,8 +303,7 @@ def forest(
         for name, down, n in zip(rows.index, lower, rows["n"], strict=True)
     ]
     more = "; ↓: lower is better" if any(lower) else ""
-    n_primary = int(known["is_primary"].sum()) if "is_primary" in known else 0
-    joint = "; primary metrics jointly" if n_primary > 1 else ""
+    joint = "; primary metrics jointly" if is_primary.sum() > 1 else ""
     told = f"difference (95 % interval{joint}; queries in brackets{more})"
     return _differences(rows, labels, legend, ax, f"{candidate} − {baseline}", xlabel=told)
 

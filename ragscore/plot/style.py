@@ -19,9 +19,15 @@ from cycler import cycler
 from matplotlib.axes import Axes
 
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import check_known, name_list, names_of, nearest
+from ragscore.frames.errors import (
+    check_known,
+    fitting_names,
+    name_list,
+    names_of,
+    nearest,
+    short_names,
+)
 from ragscore.frames.escaping import visible
-from ragscore.frames.short_names import fitting_names, short_names
 
 P = ParamSpec("P")
 # Okabe & Ito's hues, darkened to a contrast of 3 : 1 with white, and a wine instead of the yellow.

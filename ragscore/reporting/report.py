@@ -399,36 +399,33 @@ def _sliced(page: _Page, ev: Any, by: Slicing, is_drawn: bool) -> None:
 
 def _analyses(page: _Page, ev: Any, history: RunStore | None) -> None:
     """Put the trend, refusals, a threshold on the score, and why answers are wrong."""
-    if not ev.primary:
-        reason = "no metric has a value"
-    elif history is not None:
-        reason, trend = "", partial(history.trend, ev.primary[0])
-    else:
-        reason, trend = _no_trend(ev), ev.trend
-    if reason:
-        page.left_out.append(("Trend", reason))
-    elif (found := page.attempt("Trend", trend)) is not None:
+    if (found := page.attempt("Trend", partial(_trend, ev, history))) is not None:
         page.put("Trend", found, found.table, title=str(found._parts()[0]), draw=found.plot)
-    is_decided = ev.scores.reindex(columns=REFUSALS).notna().any(axis=None)
-    threshold = partial(risk_coverage, ev)
-    for name, make in {
-        "Refusals": ev.refusals, "Refusal threshold": threshold, "Failures": ev.failures,
-    }.items():  # fmt: skip
-        if name == "Refusals" and not is_decided:
-            page.left_out.append((name, "nothing says which queries should be refused, or were"))
-        elif (found := page.attempt(name, make)) is not None:
-            frame = getattr(found, found.FRAMES[0])
-            draw = found.plot if make is threshold else None
-            page.put(name, Table(found._shown()), frame, title=found._heading(), draw=draw)
+    if ev.scores.reindex(columns=REFUSALS).notna().any(axis=None):
+        _analysed(page, "Refusals", ev.refusals)
+    else:
+        reason = "nothing says which queries should be refused, or were"
+        page.left_out.append(("Refusals", reason))
+    _analysed(page, "Refusal threshold", partial(risk_coverage, ev), is_drawn=True)
+    _analysed(page, "Failures", ev.failures)
 
 
-def _no_trend(ev: Any) -> str:
-    runs = ev._runs
-    if "created_at" not in runs or runs["created_at"].isna().any():
-        return "not every run says when it was made (created_at)"
-    system = runs["system"].astype("str") if "system" in runs else runs["run_id"].eq("")
-    several = runs.groupby(system.to_numpy())["created_at"].nunique().max() > 1
-    return "" if several else "no system has runs of two times"
+def _analysed(page: _Page, name: str, make: Callable[[], Any], is_drawn: bool = False) -> None:
+    if (found := page.attempt(name, make)) is not None:
+        frame = getattr(found, found.FRAMES[0])
+        draw = found.plot if is_drawn else None
+        page.put(name, Table(found._shown()), frame, title=found._heading(), draw=draw)
+
+
+def _trend(ev: Any, history: RunStore | None) -> Any:
+    if not ev.primary:
+        raise DataError("no metric has a value")
+    if history is not None:
+        return history.trend(ev.primary[0])
+    times = ev._runs.reindex(columns=["system", "created_at"])
+    if times.groupby("system", dropna=False)["created_at"].nunique().max() < 2:
+        raise DataError("no system has runs of two times (created_at)")
+    return ev.trend()
 
 
 def _described(ev: Any) -> pd.DataFrame:

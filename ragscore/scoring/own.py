@@ -84,9 +84,7 @@ def metric(
         raise DataError(
             f"{base} is a metric of ours, or of another tool", field="name", allowed="another name"
         )
-    bounds = _bounds(range)
-    if kind in ("binary", "bounded") and range is None:
-        bounds = (0.0, 1.0)
+    bounds = _bounds((0, 1) if range is None and kind in ("binary", "bounded") else range)
     told = {"of": of, "kind": kind}
 
     def declared(function: Any) -> Metric:

@@ -45,7 +45,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
 REPORTED = "x_judge_fingerprint"  # column of the runs: another tool's own fingerprint of its judges
 SETTINGS = (
     "criterion", "judge", "prompt_hash", "x_prompt_version", "x_embedding_model",
-    "x_context_order", "temperature",
+    "temperature",
 )  # fmt: skip
 TOLERANCE = 0.001 + 1e-12  # numbers up to this far apart agree, as temperatures of judges do
 

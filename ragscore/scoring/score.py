@@ -13,8 +13,8 @@ from ragscore.frames.data import DataError, Golden, Results, categorical, check_
 from ragscore.frames.errors import warn
 from ragscore.frames.kinds import FAILED
 from ragscore.frames.schema import MADE_ID
-from ragscore.frames.signatures import takes
 from ragscore.frames.typing import Values
+from ragscore.frames.verbs import takes
 from ragscore.scoring.ids import join_notes, joined_by
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import CRITERIA, TABLE, Label, Metric, MetricTable

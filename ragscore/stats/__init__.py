@@ -14,7 +14,7 @@ from ragscore.stats.agreement import (
 )
 from ragscore.stats.bootstrap import bootstrap_mean
 from ragscore.stats.intervals import mean_interval, wilson_interval
-from ragscore.stats.multiple import benjamini_hochberg, holm, level_of_each
+from ragscore.stats.multiple import benjamini_hochberg, holm
 from ragscore.stats.paired import mcnemar_p, paired_interval, sign_flip_p, tango_interval
 from ragscore.stats.power import minimum_detectable, queries_needed
 from ragscore.stats.ppi import ppi_difference, ppi_mean
@@ -22,7 +22,7 @@ from ragscore.stats.quantiles import quantile_interval
 
 __all__ = [
     "benjamini_hochberg", "bootstrap_mean", "cohen_kappa", "gwet_ac1", "holm",
-    "krippendorff_alpha", "level_of_each", "mcnemar_p", "mean_interval", "minimum_detectable",
+    "krippendorff_alpha", "mcnemar_p", "mean_interval", "minimum_detectable",
     "paired_interval", "ppi_difference", "ppi_mean", "quantile_interval", "queries_needed",
     "rank_correlation", "sign_flip_p", "tango_interval", "weighted_kappa", "wilson_interval",
 ]  # fmt: skip

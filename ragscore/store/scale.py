@@ -25,6 +25,7 @@ from ragscore.frames.data import (
     Results,
     categorical,
     from_records,
+    golden_part,
 )
 from ragscore.frames.errors import packages_of, warn
 from ragscore.scoring.level import Level
@@ -264,21 +265,20 @@ def _unpickled(job: bytes) -> Job:
 
 def score_group(group: list[Part], job: Job) -> GroupScores:
     """Score a group; of a part of a run, the queries that it answers."""
-    (run, part), results, query_ids = group[0], job.read(group), job.golden.queries["query_id"]
-    own = np.ones(len(query_ids), dtype=bool)
-    if part:
+    (run, part), results, golden = group[0], job.read(group), job.golden
+    if run.n_parts > 1:
+        query_ids = golden.queries["query_id"]
         own = is_among(query_ids, results.responses["query_id"])
-    elif run.n_parts > 1:  # and those that no part answers
-        parts = range(1, run.n_parts)
-        elsewhere = [read_table(run, "responses", one, "query_id".__eq__) for one in parts]
-        ids = pa.concat_tables([one for one in elsewhere if one is not None])["query_id"]
-        own = ~is_among(query_ids, ids.to_pandas())
-    found = job.scored(_with_outline(results, job), job.golden, job.labels)
-    runs = results.runs["run_id"]
-    extra = found.scores.index[len(runs) * len(own) :] != MADE_UP
-    scores, expected = found.scores[np.append(np.tile(own, len(runs)), extra)], None
+        if not part:  # and those that no part answers
+            parts = range(1, run.n_parts)
+            elsewhere = [read_table(run, "responses", one, "query_id".__eq__) for one in parts]
+            ids = pa.concat_tables([one for one in elsewhere if one is not None])["query_id"]
+            own = ~is_among(query_ids, ids.to_pandas())
+        golden = golden_part(golden, golden.queries[own])
+    found = job.scored(_with_outline(results, job), golden, job.labels)
+    scores, expected = found.scores[found.scores.index != MADE_UP], None
     if job.counts:
-        summary = summarize(scores, job.golden, rows=found.rows, table=found.table)
+        summary = summarize(scores, golden, rows=found.rows, table=found.table)
         expected = summary[["run_id", "metric", "n_expected"]]
     # of ids, one part stands for the others; all else is a number of hits
     said = [one for one in found.notes if not part or not one.startswith("ids of")]

@@ -32,9 +32,8 @@ from ragscore.frames.data import (
 from ragscore.frames.errors import check_choice, name_list, names_of, plural, warn
 from ragscore.frames.escaping import html_text
 from ragscore.frames.golden_versions import changes_of, counted
-from ragscore.frames.signatures import takes
 from ragscore.frames.tables import SHOWN_ROWS, Table
-from ragscore.frames.verbs import RunStoreVerbs
+from ragscore.frames.verbs import RunStoreVerbs, takes
 from ragscore.io.sidecars import run_description
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies, PolicyFields

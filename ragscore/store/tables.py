@@ -38,7 +38,7 @@ FRAMES = (
 ADDED = ("judgments", "chunks", "citations", "hit_meta", "reported", "calls", "documents")
 IN_PARTS = ("responses", "hits", "citations", "hit_meta", "judgments", "calls")
 SHARED = ("chunks", "documents", "problems")  # they may tell of no run in particular
-PART_HITS = 2**21  # scoring so many takes some 250 MB, without their texts
+PART_HITS = 2**20  # scoring so many takes some 150 MB, without their texts
 IN_THREADS = 2**16  # rows from which arrow's threads pay for one file
 Part = tuple[StoredRun, int]
 

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.scoring.summary import slices
 from ragscore.stats import mean_interval
 from tests.messages import refused, says, warned
 
@@ -38,19 +37,15 @@ def ev(golden):
     return rs.evaluate({one: ["d"] if right else ["x"] for one, right in VALUES.items()}, golden)
 
 
-def test_ids_name_conversation_and_turn_by_a_pattern(golden):
-    queries = golden.queries
-    assert queries["conversation"].tolist() == ["c1"] * 3 + ["c2"] * 2 + ["c3"]
-    assert queries["turn"].tolist() == ["1", "2", "3", "1", "2", "1"]
-    assert slices(golden, "conversation")["conversation"].value_counts()["c1"] == 3
-
-
 def test_turns_and_conversations_have_their_means(ev):
     found = rs.extras.conversations(ev, "hit@1")
     row = found.table.iloc[0]
     # 3 of 6 turns; (2/3 + 0 + 1) / 3; first turns 2 of 3, later ones 1 of 3
     assert (row["n"], row["n_conversations"], row["mean"]) == (6, 3, 0.5)
     assert row["mean_of_conversations"] == pytest.approx(5 / 9)
+    low, high = mean_interval([2 / 3, 0, 1], "bounded")
+    ends = row[["low_of_conversations", "high_of_conversations"]].tolist()
+    assert ends == pytest.approx([low[0], high[0]])
     assert (row["first"], row["n_first"]) == (pytest.approx(2 / 3), 3)
     assert (row["later"], row["n_later"]) == (pytest.approx(1 / 3), 3)
     by_turn = found.turns.set_index("turn")
@@ -67,18 +62,6 @@ def test_a_conversation_has_its_first_failure_and_whether_it_recovered(ev):
     assert rows["n_turns"].tolist() == [3, 2, 1]
 
 
-def test_a_query_of_no_conversation_beside_named_turns_is_left_out():
-    rows = [
-        {"id": "a", "query": "?", "expected_doc_ids": ["d"], "conversation": "c", "turn": "2"},
-        {"id": "b", "query": "?", "expected_doc_ids": ["d"]},
-    ]
-    with warned("1 query", 2):
-        found = rs.extras.conversations(
-            rs.evaluate({"a": ["d"], "b": ["x"]}, rs.load_golden(rows)), "hit@1"
-        )
-    assert found.turns[["turn", "n", "mean"]].to_numpy().tolist() == [[2, 1, 1]]
-
-
 def test_intervals_take_conversations_as_independent(golden):
     runs = {one: ["d"] if right else ["x"] for one, right in VALUES.items()}
     talks = rs.evaluate(runs, golden).summary("hit@1").iloc[0]
@@ -88,23 +71,16 @@ def test_intervals_take_conversations_as_independent(golden):
     assert talks["high"] - talks["low"] > turns["high"] - turns["low"]
 
 
-def test_each_conversation_counts_alike_in_the_mean_of_their_means(ev):
-    row = rs.extras.conversations(ev, "hit@1").table.iloc[0]
-    # (2/3 + 0 + 1) / 3, of three conversations
-    assert row["n_conversations"] == 3 and row["mean_of_conversations"] == pytest.approx(5 / 9)
-    low, high = mean_interval([2 / 3, 0, 1], "bounded")
-    found = row[["low_of_conversations", "high_of_conversations"]].tolist()
-    assert found == pytest.approx([low[0], high[0]])
-
-
 def test_means_over_conversations_leave_out_queries_of_none_and_say_so():
     golden = rs.load_golden(
-        [{"id": "a", "query": "a?", "expected_doc_ids": ["d"], "conversation": "c"},
+        [{"id": "a", "query": "?", "expected_doc_ids": ["d"], "conversation": "c", "turn": "2"},
          {"id": "b", "query": "b?", "expected_doc_ids": ["d"]}]
     )  # fmt: skip
     ev = rs.evaluate({"a": ["d"], "b": ["x"]}, golden)
-    with warned(1, 2):
-        assert rs.extras.conversations(ev, "hit@1").table["mean_of_conversations"].tolist() == [1]
+    with warned("1 query", 2):
+        found = rs.extras.conversations(ev, "hit@1")
+    assert found.table["mean_of_conversations"].tolist() == [1]
+    assert found.turns[["turn", "n", "mean"]].to_numpy().tolist() == [[2, 1, 1]]
     with refused(field="golden.queries.conversation"):
         rs.extras.conversations(rs.evaluate({"q": ["d"]}, {"q": {"d": 1}}))
 

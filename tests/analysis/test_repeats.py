@@ -98,7 +98,7 @@ def test_k_beyond_the_trials_is_refused(k):
         (lambda s: s.assign(state=["scored"] * 5 + ["missing"]), ["all", "q2", "answer"]),
         (lambda s: s.assign(**{"hit@1": [1, 0, 0, 1, 1, np.nan]}), ["all", "q2", "value"]),
         (lambda s: s.assign(**{"hit@1": [1, 0, 0, 1, 1, np.inf]}), ["all", "q2", "value"]),
-        (lambda s: pd.concat([s, s.iloc[:1]]), ["query"]),
+        (lambda s: pd.concat([s, s.iloc[:1]]), ["all", "q1", "two answers"]),
     ],
 )
 def test_trials_that_do_not_match_are_refused(spoil, named):

@@ -195,7 +195,7 @@ LINES = [
     (
         "run my_rag:answer --golden golden.yaml --mode x --k 2 --temperature 0.5 --seed 1"
         " --set depth=2 --retrieval-only --limit 2 --workers 2 --timeout 9 --retries 1"
-        " --rate 100 --name mine --run-id r1 --suite s --repeat 2"
+        " --name mine --run-id r1 --suite s --repeat 2"
         " --description wider --out made --json --quiet",
         0,
         '[{"run_id": "r1"',
@@ -217,7 +217,7 @@ LINES = [
         "judge_groundedness",
     ),
     (
-        "judge golden.yaml runs/dense --spot-check 1 --second-model other --embedding-model e",
+        "judge golden.yaml runs/dense --spot-check 1 --second-model other",
         0,
         "second judge:",
     ),

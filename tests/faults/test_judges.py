@@ -5,7 +5,6 @@ import os
 import random
 import re
 import signal
-import sqlite3
 import time
 import warnings
 
@@ -29,7 +28,7 @@ from faults.judge_wire import (
     wire_faults,
 )
 from faults.size import times
-from ragscore.judging.cache import Cache, digest
+from ragscore.judging.cache import Cache
 from ragscore.judging.run import ledger_of
 from tests.messages import check, says
 
@@ -209,24 +208,6 @@ def test_a_flipped_bit_of_a_verdict_is_asked_again(given, tmp_path, server):
     assert len(said) == 1
     says(said[0], path, 3)
     assert judge(data, server.url, cache=path)[1] == [] and len(server.requests) == 3
-
-
-def test_a_verdict_that_fits_no_rubric_is_asked_again(given, tmp_path, server):
-    data, path = given(), tmp_path / "c.sqlite"
-    filled(data, path, server)
-    with sqlite3.connect(path) as rows:
-        for key, *row, _ in rows.execute("select * from replies limit 3").fetchall():
-            row[0] = row[0][: row[0].rindex(":")] + ": 9}"
-            values = [*row, digest([key, *row]), key]
-            rows.execute(
-                "update replies set reply = ?, prompt = ?, completion = ?, hash = ? where key = ?",
-                values,
-            )
-    rows.close()
-    judged, _ = judge(data, server.url, cache=path)
-    assert points(judged) == POINTS and len(server.requests) == 3
-    judge(data, server.url, cache=path)
-    assert len(server.requests) == 3
 
 
 def test_a_disk_that_takes_no_more_loses_no_verdict(given, tmp_path, server, monkeypatch):

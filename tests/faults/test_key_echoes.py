@@ -131,11 +131,9 @@ def test_no_piece_of_a_key_that_a_system_echoes_is_written(
     chance = random.Random(length)
     key = key_of(chance, length)
     monkeypatch.setenv("ECHOED_NAME", key)
-    lines, write_line = [], journal.write_line
+    lines, json_line = [], journal.json_line
     monkeypatch.setattr(
-        journal,
-        "write_line",
-        lambda handle, values: (lines.append(json.dumps(values)), write_line(handle, values))[1],
+        journal, "json_line", lambda values: (lines.append(json_line(values)), lines[-1])[1]
     )
     n = times(2 * len(SYSTEM_REPLIES))
     texts = echoes(chance, key, n)

@@ -34,7 +34,6 @@ names = st.text(alphabet="ab\u00e4/", max_size=20)
 def small_blocks(monkeypatch):
     """Whatever a few rows would not be worth is done with them, too."""
     monkeypatch.setattr(codes, "BLOCK", 3)
-    monkeypatch.setattr(codes, "PIECE", 4)
 
 
 @given(texts, texts, dtypes)

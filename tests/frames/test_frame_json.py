@@ -87,12 +87,12 @@ def test_frames_of_every_dtype_reload(data, n):
         }
     )
     text = json.dumps({"rows": rows_of(frame), "dtypes": dtypes_of(frame)}, allow_nan=False)
-    assert_same(frame_of(*json.loads(text).values(), "frame"), frame)
+    assert_same(frame_of(*json.loads(text).values()), frame)
 
 
 def test_categories_are_written_as_text():
     frame = pd.DataFrame({"kind": pd.Categorical(["b", None, "a"], categories=["b", "a"])})
-    again = frame_of(rows_of(frame), dtypes_of(frame), "frame")
+    again = frame_of(rows_of(frame), dtypes_of(frame))
     assert_frame_equal(again, frame.astype("str"))
 
 

@@ -14,10 +14,9 @@ import json, sys
 from pathlib import Path
 import ragscore as rs
 from ragscore.collecting.replies import record_of
-from ragscore.collecting.systems.mapping import read_mapping, reply_of
+from ragscore.collecting.http import read_mapping, reply_of
 from ragscore.io.secrets import Redactor
-from ragscore.io import parsed_lines
-from ragscore.io.secrets import Redactor
+from ragscore.io import run_records
 
 line = {"query_id": "q", "query": "?", "mode": None, "hits_top_k": [], "answer":
         {"answer": "a", "n_reviews": 3, "citations": []}, "elapsed_ms": 1.5, "error": None,
@@ -25,7 +24,7 @@ line = {"query_id": "q", "query": "?", "mode": None, "hits_top_k": [], "answer":
 file = Path("per_query.jsonl")
 file.write_text(json.dumps(line) + "\\n" + json.dumps(line | {"query_id": "r"}) + "\\n")
 texts = []
-for parsed_lines.FEWEST in (1 << 30, 0):
+for run_records.FEWEST in (1 << 30, 0):
     found = rs.load_results(file)
     texts.append(found.responses.to_csv())
     assert found.responses["n_reviews"].tolist() == [3, 3]

@@ -315,7 +315,7 @@ REFUSED = [
     (
         'a rank twice',
         'load_results(HITS.assign(rank=[1, 1, 1]))',
-        ('frame', None, 'rank'),
+        ('frame', 2, 'rank'),
         ['rank 1', "'q1'", "ties='trec'"],
     ),
     (

@@ -14,7 +14,7 @@ from conftest import EXAMPLES, answer, hit, record
 from plausible_runs import plausible, put
 
 import ragscore as rs
-from ragscore.io import files, parsed_lines, run_records
+from ragscore.io import files, run_records
 
 N_FILES = EXAMPLES // 4
 
@@ -48,24 +48,25 @@ def both(monkeypatch):
     """Read a file in both ways, compare, and return whether pyarrow parsed its end."""
 
     def compare(file, strict=True, block=4_000, batch=3):
-        parsed, parse = [], parsed_lines.LineParser.parse
+        parsed, parse = [], run_records.LineParser.parse
 
-        def spied(*arguments):
-            parsed.append(parse(*arguments))
-            return parsed[-1]
+        def spied(parser, *arguments):
+            parsed.append((parser, parse(parser, *arguments)))
+            return parsed[-1][1]
 
-        monkeypatch.setattr(parsed_lines, "FEWEST", 10**9)
+        monkeypatch.setattr(run_records, "FEWEST", 10**9)
         plain, plain_warnings = outcome(file, strict)
         monkeypatch.setattr(run_records, "BATCH", batch)
         few, few_warnings = outcome(file, strict)
-        monkeypatch.setattr(parsed_lines, "FEWEST", 1)
-        monkeypatch.setattr(parsed_lines.LineParser, "parse", spied)
+        monkeypatch.setattr(run_records, "FEWEST", 1)
+        monkeypatch.setattr(run_records.LineParser, "parse", spied)
         monkeypatch.setattr(files, "BLOCK_BYTES", block)
         fast, fast_warnings = outcome(file, strict)
         assert fast_warnings == few_warnings == plain_warnings
         assert_equal(few, plain)
         assert_equal(fast, plain)
-        return parsed[-1] is not None
+        parser, last = parsed[-1]
+        return last is not None and not parser.is_off
 
     return compare
 
@@ -88,6 +89,9 @@ LINE = json.dumps(GOOD[0]).replace('"q0"', '"new"')
 def test_a_file_like_those_of_the_tools_is_read_fast_plain_or_compressed(both, tmp_path):
     file = put(tmp_path, GOOD)
     assert both(file)
+    without = [record(f"q{n}", [{"chunk_id": "c", "rank": 1}], answer=None) for n in range(12)]
+    assert both(put(tmp_path, without)), "no citation anywhere"
+    file = put(tmp_path, GOOD)
     packed = tmp_path / "per_query.jsonl.gz"
     packed.write_bytes(gzip.compress(file.read_bytes()))
     assert both(packed)
@@ -236,7 +240,7 @@ def test_pieces_of_a_file_make_the_run(tmp_path, monkeypatch):
     rows[-1] |= {"answer": {"answer": "no", "refused": True}, "error": "late"}
     file = put(tmp_path, rows)
     monkeypatch.setattr(files, "BLOCK_BYTES", 4_000)
-    monkeypatch.setattr(parsed_lines, "FEWEST", 1)
+    monkeypatch.setattr(run_records, "FEWEST", 1)
     pieces, whole = [*rs.io.load_pieces(file)], rs.load_results(file)
     assert len(pieces) > 3
     for kind in ("responses", "hits"):

@@ -3,34 +3,30 @@
 What is sent, what is made of the replies, what is kept, and what is accounted for.
 """
 
-import asyncio
 import contextlib
-import copy
 import json
 import logging
 import pickle
 import threading
 import traceback
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from conftest import answer, hit, record
-from judge_server import FAULTS, FaultyServer, reply, said
+from judge_server import FAULTS, FaultyServer, reply, vector
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
 from ragscore.demo.words import word_judge
-from ragscore.frames.errors import warn
-from ragscore.judging.judges import JUDGES, ReplyError, read_reply
+from ragscore.judging.judges import JUDGES, JudgeFailed, read_reply
 from ragscore.scoring.explain import explain
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.refusals import with_judged_refusals
 from ragscore.scoring.score import scored
 from tests.messages import refused, says
 
-PRICES = {"words": (1.0, 2.0), "embed": 0.5}
+PRICES = {"words": (1.0, 2.0)}
 CHUNKS = [
     hit("c1", "d1", 1, snippet="Paris is in France."),
     hit("c2", "d2", 2, snippet="Cheese is made of milk."),
@@ -73,8 +69,13 @@ def server():
         yield running
 
 
+def vectors(texts):
+    return [vector(text) for text in texts]
+
+
 def endpoint(server, **more):
-    return rs.judging.Endpoint("words", base_url=server.url, embedding="embed", **more)
+    more = {"embedding": vectors} | more
+    return rs.judging.Endpoint("words", base_url=server.url, **more)
 
 
 def judge(given, judges, server, **options):
@@ -213,7 +214,7 @@ def test_a_function_is_asked_as_an_endpoint_is(asked, server, tmp_path):
     assert judge(given, "groundedness", other, cache=tmp_path / "replies.sqlite").ledger[
         "n_cached"
     ].sum() == 0  # fmt: skip
-    with refused("embed", field="embedding"):
+    with refused("str", field="embedding"):
         replace(mine, embedding="embed")
 
 
@@ -225,12 +226,12 @@ def test_judgments_say_who_judged_by_what(asked, server):
     said = {
         "judge": "words", "temperature": 0.5, "repeat": 1, "x_seed": 3,
         "prompt_hash": relevance.prompt_hash, "x_prompt_version": "questions.v1",
-        "x_embedding_model": "embed",
+        "x_embedding_model": f"{__name__}.vectors",
     }  # fmt: skip
     assert {name: first[name] for name in said} == said
     assert set(judge_fingerprint(judged.results)["r"].split("|")) == {
         f"judge_correctness:words:{correctness.prompt_hash}:correctness.v1:0.5",
-        f"answer_relevance:words:{relevance.prompt_hash}:questions.v1:embed:0.5",
+        f"answer_relevance:words:{relevance.prompt_hash}:questions.v1:{__name__}.vectors:0.5",
     }
 
 
@@ -257,14 +258,14 @@ def one(asked):
     return asked({"q1": ANSWERS["q1"]})
 
 
-@pytest.mark.parametrize("fault", MENDED)
+@pytest.mark.parametrize("fault", [*MENDED, "prose", "fenced", "thoughts"])
 def test_a_reply_that_is_no_verdict_is_asked_for_once_more(one, fault):
     with FaultyServer({0: fault}) as server:
         judged = judge(one, "groundedness", server)
     assert rows(judged, "judge_groundedness")[""] == 2
-    assert judged.ledger["n_repairs"].tolist() == [1]
-    first, second = server.chats
-    assert second["messages"][:2] == first["messages"]
+    assert judged.ledger["n_repairs"].tolist() == [int(fault in MENDED)]
+    first, *second = server.chats
+    assert [body["messages"][:2] for body in second] == [first["messages"]] * (fault in MENDED)
 
 
 @pytest.mark.parametrize("fault", ["words", "broken", "400"])
@@ -281,13 +282,6 @@ def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(one, tmp
     assert found["judge_groundedness"].isna().all() and found["judge_failed"].tolist() == [1]
     states = _explained(judged.results, one[1], found).set_index("metric")["state"]
     assert states["judge_groundedness"] == "judge_failed"
-
-
-@pytest.mark.parametrize("fault", ["prose", "fenced", "thoughts"])
-def test_what_stands_around_a_reply_is_taken_off(one, fault):
-    with FaultyServer({0: fault}) as server:
-        judged = judge(one, "groundedness", server)
-    assert rows(judged, "judge_groundedness")[""] == 2 and len(server.bodies) == 1
 
 
 @pytest.mark.parametrize("faults", [("429", "429"), ("500", "500"), ("drop",)])
@@ -318,7 +312,7 @@ def test_an_endpoint_that_refuses_us_is_an_error_that_keeps_the_key_to_itself(as
 def test_a_key_of_openai_is_not_sent_to_other_addresses(one, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
     judge(one, "abstention", server)
-    monkeypatch.setenv("RAGSCORE_JUDGE_API_KEY", "sk-judge")
+    monkeypatch.setenv("RAGSCORE_JUDGE_API_KEY", "sk-judge\n")
     judge(one, "abstention", server)
     judge(one, "abstention", endpoint(server, api_key="sk-argument"))
     sent = [seen.headers["authorization"] for seen in server.requests]
@@ -331,7 +325,6 @@ KEY = "sk-Xw7Lq2Zr9Tn4Vb8M"
 def test_an_endpoint_shows_and_pickles_no_key(monkeypatch, server):
     whole = endpoint(server, api_key=KEY, options={"max_tokens": 5, "stop": ["***"]})
     assert KEY[:6] not in repr(whole) and "max_tokens" in repr(whole)
-    assert copy.copy(whole).key() == copy.deepcopy(whole).key() == KEY
     assert KEY[:6].encode() not in pickle.dumps(whole)
     found = pickle.loads(pickle.dumps(whole))
     assert found == whole and found.key() == "none"  # the key is no part of what is equal
@@ -360,22 +353,6 @@ def test_a_key_elsewhere_or_one_that_no_header_holds_is_refused_and_not_shown(fi
     assert KEY[:6] not in shown and KEY[:6].encode() not in pickle.dumps(caught.value)
 
 
-def test_a_variable_with_a_line_break_at_its_end_is_the_key(one, server, monkeypatch):
-    monkeypatch.setenv("RAGSCORE_JUDGE_API_KEY", f"{KEY}\n")
-    judge(one, "abstention", server)
-    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-
-
-def test_neither_key_nor_texts_follow_a_redirect(one, server):
-    with FaultyServer(lambda number, body: "moved") as moved:
-        for status in (302, 307, 308):
-            there = {"Location": f"{server.url}/chat/completions"}
-            FAULTS["moved"] = said(status, "{}", there)
-            judged = judge(one, "groundedness", moved)
-            says(judged.ledger["reason"].iloc[0], status)
-    assert server.requests == []
-
-
 def test_a_cache_from_elsewhere_that_holds_the_key_gives_none_of_it(asked, tmp_path, monkeypatch):
     echoed = {"reason": f"sent as Bearer {KEY}", "abstained": False}
     with FaultyServer(lambda number, body: "echo") as server:
@@ -401,19 +378,11 @@ def test_a_custom_judge_and_an_embedding_that_quote_the_key_are_redacted(asked, 
         replace(rs.judging.get_judge("abstention"), parse=parse),
         rs.judging.get_judge("answer_relevance"),
     ]
-    keyed = replace(endpoint(server, api_key=KEY), embedding=embedding)
+    keyed = endpoint(server, api_key=KEY, embedding=embedding)
     judged = judge(asked, judges, keyed)
     reasons = " ".join(judged.ledger["reason"].dropna())
     assert "401 for *** of ***" in reasons and "..." in reasons
     assert not {KEY[at : at + 6] for at in range(len(KEY) - 5) if KEY[at : at + 6] in reasons}
-
-
-@pytest.mark.parametrize("asked_wait", ["-5", "soon"])
-def test_a_wait_that_says_nothing_is_the_usual_one(asked, monkeypatch, asked_wait):
-    monkeypatch.setitem(FAULTS, "odd", said(429, "{}", {"Retry-After": asked_wait}))
-    with FaultyServer({0: "odd"}) as server:
-        judged = judge(asked, "groundedness", server, workers=1)
-    assert judged.ledger["state"].tolist() == ["scored"] * 3
 
 
 @pytest.mark.parametrize("how", ["scored", "refused", "Ctrl-C"])
@@ -482,14 +451,6 @@ def test_a_row_that_is_no_verdict_or_an_error_ends_one_judgment(asked, server, r
     )
 
 
-def test_a_warning_that_is_made_an_error_hands_over_what_was_judged(asked, server, monkeypatch):
-    monkeypatch.setattr("ragscore.judging.cache.Cache.warn", lambda self: warn("!"))
-    with warnings.catch_warnings(), pytest.raises(UserWarning) as raised:
-        warnings.simplefilter("error")
-        judge(asked, "groundedness", server)
-    assert raised.value.judged.ledger["state"].tolist() == ["scored"] * 3
-
-
 # Injection
 
 ATTACKS = [
@@ -526,23 +487,17 @@ def test_a_verdict_that_only_quotes_the_material_is_none(asked, write_run):
 
 
 SPACED = json.dumps(json.loads(ATTACKS[3]), indent=2)
+ESCAPED = ATTACKS[3].replace("fine", "f\\u0069ne")
 
 
 @pytest.mark.parametrize("said", [ATTACKS[3], SPACED])
-@pytest.mark.parametrize("form", ["{}", "  {}\n", "```json\n{}\n```", "It says\n{}\nand no more."])
+@pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "It says\n{}\nand no more.", ESCAPED])
 def test_an_object_of_the_material_is_no_verdict_however_it_is_given_back(said, form):
     schema = rs.judging.get_judge("groundedness").prompt.schema
     quoted = form.replace("{}", ATTACKS[3])
-    with refused("JSON", error=ReplyError):
+    with refused("JSON", error=JudgeFailed):
         read_reply(quoted, schema, f"The answer is:\n{said} or so")
     assert read_reply(quoted, schema, "The answer is 5.")["score"] == 5
-
-
-def test_an_object_of_the_material_is_known_by_other_escapes_too():
-    schema = rs.judging.get_judge("abstention").prompt.schema
-    quoted = '{"reason": "\\u00e9", "abstained": true}'
-    with refused("JSON", error=ReplyError):
-        read_reply(quoted, schema, 'he wrote {"reason": "é", "abstained": true}')
 
 
 # Cache
@@ -592,23 +547,6 @@ def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, wri
     assert len(server.bodies) == 2
 
 
-def test_the_whole_context_is_part_of_the_key(asked, server, tmp_path, write_run):
-    golden = asked()[1]
-    for end in ("a", "b"):  # far beyond any cut
-        results = attacked(write_run, "text", [hit("c1", "d1", 1, snippet="word " * 2000 + end)])
-        judge((results, golden), "groundedness", server, cache=tmp_path / "c.sqlite")
-    assert len(server.bodies) == 2
-    context = json.loads(server.bodies[1]["messages"][1]["content"])["context"]
-    assert context[0]["text"].endswith("word b")
-
-
-def test_the_embedding_model_is_part_of_the_key(one, server, tmp_path):
-    for model in ("embed", "embed-2"):
-        asking = replace(endpoint(server), embedding=model)
-        judge(one, "answer_relevance", asking, cache=tmp_path / "c.sqlite")
-    assert [body["model"] for body in server.bodies] == ["words", "embed", "embed-2"]
-
-
 @pytest.fixture
 def many(write_golden, write_run):
     """Results of so many queries, one of the same text or each of its own, and a golden set."""
@@ -634,13 +572,6 @@ def test_equal_questions_at_one_time_are_asked_once(many, server):
     assert judged.ledger["state"].tolist() == ["scored"] * 8
 
 
-def test_a_file_that_is_no_cache_is_left_alone(asked, server, tmp_path):
-    (tmp_path / "c.sqlite").write_text("notes\n" * 50)
-    with refused(file="c.sqlite", field="cache"):
-        judge(asked, "abstention", server, cache=tmp_path / "c.sqlite")
-    assert (tmp_path / "c.sqlite").read_text() == "notes\n" * 50
-
-
 def test_no_key_and_no_text_that_was_judged_lies_in_the_cache(asked, server, tmp_path):
     keyed = endpoint(server, api_key="sk-secret")
     judge(asked, "abstention", keyed, cache=tmp_path / "c.sqlite")
@@ -652,11 +583,11 @@ def test_no_key_and_no_text_that_was_judged_lies_in_the_cache(asked, server, tmp
 def test_a_cache_that_cant_be_written_is_refused_before_anything_is_paid_for(
     asked, server, tmp_path
 ):
-    (tmp_path / "file").write_text("")
-    for place in (tmp_path, tmp_path / "file" / "c.sqlite"):
+    (tmp_path / "file").write_text("notes\n" * 50)
+    for place in (tmp_path, tmp_path / "file", tmp_path / "file" / "c.sqlite"):
         with refused("cache=None", file=place, field="cache"):
             judge(asked, "abstention", server, cache=place)
-    assert server.bodies == []
+    assert server.bodies == [] and (tmp_path / "file").read_text() == "notes\n" * 50
 
 
 # Money
@@ -664,15 +595,14 @@ def test_a_cache_that_cant_be_written_is_refused_before_anything_is_paid_for(
 
 def test_cost_is_tokens_times_price_and_nan_where_either_is_unknown(one, server):
     judged = judge(one, "answer_relevance", server, prices=PRICES)
-    chat, vectors = server.bodies
+    (chat,) = server.bodies
     prompt = sum(len(message["content"]) for message in chat["messages"]) // 4
     questions = [f"{start} {ANSWERS['q1']}" for start in ("What is", "Why is", "How is")]
     reply = len(json.dumps({"questions": questions})) // 4
-    words = sum(len(text) for text in vectors["input"]) // 4
-    cost = (prompt * 1 + reply * 2 + words * 0.5) / 1e6
+    cost = (prompt * 1 + reply * 2) / 1e6
     assert judged.ledger["cost_usd"].tolist() == [pytest.approx(cost)]
-    assert judged.ledger["tokens"].tolist() == [prompt + reply + words]
-    unpriced = judge(one, "answer_relevance", server, prices={"words": (1, 2)})
+    assert judged.ledger["tokens"].tolist() == [prompt + reply]
+    unpriced = judge(one, "answer_relevance", server, prices={"others": (1, 2)})
     assert np.isnan(unpriced.ledger["cost_usd"].iloc[0]) and "cost_usd" not in unpriced.judgments
 
 
@@ -709,43 +639,6 @@ def test_as_many_requests_as_asked_for_are_under_way_and_no_more(many):
     with FaultyServer(gather=4) as server:
         judge(many(12), ["abstention", "groundedness"], server, workers=4)
     assert server.most_in_flight == 4 and len(server.bodies) == 24
-
-
-def test_judgments_among_faults_are_all_made_or_accounted_for(many, tmp_path):
-    names = ["groundedness", "abstention", "faithfulness", "key_facts", "answer_relevance"]
-    kinds = ["429", "400", "drop", "two", "500", "broken", "truncated", "words", "empty", "extra"]
-
-    def faulty(number, body):
-        is_faulty = number % 5 == 3 and "messages" in body
-        return kinds[number // 5 % len(kinds)] if is_faulty else None
-
-    given, options = many(20), {"cache": tmp_path / "c.sqlite", "workers": 8}
-    with FaultyServer(faulty) as server:
-        judged = judge(given, names, server, **options)
-        server.faults = lambda number, body: None
-        whole = judge(given, names, server, **options)
-    n_failed = int((judged.ledger["state"] == "judge_failed").sum())
-    assert 0 < n_failed < 20 and len(judged.ledger) == 100
-    assert not judged.ledger.duplicated(["query_id", "judge"]).any()
-    assert set(judged.ledger["state"]) == {"scored", "judge_failed"}
-    assert judged.ledger.query("state == 'judge_failed'")["reason"].notna().all()
-    of_criterion = judged.judgments.groupby(["query_id", "criterion"], observed=True)["state"]
-    states = of_criterion.agg(["nunique", "first"])
-    assert len(states) == 100 and (states["nunique"] == 1).all()
-    is_failed = judged.judgments["state"] == "judge_failed"
-    assert judged.judgments["value"].isna().equals(is_failed)
-    assert (whole.ledger["state"] == "scored").all()
-    assert (whole.ledger["n_calls"] > 0).sum() == n_failed
-
-
-def test_judging_works_inside_a_running_event_loop(asked, server):
-    async def cell():
-        return judge(asked, "abstention", server)
-
-    loop = asyncio.new_event_loop()
-    judged = loop.run_until_complete(cell())
-    loop.close()
-    assert judged.ledger["state"].tolist() == ["scored"] * 3
 
 
 # Context
@@ -814,29 +707,14 @@ def test_arguments_that_mean_nothing_are_refused(asked, change, field, named):
         rs.judge(results, golden, **arguments)
 
 
-def test_embeddings_may_come_from_a_function(asked, server):
-    def judged(texts, embedding):
-        asking = rs.judging.Endpoint("words", base_url=server.url, embedding=embedding)
-        return judge(asked({"q1": texts}), "answer_relevance", asking)
-
-    values = rows(judged(ANSWERS["q1"], lambda texts: [[1, len(text)] for text in texts]),
-                  "answer_relevance")  # fmt: skip
-    assert all(0.9 < value <= 1 for value in values.values()) and len(server.bodies) == 1
-    broken = judged("x", lambda texts: [[1.0]])
-    assert broken.judgments["state"].tolist() == ["judge_failed"]
+def test_embeddings_that_are_none_fail_the_judgment(asked, server):
+    for wrong in (lambda texts: [[1.0]], lambda texts: "abc", lambda texts: [[np.inf]] * 4):
+        asking = endpoint(server, embedding=wrong)
+        broken = judge(asked({"q1": "x"}), "answer_relevance", asking)
+        assert broken.judgments["state"].tolist() == ["judge_failed"]
 
 
 # Files
-
-
-def test_judgments_are_read_with_their_run(asked, server, write_run):
-    results, golden = asked()
-    judged = judge((results, golden), ALL, server, prices=PRICES, repeats=2)
-    records = [record(q, CHUNKS, answer=answer(text)) for q, text in ANSWERS.items()]
-    folder = write_run("r", records).parent
-    assert judged.results.save(folder, format="judgments") == folder / "judgments.jsonl"
-    read = rs.load_results(folder / "per_query.jsonl")
-    assert_frame_equal(read.judgments, judged.judgments)
 
 
 @pytest.mark.parametrize(

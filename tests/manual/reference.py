@@ -23,9 +23,8 @@ from ragscore.io.citations import CITATION_KINDS, SPAN_FIELDS, SPAN_UNITS
 from ragscore.io.columns import GOLDEN_ROLES, RESULT_ROLES
 from ragscore.io.foreign import TOOLS
 from ragscore.io.golden_read import CHECK_FIELDS, ID_FIELDS, TAG_FIELDS
-from ragscore.io.layout import CALL
 from ragscore.io.registry import FORMATS, TABLES
-from ragscore.io.run_file import HIT_COLUMNS
+from ragscore.io.run_file import CALL, HIT_COLUMNS
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.declaration import spelling
 from ragscore.store.tables import FRAMES

@@ -14,9 +14,9 @@ from ragscore.analysis.result_forms import FramesResult, JsonResult
 from ragscore.frames.kinds import KINDS
 from ragscore.io.citations import CITATION_KINDS
 from ragscore.io.golden_read import FIELD_ORDER, SUPPORT_FIELDS
-from ragscore.io.layout import CALL
 from ragscore.io.run_file import (
     ANSWER_FIELDS,
+    CALL,
     CITATION_FIELDS,
     HIT_FIELDS,
     RECORD_FIELDS,

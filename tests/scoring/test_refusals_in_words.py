@@ -101,9 +101,9 @@ def lines(path, answers):
 @pytest.fixture(params=["json", "pyarrow"])
 def read(request, monkeypatch):
     """Read a run file whose lines `json` or pyarrow parses."""
-    from ragscore.io import parsed_lines
+    from ragscore.io import run_records
 
-    monkeypatch.setattr(parsed_lines, "FEWEST", 0 if request.param == "pyarrow" else 1 << 60)
+    monkeypatch.setattr(run_records, "FEWEST", 0 if request.param == "pyarrow" else 1 << 60)
     return rs.load_results
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from ragscore.stats import benjamini_hochberg, holm, level_of_each, paired_interval
+from ragscore.stats import benjamini_hochberg, holm, paired_interval
+from ragscore.stats.multiple import level_of_each
 from tests.conftest import EXAMPLES
 
 

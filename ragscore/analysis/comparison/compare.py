@@ -315,34 +315,31 @@ def _deltas(
     candidate failed or was not asked.
     """
     names = metric_columns(scores)
-    place = rows.places(scores.reset_index())
-    ended = np.array(["scored", "failed", "missing"])[np.minimum(rows.state[place], 2)]
-    scores = scores.assign(state=ended)
-    first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in run_ids)
-    first = first.sort_index()  # no sum and no draw depends on the order of rows
-    second = second.reindex(first.index)
-    # Scores that other tools stored have no row for a query that was not asked.
-    states = first["state"].to_numpy("U"), second["state"].fillna("missing").to_numpy("U")
-    was_asked, is_missing = states[0] != "missing", states[1] == "missing"
-    in_both = was_asked & ~is_missing
-    without_value = (states[1] == "failed")[:, None] & second[names].isna().to_numpy(dtype=bool)
-    lost = first[names].where(was_asked[:, None] & (is_missing[:, None] | without_value))
-    clusters = query_clusters(rows.golden, first.index, cluster)
+    place = np.minimum(rows.state[rows.places(scores.reset_index())], 2)
+    ended = np.array(["scored", "failed", "missing"])[place]
+    ids = [scores.index, scores["run_id"].astype("str")]
+    aligned = align(scores, names, [*run_ids], declared)
+    a, b = (aligned.frame(run_id) for run_id in run_ids)
+    # scores that other tools stored have no row for a query that was not asked
+    states = pd.Series(ended, ids).unstack().reindex(index=a.index, columns=run_ids)
+    states = states.fillna("missing")
+    was_asked = states.ne("missing").to_numpy()
+    is_lost = ~was_asked[:, [1]] | (states.iloc[:, [1]].eq("failed").to_numpy() & b.isna())
+    n_lost = (a.notna() & is_lost & was_asked[:, [0]]).sum()
+    in_both = was_asked.all(axis=1)
+    clusters = query_clusters(rows.golden, a.index, cluster)
     groups = None if clusters is None else clusters[in_both]
-    a, b = first[names][in_both], second[names][in_both]
+    a, b = a[in_both], b[in_both]
     if level is None:
         of_a, of_b = (side[list(primary)].to_numpy("float64") for side in (a, b))
         level = level_together(of_a, of_b, list(map(declared.describe, primary)), groups)
     table = paired_deltas(a, b, primary, declared=declared, groups=groups, level=level)
-    aligned = align(scores, names, list(run_ids), declared)
     of_baseline, of_candidate = expected_in(aligned, scores, rows).sum(axis=0)
     table = table.assign(
-        n_lost=lost.notna().to_numpy().sum(axis=0),
-        n_expected_baseline=of_baseline,
+        n_lost=n_lost.to_numpy(), n_expected_baseline=of_baseline,
         n_expected_candidate=of_candidate,
-    )
-    sides = dict(zip(("state_baseline", "state_candidate"), states, strict=True))
-    both = pd.DataFrame(sides, first.index).astype("str")
+    )  # fmt: skip
     # primary metrics first, those without values last
     order = np.lexsort((~table["is_primary"], table["n"] == 0))
-    return a, b, table.iloc[order].reset_index(drop=True), both, groups, level
+    states = states.astype("str").set_axis(["state_baseline", "state_candidate"], axis=1)
+    return a, b, table.iloc[order].reset_index(drop=True), states, groups, level

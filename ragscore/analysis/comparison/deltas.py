@@ -16,15 +16,14 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
 from ragscore.scoring.primary import aspects_of
-from ragscore.stats import level_of_each, minimum_detectable
+from ragscore.stats import minimum_detectable
 from ragscore.stats.moments import sample, skewness
-from ragscore.stats.multiple import ALPHA
+from ragscore.stats.multiple import ALPHA, level_of_each
 from ragscore.stats.paired import is_heavy_tailed, paired_test
 from ragscore.stats.quantiles import median_difference_interval, moves_of_median
 from ragscore.stats.verdicts import UNSURE, joint_word, words
 
 FIGURES = ("baseline", "candidate", "delta", "low", "high")
-ASPECT_COLUMNS = ("aspect", "metrics", "verdict", "sentence")
 
 
 def figures(
@@ -192,4 +191,5 @@ def aspects(deltas: pd.DataFrame, declared: MetricTable = TABLE) -> pd.DataFrame
             low, high = told[["low", "high"]].iloc[0]
             sentence = f"the difference lies between {low:+.3g} and {high:+.3g}"
         found.append((aspect, ", ".join(names), word, sentence))
-    return pd.DataFrame(found, columns=list(ASPECT_COLUMNS)).astype("str")
+    columns = ["aspect", "metrics", "verdict", "sentence"]
+    return pd.DataFrame(found, columns=columns).astype("str")

@@ -130,10 +130,14 @@ class Gate(JsonResult, Display):
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
-        ways = 'Say what undecided counts as: undecided="pass" or "fail" (--undecided).'
-        joint = "All intervals together hold in 95 % of cases."
-        told = [joint * self._is_joint, ways * (self.answer == "undecided"), self.clusters]
-        return [*filter(None, told)]
+        told = {
+            "All intervals together hold in 95 % of cases.": self._is_joint,
+            'Say what undecided counts as: undecided="pass" or "fail" (--undecided).': (
+                self.answer == "undecided"
+            ),
+            self.clusters: bool(self.clusters),
+        }
+        return [text for text, is_so in told.items() if is_so]
 
     def _parts(self) -> list[str | Table]:
         sign = SIGNS[("pass", "fail", "undecided")[self.exit_status]]

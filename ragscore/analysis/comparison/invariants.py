@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.comparison.profile_report import HarnessComparison
-from ragscore.frames.config import dumped, flat, parsed
-from ragscore.frames.data import DataError, Results, check_type, run_names
+from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.errors import name_list, names_of, nearest, warn
+from ragscore.frames.render import dumped, flat, parsed
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.provenance import (
     agree,
@@ -174,7 +174,6 @@ def config_diff(results: Results, baseline: str, candidate: str) -> pd.DataFrame
     DataError
         An unknown run.
     """
-    check_type(results, Results, "results")
     run_ids = run_names(results.runs, [baseline, candidate])
     first, second = (_flat_config(results, run_id) for run_id in run_ids)
     rows = []

@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.aggregates import round_half_away, set_nested
-from ragscore.frames.config import flat
 from ragscore.frames.data import records_of
 from ragscore.frames.escaping import markdown_cell, markdown_code
-from ragscore.frames.render import shown_number
-from ragscore.scoring.readings import HARNESSES, Harness, Reading
+from ragscore.frames.render import flat, shown_number
+from ragscore.scoring.readings import HARNESSES, Reading
 
 Row = list[str]
 RANKS = ["rank_baseline", "rank_candidate"]
@@ -101,7 +100,11 @@ def harness_report(cmp: Any, profile: Reading) -> dict[str, Any]:
     harness = HARNESSES[profile.name]
     deltas, of_a, of_b = dict[str, Any](), flat(a), flat(b)
     for key in [one for one in of_a | of_b if one not in harness.totals]:
-        set_nested(deltas, key, _difference(of_a.get(key), of_b.get(key), harness))
+        first, second = of_a.get(key), of_b.get(key)
+        is_known = first is not None and second is not None
+        set_nested(
+            deltas, key, round_half_away(second - first, harness.decimals) if is_known else None
+        )
     deltas["chunker_version_match"] = cmp._level.chunker_version_match
     rows = cmp.per_query[[*ROW]].rename(columns=ROW)
     told = rows["note"].where(rows["note"] != "")
@@ -117,10 +120,6 @@ def harness_table(report: dict[str, Any], profile: Reading) -> pd.DataFrame:
     names = {**flat(report["aggregate_a"]), **flat(report["aggregate_b"])}
     rows = _aggregates(report, profile, {key: key for key in names})
     return pd.DataFrame(rows, columns=["metric", "baseline", "candidate", "delta"])
-
-
-def _difference(a: float | None, b: float | None, harness: Harness) -> float | None:
-    return None if a is None or b is None else round_half_away(b - a, harness.decimals)
 
 
 def harness_markdown(report: dict[str, Any], profile: Reading, limit: int | None = None) -> str:

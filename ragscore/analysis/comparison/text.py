@@ -33,9 +33,12 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     """Return the metrics that decide and the headline metrics as text, and the note below."""
     known = deltas[(deltas["n"] > 0).to_numpy()]
     if not len(known):
-        why = "no query has a value of the same metric in both runs"
-        if not deltas[["n_expected_baseline", "n_expected_candidate"]].to_numpy("float64").any():
-            why = "no metric applies: there are no scores, and no labels in a golden set"
+        expected = deltas[["n_expected_baseline", "n_expected_candidate"]].to_numpy("float64")
+        why = (
+            "no query has a value of the same metric in both runs"
+            if expected.any()
+            else "no metric applies: there are no scores, and no labels in a golden set"
+        )
         return pd.DataFrame({"metric": []}), f"Nothing can be compared: {why}."
     is_primary = known["is_primary"].to_numpy(dtype=bool)
     others = TABLE.headline(known.loc[~is_primary, "metric"])[:EXPLORED]

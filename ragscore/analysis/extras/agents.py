@@ -92,8 +92,7 @@ def calls(ev: Any, k: int | None = None) -> CallReport:
     hits = hits[hits["rank_in_call"] <= (k or np.inf)]
     own = replace(results, hits=hits[results.hits.columns])
     searches = search_rows(own).astype({"run_id": "str", "n_hits": "float64"})
-    if k is not None:
-        searches["n_hits"] = searches["n_hits"].clip(upper=k)
+    searches["n_hits"] = searches["n_hits"].clip(upper=k)
     if not searches["call"].gt(1).any():
         raise DataError(
             "no query has several calls", field="results.calls",
@@ -170,9 +169,7 @@ def _per_query(results: Results, searches: pd.DataFrame, targets: pd.DataFrame) 
 
 def call_of_hits(hits: pd.DataFrame) -> Codes:
     """Return the call of each hit, from 1; a hit that names none is of the first."""
-    if "call" not in hits:
-        return np.ones(len(hits), dtype=np.int64)
-    return hits["call"].fillna(1).to_numpy(np.int64)
+    return hits.get("call", pd.Series(1, hits.index)).fillna(1).to_numpy(np.int64)
 
 
 def of_rank(hits: pd.DataFrame) -> pd.Series:
@@ -183,12 +180,8 @@ def of_rank(hits: pd.DataFrame) -> pd.Series:
 
 def repeats(hits: pd.DataFrame) -> pd.Series:
     """Return the earlier call that first returned each hit's document; NA for none."""
-    named = [name for name in ("doc_id", "chunk_id") if name in hits]
-    document = pd.Series(pd.NA, index=hits.index, dtype="str")
-    for name in named:
-        document = document.fillna(hits[name])
-    call = call_of_hits(hits)
-    seen = hits[CELL].assign(document=document, call=call)
+    ids, call = hits.reindex(columns=["doc_id", "chunk_id"]), call_of_hits(hits)
+    seen = hits[CELL].assign(document=ids["doc_id"].fillna(ids["chunk_id"]), call=call)
     first = seen.groupby([*CELL, "document"], observed=True)["call"].transform("min")
     return first.astype("Int64").where((first < call).to_numpy(dtype=bool, na_value=False))
 

@@ -15,6 +15,7 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import nearest, plural, warn
+from ragscore.frames.render import parsed
 from ragscore.scoring.metrics import TABLE
 
 EVERY = "*"  # expectations that hold for every query
@@ -28,7 +29,13 @@ BUDGETS = {
     "max_latency_ms": ("elapsed_ms",),
 }
 """Budget -> the columns of the responses that may hold what was used of it."""
-EXPECTED = ("required", "forbidden", "json", "tools", *BUDGETS)
+TEXTS = "a list of texts"
+EXPECTED = {
+    "required": TEXTS, "forbidden": TEXTS, "json": "True or False",
+    "tools": f"{TEXTS}, or text -> number of calls from 1",
+    **dict.fromkeys(BUDGETS, "a number from 0"),
+}  # fmt: skip
+"""Check -> what may be expected."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -109,10 +116,12 @@ def behaviour(
     share = pd.Series(counts["n_passed"] / counts["n_checks"]).fillna(empty_value)
     # a share such as 7 of 10 may be a bit below the .7 it is compared with
     passed = share.ge(threshold - 1e-9).astype("float64").where(share.notna())
-    measures = {"behaviour.score": share, "behaviour.passed": passed}
-    per_query = responses[["run_id", "query_id"]].join(counts).assign(**measures)
-    by_run = per_query.groupby("run_id", observed=False)
-    summary = by_run.agg(
+    per_query = (
+        responses[["run_id", "query_id"]]
+        .join(counts)
+        .assign(**{"behaviour.score": share, "behaviour.passed": passed})
+    )
+    summary = per_query.groupby("run_id", observed=False).agg(
         n=("behaviour.score", "count"), score=("behaviour.score", "mean"),
         passed=("behaviour.passed", "mean"),
     )  # fmt: skip
@@ -159,27 +168,18 @@ def _expected(field: str, check: str, value: Any) -> list[tuple[str, float]]:
     if check not in EXPECTED:
         raise DataError("not a known check", field=field, allowed=nearest(check, EXPECTED))
     is_bool = isinstance(value, bool)
-    if check == "json":
-        allowed, found = "True or False", [("valid JSON", 1.0)] * (value is True)
-        is_valid = is_bool
-    elif check in BUDGETS:
-        allowed, found = "a number from 0", [(f"≤ {value}", value)]
-        is_valid = isinstance(value, (int, float)) and not is_bool and value >= 0
-    else:
-        is_counted = check == "tools" and isinstance(value, Mapping)
-        is_valid = is_counted or isinstance(value, (list, tuple))
-        found = (
-            list(value.items() if is_counted else zip(value, [1] * len(value), strict=True))
-            if is_valid
-            else []
-        )
-        is_valid &= all(
-            isinstance(name, str) and name and type(n) is int and n >= 1 for name, n in found
-        )
-        allowed = "a list of texts" + ", or text -> number of calls from 1" * (check == "tools")
-    if not is_valid:
-        raise DataError(f"found {value!r}", field=field, allowed=allowed)
-    return [(text, float(limit)) for text, limit in found]
+    if check == "json" and is_bool:
+        return [("valid JSON", 1.0)] * value
+    if check in BUDGETS and isinstance(value, (int, float)) and not is_bool and value >= 0:
+        return [(f"≤ {value}", float(value))]
+    named = [("", 0)]
+    if isinstance(value, (list, tuple)) and EXPECTED[check].startswith(TEXTS):
+        named = [(text, 1) for text in value]
+    elif isinstance(value, Mapping) and check == "tools":
+        named = list(value.items())
+    if not all(isinstance(text, str) and text and type(n) is int and n > 0 for text, n in named):
+        raise DataError(f"found {value!r}", field=field, allowed=EXPECTED[check])
+    return [(text, float(n)) for text, n in named]
 
 
 def _used(responses: pd.DataFrame) -> tuple[dict[str, pd.Series], list[list[str] | None]]:
@@ -205,14 +205,11 @@ def _used(responses: pd.DataFrame) -> tuple[dict[str, pd.Series], list[list[str]
 
 def _tool_names(cell: Any) -> list[str] | None:
     """Return the names of the called tools, one per call; None if the record doesn't say."""
-    try:
-        calls = json.loads(cell) if isinstance(cell, str) else None
-    except ValueError:
-        return None
+    calls = parsed(cell)
     if not isinstance(calls, list):
         return None
     names = [one.get("name", one.get("tool")) if isinstance(one, dict) else one for one in calls]
-    return [str(name) for name in names] if all(isinstance(name, str) for name in names) else None
+    return names if all(isinstance(name, str) for name in names) else None
 
 
 def _outcome(
@@ -314,5 +311,7 @@ def nuggets(ev: Any) -> Nuggets:
     is_missed = per_nugget["n_not"].to_numpy() == of_nugget.size().to_numpy()
     missed = per_nugget[is_missed].assign(other=lambda one: one["importance"].ne("vital"))
     missed = missed.sort_values("other", kind="stable", ignore_index=True).drop(columns="other")
-    columns = ["run_id", "query_id", "nugget", "text", "importance", "weight", "value"]
-    return Nuggets(table.reset_index(drop=True), missed, per_nugget, rows[columns])
+    return Nuggets(
+        table.reset_index(drop=True), missed, per_nugget,
+        rows[["run_id", "query_id", "nugget", *about, "value"]],
+    )  # fmt: skip

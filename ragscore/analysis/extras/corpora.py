@@ -95,8 +95,7 @@ def lint_chunks(
             allowed="a similarity above 0 and up to 1, and at least one word",
         )
     text = chunks["text"].astype("str").fillna("").reset_index(drop=True)
-    unknown = pd.Series(pd.NA, index=chunks.index)
-    ids = chunks.get("chunk_id", unknown).astype("str").reset_index(drop=True)
+    ids = chunks.reindex(columns=["chunk_id"])["chunk_id"].astype("str").reset_index(drop=True)
     has_no_id = (ids.isna() | (ids == "").fillna(False)).astype(bool)
     # a chunk without an id is named by its row
     names = ids.mask(has_no_id, pd.Series(ids.index.astype("str"))).to_numpy(dtype=object)
@@ -238,55 +237,38 @@ def needle_set(
     docs, lines = max(docs, 1), max(lines, 1)
     needles, step = max(needles, 0), max(lines_per_chunk, 1)
     rng = np.random.default_rng(seed)
-    doc_of, line_of = rng.integers(docs, size=needles), rng.integers(lines, size=needles)
-    tokens = [f"IOC-{seed:08x}-{number:04d}" for number in range(needles)]
-    texts = []
-    for doc in range(docs):
-        of_doc = [(int(line_of[n]), tokens[n]) for n in np.flatnonzero(doc_of == doc)]
-        texts.append(_lines(doc, lines, of_doc, rng))
-    chunks = [
-        {
-            "chunk_id": f"{_doc_id(doc)}#{start + 1}",
-            "doc_id": _doc_id(doc),
-            "path": f"{_doc_id(doc)}.log",
-            "start": start + 1,
-            "end": min(start + step, len(text)) + 1,
-            "span_unit": "line",
-            "text": "\n".join(text[start : start + step]),
-        }
-        for doc, text in enumerate(texts)
-        for start in range(0, len(text), step)
-    ]
-    golden = _golden(tokens, [_doc_id(int(doc)) for doc in doc_of])
-    return NeedleSet(golden, conform(pd.DataFrame(chunks), "chunks"))
-
-
-def _doc_id(doc: int) -> str:
-    return f"doc-{doc:03d}"
-
-
-def _lines(
-    doc: int, n_lines: int, needles: list[tuple[int, str]], rng: np.random.Generator
-) -> list[str]:
-    """Return the lines of a document; each needle follows the plain line it is anchored to."""
-    picks = [rng.integers(len(words), size=n_lines) for words in (HOSTS, USERS, EVENTS)]
-    texts: list[str] = []
-    for number, (host, user, event) in enumerate(zip(*picks, strict=True)):
-        start = f"{1_700_000_000 + doc * 100_000 + number} host={HOSTS[host]} user={USERS[user]}"
-        texts.append(f'{start} event="{EVENTS[event]}"')
-        texts += [
-            f'{start} event="alert" indicator={token}' for line, token in needles if line == number
-        ]
-    return texts
-
-
-def _golden(tokens: list[str], doc_ids: list[str]) -> Golden:
-    query_ids = [f"needle-{number:04d}" for number in range(len(tokens))]
-    queries = pd.DataFrame(
-        {"query_id": query_ids, "query": tokens, "answerable": True, "position": range(len(tokens))}
-    )
-    targets = pd.DataFrame({
-        "query_id": query_ids, "level": "doc", "target_id": doc_ids, "alternative": 0, "grade": 1,
-        "doc_id": doc_ids,
+    hidden = pd.DataFrame({
+        "doc": rng.integers(docs, size=needles), "line": rng.integers(lines, size=needles),
+        "token": [f"IOC-{seed:08x}-{number:04d}" for number in range(needles)],
     })  # fmt: skip
-    return Golden(queries=queries, targets=targets)
+    doc, line = (axis.ravel() for axis in np.indices((docs, lines)))
+    host, user, event = (
+        np.array(words)[rng.integers(len(words), size=len(doc))] for words in (HOSTS, USERS, EVENTS)
+    )
+    second = (1_700_000_000 + doc * 100_000 + line).astype("str")
+    head = pd.Series(second) + " host=" + host + " user=" + user + " event="
+    plain = pd.DataFrame({"doc": doc, "line": line, "head": head, "text": head + '"' + event + '"'})
+    # each needle follows the plain line that it is anchored to
+    alert = hidden.merge(plain, on=["doc", "line"])
+    alert = alert.assign(text=alert["head"] + '"alert" indicator=' + alert["token"])
+    listed = pd.concat([plain, alert]).sort_values(["doc", "line"], kind="stable")
+    listed["start"] = listed.groupby("doc").cumcount() + 1
+    of_chunk = listed.groupby(["doc", (listed["start"] - 1) // step])
+    chunks = of_chunk.agg(start=("start", "min"), end=("start", "max"), text=("text", "\n".join))
+    doc_id, needle_doc = (
+        "doc-" + pd.Series(one).astype("str").str.zfill(3)
+        for one in (chunks.index.get_level_values("doc"), hidden["doc"])
+    )
+    chunks = chunks.reset_index(drop=True).assign(
+        chunk_id=doc_id + "#" + chunks["start"].astype("str").to_numpy(), doc_id=doc_id,
+        path=doc_id + ".log", end=chunks["end"].to_numpy() + 1, span_unit="line",
+    )  # fmt: skip
+    ids = [f"needle-{number:04d}" for number in range(needles)]
+    queries = pd.DataFrame({
+        "query_id": ids, "query": hidden["token"], "answerable": True, "position": range(needles),
+    })  # fmt: skip
+    targets = pd.DataFrame({
+        "query_id": ids, "level": "doc", "target_id": needle_doc, "alternative": 0, "grade": 1,
+        "doc_id": needle_doc,
+    })  # fmt: skip
+    return NeedleSet(Golden(queries=queries, targets=targets), conform(chunks, "chunks"))

@@ -181,15 +181,10 @@ def _with_versions(hits: pd.DataFrame, versions: pd.DataFrame, runs: list[str]) 
     """
     dtypes = {"run_id": "str", **VERSIONS}
     versions = versions.reindex(columns=["doc_id", *dtypes]).astype(dtypes)
-    hits = hits[[*KEYS, "rank", "doc_id"]].assign(owner="")
-    if versions["run_id"].notna().any():
-        shared = versions[versions["run_id"].isna()]
-        versions = pd.concat([versions.dropna(subset=["run_id"]), *(
-            shared.assign(run_id=run_id) for run_id in runs
-        )])  # fmt: skip
-        hits["owner"] = hits["run_id"].astype("str")
-    versions = versions.assign(owner=versions["run_id"].fillna("")).drop(columns="run_id")
-    versions = versions.drop_duplicates()
+    shared, own = versions[versions["run_id"].isna()], versions.dropna(subset=["run_id"])
+    of_runs = [shared.assign(run_id=run_id) for run_id in runs]
+    versions = pd.concat([own, *of_runs]).drop_duplicates().rename(columns={"run_id": "owner"})
+    hits = hits[[*KEYS, "rank", "doc_id"]].assign(owner=hits["run_id"].astype("str"))
     if (repeated := versions.duplicated(["owner", "doc_id"])).any():
         raise DataError(
             f"{versions.loc[repeated, 'doc_id'].iloc[0]} stands there twice",

@@ -5,7 +5,6 @@ In: results and golden set, or a table of ours. Out: files.
 
 import hashlib
 import json
-import math
 import os
 import time
 from collections.abc import Mapping
@@ -154,14 +153,12 @@ def _aggregates(
         if coverage := dict(zip(by_type["doc_type"], by_type["coverage"].tolist(), strict=True)):
             means.setdefault("operational_metrics", {})["coverage_by_doc_type"] = coverage
     judgments = results.judgments if results.judgments is not None else empty("judgments")
-    tokens, usd = (
-        judgments[name].sum(min_count=1) if name in judgments else None
-        for name in ("tokens", "cost_usd")
-    )
+    spent = judgments.reindex(columns=["tokens", "cost_usd"]).astype("float64").sum(min_count=1)
+    spent = spent.astype("object").where(spent.notna(), None)  # null in JSON
     asked = golden.queries[golden.queries["query_id"].isin(results.responses["query_id"])]
-    cost = {"judge_total_tokens": _plain(tokens), "judge_total_usd": _plain(usd)}
     return {
-        "aggregate_metrics": means | {"cost": cost},
+        "aggregate_metrics": means
+        | {"cost": {"judge_total_tokens": spent["tokens"], "judge_total_usd": spent["cost_usd"]}},
         "by_tag": _by_slice(rows, golden, "tag", harness, k),
         "by_category": _by_slice(rows, golden, "category", harness, k),
         "total_tests": len(results.responses),
@@ -189,11 +186,6 @@ def _by_slice(
                 key: value for key, value in means.items() if not isinstance(value, dict)
             }
     return content
-
-
-def _plain(value: Any) -> float | None:
-    """Return a number for JSON, NaN as null."""
-    return None if value is None or pd.isna(value) or math.isinf(value) else float(value)
 
 
 VERSION = 1  # of the log's format

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError, check_type
+from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural, unsaid, warn
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import NO_VALUE
@@ -106,14 +106,13 @@ def paraphrases(ev: Any, *, narrow: int | None = None, pool: int | None = None) 
     runs = results.runs.reindex(columns=["run_id", "k"])
     if pool is None:
         pool = min([POOL, *map(int, runs["k"].dropna())])
-    check_type(pool, int, "pool", "a whole number from 1")
     if narrow is None:
         narrow = min(NARROW, max(1, pool // 2))
-    check_type(narrow, int, "narrow", "a whole number from 1")
-    if not 1 <= narrow <= pool:
+    if not (isinstance(narrow, int) and isinstance(pool, int) and 1 <= narrow <= pool):
         raise DataError(
-            f"narrow is {narrow}, pool is {pool}", field="narrow", allowed="1 ≤ narrow ≤ pool"
-        )
+            f"narrow is {narrow}, pool is {pool}", field="narrow",
+            allowed="whole numbers, 1 ≤ narrow ≤ pool",
+        )  # fmt: skip
     shallow = runs[(runs["k"] < pool).fillna(False)]
     if len(shallow):
         named = ", ".join(f"{run_id} (k = {k})" for run_id, k in shallow.itertuples(index=False))
@@ -146,11 +145,10 @@ def paraphrases(ev: Any, *, narrow: int | None = None, pool: int | None = None) 
         pool_cut_short=rows["run_id"].astype("str").isin(cut_short),
     )  # fmt: skip
     rows = rows.sort_values(["run_id", "group"], kind="stable", ignore_index=True)
-    columns = [
+    per_query = rows[[
         "run_id", "group", "variant", "query_id", "query", "recall_narrow", "recall_pool",
         "answer_ok", "diagnosis", "pool_cut_short",
-    ]  # fmt: skip
-    per_query = rows[columns]
+    ]]  # fmt: skip
     kinds, groups, summary = _tables(per_query)
     return Paraphrases(summary, kinds, groups, per_query, narrow, pool)
 

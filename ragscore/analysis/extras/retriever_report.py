@@ -172,14 +172,12 @@ def retrievers(
     latency = elapsed.astype("float64").where(responses["error"].isna())
     n_hits = cut.hits.astype({"run_id": "str"}).groupby(keys).size().reindex(responses.index)
     rows = rows.join(pd.DataFrame({"elapsed_ms": latency, "n_hits": n_hits}), on=keys)
-    flags = [
-        rows["query_id"].isin(golden.checks.loc[golden.checks["kind"] == kind, "query_id"])
-        for kind in RANKLESS
-    ]
-    flags += [rows["query_id"].isin(targets_at(golden, "predicate").targets["query_id"])]
+    checks, positive = golden.checks.set_index("kind")["query_id"], targets_at(golden, "predicate")
+    by_kind = [*(checks[checks.index == kind] for kind in RANKLESS), positive.targets["query_id"]]
+    is_asked = [rows["query_id"].isin(query_ids) for query_ids in by_kind]
     rows = rows.assign(
         n_hits=rows["n_hits"].fillna(0).astype("int64"), passed=rows["found"],
-        kind=pd.Series(np.select(flags, KINDS[:3], KINDS[3]), dtype="str"),
+        kind=pd.Series(np.select(is_asked, KINDS[:3], KINDS[3]), dtype="str"),
         rank_first_match=(1 / rows["mrr"].where(rows["mrr"] > 0)).round().astype("Int64"),
     )  # fmt: skip
     per_query = rows[[*keys, "kind", *ROWS]].astype({"run_id": results.runs["run_id"].dtype})

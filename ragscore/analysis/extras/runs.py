@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.comparison.align import align
-from ragscore.frames.config import flat, parsed
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import check_known, names_of
+from ragscore.frames.render import flat, parsed
 
 NO_TYPE = "(none)"
 
@@ -176,7 +176,7 @@ def config_effects(
     if "config" not in runs:
         raise DataError("no config", field="runs", allowed="a frame of runs with the column config")
     own = runs.set_index(runs["run_id"].astype("str")).reindex(aligned.run_ids)
-    configs = [flat(parsed(text) or {}) if isinstance(text, str) else {} for text in own["config"]]
+    configs = [flat(parsed(text)) for text in own["config"]]
     table = pd.DataFrame(configs, index=own.index, dtype="object")
     table = table.join(own[[name for name in OF_RUNS if name in own and name not in table]])
     ignored = names_of(ignore, "ignore", "config keys")

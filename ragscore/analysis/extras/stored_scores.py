@@ -24,8 +24,8 @@ from ragscore.analysis.reported import (
     reported_scores,
     split_reported,
 )
-from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Results, records_of, run_names, runs_without_hits
+from ragscore.frames.render import flat
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.provenance import judges_by_criterion
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
@@ -98,15 +98,12 @@ def check_reported(
         found = known.to_numpy("float64")
     if harness and len(with_rows.runs):
         contents = aggregate(with_rows, golden, chosen)
-        means = {
-            (run, name): value for run in contents for name, value in flat(contents[run]).items()
-        }
-        names = {name for _, name in means}
+        means = pd.DataFrame({run: flat(own) for run, own in contents.items()}).unstack()
         # what the harness itself aggregates is recomputed, and rounded, as it does that
-        is_of_run = rows["query_id"].eq("") & rows["metric"].isin(names)
+        is_of_run = rows["query_id"].eq("") & rows["metric"].isin(means.index.get_level_values(1))
         is_of_run &= rows["statistic"].eq("mean") | of_format  # n beside a mean is no aggregate
-        of_run = [means.get(key) for key in zip(rows["run_id"], rows["metric"], strict=True)]
-        found = np.where(is_of_run, np.array(of_run, dtype="float64"), found)
+        of_run = means.reindex(pd.MultiIndex.from_frame(rows[["run_id", "metric"]]))
+        found = np.where(is_of_run, of_run.to_numpy("float64"), found)
         rounded = [round_half_away(value, harness.decimals) for value in stated.tolist()]
         stated = np.where(is_of_run, rounded, stated)
     with np.errstate(divide="ignore", invalid="ignore"):  # a rank of no hit is infinite

@@ -40,13 +40,13 @@ from ragscore.io.run_records import Frames, Level, Reader, kinds_of, listed
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
     JSON_SUFFIX,
+    READ,
     as_json,
     as_time,
     by_query,
     extra_fields,
     flatten,
     is_int,
-    number,
     row_dicts,
     unflatten,
 )
@@ -172,7 +172,7 @@ def read_chatbot(path: Path, strict: bool) -> Results:
         temperature = config.get("judge_temperature")
         judge = {
             "judge": as_text(config.get("judge_model")),
-            "temperature": number(temperature, "judge_temperature", None, of_config),
+            "temperature": READ["number"](temperature, "judge_temperature", None, of_config),
             "x_prompt_version": as_text(config.get("judge_prompt_version")),
         }
         known = {name: one for name, one in judge.items() if one is not None}

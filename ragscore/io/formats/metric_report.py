@@ -17,7 +17,7 @@ from ragscore.io.detect import Sample
 from ragscore.io.files import check_one_run, write_json
 from ragscore.io.formats.fields import Fields, json_object, named_fields, run_name, take_columns
 from ragscore.io.source import Problems, as_id
-from ragscore.io.values import extra_fields, flatten, number, row_dicts
+from ragscore.io.values import READ, extra_fields, flatten, row_dicts
 
 # The column of each is a value of `statistic`, named as in `ev.summary` where that has it.
 STATISTICS: Fields = {
@@ -60,7 +60,8 @@ def read_report(path: Path, strict: bool) -> Results:
     stated = {name: field for name, field in RUN.items() if content.get(name) is not None}
     run = {"run_id": run_id} | take_columns(content, stated, 1, problems)
     metrics, entries = content.pop("metrics", None), dict[str, dict[str, Any]]()
-    for entry in metrics if isinstance(metrics, list) else [None]:
+    listed: list[Any] = metrics if isinstance(metrics, list) else [None]
+    for entry in listed:
         metric = as_id(entry.get("metric")) if isinstance(entry, dict) else None
         if metric is None or metric in entries:
             allowed = "a list of objects with a `metric`, each once"
@@ -75,7 +76,7 @@ def read_report(path: Path, strict: bool) -> Results:
     query_ids = dict.fromkeys(row["query_id"] for row in reported if row["query_id"])
     responses = [{"run_id": run_id, "query_id": query_id} for query_id in query_ids]
     # A null of the report's own fields is kept as JSON text, which `flatten` leaves out.
-    nulls = {name: [] for name, value in content.items() if value is None}
+    nulls: dict[str, Any] = {name: [] for name, value in content.items() if value is None}
     run |= {"n_queries": len(query_ids)} | flatten(content) | dict.fromkeys(flatten(nulls), "null")
     if left := {metric: own for metric, entry in entries.items() if (own := _left(entry))}:
         run[LEFT] = json.dumps(left, ensure_ascii=False)
@@ -104,7 +105,7 @@ def _values(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict
             allowed = "[query, value], each query once"
             problems.reject(pair, None, f"{metric}.per_query", allowed)
         else:
-            values[query_id] = number(pair[1], f"{metric}.per_query", 1, problems)
+            values[query_id] = READ["number"](pair[1], f"{metric}.per_query", 1, problems)
     return [
         {"query_id": "", "value": value, "statistic": name}
         for name, value in stated.items()
@@ -168,7 +169,9 @@ def _entry(metric: str, rows: pd.DataFrame, left: dict[str, Any]) -> dict[str, A
         told = pd.Series({"std": 0.0} if told["n"] == 1 else {}, dtype="float64").combine_first(
             told
         )
-    statistics = {n: int(one) if n in ("n", "iterations") else one for n, one in told.items()}
+    statistics: dict[str, Any] = {
+        str(name): int(one) if name in ("n", "iterations") else one for name, one in told.items()
+    }
     pairs = of_queries.astype(object).where(of_queries.notna(), None).to_numpy().tolist()
     interval = (left.get("ci") or {}) | named_fields(statistics, INTERVAL)
     entry = {"metric": metric} | left | named_fields(statistics, STATISTICS) | {"per_query": pairs}

@@ -56,14 +56,14 @@ Texts = dict[str, dict[str, Any]]
 
 def golden_of_judgements(
     judgements: pd.DataFrame, texts: Texts, problems: Problems, absent_docs: str,
-    catalogue: pd.DataFrame | None, others: Sequence[str] = (),
+    catalogue: pd.DataFrame | None, others: Sequence[str] = (), file: Any = None,
 ) -> Golden:  # fmt: skip
     """Return judgements (query_id, doc_id, grade) as a golden set.
 
     Negative and repeated ones are left out and counted. With their `line`, those that contradict an
     earlier one are faults. Queries stand in order of appearance, `others` behind them. The id of a
-    query without text stands for it. A query without a relevant document is unlabelled; with
-    `absent_docs="refuse"` it should be refused.
+    query without text stands for it; they are counted if a `file` has texts. A query without a
+    relevant document is unlabelled; with `absent_docs="refuse"` it should be refused.
     """
     listed = pd.concat([judgements["query_id"], pd.Series(others, dtype="str")])
     query_ids = listed.drop_duplicates().reset_index(drop=True)
@@ -76,7 +76,8 @@ def golden_of_judgements(
     again = kept[is_again]
     if len(again):
         both = again.merge(first, on=JUDGED[:2], suffixes=("", "_before"))
-        for one in both[both["grade"] != both["grade_before"]].itertuples():
+        contradicting: Any = both[both["grade"] != both["grade_before"]].itertuples()
+        for one in contradicting:
             found = f"{one.doc_id!r} has grade {one.grade} here and {one.grade_before} on line"
             found += f" {one.line_before} for query {one.query_id!r}"
             allowed = "one grade per query and document"
@@ -89,6 +90,9 @@ def golden_of_judgements(
     relevant = np.unique(query[kept["grade"] > 0])
     is_relevant = pd.Series(query_ids.index.isin(relevant), dtype="boolean")
     queries = from_records([{"query_id": one} | texts.get(one, {}) for one in query_ids], "queries")
+    if file is not None and (n := int(queries["query"].isna().sum())):
+        found = f"{n} of {len(queries) - len(others)} judged queries have no text in {file}"
+        problems.note(f"{found}; their id stands for it", field="query")
     queries["query"] = queries["query"].fillna(queries["query_id"])
     is_unlabelled = ~is_relevant & (absent_docs != "refuse")
     queries["answerable"] = is_relevant.mask(is_unlabelled)
@@ -152,20 +156,8 @@ def read_qrels(
     problems = Problems(path, strict)
     texts = read_topics(Path(topics), problems) if topics is not None else {}
     judgements = read_judgements(path, problems)
-    if texts:
-        _count_without_text(judgements, texts, topics, problems)
     texts = {one: {"query": text["query"]} for one, text in texts.items() if "query" in text}
-    return golden_of_judgements(judgements, texts, problems, absent_docs, catalogue)
-
-
-def _count_without_text(
-    judgements: pd.DataFrame, texts: Texts, file: Any, problems: Problems
-) -> None:
-    """Note how many judged queries have no text in a file."""
-    judged = judgements["query_id"].unique()
-    if n := sum("query" not in texts.get(one, {}) for one in judged):
-        told = f"{n} of {len(judged)} judged queries have no text in {file}; their id"
-        problems.note(f"{told} stands for it", field="query")
+    return golden_of_judgements(judgements, texts, problems, absent_docs, catalogue, file=topics)
 
 
 def read_beir(
@@ -196,7 +188,6 @@ def read_beir(
     if n := len(others) - len(unlabelled):
         found = f"{n} of {len(texts)} queries in queries.jsonl are judged in other splits only"
         problems.note(f"{found} and left out", field="split")
-    _count_without_text(judgements, texts, "queries.jsonl", problems)
     corpus = path / "corpus.jsonl"
     if corpus.is_file():  # no system can find what it lacks
         known = {str(row.values.get("_id")) for row in json_rows(corpus, problems.for_file(corpus))}
@@ -205,7 +196,10 @@ def read_beir(
             found = f"{len(absent)} relevant documents are not in corpus.jsonl"
             problems.note(f"{found}: {', '.join(absent[:5])}", field="corpus-id")
     texts = dict(zip(texts, unify_types([*texts.values()]), strict=True))
-    return golden_of_judgements(judgements, texts, problems, absent_docs, catalogue, unlabelled)
+    file = "queries.jsonl"
+    return golden_of_judgements(
+        judgements, texts, problems, absent_docs, catalogue, unlabelled, file
+    )
 
 
 def _split_file(path: Path, split: str | None) -> Path:
@@ -321,14 +315,14 @@ def read_qrels_jsonl(
         stated, docs, query = (
             values.pop(one, None) for one in ("query_id", "relevant_docs", "query")
         )
-        query_id, graded = as_id(stated), docs if isinstance(docs, dict) else {}
+        query_id, graded = as_id(stated) or "", docs if isinstance(docs, dict) else {}
         bad = {
             doc: one
             for doc, one in graded.items()
             if not (as_id(doc) and is_int(one) and 0 <= one <= HIGHEST_GRADE)
         }
         for is_right, name, found, allowed in (
-            (query_id is not None, "query_id", stated, ID_ALLOWED),
+            (query_id != "", "query_id", stated, ID_ALLOWED),
             (as_text(query) is not None, "query", query, "text"),
             (docs is graded, "relevant_docs", docs, "an object {document: grade}, or {}"),
             (not bad, "relevant_docs", bad, f"ids with whole grades from 0 to {HIGHEST_GRADE}"),

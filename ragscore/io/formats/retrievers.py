@@ -34,8 +34,9 @@ from ragscore.io.golden_read import (
     golden_of,
 )
 from ragscore.io.run_records import Frames, Level, Reader
+from ragscore.io.run_write import hit_metadata
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
-from ragscore.io.values import by_query, by_response, extra_fields, row_dicts, whole
+from ragscore.io.values import READ, by_query, by_response, extra_fields, row_dicts
 
 OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
 """Values of an outcome."""
@@ -131,7 +132,7 @@ class _Records:
                 n_by_text = self.n_by_text.setdefault(str(retriever), {})
                 if values.get("query_id") is None:
                     values["query_id"] = numbered(key, n_by_text)
-                k = whole(values.pop("k", None), "k", line, problems, 1)
+                k = READ["positive"](values.pop("k", None), "k", line, problems)
                 if k is not None and k != self.ks.setdefault(str(retriever), k):
                     before = self.ks[str(retriever)]
                     found = f"found {k}, earlier records of {retriever} have {before}"
@@ -175,12 +176,20 @@ def write_retrievers(results: Results, path: str | Path) -> Path:
     -------
     The file's path; its folder is created.
     """
+
+    def written(hits: list[dict[str, Any]], meta: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        of_rank = hit_metadata(meta)
+        return [
+            named_fields(hit, HIT) | {"metadata": of_rank.get(hit["rank"], {})} | extra_fields(hit)
+            for hit in hits
+        ]
+
     hits = by_response(results.hits)
     hit_meta = {} if results.hit_meta is None else by_response(results.hit_meta)
     return write_lines(
         path,
         (
-            line | {"hits": _written_hits(hits.get(cell, []), hit_meta.get(cell, []))} | outcome
+            line | {"hits": written(hits.get(cell, []), hit_meta.get(cell, []))} | outcome
             for cell, line, outcome in _lines(results, _reported_outcomes(results))
         ),
     )
@@ -263,18 +272,6 @@ def _lines(
             known.setdefault("rank_first_match", None)
         outcome = {name: known[name] for name in WRITTEN if name in known}
         yield (run_id, query_id), line | extra_fields(response), outcome
-
-
-def _written_hits(
-    hits: list[dict[str, Any]], hit_meta: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    by_rank: dict[int, dict[str, Any]] = {}
-    for one in hit_meta:
-        by_rank.setdefault(one["rank"], {})[one["key"]] = json.loads(one["value"])
-    return [
-        named_fields(hit, HIT) | {"metadata": by_rank.get(hit["rank"], {})} | extra_fields(hit)
-        for hit in hits
-    ]
 
 
 # Queries

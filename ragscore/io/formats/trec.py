@@ -23,7 +23,14 @@ from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.columns import are_means
 from ragscore.io.detect import Sample
-from ragscore.io.files import LONGEST_ID, check_one_run, has_limits, read_text, write_text
+from ragscore.io.files import (
+    LONGEST_ID,
+    check_one_run,
+    has_limits,
+    longest_line,
+    read_text,
+    write_text,
+)
 from ragscore.io.formats.documents import (
     ranked_documents,
     refuse_repeated_documents,
@@ -31,7 +38,6 @@ from ragscore.io.formats.documents import (
     scores_or_ranks,
 )
 from ragscore.io.formats.fields import json_object, run_name
-from ragscore.io.parsed_lines import longest_line
 from ragscore.io.run_records import tell
 from ragscore.io.source import MOST_FAULTS, Problems, as_id, describe
 from ragscore.io.values import ID_ALLOWED, is_int
@@ -90,22 +96,23 @@ class Lines:
             is_short = row.actual_columns < len(names)  # a file of other lines may have any number
             return "error" if is_short and len(self.others) > MOST_FAULTS else "skip"
 
-        table = csv.read_csv(
-            pa.BufferReader(data),
-            csv.ReadOptions(
-                column_names=names,
-                use_threads=False,
-                block_size=max(1 << 20, longest_line(data) + 2),
-            ),
-            csv.ParseOptions(
-                delimiter=delimiter,
-                quote_char=False,
-                double_quote=False,
-                ignore_empty_lines=False,
-                invalid_row_handler=skip,
-            ),
-            csv.ConvertOptions(column_types=dict.fromkeys(names, pa.large_string())),
+        read = csv.ReadOptions(
+            column_names=names, use_threads=False, block_size=max(1 << 20, longest_line(data) + 2)
         )
+        parse = csv.ParseOptions(
+            delimiter=delimiter,
+            quote_char=False,
+            double_quote=False,
+            ignore_empty_lines=False,
+            invalid_row_handler=skip,
+        )
+        convert = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.large_string()))
+        try:
+            table = csv.read_csv(pa.BufferReader(data), read, parse, convert)
+        except pa.ArrowInvalid as error:
+            number, line = self.others[0]
+            found = f"more than {MOST_FAULTS:,} lines of other columns, first {describe(line)}"
+            raise DataError(found, line=number, allowed=", ".join(names)) from error
         numbers = np.arange(1, len(table) + len(skipped) + 1)
         table = table.append_column("line", [np.delete(numbers, np.array(skipped, int) - 1)])
         is_blank = pc.and_(*(pc.equal(table[name], "") for name in (names[0], names[-1])))
@@ -185,7 +192,7 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
     """
     problems, faults = Problems(path, strict), Problems(path, strict=False)
     lines = Lines(read_text(path), ["query_id", "iteration", "doc_id", "rank", "score", "run_id"])
-    cut = list[list[str]]()
+    cut = list[list[Any]]()
     for number, line in lines.others:
         fields = line.split(" ")
         if len(fields) < 6:

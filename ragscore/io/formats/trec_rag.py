@@ -129,42 +129,26 @@ def write_trec_rag(results: Results, path: str | Path, *, level: str = "doc") ->
 def _cited_sentences(
     response: dict[str, Any], names: list[str], citations: list[dict[str, Any]], column: str
 ) -> list[dict[str, Any]]:
-    """Return the sentences with their citations; an answer from elsewhere is one sentence."""
-    text = response.get("answer")
-    sentences = json.loads(response.get(SENTENCES, "[]"))
-    if not sentences and (text is not None or citations):
-        sentences = [{"text": text or "", "citations": []}]
-    cited: dict[int, list[int]] = {}
-    for citation in sorted(citations, key=lambda citation: citation["position"]):
-        number = citation.get("x_sentence", 1)
-        if not 1 <= number <= len(sentences):
-            raise DataError(
-                f"found sentence {number} of {len(sentences)} for query {response['query_id']!r}",
-                field="citations.x_sentence",
-            )
-        index = _index(citation, names, column, is_from_track=SENTENCES in response)
-        cited.setdefault(number, []).append(index)
-    return [
-        sentence | ({"citations": cited[number]} if number in cited else {})
-        for number, sentence in enumerate(sentences, 1)
-    ]
+    """Return the sentences with their citations; an answer from elsewhere is one sentence.
 
-
-def _index(citation: dict[str, Any], names: list[str], column: str, is_from_track: bool) -> int:
-    """Return the index of a cited reference.
-
-    The marker states it for answers of this format, if it fits the citation's id. Otherwise it is
-    the first reference with that id.
+    What is cited is the first reference with its id, or that of its marker if the answer is of this
+    format: one id may stand there twice, and a marker beyond the references has none.
     """
-    name, marker = citation.get(column), str(citation.get("marker", ""))
-    if is_from_track and re.fullmatch(r"\[-?\d+\]", marker):
-        index = int(marker[1:-1])
-        if (names[index] if 0 <= index < len(names) else None) == name:
-            return index
-    if name not in names:
-        raise DataError(
-            f"{name!r} is cited for query {citation['query_id']!r} and is none of its hits",
-            field=f"citations.{column}",
-            allowed="hits of the query",
-        )
-    return names.index(name)
+    is_from_track = SENTENCES in response
+    sentences = json.loads(response.get(SENTENCES, "[]"))
+    if not sentences and ("answer" in response or citations):
+        sentences = [{"text": response.get("answer", ""), "citations": []}]
+    for citation in sorted(citations, key=lambda citation: citation["position"]):
+        number, name = citation.get("x_sentence", 1), citation.get(column)
+        marker = re.fullmatch(r"\[(-?\d+)\]", citation.get("marker", ""))
+        stated = int(marker[1]) if marker else -1
+        is_told = is_from_track and marker and dict(enumerate(names)).get(stated) == name
+        if not 1 <= number <= len(sentences) or not (is_told or name in names):
+            raise DataError(
+                f"{name!r} is cited for query {response['query_id']!r}, sentence {number}",
+                field=f"citations.{column}",
+                allowed=f"hits of the query, and one of its {len(sentences)} sentences",
+            )
+        index = stated if is_told else names.index(str(name))
+        sentences[number - 1].setdefault("citations", []).append(index)
+    return sentences

@@ -12,10 +12,11 @@ import gzip
 import hashlib
 import json
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames.escaping import html_source, html_text
+from ragscore.frames.escaping import html_text
 
 HEIGHT = 640  # pixels of the frame in a notebook
 SCRIPTS = ("passages.js", "seeking.js", "explorer.js", "mount.js")
@@ -67,7 +68,7 @@ def element(
     name = token(packed + options)
     html = (
         f'<div class="rs-explorer" id="{name}" data-lm-suppress-shortcuts="true"'
-        f' data-options="{html_source(options)}"><script type="text/plain">{packed}</script>'
+        f' data-options="{escape(options)}"><script type="text/plain">{packed}</script>'
         f'<div class="rs-plain">{plain}</div></div>'
     )
     return Mounted(html, _file("explorer.css"), "\n".join(_file(one) for one in SCRIPTS), name)
@@ -99,7 +100,7 @@ def frame(title: str, mounted: Mounted, plain: str) -> str:
     return (
         f'<div class="rs-output"><iframe data-ragscore="{mounted.name}" title="{html_text(title)}"'
         ' sandbox="allow-scripts" allow="clipboard-write" style="width:100%;border:0;'
-        f'height:{HEIGHT}px;resize:vertical" srcdoc="{html_source(alone)}"></iframe>'
+        f'height:{HEIGHT}px;resize:vertical" srcdoc="{escape(alone)}"></iframe>'
         f'<div class="rs-plain">{plain}</div><script>{_file("frame.js")}</script></div>'
     )
 

@@ -74,15 +74,17 @@ def test_a_hit_is_one_within_the_smaller_k(write_golden, write_run):
 
 def test_queries_of_one_run_only_are_not_wins(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    cmp = compare_runs(
-        rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])]), golden, "a", "b"
-    )
+    results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])])
+    cmp = compare_runs(results, golden, "a", "b", metrics=["mrr", "failed"])
     assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {
         "q1": "only_baseline",
         "q2": "draw",
         "q3": "only_candidate",
     }
-    assert (cmp.deltas["n"] <= 1).all()  # means are over the one query both have
+    # means are over the one query both have
+    assert cmp.deltas[["metric", "baseline", "candidate", "n"]].to_numpy().tolist() == [
+        ["mrr", 0.25, 0.25, 1], ["failed", 0, 0, 1],
+    ]  # fmt: skip
 
 
 def test_kinds_of_no_hit(write_golden, write_run):
@@ -166,25 +168,6 @@ def test_one_run_is_not_compared_with_itself(pair):
         compare_runs(*pair, "a", "a")
 
 
-def test_latency_has_the_difference_of_its_medians(write_golden, write_run):
-    questions = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(8)]
-    # b is 1 ms slower on every question but one, where a was stuck for a second: its mean says
-    # faster.
-    times = {"a": [10, 11, 12, 13, 14, 15, 16, 1000], "b": [11, 12, 13, 14, 15, 16, 17, 20]}
-    runs = [
-        write_run(name, [record(f"q{n}", [], elapsed_ms=ms) for n, ms in enumerate(values)])
-        for name, values in times.items()
-    ]
-    results, golden = rs.load_results(runs), rs.load_golden(write_golden(questions))
-    cmp = compare_runs(results, golden, "a", "b", metrics=["mrr", "latency_ms"])
-    row = cmp.deltas.set_index("metric").loc["latency_ms"]
-    assert row[["baseline", "candidate", "delta"]].tolist() == [13.5, 14.5, 1]
-    # no test of it stands beside: the interval is of the medians shown
-    assert row["low"] <= 1 <= row["high"] and row["statistic"] == "median"
-    gained = cmp._largest_changes.query("metric == 'latency_ms' and kind == 'improvement'")
-    assert gained[["query_id", "delta"]].to_numpy().tolist() == [["q7", -980]]
-
-
 def test_a_report_of_a_harness_is_rounded_first_and_then_compared_as_in_its_json(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
     assert cmp.counts == {"win": 2, "loss": 1}
@@ -201,17 +184,6 @@ def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golde
     assert cmp.per_query["outcome"].tolist() == ["only_baseline", "no_target"]
     deltas = cmp.deltas.set_index("metric")
     assert deltas.loc["hit@1", "n"] == 0 and deltas.loc["failed", "n"] == 1
-
-
-def test_deltas_are_means_over_the_common_queries(write_golden, write_run):
-    results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])])
-    cmp = compare_runs(
-        results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b", metrics=["mrr", "failed"]
-    )
-    assert cmp.deltas[["metric", "baseline", "candidate", "n"]].to_numpy().tolist() == [
-        ["mrr", 0.25, 0.25, 1],
-        ["failed", 0, 0, 1],
-    ]
 
 
 def test_policies_hold_for_deltas_ranks_and_targets(write_golden, write_run):

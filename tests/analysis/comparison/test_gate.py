@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.analysis.comparison.gate import LEVELS, Gate, _by_loss, gate
+from ragscore.analysis.comparison.gate import LEVELS, Gate, gate
 from ragscore.analysis.reported import reported_scores
 from ragscore.cli import main
 from ragscore.scoring.policies import Policies
@@ -250,18 +250,6 @@ def test_a_mistyped_metric_or_loss_is_an_error_not_a_pass(write_golden, write_ru
         gate(cmp, {"mrr": 0}, rule="p")
 
 
-@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_the_interval_rule_lies_round_the_threshold(loss, less, more, allowed):
-    """It never passes what the threshold fails, and never fails what that passes."""
-    row = {"metric": "hit@5", "n": 9, "better": "lower", "delta": loss}
-    row |= {"low_95": loss - less, "high_95": loss + more}
-    seen, sure = (
-        LEVELS.index(_by_loss(None, "hit@5", allowed, row, rule)["verdict"])
-        for rule in ("threshold", "interval")
-    )
-    assert (seen, sure) in [(0, 0), (0, 1), (2, 1), (2, 2)]
-
-
 def test_the_command_line_says_it_by_its_exit_status(write_golden, write_run, capsys):
     golden = write_golden([{"id": "q0", "query": "?", "expected_doc_ids": ["d"]}])
     b = [record("q0", MISSED, error="late")]
@@ -338,14 +326,6 @@ def test_a_metric_that_is_worse_fails_whatever_the_others_won():
         "answered_unanswerable": "pass", "false_refusal": "fail", "failed queries": "pass",
     }  # fmt: skip
     says(found.headline(), "failed", "false_refusal")
-
-
-def test_queries_that_the_candidate_was_not_asked_fail_the_gate(write_golden, write_run):
-    cmp = compared(write_golden, write_run, runs(*[FOUND] * 3), runs(*[FOUND] * 2), n=3)
-    for found in (gate(cmp), gate(cmp, {"hit@5": 0.5})):
-        assert found.answer == "failed"
-        assert found.table.iloc[-1][FAILURES].tolist() == ["fail", 1, 0, 3]
-    assert gate(cmp, max_failed=1).passed
 
 
 def test_a_build_reads_the_verdicts_in_junit(write_golden, write_run):

@@ -65,11 +65,12 @@ def retrieval(number, parent, start, end, query, *ids, trace="t", kind="RETRIEVE
 def calls(results):
     """The rows of calls, and the ids of the hits of each."""
     hits = results.hits
+    ids = next(hits[name] for name in ("chunk_id", "doc_id") if name in hits)
     lists = [
-        hits.loc[(hits["query_id"] == one.query_id) & (hits["call"] == one.call), "chunk_id"]
+        ids[(hits["query_id"] == one.query_id) & (hits["call"] == one.call)].tolist()
         for one in results.calls.itertuples()
     ]
-    return results.calls, [one.tolist() for one in lists]
+    return results.calls, lists
 
 
 def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
@@ -98,36 +99,36 @@ def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
     assert json.loads(found.hit_meta["value"].iloc[0]) == "c1"
 
 
-def test_a_retrieval_inside_another_is_the_same_call_and_one_without_documents_has_none(tmp_path):
-    found = rs.load_results(
-        put(
-            tmp_path,
-            root(),
-            retrieval(2, 1, 10, 30, "outer", "c1", "c2"),
-            retrieval(3, 2, 11, 29, "inner"),
-            retrieval(4, 1, 40, 70, "outer"),
-            retrieval(5, 4, 41, 69, "inner", "c3"),
-            retrieval(6, 1, 80, 90, "nothing"),
-        )
-    )
-    table, lists = calls(found)
-    assert lists == [["c1", "c2"], ["c3"], []] and table["n_hits"].tolist() == [2, 1, 0]
-    assert table["query"].tolist() == ["outer", "outer", "nothing"]
+OUTER = [
+    retrieval(2, 1, 10, 30, "outer", "c1", "c2"), retrieval(3, 2, 11, 29, "inner"),
+    retrieval(4, 1, 40, 70, "outer"), retrieval(5, 4, 41, 69, "inner", "c3"),
+    retrieval(6, 1, 80, 90, "nothing"),
+]  # fmt: skip
+RERANKED = [
+    retrieval(2, 1, 10, 30, "first", "c1", "c2"),
+    retrieval(3, 1, 40, 50, "rerank", "c2", "c1", kind="RERANKER"),
+    retrieval(4, 1, 60, 70, "second", "c3"),
+]
+ORPHAN = [retrieval(3, 9, 40, 70, "lost", "c2"), retrieval(2, 1, 10, 30, "kept", "c1")]
 
 
-def test_a_reranker_takes_the_place_of_the_calls_before_it(tmp_path):
-    found = rs.load_results(
-        put(
-            tmp_path,
-            root(),
-            retrieval(2, 1, 10, 30, "first", "c1", "c2"),
-            retrieval(3, 1, 40, 50, "rerank", "c2", "c1", kind="RERANKER"),
-            retrieval(4, 1, 60, 70, "second", "c3"),
-        )
-    )
+@pytest.mark.parametrize(
+    ("spans", "queries", "ids"),
+    [
+        (OUTER, ["outer", "outer", "nothing"], [["c1", "c2"], ["c3"], []]),
+        (RERANKED, ["first", "second"], [["c2", "c1"], ["c3"]]),
+        (ORPHAN, ["kept", "lost"], [["c1"], ["c2"]]),
+    ],
+    ids=["an inner search is the outer one", "a reranker takes the place", "a parent is missing"],
+)
+def test_searches_of_a_trace_are_calls_in_the_order_of_time(tmp_path, spans, queries, ids):
+    found = rs.load_results(put(tmp_path, root(), *spans))
     table, lists = calls(found)
-    assert lists == [["c2", "c1"], ["c3"]] and table["query"].tolist() == ["first", "second"]
-    assert table["kind"].tolist() == ["reranker", "retriever"]
+    assert (table["query"].tolist(), lists) == (queries, ids)
+    assert table["n_hits"].tolist() == [*map(len, ids)]
+    row = found.responses.iloc[0]
+    n_orphans = 1 if spans is ORPHAN else 0
+    assert (row["x_n_spans"], row.get("x_n_orphans", 0)) == (len(spans) + 1, n_orphans)
 
 
 def test_a_tool_is_a_call_only_where_a_pattern_names_it(tmp_path):
@@ -144,43 +145,16 @@ def test_a_tool_is_a_call_only_where_a_pattern_names_it(tmp_path):
         rs.load_results(file, calls_from={"tools": "*"})
 
 
-def test_equal_questions_of_several_turns_are_several_queries(tmp_path):
-    found = rs.load_results(
-        put(
-            tmp_path,
-            root("t", "Why?", **{"session.id": "s1"}),
-            root("u", "Why?", **{"session.id": "s2"}),
-            root("v", "How?", **{"session.id": "s2"}),
-        )
-    )
-    assert found.responses["query_id"].tolist()[:2] == ["s1/1", "s2/1"]
-    assert len(found.responses) == 3 and found.runs["run_id"].tolist() == ["traces"]
-    alone = rs.load_results(put(tmp_path, root("t", "How?")))
-    assert alone.responses["query_id"].tolist() == found.responses["query_id"].tolist()[2:]
-
-
-def test_spans_whose_parent_is_not_there_are_kept_and_counted(tmp_path):
-    lost = retrieval(3, 9, 40, 70, "lost", "c2")
-    found = rs.load_results(put(tmp_path, root(), lost, retrieval(2, 1, 10, 30, "kept", "c1")))
-    assert calls(found)[1] == [["c1"], ["c2"]]
-    row = found.responses.iloc[0]
-    assert (row["x_n_spans"], row["x_n_roots"], row["x_n_orphans"]) == (3, 1, 1)
-
-
-def test_genai_attributes_are_another_dialect_of_the_same(tmp_path):
-    operation = "gen_ai.operation.name"
-    found = rs.load_results(
-        put(
-            tmp_path,
-            span("t", 1, None, 0, 9, **{operation: "invoke_agent",
-                 "gen_ai.retrieval.query.text": "a?"}),
-            span("t", 2, 1, 1, 3, **{operation: "retrieval",
-                 "gen_ai.retrieval.documents": json.dumps([{"id": "d1", "score": 0.5}])}),
-            span("t", 3, 1, 4, 5, **{operation: "chat", "gen_ai.usage.input_tokens": 3}),
-        )
-    )  # fmt: skip
-    assert found.hits[["chunk_id", "score"]].to_numpy().tolist() == [["d1", 0.5]]
-    assert found.responses["prompt_tokens"].tolist() == [3] and len(found.calls) == 1
+def test_equal_questions_of_several_turns_are_several_queries_in_the_order_of_time(tmp_path):
+    late = span("v", 1, None, 1000, 1100, **{KIND: "AGENT", "input.value": "How?",
+                "session.id": "s2"})  # fmt: skip
+    asked = [root("t", "Why?", **{"session.id": "s1"}), root("u", "Why?", **{"session.id": "s2"})]
+    found = rs.load_results(put(tmp_path, late, *asked))  # an export may begin with the newest
+    turns = found.responses.set_index("query_id")["turn"]
+    assert turns.tolist() == ["2", "1", "1"] and turns.index.tolist()[1:] == ["s1/1", "s2/1"]
+    assert found.runs["run_id"].tolist() == ["traces"]
+    alone = rs.load_results(put(tmp_path, root("t", "How?"))).responses["query_id"]
+    assert alone.tolist() == [turns.index[0]]
 
 
 SDK = {"trace_id": "t", "start_time": 10**18, "end_time": 10**18 + 10**6, "status": {}}
@@ -314,6 +288,11 @@ def test_nested_retrievals_in_mlflow_s_table_are_one_call(tmp_path):
     assert found.calls["n_hits"].tolist() == [1] and found.hits["chunk_id"].tolist() == ["c1"]
 
 
+def test_a_run_of_langsmith_with_an_error_has_failed_whatever_its_status(tmp_path):
+    run = RUN | {"id": "1", "run_type": "chain", "name": "root", "error": "RateLimit()"}
+    assert rs.load_results(lines(tmp_path, run)).responses["error"].tolist() == ["RateLimit()"]
+
+
 def test_a_patch_in_a_later_line_completes_its_post(tmp_path):
     post = RUN | {"id": "1", "run_type": "tool", "name": "before", "dotted_order": "1"}
     patch = {
@@ -343,19 +322,13 @@ def test_a_span_is_read_by_its_own_dialect_whatever_the_others_of_its_trace(tmp_
             tmp_path,
             root(),
             span("t", 2, 1, 1, 3, **{operation: "retrieval",
-                 "gen_ai.retrieval.documents": json.dumps([{"id": "d1"}])}),
+                 "gen_ai.retrieval.documents": json.dumps([{"id": "d1", "score": 0.5}])}),
             span("t", 3, 1, 4, 5, **{operation: "chat", "gen_ai.usage.input_tokens": 3}),
             retrieval(4, 1, 6, 7, "x", "c1", "c2"),
         )
     )  # fmt: skip
-    assert calls(found)[1] == [["d1"], ["c1", "c2"]]
+    assert calls(found)[1] == [["d1"], ["c1", "c2"]] and found.hits["score"].iloc[0] == 0.5
     assert found.responses["prompt_tokens"].tolist() == [3]
-
-
-def test_turns_are_in_the_order_of_time_though_the_export_begins_with_the_newest(tmp_path):
-    late = span("u", 1, None, 1000, 1100, **{KIND: "AGENT", "input.value": "b?", "session.id": "s"})
-    found = rs.load_results(put(tmp_path, late, root(**{"session.id": "s"})))
-    assert found.responses.set_index("query")["turn"].to_dict() == {"b?": "2", "a?": "1"}
 
 
 def test_what_was_read_of_traces_is_counted_by_run(tmp_path):

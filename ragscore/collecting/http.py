@@ -1,21 +1,52 @@
-"""Mappings: request and reply fields of an HTTP endpoint as plain data.
+"""An HTTP endpoint as a system, over httpx: its fields are plain data, a mapping.
 
 A path names a field of nested objects, with dots between names; a number is a position in a list
-(`choices.0.message.content`).
+(`choices.0.message.content`). One time limit covers the whole exchange, from connecting to the last
+byte. Redirects are not followed, since headers may hold keys.
 """
 
+import json
+import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlunsplit
 
-from ragscore.collecting.systems.base import CARRIED, SETTINGS, AskError, Request, check_whole
-from ragscore.frames.errors import DataError, nearest
+from ragscore.collecting.systems import (
+    CARRIED,
+    SETTINGS,
+    AskError,
+    Request,
+    System,
+    check_whole,
+    in_time,
+    timed_out,
+)
+from ragscore.frames.data import check_type
+from ragscore.frames.errors import DataError, nearest, packages_of
 from ragscore.frames.schema import columns
-from ragscore.io.secrets import SCHEME, checked_address, is_secret_parameter, refuse_keys
-from ragscore.io.source import describe
+from ragscore.io.files import read_text
+from ragscore.io.secrets import (
+    SCHEME,
+    Redactor,
+    checked_address,
+    checked_key,
+    is_secret_parameter,
+    refuse_keys,
+)
+from ragscore.io.source import describe, parse_json
 from ragscore.io.values import value_at
+from ragscore.io.waiting import retry_after
+from ragscore.io.yaml_text import yaml_value
 
+if TYPE_CHECKING:
+    import httpx
+
+ASK = "/api/v1/ask"
+RETRY_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
+SHOWN = 300  # characters of an error page in a message
 MAX_REPLY_BYTES = 10_000_000
 """Size of the largest reply, after unpacking: parsed, it may take forty times as much memory."""
 VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
@@ -106,9 +137,10 @@ PARTS: dict[str, Collection[str] | None] = {
 
 def chatbot(url: str) -> Mapping:
     """Return the mapping of the chatbot framework's ask endpoint with its debug reply."""
+    parts = checked_address(url, "url", KEY_PLACES)
     chunk = {name: name for name in ("rank", "chunk_id", "text", "score_vector", "score_lexical")}
     return Mapping(
-        url=url,
+        url=url if parts.path.strip("/") else urlunsplit(parts._replace(path=ASK)),
         params={"debug": "true"},
         request=_CHATBOT_REQUEST,
         others="",
@@ -168,6 +200,17 @@ def read_mapping(values: dict[str, Any]) -> Mapping:
     return mapping
 
 
+def mapping_of_file(path: str | os.PathLike[str]) -> Mapping:
+    """Return the mapping in a YAML or JSON file; see `read_mapping`."""
+    file = Path(path)
+    values = yaml_value(read_text(file), file)
+    try:
+        check_type(values, dict, "system", "a mapping: url, request, response, ...")
+        return read_mapping(values)
+    except DataError as error:
+        raise DataError(error.found, file=file, field=error.field, allowed=error.allowed) from None
+
+
 def body_of(mapping: Mapping, request: Request) -> dict[str, Any]:
     """Return the body of a request: the constant fields, and each value at its path."""
     entries = list(mapping.fixed.items())
@@ -200,8 +243,7 @@ def reply_of(mapping: Mapping, values: Any, with_answer: bool = True) -> dict[st
     Raises
     ------
     AskError
-        The path of hits or answer is missing in the reply; the error keeps the rest. Null at the
-        path means no hits or no answer and is not an error.
+        The path of hits or answer is missing in the reply. Null there means that there are none.
     """
     response = mapping.response
     found = _read(values, {name: path for name, path in response.items() if name not in TABLES})
@@ -217,9 +259,7 @@ def reply_of(mapping: Mapping, values: Any, with_answer: bool = True) -> dict[st
         if value_at(values, response[name], _MISSING) is None:
             found[name] = None
         elif with_answer or name == "hits":
-            raise AskError(
-                f"the reply has no {response[name]}", reply=found if "hits" in found else None
-            )
+            raise AskError(f"the reply has no {response[name]}")
     return found
 
 
@@ -230,3 +270,109 @@ def _renamed(item: Any, names: dict[str, str]) -> Any:
     taken = {path.split(".")[0] for path in names.values()}
     rest = {name: value for name, value in item.items() if name not in taken}
     return rest | _read(item, names)
+
+
+def http_system(mapping: Mapping, name: str | None = None) -> System:
+    """Return a system that sends requests to a JSON endpoint, by a mapping.
+
+    Raises
+    ------
+    DataError
+        httpx is missing, or an environment variable is not set or holds what no header can.
+    """
+    with packages_of("collect", field="system"):
+        import httpx
+    address = httpx.URL(mapping.url)
+    own = httpx.QueryParams(_filled(mapping.params, "params"))
+    url = address.copy_with(params=own.merge(address.params), fragment=None)
+    client = httpx.Client(headers=_filled(mapping.headers, "headers"), follow_redirects=False)
+    written = " ".join([*mapping.headers.values(), *mapping.params.values()])
+    redactor = Redactor(os.environ[one or other] for one, other in VARIABLE.findall(written))
+
+    def ask(request: Request, seconds: float | None) -> Any:
+        body = body_of(mapping, request)
+        sent: dict[str, Any] = {"url": url, "json": body}
+        if mapping.method == "GET":
+            sent = {"url": url.copy_merge_params(_parameters(body))}
+        sent |= {"method": mapping.method, "timeout": seconds}
+        response, content = in_time(lambda: _exchange(client, sent, mapping.max_bytes), seconds)
+        values = _content(response, content, redactor)
+        return reply_of(mapping, values, request.get("with_answer") is not False)
+
+    described = {name: vars(mapping)[name] for name in _DESCRIBED}
+    return System(
+        name or address.host,
+        ask,
+        {"kind": "http", **{name: one for name, one in described.items() if one not in ({}, None)}},
+        mapping.takes,
+        redactor=redactor,
+        close=client.close,
+    )
+
+
+_DESCRIBED = ("method", "url", "params", "headers", "fixed", "request", "others", "response")
+
+
+def _exchange(
+    client: "httpx.Client", sent: dict[str, Any], limit: int | None
+) -> tuple["httpx.Response", bytes]:
+    """Return a response and its unpacked content."""
+    import httpx
+
+    content = bytearray()
+    try:
+        with client.stream(**sent) as response:
+            for part in response.iter_bytes(65_536):
+                content += part
+                if limit is not None and len(content) > limit:
+                    raise AskError(f"the reply has more than {limit:,} bytes")
+    except httpx.TimeoutException as error:  # whichever of two clocks is first
+        raise timed_out(sent["timeout"]) from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise AskError(f"{type(error).__name__}: {error}", again=True) from error
+    return response, bytes(content)
+
+
+def _content(response: "httpx.Response", content: bytes, redactor: Redactor) -> Any:
+    """Return the JSON value of a successful response."""
+    shown = redactor.excerpt(content.decode("utf-8", "replace"), SHOWN)
+    if not response.is_success:
+        if response.has_redirect_location:
+            there = redactor.excerpt(response.headers["location"], SHOWN)
+            shown = f"a redirect to {there}, which is not followed"
+        raise AskError(
+            f"HTTP {response.status_code}: {shown}",
+            again=response.status_code in RETRY_STATUS,
+            wait=retry_after(response.headers.get("retry-after")),
+        )
+    try:
+        return parse_json(content.decode())
+    except (ValueError, RecursionError) as error:
+        raise AskError(f"no JSON in UTF-8 ({error}): {shown!r}", again=True) from error
+
+
+def _parameters(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body as parameters: a list repeats its name, nested objects are JSON."""
+    return {
+        name: [
+            part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
+            for part in (value if isinstance(value, list) else [value])
+        ]
+        for name, value in body.items()
+    }
+
+
+def _filled(values: dict[str, str], part: str) -> dict[str, str]:
+    """Return values with environment variables filled in."""
+    filled = {}
+    for name, value in values.items():
+        try:
+            whole = VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], value)
+        except KeyError as error:
+            raise DataError(
+                f"the environment variable {error.args[0]} is not set",
+                field=f"{part}.{name}",
+                allowed="its value in the environment",
+            ) from None
+        filled[name] = checked_key(whole, f"{part}.{name}")
+    return filled

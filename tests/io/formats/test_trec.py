@@ -1,0 +1,622 @@
+"""TREC and BEIR files, judgements and runs as JSON, and frames for other tools: both ways."""
+
+import gzip
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import hit, record
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ragscore as rs
+from tests.messages import refused, says, warned
+
+QRELS = "q2 0 d3 1\nq1 0 d1 2\nq1 0 d2 0\n"
+RUN = (
+    "q2 Q0 d3 1 3.25 bm25\nq1 Q0 d2 1 0.1 bm25\nq1 Q0 d1 2 1e-07 bm25\nq1 Q0 d7 3 -2.0 bm25\nq2 Q0"
+    " d3 1 1.0 dense\n"
+)
+ONE = "".join(line + "\n" for line in RUN.splitlines() if line.endswith("bm25"))
+JUDGED = [["q2", "d3", 1], ["q1", "d1", 2], ["q1", "d2", 0]]
+HEADER = "query-id\tcorpus-id\tscore\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return file
+
+    return write
+
+
+def graded(golden):
+    return golden.targets[["query_id", "doc_id", "grade"]].to_numpy().tolist()
+
+
+def found_at(results):
+    return results.hits[["run_id", "query_id", "rank", "doc_id", "score"]].to_numpy().tolist()
+
+
+def ranked(results):
+    return results.hits.sort_values("rank")["doc_id"].tolist()
+
+
+# judgements
+
+
+@pytest.mark.parametrize("name", ["qrels", "qrels.gz"])
+def test_qrels_are_read_and_written_as_they_were(write, tmp_path, name):
+    golden = rs.load_golden(write(name, QRELS))
+    assert graded(golden) == JUDGED and golden.queries["query"].tolist() == ["q2", "q1"]
+    again = rs.load_golden(golden.save(tmp_path / "new" / name, format="trec_qrels"))
+    for kind in ("queries", "targets"):
+        pd.testing.assert_frame_equal(getattr(again, kind), getattr(golden, kind))
+
+
+@pytest.mark.parametrize(
+    ("more", "n", "queries"),
+    [
+        ("q2 0 d4 -1\nq2 0 d5 -2\n", 2, ["q2", "q1"]),
+        ("q3 0 d4 -1\n", 1, ["q2", "q1", "q3"]),  # it stays, and is unlabelled
+        ("q2 0 d3 1\n", 1, ["q2", "q1"]),
+    ],
+)
+def test_negative_and_repeated_judgements_are_left_out_and_counted(write, more, n, queries):
+    with warned("qrels.txt", n):
+        golden = rs.load_golden(write("qrels.txt", QRELS + more))
+    assert graded(golden) == JUDGED and golden.queries["query_id"].tolist() == queries
+    assert golden.queries["answerable"].isna().tolist() == [False, False, True][: len(queries)]
+    says(golden._problems["found"].item(), n)
+
+
+def test_a_document_of_negative_grade_is_not_judged(write):
+    with warned("qrels.txt", 1):
+        golden = rs.load_golden(write("qrels.txt", "q1 0 d1 -1\nq1 0 d2 0\nq1 0 d3 1\n"))
+    results = rs.load_results(write("run.txt", "q1 Q0 d1 1 3 a\nq1 Q0 d2 2 2 a\n"))
+    assert rs.score(results, golden, ["judged@5"]).loc["q1", "judged@5"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "named"),
+    [
+        ("q2 0 d3 2", "grade", ["d3", 2, 1]),
+        ("q2 0 d4 yes", "grade", ['"yes"']),
+        ("q2 0 d4 1.5", "grade", ['"1.5"']),
+        ("q2 d4", None, [2]),
+        ("q2 0 d4 1 more", None, [5]),
+        ("q2 0 d4 99999999999", "grade", [99999999999]),
+    ],
+)
+def test_bad_judgements_are_refused_with_their_line(write, line, field, named):
+    with refused(*named, file="qrels.txt", line=4, field=field):
+        rs.load_golden(write("qrels.txt", QRELS + line + "\n"))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("pq"),
+            st.sampled_from(["a", "1e5", "NA"]) | st.text("ab10.-é\"'N,;x", min_size=1),
+            st.integers(0, 3),
+        ),
+        min_size=1,
+        unique_by=lambda row: row[:2],
+    )
+)
+def test_every_judgement_of_a_good_file_is_in_the_frames(tmp_path_factory, rows):
+    file = tmp_path_factory.mktemp("good") / "qrels.txt"
+    file.write_text("".join(f"{query} 0 {doc} {grade}\n" for query, doc, grade in rows))
+    golden = (
+        rs.load_golden(file)
+        if {q for q, _, g in rows if g} == {q for q, _, _ in rows}
+        else rs.load_golden(file, absent_docs="refuse")
+    )
+    assert sorted(map(tuple, graded(golden))) == sorted(rows)
+    assert (
+        golden.queries["position"].to_numpy().tolist()
+        == np.arange(golden.queries["query_id"].nunique()).tolist()
+    )
+
+
+def test_qrels_lines_give_questions_grades_and_reference_answers(write):
+    lines = [
+        {
+            "query_id": "q1",
+            "query": "who wrote 1984?",
+            "relevant_docs": {"doc-orwell": 2, "junk": 0, "doc-1984": 1},
+            "reference_answer": "Orwell",
+        },
+        {"query_id": "q2", "query": "and?", "relevant_docs": {}, "source": "web"},
+    ]
+    file = write("qrels.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n")
+    with warned(1, 2):
+        golden = rs.load_golden(file)
+    assert graded(golden) == [["q1", "doc-orwell", 2], ["q1", "junk", 0], ["q1", "doc-1984", 1]]
+    assert (golden.targets["grade"] > 0).sum() == 2  # grades 2, 0, 1: two relevant documents
+    assert (
+        golden.queries["answerable"].tolist() == [True, pd.NA]
+        and golden.queries["reference_answer"].iloc[0] == "Orwell"
+    )
+    assert golden.queries["x_source"].iloc[1] == "web"
+    assert rs.load_golden(file, absent_docs="refuse").queries["answerable"].tolist() == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("second", "field"),
+    [
+        ('{"query_id": "q2", "query": "?"', None),
+        ('{"query_id": "q1", "query": "?", "relevant_docs": {}}', "query_id"),
+        ('{"query_id": "q2", "query": "?"}', "relevant_docs"),
+        ('{"query_id": "q2", "query": "?", "relevant_docs": ["d"]}', "relevant_docs"),
+        ('{"query_id": "q2", "query": "?", "relevant_docs": {"d": -1}}', "relevant_docs"),
+        ('{"query_id": "q2", "query": "?", "relevant_docs": {"d": 1.0}}', "relevant_docs"),
+        ('{"query_id": "q2", "query": "?", "relevant_docs": {"d": 256}}', "relevant_docs"),
+    ],
+)
+def test_a_bad_second_line_is_refused_with_its_number(write, second, field):
+    file = write(
+        "qrels.jsonl",
+        '{"query_id": "q1", "query": "?", "relevant_docs": {"d": 255}}\n' + second + "\n",
+    )
+    with pytest.raises(rs.DataError) as caught:
+        rs.load_golden(file)
+    assert (caught.value.line, caught.value.field) == (2, field)
+    rest = rs.load_golden(file, strict=False)
+    assert graded(rest) == [["q1", "d", 255]] and rest._problems["line"].tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("topics.tsv", "q1\tfirst question\nq2\tsecond question\n"),
+        (
+            "topics.trec",
+            (
+                "<top>\n<num> Number: q1\n<title> first\nquestion\n<desc>"
+                " x\n</top>\n<top><num>q2</num><title>second question</title></top>\n"
+            ),
+        ),
+        (
+            "queries.jsonl",
+            (
+                '{"_id": "q1", "text": "first question"}\n{"_id": "q2", "text": "second question",'
+                ' "metadata": {}}\n'
+            ),
+        ),
+    ],
+)
+def test_topics_give_judged_queries_their_text(write, name, text):
+    golden = rs.load_golden(write("qrels.txt", QRELS), topics=write(name, text))
+    assert (
+        golden.queries["query"].tolist() == ["second question", "first question"]
+        and golden._problems.empty
+    )
+
+
+def test_a_query_without_a_topic_keeps_its_id_and_is_counted(write):
+    golden = rs.load_golden(
+        write("qrels.txt", QRELS), topics=write("topics.tsv", "q1\tfirst\nq9\tnever judged\n")
+    )
+    assert golden.queries["query"].tolist() == ["q2", "first"]
+    for found in golden._problems["found"]:
+        says(found, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["q1\tone\nno tab here\n", "q1\tone\nq1\ttwo\n", '{"_id": "q1", "text": "x"}\n{"text": "x"}\n'],
+)
+def test_bad_topics_are_refused_with_their_line(write, text):
+    with pytest.raises(rs.DataError) as caught:
+        rs.load_golden(write("qrels.txt", QRELS), topics=write("topics.tsv", text))
+    assert caught.value.line == 2 and caught.value.file.endswith("topics.tsv")
+
+
+@pytest.fixture
+def beir(write, tmp_path):
+    write("set/queries.jsonl", '{"_id": "q1", "text": "one"}\n{"_id": "q2", "text": "two"}\n')
+    write("set/qrels/test.tsv", HEADER + "q2\td 3\t1\nq1\td1\t2\nq1\td2\t0\n")
+    return tmp_path / "set"
+
+
+def test_a_beir_folder_loads_in_the_order_of_its_judgements(beir):
+    golden = rs.load_golden(beir)
+    assert golden.queries[["query_id", "query"]].to_numpy().tolist() == [
+        ["q2", "two"],
+        ["q1", "one"],
+    ]
+    assert graded(golden) == [["q2", "d 3", 1], ["q1", "d1", 2], ["q1", "d2", 0]]
+
+
+def test_a_beir_folder_with_four_columns_without_a_header_loads(beir):
+    (beir / "qrels" / "test.tsv").write_text("q2\t0\td3\t1\nq1\t0\td1\t1\n")
+    assert graded(rs.load_golden(beir)) == [["q2", "d3", 1], ["q1", "d1", 1]]
+
+
+def test_documents_with_spaces_stay_whole_in_beirs_files(write):
+    golden = rs.load_golden(write("test.tsv", HEADER + "q1\tNew York\t1\nq1\tParis\t0\t\n"))
+    assert graded(golden) == [["q1", "New York", 1], ["q1", "Paris", 0]]
+
+
+def test_beir_questions_that_no_split_judges_are_unlabelled_and_those_of_other_splits_counted(beir):
+    with (beir / "queries.jsonl").open("a") as file:
+        file.write('{"_id": "q8", "text": "trained on"}\n{"_id": "q9", "text": "not judged"}\n')
+    (beir / "qrels" / "train.tsv").write_text(HEADER + "q8\td1\t1\nq1\td1\t1\n")
+    with warned(1, 3):
+        golden = rs.load_golden(beir, split="test")
+    assert golden.queries["query_id"].tolist() == ["q2", "q1", "q9"] and golden.queries[
+        "answerable"
+    ].tolist() == [True, True, pd.NA]
+    (found,) = golden._problems["found"]
+    says(found, 1, 4, "queries.jsonl")
+
+
+def test_several_splits_must_be_chosen_from(beir):
+    (beir / "qrels" / "dev.tsv").write_text(HEADER + "q1\td1\t1\n")
+    with refused(2, file="set", field="split"):
+        rs.load_golden(beir)
+    with refused("train", file="set", field="split"):
+        rs.load_golden(beir, split="train")
+    assert graded(rs.load_golden(beir, split="dev")) == [["q1", "d1", 1]]
+
+
+def test_relevant_documents_that_the_corpus_lacks_are_counted(beir):
+    (beir / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "x"}\n')
+    golden = rs.load_golden(beir)
+    (found,) = golden._problems["found"]
+    says(found, 1, "corpus.jsonl", "d 3")
+    assert len(golden.targets) == 3
+    rows = "".join(f"q1\te{n}\t1\n" for n in range(5))
+    (beir / "qrels" / "test.tsv").write_text(f"{HEADER}q2\td3\t1\n{rows}")
+    (found,) = rs.load_golden(beir)._problems["found"]
+    assert "6 relevant" in found and "d3, e0, e1, e2, e3" in found and "e4" not in found
+
+
+def test_an_option_that_means_nothing_to_the_format_is_refused(beir, write):
+    with refused("t", file="set", field="topics"):
+        rs.load_golden(beir, topics="t")
+    with refused("test", "trec_qrels", file="qrels.txt", field="split"):
+        rs.load_golden(write("qrels.txt", QRELS), split="test")
+
+
+def test_expected_documents_must_be_in_the_catalogue(write):
+    catalogue = pd.DataFrame({"doc_id": ["d1", "d2"]})
+    with refused(1, "d3", file="qrels.txt", field="expected_doc_ids"):
+        rs.load_golden(write("qrels.txt", QRELS), catalogue=catalogue)
+
+
+# lines
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(" ", " \t  "),
+        lambda text: text.replace(" ", "   ", 2).replace(" ", "\t", 9),
+        lambda text: "  " + text.replace("\n", " \t\r\n\n \t\n"),
+        lambda text: "# by hand\n" + text.replace("\n", "\n  # q9 0 d9 1 9 9\n"),
+        lambda text: "\ufeff" + text.rstrip("\n"),
+        lambda text: text.replace("\n", "\r"),
+    ],
+)
+def test_white_space_blank_lines_and_comments_make_no_difference(write, change):
+    plain = rs.load_results(write("run.txt", RUN)), rs.load_golden(write("qrels.txt", QRELS))
+    results = rs.load_results(write("run.txt", change(RUN)))
+    golden = rs.load_golden(write("qrels.txt", change(QRELS)))
+    assert found_at(results) == found_at(plain[0]) and graded(golden) == graded(plain[1])
+    assert results.problems.empty and golden._problems.empty
+
+
+@pytest.mark.parametrize(("first", "second"), [("", " # best"), (" # best", " and more 7")])
+def test_text_after_the_tag_is_left_out_and_such_lines_are_counted(write, first, second):
+    text = RUN.replace("3.25 bm25", f"3.25 bm25{first}").replace("0.1 bm25", f"0.1 bm25{second}")
+    with warned(2, "and more 7", "run.txt") if first else nullcontext():
+        results = rs.load_results(write("run.txt", text))
+    assert found_at(results) == found_at(rs.load_results(write("run.txt", RUN)))
+    says(results.problems["found"].item(), 1 + bool(first))
+
+
+@pytest.mark.parametrize("between", ["", " "])
+def test_two_hits_in_a_line_are_refused_as_files_joined_without_a_line_end(write, between):
+    file = write("run.txt", f"p Q0 d 1 2 a{between}q Q0 d 1 2 a\nr Q0 d 1 2 a\n")
+    with refused("p Q0 d", file="run.txt", line=1):
+        rs.load_results(file)
+    kept = rs.load_results(file, strict=False)
+    assert kept.hits["query_id"].tolist() == ["r"] and len(kept.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("q1 Q0 d4 0x3 1 a", '"0x3"'), ("q1 Q0 d4 1_0 1 a", '"1_0"'), ("q1 Q0 d4 3 nan a", '"nan"'),
+        ("q1 Q0 d4 3 0x1p3 a", '"0x1p3"'), ("q1 Q0 d4 -1 1 a", '"-1"'),
+        ("q1 Q0 d4 3 1", 5), ("q1 Q0 d4 NA 1 a", '"NA"'),
+        ("q1 Q0 d4 3 high a", '"high"'),
+    ],
+)  # fmt: skip
+def test_lines_that_are_no_hit_are_refused_with_their_number(write, line, named):
+    file = write("run.txt", f"# a comment\n\n{RUN}{line}\n")
+    with refused(named, file="run.txt", line=8):
+        rs.load_results(file)
+    assert len(rs.load_results(file, strict=False).hits) == 5
+
+
+def test_damaged_gzip_files_end_in_one_error(write):
+    whole = write("qrels.gz", QRELS * 50).read_bytes()
+    file = write("qrels.gz", "")
+    for damaged in (
+        whole[:-9],
+        whole[:12] + b"\xff\xff\xff" + whole[15:],
+        b"\x1f\x8b" + whole[2:5],
+        b"no gzip",
+    ):
+        file.write_bytes(damaged)
+        for name in (None, "trec_qrels"):
+            with refused(file="qrels.gz"):
+                rs.load_golden(file, format=name)
+
+
+# runs
+
+
+@pytest.mark.parametrize("name", ["run.txt", "input.bm25.gz"])
+def test_runs_are_read_under_their_tags_and_written_as_they_were(write, tmp_path, name):
+    results = rs.load_results(write(name, RUN))
+    assert found_at(results)[:2] == [["bm25", "q2", 1, "d3", 3.25], ["bm25", "q1", 1, "d2", 0.1]]
+    about = results.runs[["run_id", "system", "n_queries"]].astype("str").to_numpy().tolist()
+    assert about == [["bm25", "bm25", "2"], ["dense", "dense", "1"]]
+    assert results.responses["query"].isna().all()
+    file = results.save(tmp_path / "sub" / name, format="trec")
+    data = file.read_bytes()
+    assert (gzip.decompress(data) if name.endswith(".gz") else data).decode() == RUN
+    for kind in ("runs", "responses", "hits"):
+        again = getattr(rs.load_results(file), kind)
+        pd.testing.assert_frame_equal(again, getattr(results, kind))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["q1", "q2", "007"]),
+        st.lists(
+            st.tuples(
+                st.sampled_from(["a", "é", "1e5", "NA"]) | st.text("ab10.-é\"'N,;x", min_size=1),
+                st.floats(allow_nan=False, width=64),
+            ),
+            min_size=1,
+            unique_by=lambda pair: pair[0],
+        ),
+        min_size=1,
+    )
+)
+def test_any_run_comes_back_from_its_file(tmp_path_factory, lists):
+    file = tmp_path_factory.mktemp("run") / "run.txt"
+    rows = [
+        f"{query_id} Q0 {doc} {rank} {score!r} tag\n"
+        for query_id, docs in lists.items()
+        for rank, (doc, score) in enumerate(docs, 1)
+    ]
+    file.write_text("".join(rows))
+    results = rs.load_results(file)
+    assert results.save(file.with_name("again.txt"), format="trec").read_text() == "".join(rows)
+
+
+def test_files_of_the_same_tag_are_told_apart_by_their_names(write):
+    files = [
+        write("one.txt", ONE),
+        write("two.gz", ONE),
+        write("three.txt", ONE.replace("bm25", "dense")),
+    ]
+    results = rs.load_results(files)
+    assert results.runs["run_id"].tolist() == ["one", "two", "dense"] and results.runs[
+        "system"
+    ].tolist() == ["bm25", "bm25", "dense"]
+    mixed = write("mixed.txt", ONE + ONE.replace("bm25", "dense"))
+    assert rs.load_results([files[0], mixed]).runs["run_id"].tolist() == [
+        "one",
+        "mixed:bm25",
+        "mixed:dense",
+    ]
+
+
+def test_run_id_names_a_run_over_its_tag(write):
+    results = rs.load_results(write("run.txt", ONE), run_id="mine")
+    assert results.runs[["run_id", "system"]].values.tolist() == [["mine", "bm25"]]
+    assert set(results.hits["run_id"]) == {"mine"}
+
+
+def test_stored_ranks_hold_unless_trec_ties_are_asked_for(write):
+    file = write("run.txt", "q Q0 a 2 1.0 t\nq Q0 b 1 1.0 t\nq Q0 c 3 7.0 t\n")
+    assert ranked(rs.load_results(file)) == ["b", "a", "c"]
+    assert ranked(rs.load_results(file, ties="trec")) == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks", "named"),
+    [
+        ("p Q0 d 0 2 a\np Q0 e 1 1 a\nq Q0 d 1 2 a\n", [1, 2, 1], ("a", 0, "1 of 2")),
+        ("p Q0 d 2 2 a\nq Q0 d 1 2 a\nq Q0 e 9 1 a\n", [2, 1, 9], ("2 of 2",)),
+    ],
+)
+def test_ranks_from_0_and_ranks_left_out_are_warned_of_once(write, text, ranks, named):
+    with warned(*named) as caught:
+        results = rs.load_results(write("run.txt", text))
+    assert results.hits["rank"].tolist() == ranks and len(caught) == 1
+
+
+def test_repeated_ranks_need_trec_ties(write):
+    file = write("run.txt", "q Q0 a 1 2 t\nq Q0 b 1 3 t\n")
+    with refused(1, "q", "trec", file="run.txt", field="hits.rank"):
+        rs.load_results(file)
+    assert rs.load_results(file, ties="trec").hits["rank"].tolist() == [2, 1]
+
+
+def test_ranks_that_contradict_the_scores_hold_and_are_counted(write):
+    file = write("run.txt", "p Q0 d 1 1 a\np Q0 e 2 2 a\nq Q0 d 1 2 a\nq Q0 e 2 2 a\n")
+    results = rs.load_results(file)
+    assert results.hits["rank"].tolist() == [1, 2, 1, 2]
+    says(results.problems["found"].iloc[0], 1)
+    by_score = rs.load_results(file, ties="trec")
+    assert by_score.hits["rank"].tolist() == [2, 1, 2, 1] and by_score.problems.empty
+
+
+def test_trec_ties_rank_runs_of_every_format(write):
+    hits = [{"rank": n, "doc_id": doc, "score": 1.0} for n, doc in enumerate("abc", 1)]
+    line = json.dumps({"query_id": "q", "query": "?", "hits_top_k": hits})
+    file = write("per_query.jsonl", line)
+    assert ranked(rs.load_results(file, ties="trec")) == ["c", "b", "a"]
+    with refused(field="ties"):
+        rs.load_results(file, ties="random")
+
+
+def test_a_run_of_scored_documents_ranks_by_score(write):
+    run = {"q1": {"a": 0.5, "b": 2, "c": 0.5}, "q2": {}}
+    for text in (json.dumps(run), json.dumps(run, indent=1)):
+        results = rs.load_results(write("hybrid.json", text))
+        rows = [["q1", 1, "b", 2.0], ["q1", 2, "a", 0.5], ["q1", 3, "c", 0.5]]
+        assert found_at(results) == [["hybrid", *row] for row in rows]
+        assert results.responses["query_id"].tolist() == ["q1", "q2"]
+        assert results.runs["run_id"].tolist() == ["hybrid"]
+    assert ranked(rs.load_results(write("hybrid.json", text), ties="trec")) == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        '{"q": {"d": 1}, "p": 3}',
+        '{"q": {"d": 1, "e": "x"}}',
+        '{"q": {"d": 1, "e": true}}',
+        '{"q": {"d": 1, "d": 2}}',
+        '{"q": {"d": 1}',
+    ],
+)
+def test_a_bad_json_run_is_refused(write, bad):
+    with refused(file="run.json"):
+        rs.load_results(write("run.json", bad), format="json_run")
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "field"),
+    [
+        ("json_run", {"q": {"t" * 70_000: 1.5}}, "score"),
+        ("json_run", {"t" * 70_000: {"d": 1.5}}, "query"),
+        ("json_qrels", {"q": {"t" * 70_000: 1}}, "grade"),
+        (
+            "qrels_jsonl",
+            {"query_id": "q", "query": "?", "relevant_docs": {"t" * 70_000: 1}},
+            "relevant_docs",
+        ),
+    ],
+)
+def test_an_endless_id_is_refused_in_a_short_message(write, format, content, field):
+    file = write("endless.json", json.dumps(content))
+    load = rs.load_results if format == "json_run" else rs.load_golden
+    with pytest.raises(rs.DataError) as caught:
+        load(file, format=format)
+    assert caught.value.field == field and len(str(caught.value)) < 1000
+
+
+# what files and frames of other tools can hold
+
+
+@pytest.fixture
+def small(write):
+    return rs.load_results(write("run.txt", RUN)), rs.load_golden(write("qrels.txt", QRELS))
+
+
+def test_queries_without_hits_are_counted_as_not_written(write_run, tmp_path):
+    results = rs.load_results(write_run("r", [record("q1", [hit("c", "d", 1)]), record("q2", [])]))
+    with warned("run.txt", 1):
+        results.save(tmp_path / "run.txt", format="trec")
+
+
+def test_chunks_are_written_where_asked_for_and_runs_without_scores_by_rank(write_run, tmp_path):
+    hits = [
+        {"rank": 1, "chunk_id": "c1", "doc_id": "d"},
+        {"rank": 2, "chunk_id": "c2", "doc_id": "d"},
+    ]
+    results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": hits}]))
+    with warned("query", "doc_id", 2):  # which a line of six columns has no place for
+        written = results.save(tmp_path / "run.txt", format="trec", level="chunk")
+    assert written.read_text() == "q Q0 c1 1 2.0 r\nq Q0 c2 2 1.0 r\n"
+    for write in (
+        lambda: results.save(tmp_path / "run.txt", format="trec"),
+        lambda: rs.io.to_ranx(results),
+    ):
+        with refused("d", "q", "r", "collapse_hits", field="hits"):
+            write()
+    once = replace(results, hits=rs.match.collapse_hits(results.hits))
+    with warned("chunk_id"):
+        written = once.save(tmp_path / "run.txt", format="trec")
+    assert written.read_text() == "q Q0 d 1 1.0 r\n"
+
+
+def test_what_the_formats_cannot_hold_is_refused_or_counted(small, write_golden, tmp_path):
+    results, golden = small
+    spaced = replace(results, hits=results.hits.assign(doc_id="a b"), responses=results.responses)
+    with refused("a b", field="doc"):
+        replace(spaced, hits=spaced.hits.drop_duplicates(["run_id", "query_id"])).save(
+            tmp_path / "run.txt", format="trec"
+        )
+    with refused("bm25", field="hits.score"):
+        replace(
+            results,
+            hits=results.hits.assign(score=results.hits["score"].where(results.hits["rank"] < 3)),
+        ).save(tmp_path / "run.txt", format="trec")
+    with refused("span", "doc, chunk", field="level"):
+        golden.save(tmp_path / "qrels.txt", format="trec_qrels", level="span")
+    rows = [
+        {"id": "q1", "query": "?", "expected_doc_ids": [["a", "b"]]},
+        {"id": "q2", "query": "?", "answerable": False},
+    ]
+    with warned("qrels.txt", "query", "alternative", "queries", 1):
+        text = (
+            rs.load_golden(write_golden(rows))
+            .save(tmp_path / "qrels.txt", format="trec_qrels")
+            .read_text()
+        )
+    assert text == "q1 0 a 1\nq1 0 b 1\n"
+
+
+def test_frames_for_ir_measures_give_our_scores(pair):
+    results, golden = pair
+    results = replace(results, hits=rs.match.collapse_hits(results.hits))
+    qrels, runs = rs.io.to_ir_measures(results, golden)
+    measures = {"mrr": ir_measures.RR, "recall@5": ir_measures.R @ 5, "map@10": ir_measures.AP @ 10}
+    scores = rs.score(results, golden, list(measures), match="doc").set_index("run_id", append=True)
+    for run_id, run in runs.items():
+        for one in ir_measures.iter_calc(list(measures.values()), qrels, run):
+            label = next(label for label, measure in measures.items() if measure == one.measure)
+            assert one.value == pytest.approx(scores.loc[(one.query_id, run_id), label], abs=1e-12)
+
+
+def test_frames_for_ranx_hold_texts_as_objects_and_scores_that_fall_with_the_rank(small):
+    results, golden = small
+    runs = rs.io.to_ranx(results)
+    assert list(runs) == ["bm25", "dense"] and runs["bm25"].dtypes.astype("str").tolist() == [
+        "object",
+        "object",
+        "float64",
+    ]
+    assert runs["bm25"].query("q_id == 'q1'")[["doc_id", "score"]].to_numpy().tolist() == [
+        ["d2", 3.0],
+        ["d1", 2.0],
+        ["d7", 1.0],
+    ]
+    grades = rs.io.to_ranx(golden)
+    assert grades.dtypes.astype("str").tolist() == ["object", "object", "int64"]
+    assert grades.sort_values(["q_id", "doc_id"]).to_numpy().tolist() == [
+        ["q1", "d1", 2],
+        ["q1", "d2", 0],
+        ["q2", "d3", 1],
+    ]
