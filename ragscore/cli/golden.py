@@ -182,7 +182,7 @@ def label_command(args: argparse.Namespace) -> None:
         while word not in ("", "n"):
             part = filled(sheet[sheet["query_id"].eq(query_id)], golden_to_label(args.golden))
             say(_shown(part))
-            say("label (h: help) >", end=" ", flush=True)
+            say("label (h: help) > " if sys.stdin.isatty() else "", end="", flush=True)
             line = sys.stdin.readline()
             word = line.strip()
             if word == "q" or not line:
