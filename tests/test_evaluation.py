@@ -43,12 +43,6 @@ def test_an_evaluation_holds_what_was_scored(ev):
     assert ev.run_ids == list(RUNS)
 
 
-def test_means_know_golden_set_and_results(ev):
-    pd.testing.assert_frame_equal(ev.summary(), summarize(ev.scores, ev.golden, rows=ev._rows))
-    hard = ev.summary("mrr@10", by="difficulty")
-    assert set(hard["difficulty"]) == {"easy", "hard", "medium"}
-
-
 def test_a_metric_that_was_not_scored_is_scored_when_asked_for(ev):
     few = rs.evaluate(ev.results, ev.golden, ["mrr"])
     assert "hit@2" not in few.scores

@@ -177,14 +177,6 @@ def test_a_comparison_shows_a_query_as_its_evaluation_does(ev):
         rs.Comparison.from_json(cmp.to_json()).query("pd-005")
 
 
-def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev):
-    name, method = "judged", rs.Results.with_judged_refusals
-    lines = re.findall(r"^ *>>> (.*)$", inspect.getdoc(method), flags=re.M)
-    assert lines
-    names = {"rs": rs, "results": ev.results, "golden": ev.golden}
-    exec(compile("\n".join(lines), name, "exec"), names)
-
-
 def test_repeats_of_a_system_are_one_row_wherever_runs_are_ranked(repeated):
     assert repeated.leaderboard("mrr@10").table["run_id"].tolist() == ["s", "t"]
     text = repr(repeated)
