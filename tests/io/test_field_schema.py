@@ -42,7 +42,7 @@ assert mapped["n_reviews"].tolist() == [4] and mapped["region"].tolist() == ["us
 mapping = read_mapping({"url": "http://x", "response":
     {"answer": "said", "n_reviews": "meta.reviews", "region": "meta.zone"}})
 reply = reply_of(mapping, {"said": "a", "meta": {"reviews": 5, "zone": "af"}})
-record, _ = record_of({"query_id": "q", "query": "?"}, reply, 1.0, redactor=Redactor())
+record, _ = record_of({"query_id": "q", "query": "?"}, reply, 1.0, 1, Redactor())
 assert record["answer"]["n_reviews"] == 5 and record["region"] == "af", record
 
 file.write_text(json.dumps(line | {"answer": {"answer": "a", "n_reviews": "x"}}) + "\\n")
