@@ -12,12 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.codes import lookup
+from ragscore.frames.codes import arrow_texts, lookup
 from ragscore.frames.data import Golden, check_type
 
 PARTS = ("text", "labels", "notes")
 # Where an index holds a target, which `resolve_spans` adds; it is no part of a target's identity.
 _RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
+_ESCAPED = r'[\x00-\x1f"\\]'  # what JSON escapes in a text
 _json = json.JSONEncoder(
     ensure_ascii=False, default=lambda one: one.item() if isinstance(one, np.generic) else str(one)
 ).encode
@@ -80,6 +81,10 @@ def _rows(name: str, frame: pd.DataFrame) -> list[str]:
 
 def _values(column: pd.Series) -> pa.Array:
     """Return the values of a column as JSON, null where missing; each is written once."""
+    if column.dtype == "str":
+        plain = arrow_texts(column).combine_chunks()
+        if not pc.any(pc.match_substring_regex(plain, _ESCAPED)).as_py():
+            return _joined('"', plain, '"')
     if column.dtype == object:  # 1 and True are one value to `factorize`
         return pa.array(column.map(_json, na_action="ignore"), pa.large_string())
     codes, values = pd.factorize(column)
