@@ -172,8 +172,11 @@ def curves_of(
     )  # fmt: skip
     counted = (to_refuse | (answerable & is_known)) & top["score"].notna()
     is_decided = to_refuse | answerable
-    n = pd.DataFrame({"decided": is_decided, "counted": counted, "scored": counted & has_hits})
-    n = n.groupby(top["run_id"], sort=False).sum()
+    n = pd.DataFrame({
+        "decided": is_decided, "counted": counted, "scored": counted & has_hits,
+        "to_refuse": counted & to_refuse, "lower": top["sign"] < 0,
+    }).groupby(top["run_id"], sort=False, observed=True).sum()  # fmt: skip
+    n = n.set_axis(n.index.astype("str"))
     has_curve = (n["scored"] > 0) & ~n.index.isin(list(mixed))
     if without := n.index[~has_curve].tolist():
         warn(
@@ -182,8 +185,7 @@ def curves_of(
             " or wrong"
         )
     n = n[has_curve]
-    rows = top[counted & top["run_id"].isin(n.index)]
-    curve = _curve(rows, n["decided"] - n["counted"])
+    curve = _curve(top[counted & top["run_id"].isin(n.index)], n)
     areas = [[run, *_areas(own)] for run, own in curve.groupby("run_id", sort=False)]
     names = ["run_id", "aurc", "aurc_best", "risk"]
     return RiskCoverage(pd.DataFrame(areas, columns=names), curve, right_by)
@@ -202,14 +204,11 @@ def _top_scores(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, set
     top = hits[is_top].set_index(row[is_top]).astype({"run_id": "str"})
     apart = top["score"] - hits["score"].groupby(row).mean().reindex(top.index)
     is_lower = apart.groupby(top["run_id"]).mean().lt(-1e-12)
-    sign, run_id = 1.0 - 2.0 * is_lower, rows["run_id"].astype("str")
-    turned = top["score"] * top["run_id"].map(sign)
-    found = pd.DataFrame({
-        "run_id": run_id, "sign": run_id.map(sign).fillna(1.0),
-        "score": turned.reindex(facts.places(rows), fill_value=-np.inf).to_numpy(),
-    })  # fmt: skip
+    sign = rows["run_id"].map(1.0 - 2.0 * is_lower).astype("float64").fillna(1.0)
+    score = top["score"].reindex(facts.places(rows), fill_value=-np.inf).to_numpy()
+    score = np.where(np.isneginf(score), score, score * sign)
     n_kinds = top.groupby("run_id")["score_kind"].nunique()
-    return found, {*n_kinds.index[n_kinds > 1]}
+    return rows[["run_id"]].assign(sign=sign, score=score), {*n_kinds.index[n_kinds > 1]}
 
 
 def _decided(
@@ -228,9 +227,9 @@ def _decided(
     return to_refuse | (bare & is_due), answerable | (bare & ~is_due), refused | (bare & ~has_hits)
 
 
-def _curve(rows: pd.DataFrame, n_left_out: pd.Series) -> pd.DataFrame:
+def _curve(rows: pd.DataFrame, of_runs: pd.DataFrame) -> pd.DataFrame:
     """One row per run without a threshold, then one per threshold that one more answer misses."""
-    counted, runs = ["n_answered", "n_wrong", "n_unsupported"], n_left_out.index
+    counted, runs = ["n_answered", "n_wrong", "n_unsupported"], of_runs.index
     loosest = pd.DataFrame({"run_id": runs, "score": -np.inf, **dict.fromkeys(counted, 0)})
     parts = pd.concat([loosest, rows[rows["n_answered"]]])[["run_id", "score", *counted]]
     order = pd.CategoricalDtype(runs)
@@ -238,20 +237,18 @@ def _curve(rows: pd.DataFrame, n_left_out: pd.Series) -> pd.DataFrame:
     # what each threshold leaves; the lowest score of all refuses nothing either
     table = of_score[::-1].groupby("run_id", observed=True).cumsum()[::-1].reset_index()
     table = table[~table.duplicated(["run_id", "n_answered"])].reset_index(drop=True)
-    table = table.astype({"run_id": "str"} | dict.fromkeys(counted, "int64"))
-    by_run = rows.groupby("run_id")
-    sign, n, n_to_refuse, left_out = (
-        table["run_id"].map(one).astype("float64")
-        for one in (by_run["sign"].first(), by_run.size(), by_run["to_refuse"].sum(), n_left_out)
-    )
+    table = table.astype(dict.fromkeys(counted, "int64"))
+    of = of_runs.iloc[table["run_id"].cat.codes].set_axis(table.index).astype("float64")
+    is_lower, n, n_to_refuse = of["lower"] > 0, of["counted"], of["to_refuse"]
     n_answered, n_bad = table["n_answered"], table["n_wrong"] + table["n_unsupported"]
     n_answerable = n - n_to_refuse
     risk = n_bad / n_answered.where(n_answered > 0)
     low, high = wilson_interval(risk.to_numpy(), n_answered.to_numpy("float64"))
     n_over_refusals = n_answerable - (n_answered - table["n_unsupported"])
     return table.assign(
-        better=np.where(sign > 0, "higher", "lower"), threshold=table["score"] * sign, n=n,
-        n_left_out=left_out, n_over_refusals=n_over_refusals, coverage=n_answered / n, risk=risk,
+        better=is_lower.map({False: "higher", True: "lower"}), n=n, risk=risk,
+        threshold=table["score"].mask(is_lower, -table["score"]),
+        n_left_out=of["decided"] - n, n_over_refusals=n_over_refusals, coverage=n_answered / n,
         risk_low=low, risk_high=high,
         unsupported=table["n_unsupported"] / n_to_refuse.where(n_to_refuse > 0),
         over_refusal=n_over_refusals / n_answerable.where(n_answerable > 0),

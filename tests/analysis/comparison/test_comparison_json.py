@@ -68,25 +68,18 @@ def test_a_reading_of_ones_own_compares_in_our_words_and_reloads_where_it_is_giv
         rs.Comparison.from_json(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("", ["JSON"]),
-        ("[]", ["baseline", "candidate", "level"]),
-        ('{"baseline": "a"}', ["candidate", "level"]),
-    ],
-)
-def test_what_is_no_comparison_is_refused(text, named):
-    with refused(*named, field="text"):
+@pytest.mark.parametrize("text", ["", "[]", '{"baseline": "a"}'])
+def test_what_is_no_comparison_is_refused(text):
+    with refused("JSON", "cmp.to_json()", field="text"):
         rs.Comparison.from_json(text)
 
 
 def test_rows_that_do_not_fit_their_columns_are_refused(pair):
     content = json.loads(compare_runs(*pair, "a", "b").to_json())
     del content["targets"][0]["change"]
-    with refused("change", field="targets"):
+    with refused("change", field="text"):
         rs.Comparison.from_json(json.dumps(content))
     content["targets"] = []
     content["deltas"][0]["n"] = "many"
-    with refused("many", field="deltas"):
+    with refused("many", field="text"):
         rs.Comparison.from_json(json.dumps(content))
