@@ -157,12 +157,18 @@ class Problems:
 
     def _keep(self, found: str, line: int | None, field: str | None, allowed: str | None) -> None:
         if len(self.records) >= MOST_FAULTS and has_limits():
-            told = f"more than {MOST_FAULTS:,} faults, the last one: {found}"
-            raise DataError(told, file=self.file, line=line, field=field, allowed=allowed)
-        told = {"file": self.file, "line": line, "field": field, "found": found, "allowed": allowed}
+            many = f"more than {MOST_FAULTS:,} faults, the last one: {found}"
+            raise DataError(many, file=self.file, line=line, field=field, allowed=allowed)
+        told: dict[str, Any] = {
+            "file": self.file,
+            "line": line,
+            "field": field,
+            "found": found,
+            "allowed": allowed,
+        }
         # Half a surrogate pair, which names in broken files may have, is no text for a frame.
         for name in ("field", "found", "allowed"):
-            told[name] = told[name] and visible(str(told[name]))
+            told[name] = told[name] and visible(told[name])
         self.records.append(told)
 
     def for_file(self, file: Path | str) -> "Problems":
