@@ -120,7 +120,7 @@ class Lines:
         table = table.append_column("line", [np.delete(numbers, np.array(skipped, int) - 1)])
         is_blank = pc.and_(*(pc.equal(table[name], "") for name in (names[0], names[-1])))
         is_none = pc.or_(is_blank, pc.starts_with(table[names[0]], "#"))
-        self.table = table.filter(pc.invert(is_none))
+        self.table = table.filter(pc.invert(is_none)) if pc.any(is_none).as_py() else table
 
 
 def values_of(table: pa.Table, spec: Spec, faults: Problems) -> pd.DataFrame:
