@@ -180,7 +180,7 @@ def of_rank(hits: pd.DataFrame) -> pd.Series:
 
 def repeats(hits: pd.DataFrame) -> pd.Series:
     """Return the earlier call that first returned each hit's document; NA for none."""
-    ids, call = hits.reindex(columns=["doc_id", "chunk_id"]), call_of_hits(hits)
+    ids, call = hits.reindex(columns=["doc_id", "chunk_id"]).astype("str"), call_of_hits(hits)
     seen = hits[CELL].assign(document=ids["doc_id"].fillna(ids["chunk_id"]), call=call)
     first = seen.groupby([*CELL, "document"], observed=True)["call"].transform("min")
     return first.astype("Int64").where((first < call).to_numpy(dtype=bool, na_value=False))
