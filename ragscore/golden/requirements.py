@@ -90,7 +90,10 @@ def read_source(source: Any, options: dict[str, Any]) -> tuple[list[Golden | Res
     for what, load in loaders.items():
         with unsaid() as said:
             try:
-                found.append(load(source, **options))
+                one = load(source, **options)
+                if not len(one.queries if isinstance(one, Golden) else one.responses):
+                    load(source, **options | {"strict": True})  # tells why nothing is left
+                found.append(one)
                 told.append(f"{source}: {found[-1]!r}")
             except DataError as error:
                 errors.append(error)
@@ -98,6 +101,9 @@ def read_source(source: Any, options: dict[str, Any]) -> tuple[list[Golden | Res
         told += said
     if found:
         return found, told
+    asked = [error for error in errors if error.field == "columns"]
+    if len(asked) == 1:
+        raise asked[0]
     as_golden, as_results = errors
     if as_results.columns or as_golden.found == as_results.found:
         raise as_results

@@ -103,7 +103,9 @@ class Cells:
         floats = (column if is_number else _written(column)).to_numpy("float64", na_value=np.nan)
         wrong = np.isnan(floats) & column.notna().to_numpy()
         if type != "number":
-            is_whole = (floats % 1 == 0) & (np.abs(floats) < 2 ** (31 if type == "rank" else 53))
+            is_whole = (np.floor(floats) == floats) & (
+                np.abs(floats) < 2 ** (31 if type == "rank" else 53)
+            )
             wrong |= ~is_whole & (column.notna().to_numpy() | (type == "rank"))
         elif not is_number:
             # NaN as text is no number, and none is meant; 1e999 overflows and is no infinity.

@@ -19,7 +19,7 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells, column_of, own_columns_of
 from ragscore.io.columns import ID_ROLES, inner_roles
 from ragscore.io.run_records import fields_of
-from ragscore.io.search_hits import hits_in, response_hits
+from ragscore.io.search_hits import hits_in
 from ragscore.io.source import describe
 from ragscore.io.values import LIST_ALLOWED, as_number, is_list_text, nested, plain_cell
 
@@ -161,7 +161,7 @@ def _listed(cell: Any, is_ranked: bool) -> Any:
         return cell
     value = nested(plain_cell(cell))
     if isinstance(value, dict) and is_ranked:
-        reply = response_hits(value)
+        reply = hits_in(value)
         inner = [one for one in value.values() if isinstance(one, list)]
         if reply is None and len(inner) == 1 and (not inner[0] or type(inner[0][0]) is dict):
             reply = inner[0]

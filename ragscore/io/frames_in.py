@@ -376,6 +376,9 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
         queries = _keyed(of_run, name, "query")
         # A text beside lists is a description of something, not one expected id.
         are_ids = side == "golden" and not any(map(_is_listed, queries.values()))
+        first = next((one for one in queries.values() if _is_listed(one) and len(one)), None)
+        are_replies = hits_in(first) is not None
+        held = "hits" if are_replies else held
         for query_id, value in queries.items():
             plain = value if type(value) in (list, dict) else plain_cell(value)
             is_fit = isinstance(plain, (list, dict)) or (plain is None and side == "golden")
@@ -385,9 +388,8 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
             if not is_fit:
                 found = f"found {describe(plain)} for {query_id!r}"
                 raise DataError(found, file=name, allowed=_SHAPES[side])
-            hits = hits_in(plain) if isinstance(plain, list) else response_hits(plain)
+            hits = hits_in(plain) if are_replies else None
             columns["doc_id"].append(plain if hits is None else hits)
-            held = held if hits is None else "hits"
         columns["run_id"] += [run_id] * len(queries)
         columns["query_id"] += queries
     names = {"run_id": "run_id", "query_id": "query_id", "doc_id": held}
@@ -407,7 +409,7 @@ def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
     """Return the values of a dict by its keys as ids; 1 and "1" would be one."""
     found: dict[str, Any] = {}
     for key, value in source.items():
-        one = as_id(plain_cell(key))
+        one = as_id(key if type(key) is str and key.isascii() else plain_cell(key))
         if one is None or one in found:
             twice = "" if one is None else ", which is there as text and as a number"
             text = f"found {describe(plain_cell(key))} as a {what}{twice}"

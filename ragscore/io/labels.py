@@ -245,7 +245,8 @@ def _targets(
             continue
         items = _judgements(columns[role], columns.get("grade"), role, groups.cells)
         if level == "doc":
-            expects[groups.of[items.is_known]] = True
+            n_items = np.bincount(items.row, minlength=len(groups.of))
+            expects[groups.of[items.is_known & (n_items == 0)]] = True
         cells = Cells(groups.cells.problems, items.lines, drops=True)
         keys = _keys(items.columns[role], role, cells)
         grade = _grades(items.columns.get("grade"), cells)
@@ -259,7 +260,7 @@ def _targets(
         return empty("targets").assign(query=np.zeros(0, np.int64)), expects
     targets = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
     gain = targets["grade"]
-    if len(fractions := np.unique(gain[gain % 1 > 0])):
+    if len(fractions := np.unique(gain[np.floor(gain) < gain])):
         shown = ", ".join(f"{one:g}" for one in fractions)
         warn(
             f"{groups.cells.problems.file}: grades are fractions ({shown}): they are taken as"
@@ -312,7 +313,7 @@ def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
         written = list(found)
     known = [score_of(plain_cell(one))[0] for one in written]
     grade = np.array([*known, None], np.float64)[codes]
-    is_fraction = grade % 1 > 0
+    is_fraction = np.floor(grade) < grade
     is_bad = np.isnan(grade) | (np.abs(grade) >= 2**31)
     if len(np.unique(grade[is_fraction])) > MOST_FRACTIONS:
         is_bad |= is_fraction

@@ -29,12 +29,17 @@ _RAW = {"_source", "payload", "page_content", "_additional"}
 """Fields that only hits have which are as an engine or a framework returned them."""
 
 
-def hits_in(values: list[Any]) -> list[Hit] | None:
-    """Return a list of a framework's documents, or of an engine's hits, as mappings; else None."""
-    if not values or _document(values[0]) is None:
+def hits_in(value: Any) -> list[Hit] | None:
+    """Return the hits of an engine's response, or of a list of them or of a framework's documents.
+
+    None for anything else.
+    """
+    if isinstance(value, Mapping):
+        return response_hits(value)
+    if not isinstance(value, (list, tuple)) or not value or _document(value[0]) is None:
         return None
-    hits = [hit for one in values if (hit := _document(one)) is not None]
-    return hits if len(hits) == len(values) else None
+    hits = [hit for one in value if (hit := _document(one)) is not None]
+    return hits if len(hits) == len(value) else None
 
 
 def _document(value: Any) -> Hit | None:
@@ -47,9 +52,9 @@ def _document(value: Any) -> Hit | None:
     return _hit(known | {"score": getattr(value, "score", None)})
 
 
-def response_hits(value: Any) -> list[Hit] | None:
-    """Return the hits of a search engine's response; None for anything else."""
-    if not isinstance(value, Mapping) or not {*map(type, value.values())} & {list, dict}:
+def response_hits(value: Mapping[str, Any]) -> list[Hit] | None:
+    """Return the hits of a search engine's response; None for another mapping."""
+    if not {*map(type, value.values())} & {list, dict}:
         return None
     if "ids" in value and value.keys() & {"distances", "documents", "metadatas"}:
         return _chroma(value)

@@ -290,9 +290,12 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     frames: dict[str, Any] = {"hits": empty("hits")}
     if items is not None:
         kept = keep[items.row] & hits.pop("keep")
-        row, lines = items.row[kept], items.lines[kept]
-        found = responses[CELL].take(row).reset_index(drop=True)
-        found = found.assign(**pd.DataFrame(hits, copy=False)[kept].reset_index(drop=True))
+        row, lines, of_hits = items.row, items.lines, pd.DataFrame(hits, copy=False)
+        if not kept.all():
+            row, lines, of_hits = row[kept], lines[kept], of_hits[kept].reset_index(drop=True)
+        runs_of = coded(responses["run_id"]).take(row).reset_index(drop=True)
+        queries_of = responses["query_id"].take(row).reset_index(drop=True)
+        found = of_hits.assign(run_id=runs_of, query_id=queries_of)
         if len(row) == len(keep) and not {"rank", "score"} & hits.keys():
             _warn_of_joined(asked.table.name, items.columns)
         if len(found):
@@ -385,7 +388,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
             pd.Series(name=telling, index=rows.index, dtype=object), rows.index.isin(further),
             f'columns={{"run_id": "{telling}"}} if it names the system, or a query_id for each'
             f' {telling}; {{"repeat": None}} if they are repeats all the same',
-            f"{called[further[0]]} stands there more than once, with several values of {telling}:"
+            f"{called[further[0]]} occurs more than once, with several values of {telling}:"
             " these may not be repeats",
         )  # fmt: skip
     elif len(again):
@@ -534,24 +537,30 @@ def of_hits(asked: Asked) -> Results:
             f"{scored[0]} in a table with one row per hit", file=table.name, field="columns",
             allowed="values of metrics in a table with one row per query",
         )  # fmt: skip
+    if not (keep := cells.keep).all():
+        frame = table.frame[keep].reset_index(drop=True)
+        kept = replace(table, frame=frame, lines=table.lines[keep])
+        taken, own = (
+            {name: one[keep].reset_index(drop=True) for name, one in of.items()}
+            for of in (columns, asked.own)
+        )
+        return of_hits(replace(asked, table=kept, columns=taken, own=own))
     query = coded(asked.query_id)
     keys = [codes_of(asked.run), codes_of(query)]
     widths = [len(asked.run.cat.categories), len(query.cat.categories)]
     if "repeat" in columns:
         repeats = pd.factorize(columns["repeat"])
         keys, widths = [*keys, repeats[0] + 1], [*widths, len(repeats[1]) + 1]
-    pair = np.ravel_multi_index([np.maximum(one, 0) for one in keys], [max(n, 1) for n in widths])
-    is_used = np.bincount(pair[cells.keep]) > 0
-    cell = np.where(cells.keep, (np.cumsum(is_used) - 1)[np.minimum(pair, len(is_used) - 1)], 0)
-    taken = np.flatnonzero(cells.keep)
-    first = np.zeros(int(is_used.sum()), np.int64)
-    first[cell[taken[::-1]]] = taken[::-1]
+    pair = np.ravel_multi_index(keys, [max(n, 1) for n in widths])
+    is_used = np.bincount(pair) > 0
+    cell, first = (np.cumsum(is_used) - 1)[pair], np.zeros(int(is_used.sum()), np.int64)
+    first[cell[::-1]] = np.arange(len(cell))[::-1]
     ids = asked.query_id.take(first).reset_index(drop=True)
     groups = Groups(cell, len(first), cells, lambda at: excerpt(ids[at]))
     own = own_frame(asked.own)
     for name in [name for name in own if is_called(name, DIALOGUES)]:
-        called = name.removeprefix("x_")
-        groups.one(own[name].astype("str").rename(called), called)
+        plain = name.removeprefix("x_")
+        groups.one(own[name].astype("str").rename(plain), plain)
     told: dict[str, pd.Series] = {"query_id": ids}
     for role in [role for role in columns if role in (*PER_QUERY, "citations", "repeat", "run_id")]:
         if role in (*IN_DIALOGUE, "answer"):
@@ -561,15 +570,16 @@ def of_hits(asked: Asked) -> Results:
             told[role] = groups.first(columns[role])
     of_queries = Table(table.name, table.kind, pd.DataFrame(index=ids.index), table.lines[first])
     by_query = replace(asked, table=of_queries, columns=told, own={})
-    of_hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")} | own
+    hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")} | own
     if "score" in columns and "rank" not in columns and columns["score"].isna().any():
         score = cells.numbers(columns["score"])
         is_known = score.notna().groupby(keys[0]).transform("any")
         allowed = "a score in every hit of a run, or a rank"
         cells.report(columns["score"], score.isna() & is_known, allowed)
     taken = np.flatnonzero(cells.keep)
-    of_hits = {one: column.take(taken).reset_index(drop=True) for one, column in of_hits.items()}
-    items = Items(np.ones(len(first), bool), cell[taken], of_hits, None, table.lines[taken])
+    if len(taken) < len(cell):
+        hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
+    items = Items(np.ones(len(first), bool), cell[taken], hits, None, table.lines[taken])
     return _results(by_query, items, has_order=False)
 
 
