@@ -366,8 +366,10 @@ def _read_golden(
 
 def first_at(values: Any, paths: str) -> Any:
     """Return the value at the first of these paths, apart by blanks, that has one."""
-    found = (value_at(values, path) for path in paths.split())
-    return next((one for one in found if one is not None), None)
+    for path in paths.split():
+        if (found := value_at(values, path)) is not None:
+            return found
+    return None
 
 
 def mapping(values: Any, paths: str) -> Fields:

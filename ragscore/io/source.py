@@ -271,13 +271,14 @@ def _path_of_infinite(value: Any) -> str | None:
 
 _STEPS = np.zeros(256, np.int8)
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
+_NO_SIGNS = bytes({*range(256)} - {*b'[{]}"'})
 
 
 def refuse_depth(text: str) -> None:
     """Raise a RecursionError for JSON nested more than 100 deep, before it is parsed."""
     if text.count("[") + text.count("{") > DEEPEST:
         data = re.sub(rb"\\.", b"", text.encode("utf-8", "surrogatepass"), flags=re.DOTALL)
-        signs = np.frombuffer(data, np.uint8)
+        signs = np.frombuffer(data.translate(None, _NO_SIGNS), np.uint8)
         in_text = (signs == ord('"')).cumsum(dtype=np.uint8) % 2  # odd from quote to quote
         steps = np.where(in_text, np.int8(0), _STEPS[signs])
         if steps.cumsum(dtype=np.int32).max(initial=0) > DEEPEST:
