@@ -72,11 +72,11 @@ def check_command(args: argparse.Namespace) -> None:
         *map(_left_out, notes),
         *([f"targets: {levels}"] if levels else []),
     ]
-    lines.append(_paragraph("supported", table.loc[table["supported"], "metric"]))
+    lines.append(_filled(f"supported: {', '.join(table.loc[table['supported'], 'metric'])}"))
     judged = "judgments of a model (`ragscore judge`)"
     missing = table["missing"].str.replace(r"^judgments of \w+$", judged, regex=True)
     for lacks, metrics in table.loc[~table["supported"], "metric"].groupby(missing, sort=False):
-        lines.append(_paragraph(f"without {lacks}", metrics))
+        lines.append(_filled(f"without {lacks}: {', '.join(metrics)}"))
     say("\n".join(lines))
 
 
@@ -94,15 +94,12 @@ def _seen(counts: dict[str, Any]) -> str:
 def _left_out(problem: dict[str, Any]) -> str:
     line = f"line {problem['line']}: " if problem.get("line") is not None else ""
     way = f" ({problem['allowed']})" if problem.get("allowed") else ""
-    return textwrap.fill(
-        f"left out: {line}{problem['found']}{way}", WIDTH, subsequent_indent="  ",
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+    return _filled(f"left out: {line}{problem['found']}{way}")
 
 
-def _paragraph(title: str, names: pd.Series) -> str:
+def _filled(text: str) -> str:
     return textwrap.fill(
-        f"{title}: {', '.join(names)}", WIDTH, subsequent_indent="  ", break_on_hyphens=False
+        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
 
 

@@ -237,7 +237,7 @@ def with_labels(golden: Golden, sheet: pd.DataFrame | str | os.PathLike[str]) ->
         somebody else changed since the sheet was made; a query to refuse that has relevant targets;
         a hit without what its level needs, or a snippet that its text doesn't hold.
     """
-    rows = {row["id"]: row for row in golden_rows(golden, "golden")}
+    rows = {row["id"]: row for row in golden_rows(golden, "golden.with_labels")}
     changes = _changes(golden, sheet, rows)
     changed = [Row(row | changes.get(name, {}), n) for n, (name, row) in enumerate(rows.items(), 1)]
     return golden_of(changed, Problems("sheet", strict=True), "unlabelled", None)

@@ -81,10 +81,6 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
             allowed="a file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
         )
     rows = golden_rows(golden, path)
-    targets = golden.targets
-    starts = targets.loc[targets["level"] == "chunk"].get("start", pd.Series(dtype="Int64"))
-    if n := int(starts.notna().sum()):
-        warn(f"{path} has no place for the spans of {plural(n, 'chunk')}: resolve them again")
     if name.endswith(".jsonl"):
         return write_lines(path, rows)
     return write_text(path, HEADER + yaml_text(rows))
@@ -305,7 +301,16 @@ def golden_rows(golden: Golden, path: str | Path) -> Rows:
     DataError
         Rows that the file would not give back, such as tags of a kind that no field holds; an
         unlabelled query whose expectations imply a label.
+
+    Warns
+    -----
+    UserWarning
+        Counts chunks with spans, for which a file has no place.
     """
+    targets = golden.targets
+    starts = targets.loc[targets["level"] == "chunk"].get("start", pd.Series(dtype="Int64"))
+    if n := int(starts.notna().sum()):
+        warn(f"{path} has no place for the spans of {plural(n, 'chunk')}: resolve them again")
     rows = _rows(golden)
     read = golden_of(
         [Row(row, number) for number, row in enumerate(rows, 1)],
