@@ -224,7 +224,9 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
         known = inner_roles(first, "doc_id") if isinstance(first, dict) else {}
         role = next((role for role in (*ID_ROLES, "text") if role in known), None)
         if role is not None:
-            told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(first)})")
+            told.append(
+                f"{name} (list of {plural(len(value), 'object')}: {name_list(first or ())})"
+            )
             proposed = f'; columns={{"{role}": "{name}.{known[role]}"}}'
         elif not has_answers or called(name, "results", *ID_ROLES, "text"):
             told.append(name)
@@ -407,7 +409,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     firsts = found[cells.keep].groupby("run_id", sort=False)[["system", "repeat"]]
     differs = (firsts.transform("first") != found.loc[cells.keep, ["system", "repeat"]]).any(axis=1)
     if differs.any():
-        first = found.loc[differs.idxmax()]
+        first = found.loc[differs[differs].index[0]]
         cells.report(
             named.rename("run_id"), differs.reindex(rows.index, fill_value=False),
             "names of runs that don't end as those of repeats do; or a column repeat",
@@ -540,11 +542,11 @@ def of_hits(asked: Asked) -> Results:
     if not (keep := cells.keep).all():
         frame = table.frame[keep].reset_index(drop=True)
         kept = replace(table, frame=frame, lines=table.lines[keep])
-        taken, own = (
+        parts = [
             {name: one[keep].reset_index(drop=True) for name, one in of.items()}
             for of in (columns, asked.own)
-        )
-        return of_hits(replace(asked, table=kept, columns=taken, own=own))
+        ]
+        return of_hits(replace(asked, table=kept, columns=parts[0], own=parts[1]))
     query = coded(asked.query_id)
     keys = [codes_of(asked.run), codes_of(query)]
     widths = [len(asked.run.cat.categories), len(query.cat.categories)]
