@@ -1144,8 +1144,9 @@ class Evaluation(EvaluationVerbs, Display):
             for system, own in runs.items()
         }
         return [
-            f"{system}: {len(own)} runs, averaged; {plural(n[system], 'query')} asked more than"
-            " once (ev.repeats has their spread). Ranks and texts are those of the first."
+            f"{system}: {len(own)} runs, averaged; {plural(n[system], 'query')}"
+            " asked more than once (ev.repeats has their spread). Ranks and texts are those of the"
+            " first."
             for system, own in runs.items()
         ]
 

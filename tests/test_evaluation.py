@@ -13,7 +13,6 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.analysis.slices import slice_means
 from ragscore.scoring.summary import summarize
 from tests.compared import compare_runs
 from tests.messages import refused, says, warned
@@ -42,12 +41,6 @@ def test_an_evaluation_holds_what_was_scored(ev):
     assert ev.settings["level"].tolist() == ["doc"] * 4
     assert ev.settings["n_expected"].tolist() == [182] * 4
     assert ev.run_ids == list(RUNS)
-
-
-def test_means_know_golden_set_and_results(ev):
-    pd.testing.assert_frame_equal(ev.summary(), summarize(ev.scores, ev.golden, rows=ev._rows))
-    hard = ev.summary("mrr@10", by="difficulty")
-    assert set(hard["difficulty"]) == {"easy", "hard", "medium"}
 
 
 def test_a_metric_that_was_not_scored_is_scored_when_asked_for(ev):
@@ -232,25 +225,6 @@ def test_asking_for_an_evaluation_imports_no_analysis():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-# The numbers stand twice so that the face needs no analysis before one is asked for.
-def test_slices_has_the_defaults_of_its_function():
-    both = (rs.Evaluation.slices, slice_means)
-    mine, theirs = (inspect.signature(one).parameters for one in both)
-    shared = [
-        name for name in mine if name in theirs and mine[name].default is not mine[name].empty
-    ]
-    assert "min_n" in shared
-    for name in set(shared) - {"metrics", "metric"}:
-        assert mine[name].default == theirs[name].default, name
-
-
-def test_query_ids_that_do_not_join_are_named():
-    golden = {"q1": ["a"], "q2": ["b"]}
-    named = ("run", "Q1", "Q2", "q1", "q2", 2)
-    with warned(*named), warned("run", len(golden), "missing"):
-        rs.evaluate({"Q1": ["a"], "Q2": ["b"]}, golden)
 
 
 def test_a_run_without_any_hit_is_named():

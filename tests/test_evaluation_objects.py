@@ -18,11 +18,10 @@ from ragscore.analysis.extras.corpora import Lint
 from ragscore.analysis.extras.document_versions import Freshness
 from ragscore.analysis.extras.paraphrase_groups import Paraphrases
 from ragscore.analysis.extras.retriever_report import RetrieverReport
-from ragscore.analysis.extras.score_threshold import RiskCoverage, curves_of
-from ragscore.analysis.failure_causes import Failures, failures
-from ragscore.analysis.refusals import Refusals, refusals
-from ragscore.analysis.repeats import Repeats, average_repeats, repeats
-from ragscore.analysis.result_forms import FramesResult
+from ragscore.analysis.extras.score_threshold import RiskCoverage
+from ragscore.analysis.failure_causes import Failures
+from ragscore.analysis.refusals import Refusals
+from ragscore.analysis.repeats import Repeats, average_repeats
 from ragscore.golden.health import GoldenHealth
 from tests.messages import refused, says
 
@@ -44,13 +43,6 @@ def test_every_frame_of_an_object_is_there_and_documented(kind):
         assert re.search(rf"^([\w, ]*\b)?{name}\b[\w, ]*$", text, flags=re.M), name
 
 
-@pytest.mark.parametrize("kind", CLASSES)
-def test_methods_that_an_object_names_are_there(kind):
-    assert issubclass(kind, FramesResult)
-    for call in kind.METHODS:
-        assert callable(getattr(kind, call.partition("(")[0]))
-
-
 def objects_of(ev):
     return (
         ev.refusals(), rs.extras.risk_coverage(ev, right="hit@5"), ev.failures(),
@@ -68,22 +60,6 @@ def test_objects_print_a_table_and_the_names_of_their_frames(ev):
             assert f".{name}" in page
         assert page.count("<table") == 1
         assert len(text.splitlines()) < 20
-
-
-def test_what_the_methods_give_is_what_the_functions_give(ev):
-    scores, golden, results = ev.scores, ev.golden, ev.results
-    by = {"right": "answer_checks", "threshold": 0.5}
-    pd.testing.assert_frame_equal(ev.refusals(**by).table, refusals(scores, golden, **by).table)
-    found = failures(scores, golden, hit="hit@5", **by).table
-    pd.testing.assert_frame_equal(ev.failures(hit="hit@5", **by).table, found)
-    pd.testing.assert_frame_equal(
-        rs.extras.risk_coverage(ev, right="hit@5").curve,
-        curves_of(scores, golden, results, right="hit@5").curve,
-    )
-    pd.testing.assert_frame_equal(
-        ev.repeats("passed", 2, runs=["dense", "hybrid"]).per_query,
-        repeats(scores, "passed", 2, runs=["dense", "hybrid"]).per_query,
-    )
 
 
 def test_what_was_not_scored_is_scored_when_an_object_needs_it(ev):
@@ -199,14 +175,6 @@ def test_a_comparison_shows_a_query_as_its_evaluation_does(ev):
     assert repr(cmp.query("pd-005")) == repr(ev.query("pd-005", ["dense", "hybrid"]))
     with refused("JSON", field="results"):
         rs.Comparison.from_json(cmp.to_json()).query("pd-005")
-
-
-def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev):
-    name, method = "judged", rs.Results.with_judged_refusals
-    lines = re.findall(r"^ *>>> (.*)$", inspect.getdoc(method), flags=re.M)
-    assert lines
-    names = {"rs": rs, "results": ev.results, "golden": ev.golden}
-    exec(compile("\n".join(lines), name, "exec"), names)
 
 
 def test_repeats_of_a_system_are_one_row_wherever_runs_are_ranked(repeated):

@@ -24,7 +24,7 @@ JUDGE_OF_RUN = ("judge_model", "judge_prompt_version", "judge_temperature")
 CHANGES = {
     "labels": "other labels",
     CONTENT: "other labels",
-    "chunker": "passages cut anew",
+    "chunker": "passages re-chunked",
     "level": "other match level",
     "rule": "other rule",
     "judge": "other judge",

@@ -125,7 +125,7 @@ class Failures(FramesResult):
         )
 
     def _heading(self) -> str:
-        runs = plural(self.per_query["run_id"].nunique(), "run")
+        runs = plural(self.table["run_id"].nunique(), "run")
         return f"Failure causes of {runs}; hit: {self.hit_by}, right answer: {self.right_by}"
 
     def _shown(self) -> pd.DataFrame:

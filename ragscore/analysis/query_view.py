@@ -143,7 +143,7 @@ def show_query(
     names = run_names(
         results.runs, results.runs["run_id"].astype("str").tolist() if runs is None else runs
     )
-    chosen = results.select(names)
+    chosen = results if runs is None else results.select(names)
 
     def of_query(frame: pd.DataFrame) -> pd.DataFrame:
         return frame[(frame["query_id"] == query_id).to_numpy()]

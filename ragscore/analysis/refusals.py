@@ -135,7 +135,7 @@ class Refusals(FramesResult):
 
     def _heading(self) -> str:
         right = f"; right answer: {self.right_by}" if self.right_by else ""
-        return f"Refusals of {plural(self.decisions['run_id'].nunique(), 'run')}{right}"
+        return f"Refusals of {plural(self.table['run_id'].nunique(), 'run')}{right}"
 
     def _shown(self) -> pd.DataFrame:
         return shares_by_run(self.table, "decision")

@@ -158,7 +158,7 @@ n, q       next query (an empty line is n); quit (everything is saved already)""
     "label golden.yaml runs/dense runs/hybrid",
     option(
         "golden",
-        "golden file (YAML or JSON lines), of which only changed labels are written anew; a copy of"
+        "golden file (YAML or JSON lines), of which only changed labels are rewritten; a copy of"
         " the original is kept",
     ),
     option(

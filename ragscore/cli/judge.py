@@ -25,9 +25,8 @@ from ragscore.frames.data import DataError, records_of
 from ragscore.frames.errors import name_list
 from ragscore.io.files import write_json
 from ragscore.judging import Endpoint, Judged, get_judge
-from ragscore.judging.cache import DEFAULT_CACHE
 from ragscore.judging.cases import CUT_TEXT
-from ragscore.judging.endpoint import KEY_VARIABLES, STRUCTURED
+from ragscore.judging.endpoint import DEFAULT_CACHE, KEY_VARIABLES, STRUCTURED
 from ragscore.judging.judges import JUDGES
 from ragscore.judging.run import REFUSED, judge
 from ragscore.store.store import RunStore

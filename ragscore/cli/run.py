@@ -93,7 +93,7 @@ ALL_FAILED, STOPPED = 3, 130
                 "further attempts after time-outs, lost connections, 429 and 5xx (default: 2)",
                 "N",
             ),
-            switch("--fresh", "begin anew, replacing a run that is there (default: go on with it)"),
+            switch("--fresh", "start over, replacing a run that is there (default: resume it)"),
             switch("--quiet", "no progress bar (default: one on a terminal)"),
         ],
     ),
@@ -182,7 +182,7 @@ def _system(args: argparse.Namespace) -> Given:
     option("--out", "where the page goes (default: ragscore-demo)", "DIR", default="ragscore-demo"),
     switch(
         "--build",
-        "first build corpus and systems on this machine, and record the runs anew in DIR, which"
+        "first build corpus and systems on this machine, and record the runs again in DIR, which"
         " takes minutes (default: the runs of data/demo)",
     ),
     details="Runs in a clone of the repository. --build needs pip install '.[demo]'.",

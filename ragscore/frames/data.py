@@ -267,17 +267,21 @@ class Results(ResultsVerbs):
             frame = getattr(self, item.name)
             if frame is not None or item.name in ("runs", "responses"):
                 setattr(self, item.name, conform(frame, item.name))
-        _refuse_repeats(self.runs, ["run_id"], "runs")
-        _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
         # All frames share one list of categories, in the order of the runs, so that their codes can
         # be joined.
         names = self.runs["run_id"].astype("str").tolist()
+        if len(set(names)) < len(names):
+            raise DataError(
+                f"{name_list(sorted(one for one in names if names.count(one) > 1))} stands there"
+                " twice", field="runs.run_id", allowed="run ids must be unique",
+            )  # fmt: skip
         for name, frame in self._of_runs().items():
             column = frame["run_id"].cat
             if column.categories.tolist() != names:
                 used = column.remove_unused_categories().cat.categories
                 check_known(used, names, name, "run_id", "the runs frame has")
                 setattr(self, name, frame.assign(run_id=column.set_categories(names)))
+        _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
 
     def _of_runs(self) -> dict[str, pd.DataFrame]:
         """Return the frames that say of which run a row is."""

@@ -6,7 +6,6 @@ notebook form, page and command goes through these functions, so that none has a
 
 import json
 import re
-from html import escape
 from typing import Any
 
 # What a terminal, a browser or an editor follows instead of showing it: C0 and C1 controls but
@@ -35,6 +34,8 @@ def _escaped(text: str) -> str:
 
 def html_text(text: object) -> str:
     """Return a text for HTML, inside an element or a quoted attribute."""
+    from html import escape
+
     return escape(visible(str(text)))
 
 

@@ -28,7 +28,7 @@ from pandas.api.types import infer_dtype, is_float_dtype, is_integer_dtype, is_n
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.errors import DataError, check_choice, name_list
-from ragscore.frames.schema import optional, required
+from ragscore.frames.schema import columns_of
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,13 @@ KINDS: dict[str, Kind] = {
     ),
     # One row per run and query; error: NA = none; scope is JSON text.
     "responses": Kind(
-        ("run_id", "query_id"), required("responses"), optional("responses"), ("x_", "latency_"),
+        ("run_id", "query_id"), *columns_of("responses"), ("x_", "latency_"),
         made={"query": lambda rows: pd.NA, "error": lambda rows: pd.NA},
     ),
     # One row per hit; rank counts from 1, through all calls of a query, one after the other; call:
     # the search that returned it, from 1; text_cut: only the beginning of the text was stored.
     "hits": Kind(
-        ("run_id", "query_id", "rank"), required("hits"), optional("hits"), ("x_",),
+        ("run_id", "query_id", "rank"), *columns_of("hits"), ("x_",),
         infinite=("score", "score_lexical", "score_vector"),  # the logarithm of 0 ranks, too
     ),
     # One row per hit and metadata key; value is a JSON scalar.
@@ -140,7 +140,7 @@ KINDS: dict[str, Kind] = {
     ),
     # One row per citation of an answer.
     "citations": Kind(
-        ("run_id", "query_id", "position"), required("citations"), optional("citations"), ("x_",),
+        ("run_id", "query_id", "position"), *columns_of("citations"), ("x_",),
     ),
     # One row per judged item (a claim, a chunk, a whole answer) and criterion.
     "judgments": Kind(
@@ -163,7 +163,7 @@ KINDS: dict[str, Kind] = {
     # One row per search or step on the way to an answer, counted from 1: what was asked of which
     # tool, when (ISO 8601), and how many hits came back; sub_queries is a JSON list of texts.
     "calls": Kind(
-        ("run_id", "query_id", "call"), required("calls"), optional("calls"), ("x_",),
+        ("run_id", "query_id", "call"), *columns_of("calls"), ("x_",),
     ),
     # One row per document of the corpus. A document is replaced by the one that `superseded_by`
     # names, or by a later one with the same version_key.

@@ -173,14 +173,13 @@ BESIDE: dict[str, str] = {
 }
 
 
-def required(kind: str) -> dict[str, str]:
-    """Return the columns that a kind of frame must have, with their dtypes."""
-    return {field.column: field.dtype for field in FIELDS[kind] if field.required}
-
-
-def optional(kind: str) -> dict[str, str]:
-    """Return the columns that a kind of frame may have, with their dtypes."""
-    return {field.column: field.dtype for field in FIELDS[kind] if not field.required}
+def columns_of(kind: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the columns that a kind of frame must have, and those it may have, with dtypes."""
+    must, may = (
+        {field.column: field.dtype for field in FIELDS[kind] if field.required is is_needed}
+        for is_needed in (True, False)
+    )
+    return must, may
 
 
 def role_names() -> dict[str, str]:

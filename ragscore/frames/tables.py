@@ -188,22 +188,23 @@ class _Column:
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
     """Return the first columns that fit, verdicts before others, and their widths.
 
-    Texts are cut at 40 characters, or at 20 where not all columns fit then.
+    Texts are cut at 40 characters, or at as many, 20 at least, with which every column fits.
     """
-    sizes = [(one.is_number, *one.widths()) for one in columns]
-    for longest in CUTS:
+    sizes, (most, least) = [one.widths() for one in columns], CUTS
+    for longest in (*range(most, least - 1, -1), most):
         needed = [
-            min(max(head, cells if is_number else min(cells, longest)), width)
-            for is_number, head, cells in sizes
+            max(head, cells if one.is_number else min(cells, longest)) + 2
+            for one, (head, cells) in zip(columns, sizes, strict=True)
         ]
-        if sum(needed) + 2 * len(needed) <= width + 2:
+        if sum(needed) <= width + 2:
             break
     order = sorted(range(len(columns)), key=lambda at: at and columns[at].name not in VERDICTS)
-    ends = np.cumsum([needed[at] + 2 for at in order])
+    ends = np.cumsum([needed[at] for at in order])
     chosen = sorted(order[: max(int((ends <= width + 2).sum()), 1)])
-    widths = [needed[at] for at in chosen]
-    room = width + 2 - sum(widths) - 2 * len(widths)  # for the last text
-    widths[-1:] = [max(one, min(sizes[chosen[-1]][2], one + room)) for one in widths[-1:]]
+    widths = [min(needed[at] - 2, width) for at in chosen]
+    if chosen:  # the last text gets what is left
+        room = width - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        widths[-1] = max(widths[-1], min(sizes[chosen[-1]][1], room))
     return [columns[at] for at in chosen], widths
 
 

@@ -168,7 +168,11 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     if stem != "per_query" or not run_json.exists():
         return run_record(named, path)
     faults = problems.for_file(run_json)
-    described, lines = json_object(run_json), field_lines(read_text(run_json))
+    described, lines = dict[str, Any](), dict[str, int]()
+    try:
+        described, lines = json_object(run_json), field_lines(read_text(run_json))
+    except DataError as error:
+        faults.add(error.found, line=error.line, field=error.field, allowed=error.allowed)
     if "run_id" in described and as_id(described["run_id"]) is None:
         faults.reject(described.pop("run_id"), lines.get("run_id"), "run_id", ID_ALLOWED)
     for name in ("n_queries", "n_failed"):  # counted anew

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from os.path import commonprefix
 from typing import Any
-from urllib.parse import SplitResult, quote, quote_plus, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, quote_plus, urlsplit
 
 from ragscore.frames.errors import DataError
 
@@ -35,8 +35,9 @@ _WORDS = frozenset(
     " auth credential credentials cookie signature sig bearer jwt".split()
 )
 _KEYS = frozenset("api access private secret auth account subscription".split())  # before "key"
-_USER = re.compile(r"(://)[^\s/@]+(?=@)")
-_PARAMETER = re.compile(r"([?&]([\w.-]+)=)[^&\s]+")
+_IN_ADDRESS = re.compile(
+    r"(?i)(://)[^\s/@]+(?=@)|([?&][\w-]*(?:key|token|secret|password|sig|signature)=)[^&\s]+"
+)
 SCHEME = re.compile(r"(?i)^(?:bearer|basic|token|apikey|digest)\s+(?=\S)")
 _KEY_LIKE = re.compile(r"(?=.*\d)(?=.*[A-Za-z])(?!/)(?!.*://)[\w+/=.~:-]{16,}")
 
@@ -61,11 +62,7 @@ def is_secret_parameter(name: str) -> bool:
 def hidden(value: Any) -> Any:
     """Return nested values with `***` for keys: in fields whose name suggests one, in addresses."""
     if isinstance(value, str):
-        value = _USER.sub(r"\1***", value)
-        return _PARAMETER.sub(
-            lambda found: f"{found[1]}{HIDDEN}" if is_secret_parameter(found[2]) else found[0],
-            value,
-        )
+        return _IN_ADDRESS.sub(r"\1\2***", value)
     if isinstance(value, dict):
         return {
             name: HIDDEN if isinstance(one, str) and one and is_secret(str(name)) else hidden(one)
@@ -77,7 +74,7 @@ def hidden(value: Any) -> Any:
 def refuse_keys(value: Any, field: str, allowed: str) -> None:
     """Raise a DataError if nested values hold what `hidden` hides."""
     if hidden(value) != value:
-        raise DataError("found a key, a user or a password", field=field, allowed=allowed)
+        raise DataError("found a key", field=field, allowed=allowed)
 
 
 def checked_key(text: str, field: str) -> str:
@@ -91,13 +88,14 @@ def checked_key(text: str, field: str) -> str:
 
 def checked_address(url: str, field: str, allowed: str) -> SplitResult:
     """Return the parts of an address. One that is none or holds a key is refused, not quoted."""
-    parts, is_address = SplitResult("", "", "", "", ""), False
+    is_address = False
     with suppress(ValueError):  # which may quote a key that stands in the place of a port
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     if not is_address:
         raise DataError("no address", field=field, allowed="http://... or https://...")
-    refuse_keys(url, field, allowed)
+    if "@" in parts.netloc or any(is_secret_parameter(name) for name, _ in parse_qsl(parts.query)):
+        raise DataError("found a user, a password or a key", field=field, allowed=allowed)
     return parts
 
 

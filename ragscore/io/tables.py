@@ -382,7 +382,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
         )  # fmt: skip
     again = again[cells.keep[again.index]]
     again = again[again.duplicated([*same, "repeat"], keep=False)]
-    called = texts.fillna(query_id)[again.index].map(excerpt)  # as people know a query
+    known = texts.fillna(query_id)[again.index].map(excerpt)  # as people know a query
     further = again.index[again.duplicated(same)]
     telling = None if asked.are_repeats or not len(again) else _telling(asked, again)
     if telling is not None:
@@ -390,11 +390,11 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
             pd.Series(name=telling, index=rows.index, dtype=object), rows.index.isin(further),
             f'columns={{"run_id": "{telling}"}} if it names the system, or a query_id for each'
             f' {telling}; {{"repeat": None}} if they are repeats all the same',
-            f"{called[further[0]]} stands there more than once, with several values of {telling}:"
+            f"{known[further[0]]} occurs more than once, with several values of {telling}:"
             " these may not be repeats",
         )  # fmt: skip
     elif len(again):
-        names = called[again.index.difference(further)].unique().tolist()
+        names = known[again.index.difference(further)].unique().tolist()
         several = "1 query stands" if len(names) == 1 else f"{len(names)} queries stand"
         warn(
             f"{asked.table.name}: {several} there more than once ({', '.join(names[:5])}); each"

@@ -22,7 +22,6 @@ from ragscore.io.files import write_lines
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
 from ragscore.io.source import Problems, json_rows
 from ragscore.io.waiting import progress_bar
-from ragscore.judging.cache import DEFAULT_CACHE, Cache
 from ragscore.judging.cases import cases_of
 from ragscore.judging.client import (
     JudgeClient,
@@ -32,6 +31,8 @@ from ragscore.judging.client import (
     skip_reason,
 )
 from ragscore.judging.endpoint import (
+    DEFAULT_CACHE,
+    Cache,
     CostTracker,
     Endpoint,
     Prices,

@@ -574,7 +574,7 @@ class RunStore(RunStoreVerbs):
         if stale:
             warn(
                 f"left out: {name_list(sorted(stale))}, scored by another golden set or policy;"
-                " metrics=[the metric itself] scores them anew"
+                " metrics=[the metric itself] scores them again"
             )
         kept = {name: [one for one in own if one not in gone | stale] for name, own in told.items()}
         parts = [

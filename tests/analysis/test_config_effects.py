@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import ragscore as rs
 from ragscore.scoring.metrics import TABLE
@@ -59,10 +60,6 @@ CONFIGS = (
 )
 
 
-def keys(*args, **options):
-    return config_effects(*args, **options).columns.drop(["run_id", "hit@5"]).tolist()
-
-
 def test_the_table_has_the_keys_that_vary_beside_the_means():
     found = config_effects(scores_of(), runs_of(*CONFIGS))
     assert found.columns.tolist() == ["run_id", "k", "fusion.w", "rerank", "hit@5"]
@@ -72,41 +69,29 @@ def test_the_table_has_the_keys_that_vary_beside_the_means():
     assert found["hit@5"].tolist() == [0.25, 0.75, 0.75, 0.25]
 
 
-def test_a_number_and_its_text_are_two_values():
-    found = config_effects(scores_of({"r1": 5, "r2": 5}), runs_of({"k": 5}, {"k": "5"}))
-    assert found["k"].tolist() == [5, "5"]
+@pytest.mark.parametrize(
+    ("configs", "of_runs", "ignore", "expected"),
+    [
+        ([{"k": 5}, {"k": "5"}], {}, [], ["k"]), ([{"k": 5}, {"k": 5}], {}, [], []),
+        ([{"k": 5, "seed": 1}, {"k": 9, "seed": 2}], {}, ["seed"], ["k"]),
+        ([{"m": 1}, {"m": 1}], {"k": [5, 10]}, [], ["k"]),
+        ([{"m": 1}, {"m": 2}], {"k": [5, 5]}, [], ["m"]),
+        ([{"m": 1}, {"m": 3}], {"golden_hash": ["old", "new"]}, [], ["m", "golden_hash"]),
+        ([{"m": 1}, {"m": 3}], {"golden_hash": ["old", "new"]}, ["golden_hash"], ["m"]),
+        ([{"k": 5}, {"k": 5}, None], {}, [], []), ([{"k": 5}, {"k": 9}, None], {}, [], ["k"]),
+    ],
+)  # fmt: skip
+def test_keys_are_those_that_vary_and_are_not_ignored(configs, of_runs, ignore, expected):
+    scores = scores_of(dict.fromkeys(["r1", "r2", "r3"][: len(configs)], 5))
+    found = config_effects(scores, runs_of(*configs, **of_runs), ignore=ignore)
+    assert found.columns.drop(["run_id", "hit@5"]).tolist() == expected
+    stated = [one is not None for one in configs]
+    assert all(found[key].notna().tolist() == stated for key in expected)
 
 
-def test_ignored_keys_are_not_listed():
-    scores = scores_of({"r1": 5, "r2": 15})
-    runs = runs_of({"k": 5, "seed": 1}, {"k": 10, "seed": 2})
-    assert keys(scores, runs, ignore=["seed"]) == ["k"]
-    with refused("x", "k", "seed", field="ignore"):
-        config_effects(scores, runs, ignore=["x"])
-
-
-def test_runs_without_a_config_have_no_values():
-    scores = scores_of({"r1": 5, "r2": 15, "r3": 5})
-    found = config_effects(scores, runs_of({"k": 5}, {"k": 10}, None))
-    assert found["k"].isna().tolist() == [False, False, True]
-    assert keys(scores, runs_of({"k": 5}, {"k": 5}, None)) == []
-
-
-def test_columns_of_the_runs_that_vary_are_keys():
-    scores = scores_of({"r1": 5, "r2": 15})
-    assert keys(scores, runs_of({"m": 1}, {"m": 1}, k=[5, 10])) == ["k"]
-    assert keys(scores, runs_of({"m": 1}, {"m": 2}, k=[5, 5])) == ["m"]
-
-
-def test_other_labels_stand_beside_the_keys():
-    scores = scores_of({"r1": 5, "r2": 15})
-    runs = runs_of({"depth": 10}, {"depth": 30}, golden_hash=["old", "new"])
-    assert keys(scores, runs) == ["depth", "golden_hash"]
-    assert keys(scores, runs, ignore=["golden_hash"]) == ["depth"]
-
-
-def test_runs_that_are_configured_alike_have_no_keys():
-    assert keys(scores_of({"r1": 5, "r2": 15}), runs_of({"k": 5}, {"k": 5})) == []
+def test_a_key_to_ignore_must_be_there():
+    with refused("x", "k", field="ignore"):
+        config_effects(scores_of(), runs_of(*CONFIGS), ignore=["x"])
 
 
 def test_runs_must_be_described():

@@ -147,17 +147,6 @@ def test_a_second_ctrl_c_leaves_the_replies_in_flight(golden, tmp_path, monkeypa
     release.set()
 
 
-def test_each_answer_is_on_disk_before_the_next_question(golden, tmp_path):
-    there = []
-
-    def system(query):
-        there.append((tmp_path / journal.JOURNAL_NAME).read_bytes().count(b'"hits_top_k"'))
-        return found(query)
-
-    rs.collect(system, golden, tmp_path, progress=False)
-    assert there == [0, 1, 2, 3, 4, 5]
-
-
 def begun(golden, folder, **options):
     """A run that was stopped after two answers."""
     left = iter([True, True])

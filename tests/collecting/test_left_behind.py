@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-from servers import Reply, Server, chatbot
 
 import ragscore as rs
 
@@ -86,38 +85,6 @@ def test_a_function_or_command_leaves_nothing(golden, tmp_path, system, options,
         with pytest.raises(error):
             rs.collect(system, golden, tmp_path / "run", progress=True, **given)
     assert state() == before
-
-
-@pytest.mark.filterwarnings("ignore:every query failed")
-@pytest.mark.parametrize("kind", ["answers", "errors", "hangs", "Ctrl-C"])
-def test_an_endpoint_leaves_nothing(golden, tmp_path, kind):
-    def reply(seen):
-        if kind == "hangs":
-            server.hang()
-        if kind == "Ctrl-C" and seen.body["question"] == "3":
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.2)
-        return Reply({}, status=500) if kind == "errors" else chatbot(seen)
-
-    def collect(name, **options):
-        # By its name, which is looked up in a thread.
-        url = server.url.replace("127.0.0.1", "localhost")
-        return rs.collect(url, golden, tmp_path / name, retries=0, progress=True, **options)
-
-    with Server(chatbot) as server:
-        collect("first")
-    with Server(reply) as server:
-        names = {thread.name for thread in threading.enumerate()}
-        ours = state() | {"threads": None, "files": None}
-        if kind == "Ctrl-C":
-            with pytest.raises(KeyboardInterrupt):
-                collect("run", workers=3)
-        else:
-            collect("run", workers=3, timeout=0.3 if kind == "hangs" else 30)
-        # The server's own threads, one a connection, are no concern of the call.
-        left = {thread.name for thread in threading.enumerate()} - names
-        assert not {name for name in left if "process_request_thread" not in name}
-        assert state() | {"threads": None, "files": None} == ours
 
 
 @pytest.mark.parametrize("progress", [True, False])

@@ -171,7 +171,7 @@ def attacked():
         good = records[0] if len(records) == 1 else [*records]
         yield file, Attacked(file, as_written(good, how), load, records, how, target, beside)
     for path in sorted(FIXTURES.iterdir()):
-        if path.suffix != ".py":
+        if path.suffix != ".md":
             yield f"tool {path.name}", Attacked(path.name, path.read_bytes(), either)
 
 

@@ -28,7 +28,7 @@ from faults.judge_wire import (
     wire_faults,
 )
 from faults.size import times
-from ragscore.judging.cache import Cache
+from ragscore.judging.endpoint import Cache
 from ragscore.judging.run import ledger_of
 from tests.messages import check, says
 

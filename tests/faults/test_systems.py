@@ -9,13 +9,9 @@ import json
 import random
 import re
 import resource
-import socket
-import struct
 import sys
-import threading
 import zlib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any
 
@@ -23,6 +19,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from faults.judge_wire import WireServer
 from faults.size import times
 
 pytestmark = pytest.mark.slow
@@ -30,7 +27,7 @@ pytestmark = pytest.mark.slow
 LIMIT, MAX_BYTES, N_QUERIES = 0.6, 200_000, 6
 SECRET = "s3cret-0f-the-house"
 COLUMNS = ("query_id", "chunk_id")
-Connection = socket.socket
+Parts = Iterable[bytes | float]  # what a server sends, and seconds that it waits
 
 
 def good(query: str) -> bytes:
@@ -48,97 +45,43 @@ def packed(body: bytes, encoding: str = "gzip") -> bytes:
     return reply(gzip.compress(body), f"Content-Encoding: {encoding}")
 
 
-class Faulty:
-    """A server whose every reply is the bytes, or the act, of a fault."""
+def drip(begun: bytes, piece: bytes) -> Parts:
+    """Send a piece every 20 ms, for longer than any time limit here."""
+    yield begun
+    for _ in range(150):
+        yield 0.02
+        yield piece
 
-    def __init__(self, fault_of: dict[str, str], drawn: random.Random) -> None:
-        self.fault_of, self.drawn, self.closing = fault_of, drawn, threading.Event()
-        self.strange: list[str] = []  # requests that a redirect has led here
-        self.listening = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.elsewhere = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"http://127.0.0.1:{self.listening.getsockname()[1]}/ask"
-        self.other = f"http://localhost:{self.elsewhere.getsockname()[1]}/ask"
 
-    def __enter__(self) -> "Faulty":
-        served = ((self.listening, self._serve), (self.elsewhere, self._strange))
-        self.threads = [threading.Thread(target=self._accept, args=one) for one in served]
-        for thread in self.threads:
-            thread.start()
-        return self
+def pour(begun: bytes, piece: bytes) -> Parts:
+    """Send pieces without end."""
+    yield begun
+    while True:
+        yield piece
 
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        for thread in self.threads:
-            thread.join()
-        self.listening.close()
-        self.elsewhere.close()
 
-    def _accept(self, listening: socket.socket, serve: Callable[[Connection], None]) -> None:
-        # A thread that waits in accept when its socket is closed may take a connection of the next.
-        listening.settimeout(0.05)
-        while not self.closing.is_set():
-            with suppress(TimeoutError):
-                connection, _ = listening.accept()
-                threading.Thread(target=self._one, args=(connection, serve), daemon=True).start()
-
-    def _one(self, connection: Connection, serve: Callable[[Connection], None]) -> None:
-        with connection, suppress(OSError, ValueError):
-            connection.settimeout(20)
-            serve(connection)
-
-    def _strange(self, connection: Connection) -> None:
-        self.strange.append(connection.recv(65536).decode())
-
-    def _serve(self, connection: Connection) -> None:
-        received = b""
-        while b"\r\n\r\n" not in received:
-            received += connection.recv(65536)
-        head, _, body = received.partition(b"\r\n\r\n")
-        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-        while len(body) < length:
-            body += connection.recv(65536)
-        query = json.loads(body)["query"]
-        fault = self.fault_of.get(query)
-        if fault is None:
-            connection.sendall(reply(good(query)))
+def mutated(query: str, drawn: random.Random) -> Parts:
+    data = bytearray(reply(good(query)))
+    for _ in range(drawn.randrange(1, 4)):
+        place = drawn.randrange(len(data))
+        act = drawn.randrange(3)
+        if act == 0:
+            data[place] = drawn.randrange(256)
+        elif act == 1:
+            del data[place : place + drawn.randrange(1, 20)]
         else:
-            FAULTS[fault][0](self, connection, query)
-
-    def drip(self, connection: Connection, begun: bytes, piece: bytes) -> None:
-        connection.sendall(begun)
-        while not self.closing.wait(0.02):
-            connection.sendall(piece)
-
-    def pour(self, connection: Connection, begun: bytes, piece: bytes) -> None:
-        connection.sendall(begun)
-        while not self.closing.is_set():
-            connection.sendall(piece)
-
-    def reset(self, connection: Connection, begun: bytes = b"") -> None:
-        connection.sendall(begun)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-    def mutated(self, query: str) -> bytes:
-        data = bytearray(reply(good(query)))
-        for _ in range(self.drawn.randrange(1, 4)):
-            place = self.drawn.randrange(len(data))
-            act = self.drawn.randrange(3)
-            if act == 0:
-                data[place] = self.drawn.randrange(256)
-            elif act == 1:
-                del data[place : place + self.drawn.randrange(1, 20)]
-            else:
-                data[place:place] = self.drawn.randbytes(self.drawn.randrange(1, 9))
-        return bytes(data)
+            data[place:place] = drawn.randbytes(drawn.randrange(1, 9))
+    return [bytes(data)]
 
 
-def says(*bodies: bytes) -> Callable[[Faulty, Connection, str], None]:
+def says(*bodies: bytes) -> Callable[[str, random.Random], Parts]:
     """Send one of these replies."""
-    return lambda self, connection, query: connection.sendall(self.drawn.choice(bodies))
+    return lambda query, drawn: [drawn.choice(bodies)]
 
 
-def saying(make: Callable[[str], bytes]) -> Callable[[Faulty, Connection, str], None]:
-    return lambda self, connection, query: connection.sendall(make(query))
+def redirect(query: str, drawn: random.Random) -> Parts:
+    status = drawn.choice(["301 M", "302 F", "303 S", "307 T", "308 P"])
+    return [reply(b"", "Location: http://localhost:{port}/ask", status=status)]
 
 
 ODD = [
@@ -157,28 +100,23 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 ZEROS = b" " * 30_000_000
 BOMB, BOMB_OF_BOMB = gzip.compress(ZEROS), gzip.compress(gzip.compress(ZEROS))
-# What a fault does, and what its error says; "" if a sound answer may come of it, too.
-FAULTS: dict[str, tuple[Callable[[Faulty, Connection, str], None], str]] = {
-    "dripped first line": (lambda s, c, q: s.drip(c, b"HTTP/1.1 ", b"2"), r"\d s\b|Protocol"),
-    "dripped headers": (lambda s, c, q: s.drip(c, HEAD, b"X-A: b\r\n"), r"\d s\b"),
+# The parts that a fault sends, and what its error says; "" if a sound answer may come of it, too.
+FAULTS: dict[str, tuple[Callable[[str, random.Random], Parts], str]] = {
+    "dripped first line": (lambda q, d: drip(b"HTTP/1.1 ", b"2"), r"\d s\b|Protocol"),
+    "dripped headers": (lambda q, d: drip(HEAD, b"X-A: b\r\n"), r"\d s\b"),
     "dripped body": (
-        lambda s, c, q: s.drip(c, HEAD + b"Content-Length: 9999\r\n\r\n", b" "), r"\d s\b"),
-    "dripped chunks": (lambda s, c, q: s.drip(c, CHUNKED, b"1\r\n \r\n"), r"\d s\b"),
-    "no reply": (lambda s, c, q: s.drip(c, b"", b""), r"\d s\b"),
-    "endless 102": (
-        lambda s, c, q: s.drip(c, b"", b"HTTP/1.1 102 Processing\r\n\r\n"), r"\d s\b"),
-    "endless headers": (lambda s, c, q: s.pour(c, HEAD, b"X-A: b\r\n" * 99), "Protocol|\\d s\\b"),
+        lambda q, d: drip(HEAD + b"Content-Length: 9999\r\n\r\n", b" "), r"\d s\b"),
+    "dripped chunks": (lambda q, d: drip(CHUNKED, b"1\r\n \r\n"), r"\d s\b"),
+    "no reply": (lambda q, d: drip(b"", b""), r"\d s\b"),
+    "endless 102": (lambda q, d: drip(b"", b"HTTP/1.1 102 Processing\r\n\r\n"), r"\d s\b"),
+    "endless headers": (lambda q, d: pour(HEAD, b"X-A: b\r\n" * 99), "Protocol|\\d s\\b"),
     "endless body": (
-        lambda s, c, q: s.pour(c, CHUNKED, b"4000\r\n" + b" " * 0x4000 + b"\r\n"), "200,000"),
-    "closed": (lambda s, c, q: None, "Protocol|ReadError"),
-    "reset": (lambda s, c, q: s.reset(c), "ReadError|Protocol|CloseError"),
-    "reset in the body": (
-        lambda s, c, q: s.reset(c, reply(b"{", length=50)),
-        "ReadError|Protocol"),
+        lambda q, d: pour(CHUNKED, b"4000\r\n" + b" " * 0x4000 + b"\r\n"), "200,000"),
+    "closed": (lambda q, d: [], "Protocol|ReadError"),
+    "closed in the body": (lambda q, d: [reply(b"{", length=50)], "ReadError|Protocol"),
     "length too long": (
-        saying(lambda q: reply(good(q), length=len(good(q)) + 9)), "Protocol|ReadError"),
-    "length too short": (
-        saying(lambda q: reply(good(q), length=len(good(q)) - 9)), "JSON"),
+        lambda q, d: [reply(good(q), length=len(good(q)) + 9)], "Protocol|ReadError"),
+    "length too short": (lambda q, d: [reply(good(q), length=len(good(q)) - 9)], "JSON"),
     "length of a terabyte": (says(reply(b"", length=10**12)), "Protocol|ReadError"),
     "no number as length": (
         says(reply(b"", "Content-Length: x"), reply(b"", "Content-Length: -5")), "Protocol"),
@@ -191,11 +129,9 @@ FAULTS: dict[str, tuple[Callable[[Faulty, Connection, str], None], str]] = {
     "unknown encoding": (says(reply(b"{}", "Content-Encoding: br")), "no hits|Decoding"),
     "no gzip": (says(reply(b"{}", "Content-Encoding: gzip")), "Decoding"),
     "gzip cut short": (
-        saying(lambda q: reply(gzip.compress(good(q))[:-12], "Content-Encoding: gzip")),
+        lambda q, d: [reply(gzip.compress(good(q))[:-12], "Content-Encoding: gzip")],
         "JSON|Decoding"),
-    "redirect": (
-        lambda s, c, q: c.sendall(reply(b"", f"Location: {s.other}", status=s.drawn.choice(
-            ["301 M", "302 F", "303 S", "307 T", "308 P"]))), "http://localhost"),
+    "redirect": (redirect, "http://localhost"),
     "odd redirect": (
         says(reply(b"", "Location: http://[", status="302 F"),
              reply(b"", "Location: \x01", status="302 F")), "302|Protocol|redirect"),
@@ -204,7 +140,7 @@ FAULTS: dict[str, tuple[Callable[[Faulty, Connection, str], None], str]] = {
     "not HTTP": (says(b"SSH-2.0-OpenSSH_9.6\r\n", b"\0" * 99, b"HTTP/9.9 x y\r\n\r\n"), "Protocol"),
     "odd JSON": (says(*map(reply, ODD)), "."),
     "odd JSON, packed": (says(*map(packed, ODD)), "."),
-    "mutated": (lambda s, c, q: c.sendall(s.mutated(q)), ""),
+    "mutated": (mutated, ""),
 }  # fmt: skip
 
 
@@ -242,7 +178,18 @@ def test_a_fault_of_a_server_is_one_question_s_error(tmp_path, monkeypatch):
         drawn.shuffle(chosen)
         fault_of = {f"question {n}": fault for n, fault in enumerate(chosen) if fault}
         started = monotonic()
-        with Faulty(fault_of, drawn) as server:
+
+        def answer(number, body, fault_of=fault_of, drawn=drawn):
+            fault = fault_of.get(body["query"])
+            if fault is None:
+                return [reply(good(body["query"]))]
+            port = str(elsewhere.port).encode()
+            return (
+                part.replace(b"{port}", port) if isinstance(part, bytes) else part
+                for part in FAULTS[fault][0](body["query"], drawn)
+            )
+
+        with WireServer(lambda number, body: []) as elsewhere, WireServer(answer) as server:
             mapping = {
                 "url": server.url,
                 "headers": {"Authorization": "Bearer $HOUSE_TOKEN"},
@@ -253,7 +200,7 @@ def test_a_fault_of_a_server_is_one_question_s_error(tmp_path, monkeypatch):
                 mapping, golden(), tmp_path / str(seed), workers=drawn.choice([1, 2, 6]),
                 timeout=LIMIT * 4 if drawn.random() < 0.1 else LIMIT, retries=0, progress=False,
             )  # fmt: skip
-            assert not server.strange, f"seed {seed}: a redirect was followed"
+            assert not elsewhere.requests, f"seed {seed}: a redirect was followed"
         assert monotonic() - started < 20, f"seed {seed} took too long"
         assert results.responses["query_id"].tolist() == [f"q{n}" for n in range(N_QUERIES)]
         by_query: dict[str, list[str]] = {}

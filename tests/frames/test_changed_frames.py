@@ -34,20 +34,6 @@ def test_changed_ids_of_targets_count_in_the_next_evaluation_alone():
     assert first.golden.golden_hash == before and first.summary("mrr")["mean"].tolist() == [0.5]
 
 
-@pytest.mark.parametrize("frame", ["targets", "queries"])
-def test_a_new_frame_of_a_golden_set_counts(frame):
-    golden, results = given()
-    hits(golden, results)
-    if frame == "targets":
-        new = golden.targets.assign(doc_id=lower(golden.targets["doc_id"]))
-        expected = [1, 0]
-    else:
-        new = golden.queries.assign(answerable=pd.array([True, False], "boolean"))
-        expected = [0, None]
-    setattr(golden, frame, new)
-    assert [None if one != one else one for one in hits(golden, results)] == expected
-
-
 def test_changed_queries_count():
     golden, results = given()
     hits(golden, results)
@@ -57,15 +43,6 @@ def test_changed_queries_count():
     golden.queries["query_id"] = ["q0", "q7"]
     with refused("q1", field="targets.query_id"):
         hits(golden, results)
-
-
-def test_rows_that_are_written_in_place_count():
-    golden, results = given()
-    hits(golden, results)
-    golden.targets.loc[0, "doc_id"] = "d1"
-    assert hits(golden, results) == [1, 1]
-    golden.targets.loc[0, "doc_id"] = "D1"
-    assert golden.select(["q0"]).targets["target_id"].tolist() == ["D1"]
 
 
 @pytest.mark.parametrize("how", ["column", "frame"])

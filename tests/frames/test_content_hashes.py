@@ -71,11 +71,3 @@ def test_a_hash_is_that_of_the_rows_as_json(n: int) -> None:
         "none": frame_of(0, 3),
     }
     pd.testing.assert_series_equal(hashes_by_query(ids, frames), plain(ids, frames))
-
-
-def test_rows_of_many_chunks_and_slices_count_alike() -> None:
-    frame = pd.concat([frame_of(40, 1), frame_of(40, 2)], ignore_index=True).iloc[3:70]
-    ids = pd.Series([f"q{at}" for at in range(5)], dtype="str")
-    pd.testing.assert_series_equal(
-        hashes_by_query(ids, {"targets": frame}), plain(ids, {"targets": frame})
-    )

@@ -9,14 +9,12 @@ import ragscore as rs
 from ragscore.frames.errors import (
     DataError,
     check_choice,
-    excerpt,
-    name_list,
     nearest,
     packages_of,
     unsaid,
     warn,
 )
-from tests.messages import check, refused, says
+from tests.messages import check, refused
 
 QUERIES = [f"pd-{n:03}" for n in range(60)]
 
@@ -38,24 +36,6 @@ QUERIES = [f"pd-{n:03}" for n in range(60)]
 )
 def test_the_nearest_of_known_names_is_named(name, known, text):
     assert nearest(name, known).startswith(text)
-
-
-def test_a_near_name_of_many_stands_alone():
-    assert "pd-008" not in says(nearest("pd_07", QUERIES), "pd-007")
-    says(nearest("zz", QUERIES), "pd-009", 60)
-
-
-def test_names_are_listed_once_and_the_rest_counted():
-    assert name_list(["b", "a", "b"]) == "b, a"
-    assert name_list([]) == "none"
-    assert name_list(range(1000)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (1,000 in all)"
-
-
-def test_a_value_is_shown_in_a_few_words():
-    assert [excerpt(one) for one in ("a", 5, None, True)] == ["'a'", "5", "None", "True"]
-    assert excerpt(pd.DataFrame({"a": range(100)})) == "DataFrame"
-    assert excerpt(["a"] * 1000) == "list"
-    assert len(excerpt("x" * 1000)) == 60
 
 
 @pytest.mark.parametrize("value", [None, 5, [], ["doc"], pd.DataFrame(), pd.Series(["doc"])])

@@ -90,12 +90,6 @@ def test_frames_of_every_dtype_reload(data, n):
     assert_same(frame_of(*json.loads(text).values()), frame)
 
 
-def test_categories_are_written_as_text():
-    frame = pd.DataFrame({"kind": pd.Categorical(["b", None, "a"], categories=["b", "a"])})
-    again = frame_of(rows_of(frame), dtypes_of(frame))
-    assert_frame_equal(again, frame.astype("str"))
-
-
 def test_nan_is_null_and_what_is_endless_is_a_text():
     frame = pd.DataFrame({"x": [math.nan, math.inf, -math.inf, 0.1 + 0.2]})
     assert rows_of(frame) == [
@@ -169,10 +163,3 @@ def test_what_is_no_such_report_is_refused(report):
     for text, *named in (("", "JSON"), ("[]",), ("{}",), (json.dumps({"dtypes": {}}),)):
         with refused(*named, field="text"):
             report.from_json(text)
-
-
-def test_what_says_nothing_of_a_field_is_named(three):
-    content = json.loads(leaderboard(rs.score(*three)).to_json())
-    del content["pairs"]
-    with refused("to_json", field="text"):
-        rs.Leaderboard.from_json(json.dumps(content))

@@ -1,4 +1,4 @@
-"""Frames: what fits a column, what is refused, and which row the error names."""
+"""Frames made by hand: what fits a column, what is refused, and which row the error names."""
 
 import datetime as dt
 
@@ -8,7 +8,10 @@ import pytest
 
 import ragscore as rs
 from ragscore.frames.data import conform, from_records
-from tests.messages import refused
+from tests.messages import refused, warned
+
+HUGE = [10**30, -(10**30), 2**63, 10**400]
+QUERIES = pd.DataFrame({"query_id": ["q1", "q2", "q3"]})
 
 
 def targets(**columns):
@@ -34,6 +37,8 @@ def hits(**columns):
         ({"grade": [1, -1]}, "grade", 1, [-1, "1 of 2", 0]),
         ({"grade": np.array([1, -1], dtype="int32")}, "grade", 1, [-1]),
         ({"grade": [1, 2**31]}, "grade", 1, [2**31, -(2**31), 2**31 - 1]),
+        ({"grade": [1, 10**400]}, "grade", 1, []),
+        ({"grade": [1, np.inf]}, "grade", 1, []),
         ({"grade": [1.5, 1.0]}, "grade", 0, [1.5]),
         ({"grade": [1.0, np.nan]}, "grade", 1, []),
         ({"grade": [1, "many"]}, "grade", 1, ["'many'"]),
@@ -222,3 +227,151 @@ def test_results_need_neither_the_text_of_a_query_nor_errors():
         responses=pd.DataFrame({"run_id": "r", "query_id": ["q1", "q2"]}),
     )
     assert results.responses[["query", "error"]].isna().all().all()
+
+
+def golden_with(targets):
+    return rs.Golden(QUERIES, pd.DataFrame(targets))
+
+
+def target(query_id="q1", level="doc", target_id="d1", **more):
+    return {"query_id": query_id, "level": level, "target_id": target_id, **more}
+
+
+@pytest.mark.parametrize(
+    ("targets", "field", "named"),
+    [
+        (
+            [target(grade=1), target(grade=2)],
+            "targets",
+            [1, "q1 / doc / d1 / 0", "query_id, level, target_id, alternative"],
+        ),
+        (
+            [target(alternative=0, grade=1), target(alternative=1, grade=2)],
+            "targets.target_id",
+            ["row 0", "'d1'", "2 of 2"],
+        ),
+        (
+            [target(level="document")],
+            "targets.level",
+            ["row 0", "'document'", "1 of 1", "chunk, doc, anchor, text, source_key, predicate"],
+        ),
+        (
+            [target(), target("Q2")],
+            "targets.query_id",
+            ["row 1", "'Q2'", "1 of 2", "golden.select"],
+        ),
+        ([target(grade=-1)], "targets.grade", ["row 0", -1, "1 of 1"]),
+        ([target(grade=0.5)], "targets.grade", ["row 0", 0.5, "1 of 1"]),
+    ],
+)
+def test_targets_that_nothing_could_be_made_of_are_refused(targets, field, named):
+    with refused(*named, field=field):
+        golden_with(targets)
+
+
+@pytest.mark.parametrize("frame", ["tags", "checks", "support_groups", "conditions"])
+def test_rows_about_unknown_queries_are_refused(frame):
+    rows = {
+        "tags": {"kind": "tag", "value": "x"},
+        "checks": {"kind": "forbidden", "text": "x"},
+        "support_groups": {"group": 0, "target_id": "d1"},
+        "conditions": {"target_id": "d1", "key": "year", "value": "1"},
+    }[frame]
+    with refused("row 0", "'q9'", field=f"{frame}.query_id"):
+        rs.Golden(QUERIES, **{frame: pd.DataFrame([{"query_id": "q9", **rows}])})
+
+
+@pytest.mark.parametrize(
+    ("level", "column"), [("doc", "doc_id"), ("chunk", "chunk_id"), ("source_key", "source_key")]
+)
+def test_a_target_without_an_id_is_what_its_target_id_names(level, column):
+    golden = golden_with([target(level=level, target_id="x"), target("q2", level, "y")])
+    assert golden.targets[column].tolist() == ["x", "y"]
+    some = golden_with([target(level=level, target_id="x", **{column: "own"}), target("q2", level)])
+    assert some.targets[column].tolist() == ["own", "d1"]
+
+
+def test_a_part_of_a_golden_set_is_selected():
+    golden = rs.Golden(
+        QUERIES.assign(lang=["de", "en", "de"]),
+        pd.DataFrame([target(), target("q2"), target("q3")]),
+        tags=pd.DataFrame({"query_id": ["q1", "q2"], "kind": "tag", "value": "x"}),
+    )
+    german = golden.select("lang == 'de'")
+    assert german.targets["query_id"].tolist() == ["q1", "q3"]
+    assert german.tags["query_id"].tolist() == ["q1"]
+    assert golden.select(golden.queries["lang"] == "de").golden_hash == german.golden_hash
+    assert golden.select(["q1", "q3"]).golden_hash == german.golden_hash
+    for wrong in ("q9", "lang == 'fr'", ["q1", "q9"], np.array([True])):
+        with refused(field="queries"):
+            golden.select(wrong)
+
+
+def test_hits_of_a_run_that_is_not_there_are_refused_with_its_name():
+    hits = pd.DataFrame({"run_id": ["b"], "query_id": "q1", "rank": 1, "doc_id": "d1"})
+    responses = pd.DataFrame({"run_id": ["a"], "query_id": "q1"})
+    with refused("run_id", "'b'", "a", field="hits"):
+        rs.Results(pd.DataFrame({"run_id": ["a"]}), responses, hits)
+
+
+def test_hits_that_belong_to_no_response_are_counted_and_said():
+    hits = pd.DataFrame(
+        {"run_id": "a", "query_id": ["q1", "q2", "q2"], "rank": [1, 1, 2], "doc_id": "d1"}
+    )
+    results = rs.Results(
+        pd.DataFrame({"run_id": ["a"]}), pd.DataFrame({"run_id": ["a"], "query_id": "q1"}), hits
+    )
+    golden = rs.Golden(QUERIES[:1], pd.DataFrame([target()]))
+    with warned("2 hits"):
+        assert rs.score(results, golden, "mrr")["mrr"].tolist() == [1]
+
+
+def results_with(frame, column, value):
+    key = {"run_id": ["a"], "query_id": ["q"]}
+    frames = {
+        "runs": {"run_id": ["a"]},
+        "responses": key,
+        "hits": key | {"rank": [1], "doc_id": ["d"]},
+        "judgments": key | {"criterion": ["c"], "item": [""], "value": [1.0]},
+        "reported": key | {"metric": ["theirs"], "value": [1.0]},
+    }
+    frames[frame] = frames[frame] | {column: [value]}
+    return rs.Results(**{name: pd.DataFrame(columns) for name, columns in frames.items()})
+
+
+WHOLE = [("runs", "k"), ("responses", "prompt_tokens"), ("hits", "rank"), ("hits", "start")]
+FINITE = [
+    ("responses", "elapsed_ms"), ("responses", "cost_usd"), ("judgments", "value"),
+]  # fmt: skip
+TOO_LARGE = [
+    *((*of, value) for of in WHOLE for value in [*HUGE, np.inf, -np.inf, "1e999"]),
+    *((*of, value) for of in FINITE for value in [np.inf, -np.inf, "1e999", "inf"]),
+    ("responses", "latency_search_ms", np.inf),
+    ("hits", "score", "1e999"), ("hits", "score", "-1e400"),
+    ("responses", "x_n", HUGE[0]), ("responses", "x_n", HUGE[1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("frame", "column", "value"), TOO_LARGE, ids=lambda one: str(one)[:9])
+def test_a_number_beyond_its_column_names_the_field_and_its_row(frame, column, value):
+    with refused(frame, column, 0):
+        results_with(frame, column, value)
+
+
+@pytest.mark.parametrize(
+    ("frame", "column", "value"),
+    [*((*of, np.nan) for of in FINITE), ("responses", "latency_search_ms", np.nan),
+     ("hits", "score", -np.inf), ("reported", "value", np.inf)],
+)  # fmt: skip
+def test_nan_is_unknown_and_scores_and_reported_values_may_be_infinite(frame, column, value):
+    held = getattr(results_with(frame, column, value), frame)[column]
+    assert held.tolist() == pytest.approx([value], nan_ok=True)
+
+
+def test_numbers_of_many_digits_are_refused_in_every_form():
+    with refused(file="frame", line=1, field="score"):
+        rs.load_results(pd.DataFrame({"query_id": ["q"], "doc_id": ["d"], "score": ["1e999"]}))
+    with refused("a mapping", file="dict", line=1, field="doc_id"):
+        rs.load_results({"q": {"d": 10**400}})
+    with refused(0, field="queries.x_n"):
+        rs.Golden(pd.DataFrame({"query_id": ["q"], "x_n": HUGE[:1]}))

@@ -7,7 +7,6 @@ import json
 from contextlib import nullcontext
 from dataclasses import asdict
 
-import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.frames.ranking import tied
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.score import scored
 from tests.messages import refused, warned
@@ -29,58 +27,30 @@ def hits(*rows, names=("query_id", "rank", "doc_id", "score")):
     )
 
 
-def test_trec_ties_go_by_score_then_document_descending():
-    given_hits = hits(
-        ("q", 1, "a", 0.5), ("q", 2, "b", 0.5), ("q", 3, "c", 0.9), ("p", 1, "z", -1.0)
-    )
-    ranked = rs.match.rank_hits(given_hits, "trec")
-    assert ranked["rank"].tolist() == [3, 2, 1, 1]
-    assert rs.match.rank_hits(given_hits)["rank"].tolist() == [1, 2, 3, 1]
+FOUR = [("q", 1, "a", 0.5), ("q", 2, "b", 0.5), ("q", 3, "c", 0.9), ("p", 1, "z", -1.0)]
+IN_32_BITS = [("q", 1, "a", 1.00000001), ("q", 2, "b", 1.0), ("q", 3, "c", 1e300),
+              ("q", 4, "d", 1e200)]  # fmt: skip
+ONE_WITHOUT = [("q", 1, "a", None), ("q", 2, "b", None), ("p", 1, "c", 1.0), ("p", 2, "d", 2.0)]
 
 
-def test_scores_that_differ_beyond_32_bits_are_ties():
-    ranked = rs.match.rank_hits(
-        hits(
-            ("q", 1, "a", 1.00000001),
-            ("q", 2, "b", 1.0),
-            ("q", 3, "c", 1e300),
-            ("q", 4, "d", 1e200),
-        ),
-        "trec",
-    )
-    assert ranked["rank"].tolist() == [4, 3, 2, 1]
-
-
-def test_64_bits_tell_scores_apart_that_are_ties_in_32():
-    rows = hits(("q", 1, "a", 1.00000001), ("q", 2, "b", 1.0), ("q", 3, "c", 1.0))
-    assert rs.match.rank_hits(rows, "trec")["rank"].tolist() == [3, 2, 1]
-    assert rs.match.rank_hits(rows, "trec64")["rank"].tolist() == [1, 3, 2]
-
-
-def test_a_list_without_any_score_keeps_its_order_beside_one_with_scores():
-    rows = hits(("q", 1, "a", None), ("q", 2, "b", None), ("p", 1, "c", 1.0), ("p", 2, "d", 2.0))
-    assert rs.match.rank_hits(rows, "trec")["rank"].tolist() == [1, 2, 2, 1]
-
-
-def test_documents_are_compared_by_their_bytes():
-    ranked = rs.match.rank_hits(
-        hits(
-            ("q", 1, "Z", 1),
-            ("q", 2, "a", 1),
-            ("q", 3, "é", 1),
-            ("q", 4, "10", 1),
-            ("q", 5, "9", 1),
-        ),
-        "trec",
-    )
-    assert ranked.sort_values("rank")["doc_id"].tolist() == ["é", "a", "Z", "9", "10"]
-
-
-def test_without_a_stored_rank_rows_rank_in_their_order():
-    rows = pd.DataFrame(
-        {"run_id": ["r"] * 3, "query_id": ["q", "p", "q"], "doc_id": ["a", "b", "c"]}
-    )
-    assert rs.match.rank_hits(rows)["rank"].tolist() == [1, 1, 2]
+@pytest.mark.parametrize(
+    ("rows", "ties", "ranks"),
+    [
+        (FOUR, "trec", [3, 2, 1, 1]),  # by score, then document descending
+        (FOUR, "file", [1, 2, 3, 1]),
+        (IN_32_BITS, "trec", [4, 3, 2, 1]),  # what differs beyond them is a tie
+        ([*IN_32_BITS[:2], ("q", 3, "c", 1.0)], "trec64", [1, 3, 2]),
+        (ONE_WITHOUT, "trec", [1, 2, 2, 1]),  # without any score, the order stays
+        # documents are compared by their bytes
+        ([("q", n, doc, 1) for n, doc in enumerate(["é", "a", "Z", "9", "10"][::-1], 1)], "trec",
+         [5, 4, 3, 2, 1]),
+        ([("q", None, "a", 1), ("p", None, "b", 1), ("q", None, "c", 1)], "file", [1, 1, 2]),
+    ],
+)  # fmt: skip
+def test_hits_rank_as_the_file_says_or_as_trec_eval_ranks(rows, ties, ranks):
+    columns = ["query_id", "rank", "doc_id", "score"]
+    frame = pd.DataFrame(rows, columns=columns).assign(run_id="r")
+    assert rs.match.rank_hits(frame, ties)["rank"].tolist() == ranks
 
 
 def test_ranks_from_0_are_moved_up_in_the_lists_that_have_them_and_that_is_said():
@@ -296,18 +266,6 @@ def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, w
     )
 
 
-def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run):
-    golden = rs.load_golden(write_golden([EMPTY[0], EMPTY[3]]))
-    results = rs.load_results(
-        write_run("r", [record(name, PASSAGES) for name in ("has", "unseen")])
-    )
-    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], profile=vacuous())
-    assert (
-        scores.loc["unseen", "mrr"] == 1
-        and scores.loc["unseen", ["judged@5", "passed"]].isna().all()
-    )
-
-
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
     made = scored(*passages, profile="trec").settings.iloc[0]
     assert set(json.loads(made["policies"])) == set(asdict(Policies()))
@@ -320,12 +278,3 @@ def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
     assert by_span["rule"].startswith("by_span") and pd.isna(by_span["profile"])
     with refused("never", field="missing"):
         scored(*passages, missing="never")
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0, np.inf, np.nan]))))
-def test_equal_scores_of_one_list_are_tied_and_a_hit_without_a_score_is_not(hits):
-    cells, scores = np.array([cell for cell, _ in hits], np.int64), [score for _, score in hits]
-    is_tied = tied(cells, pd.DataFrame({"score": np.array(scores, np.float64)}))
-    for at, one in enumerate(hits):
-        equals = [other for other, its in enumerate(hits) if its == one and one[1] == one[1]]
-        assert is_tied[at] == (len(equals) > 1)

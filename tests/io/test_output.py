@@ -40,38 +40,27 @@ def test_an_exception_while_it_is_written_leaves_the_old_file(tmp_path):
     assert names_in(tmp_path) == ["report.md"] and file.read_text() == "old"
 
 
-def test_a_folder_in_place_of_the_file_is_an_error(tmp_path):
+def test_what_can_not_be_written_there_is_an_error(tmp_path):
     (tmp_path / "report.md").mkdir()
-    with refused(os.strerror(errno.EISDIR), file="report.md"):
-        write_text(tmp_path / "report.md", "new")
-
-
-def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
     (tmp_path / "runs").write_text("")
-    with refused(file="runs/report.md"):
-        write_text(tmp_path / "runs" / "report.md", "new")
+    for path, text, told in (
+        ("report.md", "new", os.strerror(errno.EISDIR)), ("runs/report.md", "new", "written"),
+        ("half.md", "a\ud800", "ud800"),
+    ):  # fmt: skip
+        with refused(told, file=path):
+            write_text(tmp_path / path, text)
+    assert names_in(tmp_path) == ["report.md", "runs"]
 
 
-def test_half_a_character_is_an_error(tmp_path):
-    with refused("ud800", file="report.md"):
-        write_text(tmp_path / "report.md", "a\ud800")
-    assert names_in(tmp_path) == []
-
-
-def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+def test_links_and_rights_of_the_old_file_stay(tmp_path):
     (tmp_path / "shared").mkdir()
     target = write_text(tmp_path / "shared" / "golden.yaml", "old")
+    target.chmod(0o640)
     link = tmp_path / "golden.yaml"
     link.symlink_to(target)
     write_text(link, "new")
     assert link.is_symlink() and target.read_text() == "new"
-
-
-def test_the_rights_of_the_old_file_stay(tmp_path):
-    file = write_text(tmp_path / "golden.yaml", "old")
-    file.chmod(0o640)
-    write_text(file, "new")
-    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
 def test_two_writers_of_one_file_never_mix(tmp_path):

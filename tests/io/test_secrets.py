@@ -160,8 +160,7 @@ def test_hostile_texts_take_no_time(text):
 def test_all_loggers_are_redacted_meanwhile_and_none_afterwards(caplog):
     caplog.set_level(logging.DEBUG)
     factory, log = logging.getLogRecordFactory(), logging.getLogger("anybody.s.library")
-    first, second = Redactor([KEY]), Redactor(["hunter-2222"])
-    with redacted_logs(first):
+    with redacted_logs(Redactor([KEY])):
         log.debug("sent %s", {"x-key": KEY})
         log.warning("nothing %d", 5)
         log.makeRecord("x", 10, "", 1, "fits %d no message", ("really",), None)  # doesn't raise
@@ -169,15 +168,9 @@ def test_all_loggers_are_redacted_meanwhile_and_none_afterwards(caplog):
             raise ValueError(f"no {KEY[:10]}")
         except ValueError:
             log.exception("failed")
-        with redacted_logs(second):
-            log.debug("%s and hunter-2222", KEY)
-        log.debug("hunter-2222")
     log.debug("%s again", KEY)
     said = [record.getMessage() for record in caplog.records]
-    assert said == [
-        "sent {'x-key': '***'}", "nothing 5", "failed", "*** and ***", "hunter-2222",
-        f"{KEY} again",
-    ]  # fmt: skip
+    assert said == ["sent {'x-key': '***'}", "nothing 5", "failed", f"{KEY} again"]
     assert caplog.records[1].msg == "nothing %d"  # what holds no key stays a template
     assert KEY[:6] not in caplog.text.split("again")[0].rpartition("\n")[0]
     assert "ValueError: no ***" in caplog.text

@@ -76,14 +76,6 @@ def test_a_run_of_which_every_judgment_failed_ends_with_3_and_prints_no_metric(
     assert not (files[1].parent / "judgments.jsonl").exists()
 
 
-def test_a_limit_of_cost_ends_with_1_and_keeps_what_is_done(command, files, tmp_path, capsys):
-    (tmp_path / "prices.json").write_text('{"words": [1000, 1000]}')
-    options = ["--prices", str(tmp_path / "prices.json"), "--max-cost", "0.001", "--workers", "1"]
-    assert command(*options) == 1
-    says(capsys.readouterr().err, 1, "max_cost", 0.001)
-    assert rs.load_results(files[1]).judgments["query_id"].unique().tolist() == ["q0"]
-
-
 def test_json_holds_counts_means_and_agreement(command, files, capsys):
     options = ["--spot-check", "2", "--second-model", "others"]
     assert command("--json", *options) == 0
@@ -92,18 +84,6 @@ def test_json_holds_counts_means_and_agreement(command, files, capsys):
     assert found["means"][0]["mean"] == 3.5 and found["agreement"][0]["disagreement"] == 0
     agreement = json.loads((files[1].parent / "agreement.json").read_text())
     assert [row["n"] for row in agreement["table"]] == [2]
-
-
-@pytest.mark.parametrize(
-    ("more", "named"),
-    [
-        (["--prices", "GOLDEN"], ["--prices", "golden.yaml"]),
-        (["--structured", "xml"], ["xml", "json_schema", "json_object", "none"]),
-    ],
-)
-def test_arguments_that_mean_nothing_end_with_2(command, files, capsys, more, named):
-    assert command(*[str(files[0]) if one == "GOLDEN" else one for one in more]) == 2
-    says(capsys.readouterr().err, *named)
 
 
 def test_judgments_need_a_file_that_they_are_read_with(command, files, tmp_path, capsys):

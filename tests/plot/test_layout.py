@@ -135,6 +135,3 @@ def test_pictures_stand_side_by_side_in_a_figure_of_ones_own():
 def test_a_figure_is_as_high_as_its_rows_and_its_legend_need():
     one, many = (rs.plot.summary(world(n).ev.summary("hit@5")).figure for n in (1, 10))
     assert one.get_size_inches()[1] < 2 < many.get_size_inches()[1] < 4
-
-
-# The checker itself: each fault is found where it is made

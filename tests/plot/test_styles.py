@@ -14,7 +14,6 @@ import pytest
 from worlds import world
 
 import ragscore as rs
-from ragscore.plot import accessor
 from ragscore.plot.style import GREY, LINES, PALETTE, all_runs, in_order, run_styles
 from tests.messages import refused
 
@@ -152,15 +151,6 @@ def test_signatures_show_what_a_user_may_give():
     assert cmp.plot.scatter.__doc__ == rs.plot.scatter.__doc__
     with refused("rank", "ranks", error=AttributeError):
         _ = cmp.plot.rank
-
-
-def test_every_picture_fills_parameters_that_its_function_has():
-    galleries = [one for one in vars(accessor).values() if isinstance(one, accessor.Gallery)]
-    drawn = {draw: given for one in galleries for draw, given in one.pictures.items()}
-    for draw, given in drawn.items():
-        assert set(given) <= set(inspect.signature(draw).parameters)
-    names = {draw.__name__ for draw in drawn} - {"calls", "turns"}
-    assert names | {"theme"} == set(rs.plot.__all__) and len(rs.plot.__all__) == 15
 
 
 def test_a_comparison_from_json_has_no_scores_to_draw():

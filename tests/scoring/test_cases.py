@@ -9,13 +9,11 @@ import pytest
 
 from ragscore.frames.data import Golden, Results
 from ragscore.scoring.explain import explain
-from ragscore.scoring.level import Level
-from ragscore.scoring.match import by_predicate, judged_only
+from ragscore.scoring.match import judged_only
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.own import from_plain, metric
 from ragscore.scoring.policies import with_min_grade
 from ragscore.scoring.readings import READINGS
-from ragscore.scoring.refusals import with_refusals_in_words
 from ragscore.scoring.score import score, scored
 from ragscore.scoring.summary import summarize
 from tests.messages import refused
@@ -122,18 +120,6 @@ def test_the_best_of_several_accepted_answers_counts():
     results = results_of({"q": []}, answer=["Samuel Clemens"])
     found = quiet(results, golden, ["exact_match", "token_f1", "rouge_l"])
     assert found.loc["q", ["exact_match", "token_f1", "rouge_l"]].tolist() == [1, 1, 1]
-
-
-def test_citations_are_nan_where_a_run_records_none_and_0_where_an_answer_has_none():
-    golden, answers = golden_of({"q": {"a": 1}, "r": {"b": 1}}), ["one", "two"]
-    bare = results_of({"q": ["a"], "r": ["b"]}, answer=answers)
-    labels = ["citation_present", "citation_recall", "citation_coverage"]
-    assert quiet(bare, golden, labels)[labels].isna().all(axis=None)
-    cited = pd.DataFrame({"run_id": ["a"], "query_id": ["q"], "position": [1], "doc_id": ["a"]})
-    some = Results(bare.runs, bare.responses, bare.hits, cited)
-    assert quiet(some, golden, labels)[labels].to_numpy().tolist() == [[1, 1, 1], [0, 0, 0]]
-    said = Results(bare.runs, bare.responses.assign(n_citations=[0, 0]), bare.hits)
-    assert quiet(said, golden, labels)[labels].to_numpy().tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
 def test_bpref_is_measured_where_the_level_of_a_query_has_documents_judged_as_not_relevant():
@@ -311,31 +297,6 @@ def test_steps_stand_in_the_place_of_policies():
     ]
 
 
-def test_refusals_in_words_are_a_step():
-    results = results_of({"q": [], "r": []}, answer=["Sorry, I cannot answer that.", "It is 4."])
-    golden = golden_of({"q": {}, "r": {}}, answerable=[False, True])
-    labels = ["answered_unanswerable", "false_refusal"]
-    assert quiet(results, golden, labels)[labels].isna().all(axis=None)
-    found = quiet(with_refusals_in_words(results), golden, labels)
-    assert found.loc["q", "answered_unanswerable"] == 0 and found.loc["r", "false_refusal"] == 0
-
-
-def test_every_hit_within_k_has_to_satisfy_a_predicate_if_asked_for():
-    hits = results_of({"q": ["a", "b"]}).hits.assign(text=["it is RED", "it is blue"])
-    runs = pd.DataFrame({"run_id": ["a"], "k": [2]})
-    results = Results(runs, pd.DataFrame({"run_id": ["a"], "query_id": ["q"]}), hits)
-    golden = Golden(
-        pd.DataFrame({"query_id": ["q"], "query": ["?"]}),
-        targets=pd.DataFrame({"query_id": ["q"], "level": ["predicate"], "target_id": ["p"]}),
-        checks=pd.DataFrame({"query_id": ["q"], "kind": ["expected_substring"], "text": ["red"]}),
-    )
-    for hits_, wanted in (("any", 1), ("all", 0)):
-        rule = by_predicate(results, golden, hits=hits_)
-        assert (
-            quiet(results, golden, ["mrr"], rule=rule, match="predicate").loc["q", "mrr"] == wanted
-        )
-
-
 def test_a_reading_of_your_own_is_a_profile():
     from dataclasses import replace
 
@@ -352,35 +313,3 @@ def test_default_and_all():
     assert len(default.columns) <= 15 < len(every.columns)
     assert {"hit@5", "mrr@10", "ndcg@10", "failed"} <= {*default} <= {*every}
     assert "passed" not in default
-
-
-def test_a_part_of_one_query_is_scored_at_the_level_given():
-    golden, results = golden_of({"q": {"a": 1}}), results_of({"q": ["a"]})
-    assert scored(results, golden, ["mrr"], level=Level.of(results, golden)).scores[
-        "mrr"
-    ].tolist() == [1]
-
-
-def test_random_rankings_have_the_values_of_other_tools():
-    pytrec_eval = pytest.importorskip("pytrec_eval")
-    rng = np.random.default_rng(0)
-    docs = [f"d{n:03}" for n in range(60)]
-    lists = {f"q{n}": list(rng.permutation(docs)[: rng.integers(1, 40)]) for n in range(40)}
-    grades = {
-        query: {doc: int(rng.integers(0, 4)) for doc in rng.choice(docs, 12, replace=False)}
-        for query in lists
-    }
-    run = {
-        query: {doc: float(-rank) for rank, doc in enumerate(found)}
-        for query, found in lists.items()
-    }
-    names = {
-        "map": "map", "recip_rank": "mrr", "ndcg": "ndcg_linear", "Rprec": "rprec",
-        "bpref": "bpref", "P_5": "precision@5", "recall_10": "recall@10", "success_1": "hit@1",
-        "11pt_avg": "11pt_avg", "ndcg_cut_10": "ndcg_linear@10", "map_cut_10": "map@10",
-        "set_F": "set_f1", "set_P": "set_precision",
-    }  # fmt: skip
-    theirs = pytrec_eval.RelevanceEvaluator(grades, pytrec_eval.supported_measures).evaluate(run)
-    ours = quiet(results_of(lists), golden_of(grades), [*names.values()])
-    for name, label in names.items():
-        assert [theirs[query][name] for query in lists] == pytest.approx(ours[label].tolist()), name

@@ -6,7 +6,6 @@ The rule, the levels, the product filter, and how many hits and values an expect
 import json
 import warnings
 from contextlib import nullcontext
-from itertools import product
 
 import pytest
 from conftest import found, said
@@ -331,34 +330,6 @@ def test_a_product_is_not_searched_in_cut_text(load):
         rs.match.filter_hits(cut, golden)
 
 
-@pytest.fixture
-def cut(load):
-    """The only question's hits with their text cut after four characters, where `more` names a
-    longer one.
-    """
-
-    def build(expectation, *hits, **more):
-        results, golden = load([{"query": "q", **expectation}], [said("q", list(hits), **more)])
-        text = results.hits["text"]
-        shorter = results.hits.assign(
-            text=text.str.slice(0, 4), text_cut=text.str.len().gt(4).astype("boolean")
-        )
-        return (
-            rs.Results(
-                runs=results.runs,
-                responses=results.responses,
-                hits=shorter,
-                hit_meta=results.hit_meta,
-            ),
-            golden,
-        )
-
-    return build
-
-
-LATE = "....late"
-
-
 def test_passed_looks_as_deep_as_each_run_went(load):
     hits = [found(1, "x"), found(2, "k")]
     results, golden = load(
@@ -370,44 +341,6 @@ def test_passed_looks_as_deep_as_each_run_went(load):
         "two": 1,
         "all": 1,
     }
-
-
-# -- any or all hits, any or all of the values listed
-
-CHOICES = ("any", "all")
-CONTENT = {"expected_metadata": {"x": 1, "y": 2}, "expected_substrings": ["a", "b"]}
-# Each hit as (metadata, text); every list of one or two of these is tried.
-KINDS_OF_HIT = [
-    ({"x": 1, "y": 2}, "a b"),
-    ({"x": 1, "y": 0}, "a b"),
-    ({"x": 1, "y": 2}, "a"),
-    ({"x": 0, "y": 0}, "b a"),
-    ({"x": 1, "y": 2}, "-"),
-    ({}, "b"),
-]
-LISTS = [list(kinds) for n in (1, 2) for kinds in product(range(len(KINDS_OF_HIT)), repeat=n)]
-
-
-def first_match(kinds, hits, meta_values, text_values):
-    """The same worked out hit by hit.
-
-    Rank of the first hit that satisfies everything, None where the question fails.
-    """
-    needed = {"any": any, "all": all}
-    in_meta = [
-        needed[meta_values](
-            KINDS_OF_HIT[kind][0].get(key) == value for key, value in {"x": 1, "y": 2}.items()
-        )
-        for kind in kinds
-    ]
-    in_text = [
-        needed[text_values](text in KINDS_OF_HIT[kind][1] for text in "ab") for kind in kinds
-    ]
-    if hits == "all" and not (all(in_meta) and all(in_text)):
-        return None
-    return next(
-        (rank for rank, both in enumerate(zip(in_meta, in_text, strict=True), 1) if all(both)), None
-    )
 
 
 def test_only_hits_within_the_runs_k_must_satisfy(load):

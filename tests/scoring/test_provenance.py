@@ -139,15 +139,6 @@ def runs(write_golden, write_run, tmp_path):
     )
 
 
-def test_scores_of_one_provenance_come_without_a_word(runs):
-    store, a, b, golden = runs
-    scored(store, a, golden)
-    scored(store, b, golden)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert len(store.scores()) == 6 and len(store.summary())
-
-
 def is_refused(store, component, *named, columns=None):
     with refused("a", "b", *named, field=component):
         store.scores(metrics=columns)

@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import golden_of, hit, hits_of, record, targets_of
-from hypothesis import given
-from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
@@ -274,33 +272,6 @@ def test_support_groups_of_documents_say_nothing_about_chunks():
     assert len(targets_at(golden, "doc").support_groups) == 1 and not len(
         targets_at(golden, "chunk").support_groups
     )
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(1, 9)),
-        min_size=1, unique_by=lambda one: (one[0], one[2]),
-    ),
-    st.randoms(),
-)  # fmt: skip
-def test_the_order_of_rows_changes_nothing(rows, random):
-    hits = from_records(
-        [{"run_id": "r", "query_id": q, "rank": rank, "doc_id": d} for q, d, rank in rows], "hits"
-    )
-    targets = pd.concat(
-        [targets_of({"doc_id": "x", "grade": 2}, {"doc_id": "y"}, query_id=q) for q in "abc"],
-        ignore_index=True,
-    )
-    labels = ["hit@3", "recall@3", "precision@3", "map@9", "ndcg@9", "judged@5", "mrr"]
-    order = random.sample(range(len(hits)), len(hits))
-    expected, shuffled = (
-        scores_of(of, to, labels)
-        for of, to in (
-            (hits, targets), (hits.iloc[order].reset_index(drop=True), targets.iloc[::-1])
-        )
-    )  # fmt: skip
-    pd.testing.assert_series_equal(shuffled, expected, check_exact=True)
-    assert expected.dropna().between(0, 1).all()
 
 
 def results_of(hits):

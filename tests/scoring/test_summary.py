@@ -233,18 +233,6 @@ def test_an_empty_golden_column_is_one_slice():
     assert table[["difficulty", "own", "mean"]].to_numpy().tolist() == [["(none)"] * 2 + [0.5]]
 
 
-def test_a_level_without_targets_is_refused(pair):
-    with refused("span", "chunk", "doc", field="match"):
-        rs.score(*pair, match="span")
-
-
-def test_frames_print_what_they_hold(pair):
-    results, golden = pair
-    says(repr(golden), "Golden", "3 queries", "3 answerable", 0, "3 chunk", "3 doc")
-    counts = "2 runs", "6 responses", "0 failed", "10 hits", "0 citations"
-    says(repr(results), "Results", *counts)
-
-
 def test_runs_are_named_by_id_or_unambiguous_system(write_run):
     files = [
         write_run(name, RUN_A, system=system)
@@ -285,24 +273,6 @@ def expected_of(results, golden, label, **policies):
     return (
         summarize(done.scores, golden, rows=done.rows).set_index("metric").loc[label, "n_expected"]
     )
-
-
-def test_what_was_expected_of_a_per_query_scoring_goes_by_each_querys_level(
-    write_golden, write_run
-):
-    golden = rs.load_golden(
-        write_golden(
-            [
-                THREE_QUERIES[0],
-                {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]},
-                {"id": "no", "query": "?", "answerable": False},
-            ]
-        )
-    )
-    results = rs.load_results(write_run("a", RUN_A[:1]))
-    # q1 by its chunk, the missing q2 by its document
-    assert expected_of(results, golden, "hit@1", match="per_query") == 2
-    assert expected_of(results, golden, "hit@1:chunk", match="per_query") == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*unlabelled")

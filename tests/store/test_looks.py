@@ -43,7 +43,6 @@ def looks(tmp_path, golden):
     matplotlib.pyplot.close("all")
 
 
-@pytest.mark.slow
 def test_looks_stay_when_a_run_of_an_earlier_date_is_saved_later(save, looks):
     save("b", 3)
     save("c", 4)
@@ -55,11 +54,3 @@ def test_looks_stay_when_a_run_of_an_earlier_date_is_saved_later(save, looks):
         assert {run: second[run] for run in first} == first
         assert len(set(second.values())) == 3
     assert looks(["b"])[0] == {"b": before[0]["b"]}, "a selection, too"
-
-
-def test_a_run_that_is_saved_again_keeps_its_look(save, looks):
-    save("b", 3)
-    save("a", 1)
-    before = looks()
-    save("b", 3, overwrite=True)
-    assert looks() == before

@@ -6,12 +6,11 @@ import shutil
 import threading
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 from conftest import hit, record
-from stored import described, named_by, run_file, stored_file
+from stored import described, named_by, stored_file
 
 import ragscore as rs
 from ragscore.store import place
@@ -59,16 +58,6 @@ def test_a_name_of_a_file_that_no_store_gives_is_refused(name):
     entry = {"name": name, "size": 1, "crc32": 0, "n_rows": 1, "filled": []}
     with refused(file="run-0001.json"):
         unsealed(sealed({"files": {"hits": [entry]}}), "run-0001.json")
-
-
-@pytest.mark.parametrize("odd", [b"[" * 3000 + b"]" * 3000, b'"\\ud83d"', b"NaN"])
-def test_what_no_store_writes_into_a_runs_file_is_refused(tmp_path, odd):
-    store = rs.RunStore(tmp_path)
-    store.save(results_of("a"))
-    file = run_file(store, "a")
-    file.write_bytes(file.read_bytes().replace(b'"text": null', b'"text": ' + odd))
-    with refused(file=file):
-        rs.RunStore(tmp_path).runs()
 
 
 @pytest.mark.parametrize("change", ["refresh", "add", "overwrite"])
@@ -248,19 +237,3 @@ def test_no_reader_waits_for_what_is_no_file(tmp_path, kind, reader):
         SPECIAL[kind](tmp_path / name)
         error = within(20, lambda name=name: READERS[reader](tmp_path / name))
         assert isinstance(error, rs.DataError) and name in str(error)
-
-
-@pytest.mark.parametrize("name", ["run.json", "judgments.jsonl"])
-def test_no_reader_waits_for_what_lies_beside_a_run(tmp_path, name):
-    (tmp_path / "per_query.jsonl").write_text(json.dumps(record("q", [hit("c", "d", 1)])))
-    os.mkfifo(tmp_path / name)
-    error = within(20, lambda: rs.load_results(tmp_path / "per_query.jsonl"))
-    assert isinstance(error, rs.DataError) and error.file == str(tmp_path / name)
-
-
-def test_the_stored_runs_of_the_demo_read():
-    store = rs.RunStore(Path(__file__).parents[2] / "data" / "demo" / "history")
-    assert len(store.runs()) == 18
-    for name in store.runs()["run_id"]:
-        assert described(store, name)["scoring"]["level"] == "doc"
-    assert store.summary("14-rerank-30-relabelled")["mean"].notna().any()

@@ -137,27 +137,6 @@ def test_means_of_a_run_in_parts_are_those_of_the_whole(varied, few_hits, tmp_pa
     pd.testing.assert_frame_equal(store.summary("a"), before, atol=1e-14)
 
 
-@pytest.mark.slow
-def test_groups_of_a_real_history_give_the_scores_of_the_whole(monkeypatch):
-    store, golden = rs.RunStore(HISTORY), rs.load_golden(HISTORY.parent / "golden.yaml")
-    monkeypatch.setattr(tables, "PART_HITS", 10_000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        whole, parts = rs.score(store.load(), golden, "all"), store.scores(golden, "all")
-    pd.testing.assert_frame_equal(parts, whole, check_exact=True)
-
-
-def test_groups_hold_small_runs_together_and_each_part_of_a_large_one(varied, tmp_path, few_hits):
-    store = rs.RunStore(tmp_path)
-    store.save(varied[0])
-    runs = [stored_run(store, name) for name in "cab"]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tables, "PART_HITS", 200)
-        groups = scale.groups_of([runs[0], *[runs[0]] * 4, runs[1]], 9)
-    assert [len(one) for one in groups] == [4, 1] + [1] * 5
-    assert scale.groups_of([], 9) == []
-
-
 def without(*columns):
     """Hits that lack these columns."""
     return lambda results: {"hits": results.hits.drop(columns=list(columns))}
@@ -283,11 +262,6 @@ def test_parts_whose_citations_carry_other_ids_or_none_score_as_the_whole(
     whole = rs.score(results, golden, names)
     assert whole[names].to_numpy().tolist() == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
     pd.testing.assert_frame_equal(store.scores(golden, names), whole, check_exact=True)
-
-
-def test_a_store_without_runs_has_nothing_to_score(varied, tmp_path):
-    with refused(file="none"):
-        rs.RunStore(tmp_path / "none").scores(varied[1])
 
 
 def test_what_is_no_client_is_refused_and_what_needs_a_golden_set(varied, tmp_path):

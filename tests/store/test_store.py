@@ -11,10 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import (
     describe,
-    described,
     edit_table,
     named_by,
-    put_file,
     run_file,
     stored_file,
     stored_run,
@@ -22,10 +20,11 @@ from stored import (
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.scoring.readings import READINGS
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
 from ragscore.store import runs as store_runs
-from tests.messages import ANY, refused, warned
+from tests.messages import refused, warned
 
 
 def assert_same(left: rs.Results, right: rs.Results) -> None:
@@ -109,20 +108,6 @@ def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_
     assert_same(store.load(), results)
 
 
-def by_word(hits, targets):
-    """The target's id occurs in the hit's text."""
-    pairs = (
-        hits.reset_index(drop=True)
-        .reset_index(names="hit")
-        .merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
-    )
-    found = [
-        isinstance(text, str) and word in text
-        for word, text in zip(pairs["target_id"], pairs["text"], strict=True)
-    ]
-    return pairs.loc[found, ["hit", "target"]]
-
-
 @pytest.fixture
 def long_texts(write_golden, write_run):
     golden = rs.load_golden(
@@ -182,24 +167,6 @@ def test_files_of_an_overwritten_run_go_and_its_numbers_after_a_day(pair, tmp_pa
     monkeypatch.setattr(store_runs, "KEPT_FOR_WRITERS", -1)
     store.save(results.select("a"), overwrite=True)
     assert names() == {"run-0003.json"} | named()
-
-
-def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
-    results, golden = pair
-    store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden)
-    before = store.scores()
-
-    def crash(*args, **kwargs):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "fsync", crash)
-    with refused("disk full", file=ANY):
-        store.save(results, golden=golden, overwrite=True)
-    monkeypatch.undo()
-    assert store.runs()["run_id"].tolist() == ["a", "b"]
-    pd.testing.assert_frame_equal(store.scores(), before)
-    store.save(results, golden=golden, overwrite=True)
 
 
 def test_a_runs_file_holds_its_means_null_for_nan(pair, tmp_path):
@@ -329,55 +296,6 @@ def by_hidden_word(hits, targets):
     return pairs.loc[found, ["hit", "target"]]
 
 
-@pytest.fixture
-def two_levels(write_golden, write_run):
-    """One question whose chunk is told by the first hit, whose document by the second.
-
-    Both words are cut off.
-    """
-    golden = rs.load_golden(
-        write_golden(
-            [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]
-        )
-    )
-    texts = [f"{'x' * 500}chunk c", f"{'x' * 500}doc d"]
-    return (
-        rs.load_results(
-            write_run(
-                "a",
-                [record("q", [hit("c", "d", n, snippet=text) for n, text in enumerate(texts, 1)])],
-                k=10,
-            )
-        ),
-        golden,
-    )
-
-
-@pytest.mark.parametrize(
-    ("rule", "match"),
-    [
-        (rs.match.by_doc, "span"),
-        (rs.match.by_doc, "chunk"),
-    ],
-)
-def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(
-    write_golden, write_run, tmp_path, rule, match
-):
-    results = rs.load_results(write_run("a", [record("q", [hit("c", "d", 1)])]))
-    golden = rs.load_golden(
-        write_golden(
-            [{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"]}]
-        )
-    ).resolve_spans(results)
-    store = rs.RunStore(tmp_path / "s")
-    store.save(results, golden=golden, match=match, rule=rule)
-    before = store.scores()
-    with refused(file="a", field="rule"):
-        store.refresh(golden)
-    store.refresh(golden, rule=rule)
-    pd.testing.assert_frame_equal(store.scores(), before)
-
-
 def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -435,14 +353,6 @@ def test_a_file_that_is_damaged_or_gone_is_named(pair, tmp_path, kind, content, 
         getattr(store, read)()
 
 
-def test_a_sound_file_that_holds_no_table_is_named(pair, tmp_path):
-    store = rs.RunStore(tmp_path)
-    store.save(pair[0].select(["a"]), golden=pair[1])
-    put_file(store, "a", "scores", b"x")
-    with refused("Parquet", file=stored_file(store, "a", "scores").name):
-        store.scores()
-
-
 def test_a_column_of_mixed_types_is_refused_before_anything_is_written(pair, tmp_path):
     results = pair[0]
     mixed = replace(
@@ -469,26 +379,6 @@ def passages(write_golden, write_run):
         rs.load_results([write_run(name, [record("q", hits), record("e", [])]) for name in "ab"]),
         golden,
     )
-
-
-def test_policies_are_stored_with_the_scores(passages, tmp_path):
-    results, golden = passages
-    store = rs.RunStore(tmp_path / "store")
-    store.save(
-        results,
-        golden=golden,
-        collapse="doc",
-        missing="zero",
-    )
-    assert store.scores(metrics=["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2]
-    made = described(store, "a")["scoring"]
-    assert made["policies"] == {
-        "match": "auto",
-        "missing": "zero",
-        "collapse": "doc",
-        "ties": "file",
-    }
-    assert made["profile"] is None
 
 
 def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
@@ -625,3 +515,11 @@ def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, 
     ].cat.categories.tolist() == ["run 3", "run 2", "run 1"]
     assert store.scores(metrics="mrr", runs=["run 1", "run 3"]).empty
     assert rs.RunStore(tmp_path / "nowhere").runs().empty
+
+
+@pytest.mark.parametrize("name", ["rig", "mine"])
+def test_a_reading_of_ones_own_is_not_stored_as_that_of_its_name(tmp_path, name):
+    own = replace(READINGS["rig"], name=name, empty={"recall": 0.25})
+    ev = rs.evaluate({"q": ["a"], "r": ["b"]}, {"q": {"a": 1}, "r": {"c": 1}}, profile=own)
+    with refused(name, field="profile"):
+        rs.RunStore(tmp_path).save(ev)

@@ -323,13 +323,13 @@ def _deltas(
     # scores that other tools stored have no row for a query that was not asked
     states = pd.Series(ended, ids).unstack().reindex(index=a.index, columns=run_ids)
     states = states.fillna("missing")
-    was_asked = states.ne("missing").to_numpy()
-    is_lost = ~was_asked[:, [1]] | (states.iloc[:, [1]].eq("failed").to_numpy() & b.isna())
+    was_asked, has_failed = states.to_numpy() != "missing", states.to_numpy() == "failed"
+    is_lost = ~was_asked[:, [1]] | (has_failed[:, [1]] & b.isna())
     n_lost = (a.notna() & is_lost & was_asked[:, [0]]).sum()
     in_both = was_asked.all(axis=1)
     clusters = query_clusters(rows.golden, a.index, cluster)
     groups = None if clusters is None else clusters[in_both]
-    a, b = a[in_both], b[in_both]
+    a, b = a.loc[in_both], b.loc[in_both]
     if level is None:
         of_a, of_b = (side[list(primary)].to_numpy("float64") for side in (a, b))
         level = level_together(of_a, of_b, list(map(declared.describe, primary)), groups)

@@ -100,11 +100,9 @@ def harness_report(cmp: Any, profile: Reading) -> dict[str, Any]:
     harness = HARNESSES[profile.name]
     deltas, of_a, of_b = dict[str, Any](), flat(a), flat(b)
     for key in [one for one in of_a | of_b if one not in harness.totals]:
-        first, second = of_a.get(key), of_b.get(key)
-        is_known = first is not None and second is not None
-        set_nested(
-            deltas, key, round_half_away(second - first, harness.decimals) if is_known else None
-        )
+        pair: Any = (of_a.get(key), of_b.get(key))
+        delta = None if None in pair else round_half_away(pair[1] - pair[0], harness.decimals)
+        set_nested(deltas, key, delta)
     deltas["chunker_version_match"] = cmp._level.chunker_version_match
     rows = cmp.per_query[[*ROW]].rename(columns=ROW)
     told = rows["note"].where(rows["note"] != "")

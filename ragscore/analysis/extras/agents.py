@@ -169,7 +169,7 @@ def _per_query(results: Results, searches: pd.DataFrame, targets: pd.DataFrame) 
 
 def call_of_hits(hits: pd.DataFrame) -> Codes:
     """Return the call of each hit, from 1; a hit that names none is of the first."""
-    return hits.get("call", pd.Series(1, hits.index)).fillna(1).to_numpy(np.int64)
+    return np.asarray(hits.get("call", pd.Series(1, hits.index)).fillna(1), dtype=np.int64)
 
 
 def of_rank(hits: pd.DataFrame) -> pd.Series:

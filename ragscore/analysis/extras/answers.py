@@ -209,7 +209,7 @@ def _tool_names(cell: Any) -> list[str] | None:
     if not isinstance(calls, list):
         return None
     names = [one.get("name", one.get("tool")) if isinstance(one, dict) else one for one in calls]
-    return names if all(isinstance(name, str) for name in names) else None
+    return [str(name) for name in names] if all(isinstance(one, str) for one in names) else None
 
 
 def _outcome(

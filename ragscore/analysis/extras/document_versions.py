@@ -187,7 +187,7 @@ def _with_versions(hits: pd.DataFrame, versions: pd.DataFrame, runs: list[str]) 
     hits = hits[[*KEYS, "rank", "doc_id"]].assign(owner=hits["run_id"].astype("str"))
     if (repeated := versions.duplicated(["owner", "doc_id"])).any():
         raise DataError(
-            f"{versions.loc[repeated, 'doc_id'].iloc[0]} stands there twice",
+            f"{versions.loc[repeated, 'doc_id'].iloc[0]} occurs twice",
             field="documents.doc_id", allowed="one row per document",
         )  # fmt: skip
     dated = versions.dropna(subset=["version_key", "effective_timestamp"]).sort_values(

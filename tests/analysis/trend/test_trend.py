@@ -294,7 +294,7 @@ def test_the_picture_breaks_its_lines_and_says_why(table):
     ax = rs.plot.trend(table)
     at = days(table["created_at"])
     assert sorted(upright(ax, "-")) == pytest.approx([at[n] for n in (5, 6, 13)])
-    assert {"passages cut anew", "other labels"} <= set(words(ax))
+    assert {"passages re-chunked", "other labels"} <= set(words(ax))
     names = {text.get_text() for text in ax.get_legend().get_texts()}
     assert {"bm25", "dense", "hybrid", "hybrid_rerank"} <= names
 

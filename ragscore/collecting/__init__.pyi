@@ -1,3 +1,0 @@
-from .reproducible import same_run
-
-__all__ = ["same_run"]
