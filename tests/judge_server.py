@@ -5,7 +5,7 @@ import zlib
 
 from servers import Reply, Server
 
-from ragscore.demo.words import word_judge, words
+from ragscore.demo.sea import word_judge, words
 
 DIMENSIONS = 256
 AGAIN = {"retry-after-ms": "1"}

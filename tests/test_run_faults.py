@@ -110,7 +110,7 @@ def test_a_run_json_that_is_none_is_named_once(write_run):
     file = write_run("a", RUN_A)
     for text, line in (
         ("{\n bad", 2),
-        ("[1]", None),
+        ("[1]", 1),
         ('{"k": 1, "k": 2}', None),
     ):
         (file.parent / "run.json").write_text(text)

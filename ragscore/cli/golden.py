@@ -63,8 +63,8 @@ def check_command(args: argparse.Namespace) -> None:
     counts = [row for one in traced for row in records_of(traces(one))]
     notes = [row for one in traced for row in records_of(one.problems)]
     if args.json:
-        found = {"traces": counts, "left_out": notes, "metrics": records_of(table)}
-        say(found if traced else found["metrics"])
+        rows = records_of(table)
+        say({"traces": counts, "left_out": notes, "metrics": rows} if traced else rows)
         return
     levels = next((text for text in table["levels"] if text), "")
     lines += [
@@ -182,7 +182,7 @@ def label_command(args: argparse.Namespace) -> None:
         while word not in ("", "n"):
             part = filled(sheet[sheet["query_id"].eq(query_id)], golden_to_label(args.golden))
             say(_shown(part))
-            say("label (h: help) >", end=" ", flush=True)
+            say("label (h: help) > " if sys.stdin.isatty() else "", end="", flush=True)
             line = sys.stdin.readline()
             word = line.strip()
             if word == "q" or not line:

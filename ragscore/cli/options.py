@@ -383,7 +383,8 @@ def evaluation_of_pair(
     names = [one for one in (args.baseline, args.candidate) if one]
     if args.golden == NO_GOLDEN and args.candidate and not args.run:
         policies = Policies(**given(args, Policies))
-        ev = evaluate_pair(*_sources(args, names), None, metrics, args.primary, policies)
+        first, second = _sources(args, names)
+        ev = evaluate_pair(first, second, None, metrics, args.primary, policies)
     else:
         ev = evaluation(args, names, metrics)
     if len(ev.run_ids) != 2:
@@ -391,4 +392,4 @@ def evaluation_of_pair(
             f"{plural(len(ev.run_ids), 'run')}: {name_list(ev.run_ids)}", field="run",
             allowed="two runs; --run NAME twice picks them, the baseline first",
         )  # fmt: skip
-    return ev, *ev.run_ids
+    return ev, ev.run_ids[0], ev.run_ids[1]

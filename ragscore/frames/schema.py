@@ -1,7 +1,7 @@
 """The fields of results, declared once: column, type, place in our file, names elsewhere.
 
 From these tables follow the kinds of frames (kinds.py), the reader, the writer and the fast reader
-of our run file (io.layout), the roles of foreign columns (io.columns) and what looks misspelt.
+of our run file (io.run_file), the roles of foreign columns (io.columns) and what looks misspelt.
 """
 
 from dataclasses import dataclass

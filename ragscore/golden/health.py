@@ -13,15 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.decisions import rows_with_queries
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
-from ragscore.frames.errors import check_known
+from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import Metric
 from ragscore.scoring.rows import Rows
-from ragscore.scoring.summary import metric_columns
 from ragscore.scoring.targets import targets_at
 from ragscore.stats import minimum_detectable, queries_needed
 from ragscore.stats.moments import sample
@@ -110,25 +107,17 @@ def health(
     name = ev._named(metric)
     scores, _ = ev._scored(name)
     described = ev._declared.describe(name)
-    values = _matrix(rows_with_queries(scores, golden, metrics=()), golden, name, described)
-    # sums, and the numbers of groups, in the order of ids: that of the rows doesn't matter
-    ordered = narrowed(golden, queries=golden.queries.sort_values("query_id"))
-    needed = _needed(values.sort_index(), ordered, described, differences)
-    return GoldenHealth(name, _queries(values), _unreturned(ev.results, golden), needed)
-
-
-def _matrix(rows: pd.DataFrame, golden: Golden, metric: str, described: Metric) -> pd.DataFrame:
-    """Return the metric with one row per golden query and one column per run."""
-    check_known(metric, metric_columns(rows), "metric", "column", "scores has")
-    if described.better == "lower" or not rows[metric].dropna().between(0, 1).all():
+    if described.better == "lower" or not scores[name].dropna().between(0, 1).all():
         raise DataError(
-            f"{metric} doesn't range from 0 to 1, or lower is better",
-            field="metric",
+            f"{name} doesn't range from 0 to 1, or lower is better", field="metric",
             allowed="a metric from 0 (bad) to 1 (good), such as passed",
-        )
-    table = rows.pivot(index="query_id", columns="run_id", values=metric)
-    table = table.reindex(golden.queries["query_id"]).astype("float64")
-    return table.rename_axis(index="query_id", columns="run_id")
+        )  # fmt: skip
+    values = scores.reset_index().pivot(index="query_id", columns="run_id", values=name)
+    values = values.reindex(golden.queries["query_id"]).astype("float64")
+    values = values.rename_axis(index="query_id", columns="run_id")
+    # sums, and the numbers of groups, in the order of ids: that of the rows doesn't matter
+    needed = _needed(values.sort_index(), golden, described, differences)
+    return GoldenHealth(name, _queries(values), _unreturned(ev.results, golden), needed)
 
 
 def _queries(values: pd.DataFrame) -> pd.DataFrame:
@@ -146,9 +135,7 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
         "mean": values.sort_index(axis=1).mean(axis=1),  # of runs in one order
         "min": low,
         "max": high,
-        "discriminates": categorical(
-            pd.Index(DISCRIMINATES).get_indexer(pd.Index(word)), DISCRIMINATES
-        ),
+        "discriminates": pd.Categorical(word, DISCRIMINATES),
     }
     return pd.DataFrame(columns, index=values.index).reset_index()
 
@@ -170,14 +157,6 @@ def _unreturned(results: Results, golden: Golden) -> pd.DataFrame:
     return table.iloc[place.argsort(kind="stable")].reset_index(drop=True)
 
 
-def _groups(golden: Golden) -> Integers:
-    """Return one number per paraphrase group; a query without a group is alone."""
-    codes = query_clusters(golden, pd.Index(golden.queries["query_id"]), "group")
-    if codes is None:
-        return np.arange(len(golden.queries))
-    return np.where(codes < 0, codes.max(initial=-1) + np.cumsum(codes < 0), codes)
-
-
 def _needed(
     values: pd.DataFrame, golden: Golden, metric: Metric, differences: tuple[float, ...]
 ) -> pd.DataFrame:
@@ -187,7 +166,11 @@ def _needed(
     """
     first, second = np.triu_indices(values.shape[1], 1)
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
-    of = sample(change, shared_only(_groups(golden)))
+    group = query_clusters(golden, values.index, "group")
+    if group is None:
+        group = np.full(len(values), -1)
+    alone = group.max(initial=-1) + np.cumsum(group < 0)
+    of = sample(change, shared_only(np.where(group < 0, alone, group)))
     mean, std, effect = of.mean, of.std, np.fmax(of.design_effect, 1.0)
     detectable = minimum_detectable(of.jackknifed, of.alike)
     difference = np.asarray(differences, dtype=np.float64)[None, :]

@@ -24,7 +24,7 @@ _TEXT = (
 LONGEST_ENTRY = 90  # characters of a query in the list
 
 
-class LabelPanel(widgets.VBox):
+class LabelPanel(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """Panel that fills in a label sheet: a query, its hits, and a button for each grade.
 
     Every click is written into the golden file before its mark appears: `rs.add_labels` of that

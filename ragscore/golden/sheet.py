@@ -36,6 +36,9 @@ SHOWN = (
     "path", "heading", "text", "text_cut", "chunk_id", "doc_id", "start", "end", "span_unit",
     "chunker_version",
 )  # fmt: skip
+COLUMNS = (
+    "query_id", "query", "answerable", "rank", "found", *SHOWN, "snippet", "grade", "level", "was",
+)  # fmt: skip
 
 
 def label_sheet(
@@ -85,9 +88,7 @@ def label_sheet(
     sheet = known.queries[["query_id", "query"]].merge(pool, on="query_id", how="left")
     snippet = _proposed(sheet) if level == "anchor" else pd.Series(pd.NA, sheet.index, dtype="str")
     sheet = filled(sheet.assign(snippet=snippet, level=level), known)
-    last = ["snippet", "grade", "level", "was"]
-    first = ["query_id", "query", "answerable", "rank", "found"]
-    return sheet[[*first, *(name for name in sheet if name not in (*first, *last)), *last]]
+    return sheet[[name for name in COLUMNS if name in sheet]]
 
 
 def golden_to_label(source: Any) -> Golden:
@@ -108,8 +109,7 @@ def filled(sheet: pd.DataFrame, golden: Golden) -> pd.DataFrame:
         answerable=sheet["query_id"].map(stated).astype("boolean"),
     )  # fmt: skip
     was = state(told).agg("|".join, axis=1)
-    proposed = sheet["snippet"] if "snippet" in sheet else told["snippet"]
-    told["snippet"] = told["snippet"].fillna(proposed)
+    told["snippet"] = told["snippet"].fillna(sheet.get("snippet", told["snippet"]))
     return sheet.assign(**told[STATE], was=was)
 
 
@@ -157,7 +157,7 @@ def pooled_hits(results: Results, level: str, k: int) -> pd.DataFrame:
     Returns
     -------
     One row per query and passage: `rank` (the best), `found` ("bm25 3, dense 1"), and chunk_id,
-    doc_id, path, heading, span, text, what of these the hits have; best rank first, then more runs.
+    doc_id, path, heading, span, text, what of these the hits have; best rank first.
     """
     hits = results.hits[(results.hits["rank"] <= k).to_numpy()].reset_index(drop=True)
     columns = hits.reindex(columns=SHOWN)
@@ -183,15 +183,10 @@ def pooled_hits(results: Results, level: str, k: int) -> pd.DataFrame:
     key = ["query_id", "passage"]
     hits = hits.sort_values(["rank", "run"], kind="stable")
     by_run = hits.drop_duplicates([*key, "run"]).sort_values("run", kind="stable")
-    told = (by_run["run_id"] + " " + by_run["rank"].astype("str")).groupby(
-        [by_run[name] for name in key]
-    )
-    pool = hits.drop_duplicates(key).set_index(key)
-    pool = pool.assign(found=told.agg(", ".join), n_runs=told.size()).reset_index()
-    pool = pool.sort_values(
-        ["query_id", "rank", "n_runs", "run"], ascending=[True, True, False, True],
-        kind="stable", ignore_index=True,
-    )  # fmt: skip
+    by_run["found"] = by_run["run_id"] + " " + by_run["rank"].astype("str")
+    told = by_run.groupby(key)["found"].agg(", ".join)
+    pool = hits.drop_duplicates(key).merge(told, on=key)
+    pool = pool.sort_values(["query_id", "rank", "run"], kind="stable", ignore_index=True)
     shown = ["query_id", "rank", "found", *(name for name in SHOWN if name in pool)]
     return pool[shown].astype({"query_id": "str"})
 
@@ -309,8 +304,10 @@ def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     names = [name for name in ("path", "heading", "text", f"{level}_id") if name in sheet]
     hits = sheet.astype(dict.fromkeys(names, "str")).reset_index(drop=True)
     known = targets.iloc[places].reset_index(drop=True)
-    hit, target = matched_pairs(RULES[level], hits, known) if len(hits) and len(known) else ([], [])
-    return pd.DataFrame({"row": hit, "target": places[target]}, dtype="int64")
+    if not (len(hits) and len(known)):
+        return pd.DataFrame({"row": [], "target": []}, dtype="int64")
+    hit, target = matched_pairs(RULES[level], hits, known)
+    return pd.DataFrame({"row": hit, "target": places[target]})
 
 
 def _level(sheet: pd.DataFrame) -> str:
@@ -377,7 +374,14 @@ def _relabelled(values: Values, hits: list[Values], grades: dict[tuple[str, str]
         listed = {one["any"][0]: one.get("grade", 1) for one in map(_as_mapping, listed)}
     changes: Values = {field: listed or ([] if is_case else None)}
     if level == "chunk":
-        changes["chunker_version"] = _chunker(values, new) if listed else None
+        stated = [values.get("chunker_version"), *(hit.get("chunker_version") for hit in new)]
+        versions = sorted({one for one in stated if one})
+        if len(versions) > 1:
+            raise DataError(
+                f"chunks of {asked} are of the chunkers {name_list(versions)}",
+                field="chunker_version", allowed="one of them; or label anchors",
+            )  # fmt: skip
+        changes["chunker_version"] = versions[0] if listed and versions else None
     return changes
 
 
@@ -446,20 +450,6 @@ def _check_words(hits: list[Values]) -> None:
                 f"{hit['snippet']!r} is not in the hit's text (query {hit['asked']})",
                 field="sheet.snippet", allowed="words as they stand in the text",
             )  # fmt: skip
-
-
-def _chunker(values: Values, hits: list[Values]) -> str | None:
-    """Return the chunker of a query's chunks; a hit of another one is refused."""
-    stated: str | None = values.get("chunker_version")
-    for hit in hits:
-        own = hit.get("chunker_version")
-        if stated and own and own != stated:
-            raise DataError(
-                f"a hit of {hit['asked']} is of the chunker {own}", field="chunker_version",
-                allowed=f"{stated}, as the query says; or label anchors",
-            )  # fmt: skip
-        stated = stated or own
-    return stated
 
 
 def _answerable(

@@ -152,11 +152,12 @@ def validate(
                 places.setdefault((query_id, name), (file, line))
                 query_at[file, line] = query_id
     loading = golden._problems.assign(rule="loading")
-    at = zip(loading["file"], loading["line"], strict=True)
-    loading["query_id"] = [query_at.get(place) for place in at]
+    loading["query_id"] = [
+        query_at.get(place) for place in zip(loading["file"], loading["line"], strict=True)
+    ]
     found = _violations(golden, catalogue)
     alone = str(files[0]) if len(files) == 1 else None
-    at = [
+    at: list[tuple[Any, Any]] = [
         places.get((query_id, name), places.get((query_id, ""), (alone, None)))
         for query_id, name in zip(found["query_id"], found["field"], strict=True)
     ]
@@ -249,10 +250,10 @@ def _expectations(golden: Golden) -> Iterator[pd.DataFrame]:
     n = targets.groupby(["query_id", "level"])["target_id"].nunique().groupby("query_id").max()
     n = names["query_id"].map(n).fillna(0).astype("int64")
     yield names[n < 2].assign(kind="single", found=n.astype("str"))
-    best = targets.groupby("query_id", as_index=False)["grade"].max()
-    yield best.assign(kind="best grade", found=best["grade"].astype("str"))
-    n_groups = groups.groupby("query_id", as_index=False)["group"].nunique()
-    yield n_groups.assign(kind="group", found=n_groups["group"].astype("str") + " groups")
+    best = targets.groupby("query_id")["grade"].max().astype("str")
+    yield best.rename("found").reset_index().assign(kind="best grade")
+    n_groups = groups.groupby("query_id")["group"].nunique().astype("str") + " groups"
+    yield n_groups.rename("found").reset_index().assign(kind="group")
     unknown = groups[groups["target_id"].str.startswith(UNKNOWN_TARGET)]
     name = unknown["target_id"].str.removeprefix(UNKNOWN_TARGET)
     yield unknown.assign(kind="unknown member", found=name)
@@ -301,7 +302,8 @@ def _outside(golden: Golden) -> pd.DataFrame:
 
     Paths and folders may begin with the vault.
     """
-    listed = golden.tags.groupby(["query_id", "kind"])["value"].agg(list).to_dict()
+    by_kind = golden.tags.groupby(["query_id", "kind"])["value"].agg(list)
+    listed: dict[Any, list[str]] = dict(by_kind.items())
     all_vaults = {*golden.tags.loc[golden.tags["kind"].eq("vault"), "value"]}
     rows = []
     supports = golden.targets.reindex(columns=["query_id", "path"])

@@ -257,9 +257,12 @@ class _Records(Reader):
         for name in RUN_FIELDS:
             for at, one in enumerate(listed(records.fields.get(name, pa.nulls(0)))):
                 if one is not None and one != self.run.setdefault(name, one):
-                    found = f"found {describe(one)} after {describe(self.run[name])}"
-                    allowed = "one run in a file; format='table' reads several"
-                    records.fault(at, name, found, allowed)
+                    records.fault(
+                        at,
+                        name,
+                        f"found {describe(one)} after {describe(self.run[name])}",
+                        "one run in a file; format='table' reads several",
+                    )
         super().add(records)
 
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:

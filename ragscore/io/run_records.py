@@ -247,8 +247,12 @@ class Level:
             if not is_impossible[one]:
                 found = f"{numbers[one]} appears twice"
             query_id = listed(self.batch.query_ids)[self.record[one]]
-            allowed = f"whole numbers from {first}, each once, or no {name} at all"
-            self.fault(one, name, f"{name} {found} for query {query_id!r}", allowed)
+            self.fault(
+                one,
+                name,
+                f"{name} {found} for query {query_id!r}",
+                f"whole numbers from {first}, each once, or no {name} at all",
+            )
         is_good = is_ordered & ~np.isin(row, row[bad])
         return np.where(is_good, numbers, at + first - 1)
 
@@ -412,26 +416,27 @@ class Reader:
         self, records: Level
     ) -> tuple[Level, dict[str, pa.Array], dict[tuple[str, ...], int]]:
         """Return the records that have ids of their own, these ids, and their lines."""
-        none = pa.nulls(len(records))
-        missing = [~is_stated(records.fields.get(name, none)) for name in self.keys]
+        batch, none = records.batch, pa.nulls(len(records))
+        for name in self.keys:
+            for at in np.flatnonzero(~is_stated(records.fields.get(name, none))):
+                records.fault(at, name, "the field is missing", ID_ALLOWED)
         ids = {column: records.take(name, "id") for name, column in self.keys.items()}
-        first, *_ = self.keys
-        records.batch.query_ids = ids[self.keys[first]]
-        kept, lines = list[int](), dict[tuple[str, ...], int]()
-        for at, one in enumerate(zip(*map(listed, ids.values()), strict=True)):
-            line = int(records.batch.lines[at])
-            before = self.lines.get(one) or lines.setdefault(one, line)
-            for name, is_missing in zip(self.keys, missing, strict=True):
-                if is_missing[at]:
-                    records.fault(at, name, "the field is missing", ID_ALLOWED)
-            if None not in one and before != line and self.once:
-                found = f"{' of '.join(map(repr, one))} stood on line {before} already"
-                records.fault(at, first, found, self.once)
-            elif None not in one:
-                kept.append(at)
-        if len(kept) < len(records):
-            records = records.rows(np.array(kept, np.int64))
-            ids = {name: one.take(pa.array(kept, pa.int64())) for name, one in ids.items()}
+        cells = [*zip(*map(listed, ids.values()), strict=True)]
+        batch.query_ids = next(iter(ids.values()))
+        first = {cell: len(cells) - at for at, cell in enumerate(cells[::-1], 1)}
+        lines = {cell: int(batch.lines[at]) for cell, at in first.items()} | self.lines
+        is_known = np.array([None not in cell for cell in cells], np.bool_)
+        is_again = np.array(
+            [cell in self.lines or first[cell] != at for at, cell in enumerate(cells)], np.bool_
+        )
+        is_fault = is_known & is_again & bool(self.once)
+        for at in np.flatnonzero(is_fault):
+            found = f"{' of '.join(map(repr, cells[at]))} stood on line {lines[cells[at]]} already"
+            records.fault(at, next(iter(self.keys)), found, self.once)
+        kept = np.flatnonzero(is_known & ~is_fault)
+        if len(kept) < len(cells):
+            records = records.rows(kept)
+            ids = {name: one.take(pa.array(kept)) for name, one in ids.items()}
         return records, ids, lines
 
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:

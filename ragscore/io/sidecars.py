@@ -95,8 +95,9 @@ def run_record(
     created_at = reader.pop("created_at")
     run["created_at"] = as_time(created_at)
     if run["created_at"] is None and created_at is not None:
-        allowed = "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
-        reader.reject(created_at, "created_at", allowed)
+        reader.reject(
+            created_at, "created_at", "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
+        )
     run["config"] = json.dumps(config, ensure_ascii=False, sort_keys=True)
     known = {name: value for name, value in run.items() if value is not None}
     return known | flatten(reader.values)

@@ -43,7 +43,7 @@ def rows(file):
 def test_numbers_are_graded_and_taken_off(golden_file, played):
     printed = played("1, 2=3", "3=0", "2=3", "q", "1")
     says(printed, "q1", "unlabelled")
-    assert "      By \\x1b[31mthem." in printed and "3  2  docs/d2.md" in printed
+    assert "      By \\u001b[31mthem." in printed and "3  2  docs/d2.md" in printed
     supports = rows(golden_file)["q1"]["gold_supports"]
     assert [(one["path"], one.get("grade")) for one in supports] == [
         ("docs/d1.md", None), ("docs/d3.md", 0),

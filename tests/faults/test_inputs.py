@@ -170,9 +170,8 @@ def attacked():
     ):
         good = records[0] if len(records) == 1 else [*records]
         yield file, Attacked(file, as_written(good, how), load, records, how, target, beside)
-    for path in sorted(FIXTURES.iterdir()):
-        if path.suffix != ".md":
-            yield f"tool {path.name}", Attacked(path.name, path.read_bytes(), either)
+    for path in sorted(FIXTURES.glob("*_*")):
+        yield f"tool {path.name}", Attacked(path.name, path.read_bytes(), either)
 
 
 CASES = dict(attacked())

@@ -120,7 +120,7 @@ def test_grades_change_in_place_and_zero_is_a_judgement(label, golden_file):
 @pytest.mark.parametrize(
     ("level", "field", "rows", "ids"),
     [
-        ("chunk", "expected_chunk_ids", (0, 1), ["c2", "c1"]),
+        ("chunk", "expected_chunk_ids", (0, 1), ["c1", "c2"]),
         ("doc", "expected_doc_ids", (0, 1), ["d1", "d2"]),
     ],
 )

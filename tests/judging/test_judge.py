@@ -15,7 +15,7 @@ from judge_server import FaultyServer, vector
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.demo.words import word_judge
+from ragscore.demo.sea import word_judge
 from ragscore.judging.judges import JUDGES, JudgeFailed, read_reply
 from ragscore.scoring.explain import explain
 from ragscore.scoring.provenance import judge_fingerprint

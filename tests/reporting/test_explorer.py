@@ -168,23 +168,18 @@ def test_one_run_begins_with_what_it_should_have_refused_then_its_lowest_values(
 # Runs that lack something
 
 
-def test_a_failed_query_has_its_error_and_no_answer(write_golden, write_run):
-    failed = [record("q1", [], error="timed out"), *RUN_B[1:]]
-    ev = evaluated(THREE_QUERIES, {"a": RUN_A, "b": failed}, write_golden, write_run)
-    first, *others = unpacked(ev.compare("a", "b").explore())["queries"]
-    assert first["runs"][1]["error"] == "timed out" and "answer" not in first["runs"][1]
-    assert not any("error" in run for one in others for run in one["runs"])
-
-
-def test_queries_that_a_run_was_not_asked_are_counted_and_have_no_hits(write_golden, write_run):
-    ev = evaluated(THREE_QUERIES, {"a": RUN_A[:2]}, write_golden, write_run, missing="zero")
-    explorer = ev.explore()
-    assert [one["id"] for one in unpacked(explorer)["queries"]] == ["q1", "q2"]
-    says("\n".join(explorer.left_out), 1, "queries")
-    ev = evaluated(THREE_QUERIES, {"a": RUN_A, "b": RUN_B[:2]}, write_golden, write_run,
-                   missing="zero")  # fmt: skip
-    run = query_of(unpacked(ev.explore()), "q3")["runs"][1]
-    assert run["outcome"] == "only_baseline" and "hits" not in run
+def test_queries_that_failed_or_were_not_asked_say_so(write_golden, write_run):
+    runs = {"a": RUN_A, "b": [record("q1", [], error="timed out"), RUN_B[1]]}
+    ev = evaluated(THREE_QUERIES, runs, write_golden, write_run, missing="zero")
+    first, second, third = (one["runs"] for one in unpacked(ev.explore())["queries"])
+    assert first[1]["error"] == "timed out" and "answer" not in first[1]
+    assert not any("error" in run for run in (first[0], *second, *third))
+    assert third[1]["outcome"] == "only_baseline" and "hits" not in third[1]
+    alone = evaluated(
+        THREE_QUERIES, {"c": RUN_A[:2]}, write_golden, write_run, missing="zero"
+    ).explore()
+    assert [one["id"] for one in unpacked(alone)["queries"]] == ["q1", "q2"]
+    says("\n".join(alone.left_out), 1, "queries")
 
 
 def test_runs_without_labels_are_shown_side_by_side():
@@ -211,22 +206,18 @@ def test_one_id_with_two_texts_stands_there_twice(write_golden, write_run):
     assert [(one["id"], one["text"]) for one in items] == [("c1", "old words"), ("c1", "new words")]
 
 
-def test_an_answer_meets_what_it_must_contain_and_must_not(write_golden, write_run):
+def test_an_answer_has_its_checks_and_what_it_cites_with_lines_as_people_count(
+    write_golden, write_run
+):
     golden = [THREE_QUERIES[0] | {"must_contain": ["yes"], "forbidden": ["never"]}]
-    runs = {
-        name: [RUN_A[0] | {"answer": answer(text)}]
-        for name, text in (("a", "yes"), ("b", "never"), ("c", "yes, never"))
-    }
+    cited = answer("yes", paths=["docs/d1.md", "docs/other.md"])
+    said = {"a": cited, "b": answer("never"), "c": answer("yes, never")}
+    runs = {name: [RUN_A[0] | {"answer": one}] for name, one in said.items()}
     (query,) = unpacked(evaluated(golden, runs, write_golden, write_run).explore())["queries"]
     assert [one["met"] for one in query["checks"]] == [[True, False, True], [True, False, False]]
-
-
-def test_a_citation_names_its_passage_and_lines_as_people_count(write_golden, write_run):
-    said = [RUN_A[0] | {"answer": answer("see", paths=["docs/d1.md", "docs/other.md"])}]
-    ev = evaluated(THREE_QUERIES[:1], {"a": said}, write_golden, write_run)
-    cited = unpacked(ev.explore())["queries"][0]["runs"][0]["citations"]
-    assert [one["path"] for one in cited] == ["docs/d1.md", "docs/other.md"]
-    assert cited[1]["label"] == "docs/other.md 2–3"
+    shown = query["runs"][0]["citations"]
+    assert [one["path"] for one in shown] == ["docs/d1.md", "docs/other.md"]
+    assert shown[1]["label"] == "docs/other.md 2–3"
 
 
 # What to open with

@@ -298,10 +298,9 @@ def history() -> Iterator[pd.DataFrame]:
 
 def files() -> Iterator[pd.DataFrame]:
     """Yield what other tools' files hold."""
-    for file in sorted(FIXTURES.iterdir()):
-        if file.suffix != ".py":
-            yield from asked(f"files: {file.name}", "", loaded, file)
-            yield from asked(f"files: {file.name}: labels", "", labelled, file)
+    for file in sorted(FIXTURES.glob("*_*")):
+        yield from asked(f"files: {file.name}", "", loaded, file)
+        yield from asked(f"files: {file.name}: labels", "", labelled, file)
 
 
 def loaded(name: str, file: Path) -> Iterator[pd.DataFrame]:

@@ -480,8 +480,9 @@ def read_chatbot_golden(
             values["query"] = values.pop("question")
         rule = values.get("recency_conflict_rule")
         if rule not in (None, *RULES):
-            allowed = f"one of {', '.join(RULES)}, or null"
-            problems.reject(rule, row.line, "recency_conflict_rule", allowed)
+            problems.reject(
+                rule, row.line, "recency_conflict_rule", f"one of {', '.join(RULES)}, or null"
+            )
             values["recency_conflict_rule"] = None
         if values.get("answerable") is None:
             values["answerable"] = True

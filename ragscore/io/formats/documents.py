@@ -41,8 +41,9 @@ def grades_by_query(golden: Golden, level: str) -> dict[str, dict[str, int]]:
 
 def _ids(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
     if level not in ID_COLUMNS:
-        allowed = f"one of {', '.join(ID_COLUMNS)}"
-        raise DataError(f"found {level!r}", field="level", allowed=allowed)
+        raise DataError(
+            f"found {level!r}", field="level", allowed=f"one of {', '.join(ID_COLUMNS)}"
+        )
     column = ID_COLUMNS[level]
     n_missing = int(frame[column].isna().sum()) if column in frame else len(frame)
     if n_missing:

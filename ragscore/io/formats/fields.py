@@ -101,5 +101,5 @@ def json_object(path: Path, allowed: str = "a JSON object") -> dict[str, Any]:
     """
     content = json_value(path, allowed)
     if not isinstance(content, dict):
-        raise DataError(f"found {describe(content)}", file=path, allowed=allowed)
+        raise DataError(f"found {describe(content)}", file=path, line=1, allowed=allowed)
     return content

@@ -121,16 +121,23 @@ def read_sqlite(path: Path, strict: bool) -> Results:
         of_run.setdefault(record["run_id"], []).append(record)
     for row, run in enumerate(map(dict, runs), 1):
         if as_id(run["run_id"]) is None:
-            found = f"found {describe(run['run_id'])} in row {row}"
-            problems.add(found, line=row, field="eval_runs.run_id", allowed=ID_ALLOWED)
+            problems.add(
+                f"found {describe(run['run_id'])} in row {row}",
+                line=row,
+                field="eval_runs.run_id",
+                allowed=ID_ALLOWED,
+            )
             continue
         run["commit"], field = run.pop("commit_hash", None), "eval_runs.aggregate_json"
         own, stored = Problems(path, strict), of_run.pop(run["run_id"], [])
         lines = dict.fromkeys([*run, field], row)
         parts.append(_run(run, lines, _stored_rows(stored, own), field, own))
     for run_id, lost in of_run.items():  # they would be lost in silence
-        found, allowed = f"found {describe(run_id)} in {len(lost)} rows", "a run_id of eval_runs"
-        problems.add(found, field="eval_query_results.run_id", allowed=allowed)
+        problems.add(
+            f"found {describe(run_id)} in {len(lost)} rows",
+            field="eval_query_results.run_id",
+            allowed="a run_id of eval_runs",
+        )
     if not parts:
         raise DataError("the table eval_runs holds no run", file=path)
     results = Results.concat(parts)
@@ -154,5 +161,9 @@ def _stored_rows(records: list[sqlite3.Row], problems: Problems) -> Iterator[Row
         elif isinstance(values, dict):
             yield Row({"query_id": query_id} | values, line)
         else:
-            field, allowed = "eval_query_results.result_json", "a JSON object as text"
-            problems.add(found + of, line=line, field=field, allowed=allowed)
+            problems.add(
+                found + of,
+                line=line,
+                field="eval_query_results.result_json",
+                allowed="a JSON object as text",
+            )

@@ -64,8 +64,7 @@ def read_report(path: Path, strict: bool) -> Results:
     for entry in listed:
         metric = as_id(entry.get("metric")) if isinstance(entry, dict) else None
         if metric is None or metric in entries:
-            allowed = "a list of objects with a `metric`, each once"
-            problems.reject(entry, None, "metrics", allowed)
+            problems.reject(entry, None, "metrics", "a list of objects with a `metric`, each once")
         else:
             entries[metric] = entry
     reported = [
@@ -102,8 +101,7 @@ def _values(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict
     for pair in entry.get("per_query") or ():
         query_id = as_id(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
         if query_id is None or query_id in values:
-            allowed = "[query, value], each query once"
-            problems.reject(pair, None, f"{metric}.per_query", allowed)
+            problems.reject(pair, None, f"{metric}.per_query", "[query, value], each query once")
         else:
             values[query_id] = READ["number"](pair[1], f"{metric}.per_query", 1, problems)
     return [
@@ -166,9 +164,6 @@ def _entry(metric: str, rows: pd.DataFrame, left: dict[str, Any]) -> dict[str, A
         told = of_queries["value"].astype("float64").describe(percentiles=[0.5, 0.95])
         told = told.rename({"count": "n", "50%": "p50", "95%": "p95"})
         told = told.fillna({"std": 0.0}) if told["n"] else told[["n"]]
-        told = pd.Series({"std": 0.0} if told["n"] == 1 else {}, dtype="float64").combine_first(
-            told
-        )
     statistics: dict[str, Any] = {
         str(name): int(one) if name in ("n", "iterations") else one for name, one in told.items()
     }

@@ -80,8 +80,9 @@ def golden_of_judgements(
         for one in contradicting:
             found = f"{one.doc_id!r} has grade {one.grade} here and {one.grade_before} on line"
             found += f" {one.line_before} for query {one.query_id!r}"
-            allowed = "one grade per query and document"
-            problems.add(found, line=one.line, field="grade", allowed=allowed)
+            problems.add(
+                found, line=one.line, field="grade", allowed="one grade per query and document"
+            )
         again = both[both["grade"] == both["grade_before"]]
     for n, reason in ((len(judgements) - len(kept), NEGATIVE), (len(again), TWICE)):
         if n:
@@ -207,9 +208,12 @@ def _split_file(path: Path, split: str | None) -> Path:
     files = {file.stem: file for file in sorted((path / "qrels").glob("*.tsv"))}
     chosen = next(iter(files)) if split is None and len(files) == 1 else split
     if chosen not in files:
-        found = f"{len(files)} splits" if split is None or not files else f"no split {split!r}"
-        allowed = f"one of {', '.join(files)}" if files else "files qrels/<split>.tsv"
-        raise DataError(found, file=path, field="split", allowed=allowed)
+        raise DataError(
+            f"{len(files)} splits" if split is None or not files else f"no split {split!r}",
+            file=path,
+            field="split",
+            allowed=f"one of {', '.join(files)}" if files else "files qrels/<split>.tsv",
+        )
     return files[chosen]
 
 
@@ -219,8 +223,8 @@ ID_KEYS, TEXT_KEYS = ("_id", "id", "qid", "query_id"), ("text", "query", "questi
 _TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
 _TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
-Query = tuple[int, str, dict[str, Any]]
-"""Line, id and columns of a query."""
+Query = tuple[int, str | None, dict[str, Any]]
+"""Line, id and columns of a query; null as its `query` is a text that is none."""
 
 
 def read_topics(path: Path, problems: Problems) -> Texts:
@@ -233,14 +237,24 @@ def read_topics(path: Path, problems: Problems) -> Texts:
     if content.lstrip().startswith("{"):
         found = _of_lines(path, problems)
     elif "<top>" in content[:10_000].lower():
-        found = _tagged(content, problems)
+        found = _tagged(content)
     else:
-        found = _of_table(content, problems)
+        found = _of_table(content)
     texts: Texts = {}
     for line, query_id, columns in found:
-        if query_id in texts:
-            told = f"'{query_id}' stood there before"
-            problems.add(told, line=line, field="_id", allowed="one text per query")
+        if not query_id or columns["query"] is None:
+            problems.add(
+                "a query without an id, or with a text that is none", line=line, field="_id",
+                allowed="an id, a tab, a text; <num> and <title> in each <top>; or JSON lines with"
+                f" {', '.join(ID_KEYS)} and {', '.join(TEXT_KEYS)}",
+            )  # fmt: skip
+        elif query_id in texts:
+            problems.add(
+                f"'{query_id}' stood there before",
+                line=line,
+                field="_id",
+                allowed="one text per query",
+            )
         else:
             texts[query_id] = {name: one for name, one in columns.items() if one != ""}
     return texts
@@ -248,38 +262,26 @@ def read_topics(path: Path, problems: Problems) -> Texts:
 
 def _of_lines(path: Path, problems: Problems) -> Iterator[Query]:
     for row in json_rows(path, problems):
-        values = row.values
-        id_key = next((key for key in ID_KEYS if key in values), "_id")
+        values = dict(row.values)
+        query_id = values.pop(next((key for key in ID_KEYS if key in values), "_id"), None)
         key = next((key for key in TEXT_KEYS if values.get(key) is not None), "text")
-        query_id, text = as_id(values.get(id_key)), as_text(values.get(key, ""))
-        if query_id is None:
-            problems.reject(values.get(id_key), row.line, "_id", ID_ALLOWED)
-            continue
-        if text is None:
-            problems.reject(values.get(key), row.line, "text", "text")
-        rest = {name: value for name, value in values.items() if name not in (id_key, key)}
-        yield row.line, query_id, {"query": text or ""} | flatten(rest)
+        query = as_text(values.pop(key, ""))
+        yield row.line, as_id(query_id), {"query": query} | flatten(values)
 
 
-def _tagged(content: str, problems: Problems) -> Iterator[Query]:
+def _tagged(content: str) -> Iterator[Query]:
     for topic in _TOPIC.finditer(content):
         line = content.count("\n", 0, topic.start()) + 1
         number, title = _NUMBER.search(topic[1]), _TITLE.search(topic[1])
-        if number and title:
-            yield line, number[1], {"query": " ".join(title[1].split())}
-        else:
-            told = f"a topic without {'<title>' if number else '<num>'}"
-            problems.add(told, line=line, allowed="<num> and <title> in each <top>")
+        query = " ".join(title[1].split()) if title else None
+        yield line, number[1] if number else None, {"query": query}
 
 
-def _of_table(content: str, problems: Problems) -> Iterator[Query]:
+def _of_table(content: str) -> Iterator[Query]:
     for number, line in enumerate(content.split("\n"), 1):
         query_id, tab, query = line.partition("\t")
-        if tab and query_id.strip():
-            yield number, query_id.strip(), {"query": query.strip()}
-        elif line.strip():
-            allowed = "an id, a tab, a text; TREC topics; or JSON lines"
-            problems.reject(line, number, "topics", allowed)
+        if line.strip():
+            yield number, query_id.strip(), {"query": query.strip() if tab else None}
 
 
 # JSON
@@ -332,8 +334,7 @@ def read_qrels_jsonl(
                 break
         else:
             if (before := lines.setdefault(query_id, row.line)) != row.line:
-                what, allowed = f"'{query_id}'", "one line per query"
-                problems.repeat(what, before, row.line, "query_id", allowed)
+                problems.repeat(f"'{query_id}'", before, row.line, "query_id", "one line per query")
                 continue
             answer = take_columns(values, QRELS_ANSWER, row.line, problems)
             texts[query_id] = {"query": as_text(query)} | answer | flatten(values)

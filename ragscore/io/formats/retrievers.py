@@ -135,11 +135,14 @@ class _Records:
                 k = READ["positive"](values.pop("k", None), "k", line, problems)
                 if k is not None and k != self.ks.setdefault(str(retriever), k):
                     before = self.ks[str(retriever)]
-                    found = f"found {k}, earlier records of {retriever} have {before}"
-                    problems.add(found, line=line, field="k", allowed="one k per retriever")
+                    problems.add(
+                        f"found {k}, earlier records of {retriever} have {before}",
+                        line=line,
+                        field="k",
+                        allowed="one k per retriever",
+                    )
                 if values.get("kind") not in (None, *KINDS):
-                    kind, allowed = values.pop("kind"), f"one of {', '.join(KINDS)}"
-                    problems.reject(kind, line, "kind", allowed)
+                    problems.reject(values.pop("kind"), line, "kind", f"one of {', '.join(KINDS)}")
                 yield Row(values, line)
 
 
@@ -258,8 +261,11 @@ def _lines(
     for response in row_dicts(results.responses.astype({"run_id": "str"})):
         run_id, query_id = response["run_id"], response["query_id"]
         if (text := response.get("query")) is None:
-            found = f"response {query_id!r} of {run_id} has no query text"
-            raise DataError(found, field="responses.query", allowed="text")
+            raise DataError(
+                f"response {query_id!r} of {run_id} has no query text",
+                field="responses.query",
+                allowed="text",
+            )
         is_numbered = numbered(query_key(text), n_by_text.setdefault(run_id, {})) == query_id
         line = {"query": text} | ({} if is_numbered else {"query_id": query_id})
         line |= {"retriever": run_id} | ({"k": int(ks[run_id])} if run_id in ks else {})
@@ -348,8 +354,12 @@ def read_predicates(
     for row in json_rows(path, problems):
         stated, filters = row.values.get("query"), row.values.get("filters")
         if not (key := query_key(as_text(stated) or "")):
-            found = f"found {describe(stated)}" if "query" in row.values else "the field is missing"
-            problems.add(found, line=row.line, field="query", allowed="text that isn't empty")
+            problems.add(
+                f"found {describe(stated)}" if "query" in row.values else "the field is missing",
+                line=row.line,
+                field="query",
+                allowed="text that isn't empty",
+            )
             continue
         if not isinstance(filters, (dict, NoneType)):
             problems.reject(filters, row.line, "filters", "a mapping or null")

@@ -111,8 +111,11 @@ class Lines:
             table = csv.read_csv(pa.BufferReader(data), read, parse, convert)
         except pa.ArrowInvalid as error:
             number, line = self.others[0]
-            found = f"more than {MOST_FAULTS:,} lines of other columns, first {describe(line)}"
-            raise DataError(found, line=number, allowed=", ".join(names)) from error
+            raise DataError(
+                f"more than {MOST_FAULTS:,} lines of other columns, first {describe(line)}",
+                line=number,
+                allowed=", ".join(names),
+            ) from error
         numbers = np.arange(1, len(table) + len(skipped) + 1)
         table = table.append_column("line", [np.delete(numbers, np.array(skipped, int) - 1)])
         is_blank = pc.and_(*(pc.equal(table[name], "") for name in (names[0], names[-1])))
@@ -175,7 +178,7 @@ def is_grade(text: str) -> bool:
 HIT: Spec = {
     "query_id": ("query", as_ids, ID_ALLOWED),
     "doc_id": ("document", as_ids, ID_ALLOWED),
-    "run_id": ("tag", as_ids, ID_ALLOWED),
+    "run_id": ("tag", lambda texts: as_ids(texts).dictionary_encode(), ID_ALLOWED),
     "rank": ("rank", lambda texts: as_grades(texts, 0), "a whole number from 0"),
     "score": ("score", as_scores, "a finite number, or inf"),
 }
@@ -196,11 +199,17 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
     for number, line in lines.others:
         fields = line.split(" ")
         if len(fields) < 6:
-            allowed = "query, Q0, document, rank, score, tag"
-            faults.add(f"{len(fields)} columns: {describe(line)}", line=number, allowed=allowed)
+            faults.add(
+                f"{len(fields)} columns: {describe(line)}",
+                line=number,
+                allowed="query, Q0, document, rank, score, tag",
+            )
         elif any(_is_hit(fields[begin:]) for begin in (5, 6)):
-            allowed = "one hit in a line; files that are joined end in a line end"
-            faults.add(f"two hits in a line: {describe(line)}", line=number, allowed=allowed)
+            faults.add(
+                f"two hits in a line: {describe(line)}",
+                line=number,
+                allowed="one hit in a line; files that are joined end in a line end",
+            )
         else:
             cut.append([*fields[:6], number, " ".join(fields[6:])])
     table = lines.table
@@ -315,8 +324,9 @@ def json_numbers(path: Path, name: str, problems: Problems) -> tuple[list[str], 
     query_ids, rows = list[str](), list[tuple[str, str, Any]]()
     for query_id, values in json_object(path, f"one object {{query: {allowed[10:]}}}").items():
         if not (isinstance(values, dict) and as_id(query_id)):
-            found = f"{excerpt(query_id)} has {describe(values)}"
-            problems.add(found, field="query", allowed=allowed)
+            problems.add(
+                f"{excerpt(query_id)} has {describe(values)}", field="query", allowed=allowed
+            )
             continue
         query_ids.append(query_id)
         for doc_id, value in values.items():
@@ -324,8 +334,11 @@ def json_numbers(path: Path, name: str, problems: Problems) -> tuple[list[str], 
             if as_id(doc_id) and is_number and abs(value) < most:
                 rows.append((query_id, doc_id, value))
             else:
-                found = f"{excerpt(doc_id)} of {excerpt(query_id)} has {describe(value)}"
-                problems.add(found, field=name, allowed=f"{kind} for each document")
+                problems.add(
+                    f"{excerpt(doc_id)} of {excerpt(query_id)} has {describe(value)}",
+                    field=name,
+                    allowed=f"{kind} for each document",
+                )
     types = {"query_id": "str", "doc_id": "str", name: "float64" if name == "score" else "int64"}
     return query_ids, pd.DataFrame(rows, columns=[*types]).astype(types)
 

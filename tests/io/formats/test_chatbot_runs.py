@@ -184,25 +184,19 @@ def test_runs_of_other_judges_or_eval_sets_are_compared_only_if_told_to(
 
 
 @pytest.mark.parametrize(
-    ("key", "profile"),
+    ("key", "profile", "named", "unknown"),
     [
-        ("judge_model", "chatbot"),
-        ("judge_model", None),
-        ("judge_prompt_version", "chatbot"),
-        ("judge_temperature", "chatbot"),
+        ("judge_model", "chatbot", ["judge_correctness"], "judge_fingerprint"),
+        ("judge_model", None, ["judge_correctness"], "judge_fingerprint"),
+        ("judge_prompt_version", "chatbot", ["judge_correctness"], "judge_fingerprint"),
+        ("judge_temperature", "chatbot", ["judge_correctness"], "judge_fingerprint"),
+        ("eval_set_commit_hash", "chatbot", [B, "abc"], "eval_set_commit_hash"),
     ],
 )
-def test_what_one_run_does_not_state_of_its_judge_is_a_warning(tmp_path, golden, key, profile):
-    with warned("judge_correctness"):
+def test_what_one_run_does_not_state_is_a_warning(tmp_path, golden, key, profile, named, unknown):
+    with warned(*named):
         cmp = evaluated(tmp_path, golden, {key: None}, profile).compare(A, B)
-    states = cmp.invariants.set_index("name")["state"]
-    assert states["judge_fingerprint"] == "unknown"
-
-
-def test_an_eval_set_that_one_run_does_not_state_is_a_warning(tmp_path, golden):
-    with warned(B, "eval_set_commit_hash", "abc"):
-        cmp = evaluated(tmp_path, golden, {"eval_set_commit_hash": None}).compare(A, B)
-    assert cmp.invariants.set_index("name").loc["eval_set_commit_hash", "state"] == "unknown"
+    assert cmp.invariants.set_index("name").loc[unknown, "state"] == "unknown"
 
 
 def test_runs_that_state_neither_judge_nor_eval_set_are_compared_without_a_word(
