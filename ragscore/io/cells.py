@@ -15,7 +15,7 @@ from ragscore.io.run_records import Batch, Level, Values, series, values_of
 from ragscore.io.source import Problems, as_id, as_text, describe
 from ragscore.io.values import ID_ALLOWED, as_json, loose_flag, plain_cell
 
-WIDTHS = {"number": "float64", "whole": "Int64", "rank": "int32"}
+WIDTHS: dict[str, Any] = {"number": "float64", "whole": "Int64", "rank": "int32"}
 
 
 class Cells:
@@ -65,7 +65,7 @@ class Cells:
             self.report(column, wrong, allowed)
             is_needed &= not wrong.any()
             if role == "run_id":
-                is_text = column.map(type).eq(str)
+                is_text = column.map(lambda one: isinstance(one, str)).astype(bool)
                 is_same = is_text & texts.isin(texts[~is_text].dropna())
                 self.report(column, is_same, "another name than the number's")
         lengths = texts.str.len().to_numpy("float64", na_value=0)
@@ -143,8 +143,9 @@ class Cells:
 
 def plain_texts(column: pd.Series) -> pd.Series | None:
     """Return a column of texts or whole numbers as texts; None where each value is looked at."""
-    is_category = isinstance(column.dtype, pd.CategoricalDtype)
-    if isinstance(column.dtype.categories.dtype if is_category else column.dtype, pd.StringDtype):
+    dtype: Any = column.dtype
+    dtype = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+    if isinstance(dtype, pd.StringDtype):
         return column.astype("str")
     if is_float_dtype(column.dtype):
         floats = column.to_numpy("float64", na_value=np.nan)

@@ -20,9 +20,9 @@ from ragscore.frames.typing import Codes
 from ragscore.io.cells import column_of
 from ragscore.io.columns import Columns, are_means, kind_of, names_query
 from ragscore.io.detect import delimiter_of, first_cells, sample
+from ragscore.io.exploded import hits_in, response_hits
 from ragscore.io.files import read_bytes, read_text
 from ragscore.io.run_records import kinds_of
-from ragscore.io.search_hits import hits_in, response_hits
 from ragscore.io.source import Problems, Row, as_id, describe, json_fault, json_rows, parse_json
 from ragscore.io.values import ID_ALLOWED, plain_cell, value_at
 

@@ -224,7 +224,9 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
         known = inner_roles(first, "doc_id") if isinstance(first, dict) else {}
         role = next((role for role in (*ID_ROLES, "text") if role in known), None)
         if role is not None:
-            told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(first)})")
+            told.append(
+                f"{name} (list of {plural(len(value), 'object')}: {name_list(first or ())})"
+            )
             proposed = f'; columns={{"{role}": "{name}.{known[role]}"}}'
         elif not has_answers or called(name, "results", *ID_ROLES, "text"):
             told.append(name)
@@ -380,7 +382,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
         )  # fmt: skip
     again = again[cells.keep[again.index]]
     again = again[again.duplicated([*same, "repeat"], keep=False)]
-    called = texts.fillna(query_id)[again.index].map(excerpt)  # as people know a query
+    known = texts.fillna(query_id)[again.index].map(excerpt)  # as people know a query
     further = again.index[again.duplicated(same)]
     telling = None if asked.are_repeats or not len(again) else _telling(asked, again)
     if telling is not None:
@@ -388,11 +390,11 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
             pd.Series(name=telling, index=rows.index, dtype=object), rows.index.isin(further),
             f'columns={{"run_id": "{telling}"}} if it names the system, or a query_id for each'
             f' {telling}; {{"repeat": None}} if they are repeats all the same',
-            f"{called[further[0]]} occurs more than once, with several values of {telling}:"
+            f"{known[further[0]]} occurs more than once, with several values of {telling}:"
             " these may not be repeats",
         )  # fmt: skip
     elif len(again):
-        names = called[again.index.difference(further)].unique().tolist()
+        names = known[again.index.difference(further)].unique().tolist()
         several = "1 query stands" if len(names) == 1 else f"{len(names)} queries stand"
         warn(
             f"{asked.table.name}: {several} there more than once ({', '.join(names[:5])}); each"
@@ -407,7 +409,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     firsts = found[cells.keep].groupby("run_id", sort=False)[["system", "repeat"]]
     differs = (firsts.transform("first") != found.loc[cells.keep, ["system", "repeat"]]).any(axis=1)
     if differs.any():
-        first = found.loc[differs.idxmax()]
+        first = found.loc[differs[differs].index[0]]
         cells.report(
             named.rename("run_id"), differs.reindex(rows.index, fill_value=False),
             "names of runs that don't end as those of repeats do; or a column repeat",
@@ -540,11 +542,11 @@ def of_hits(asked: Asked) -> Results:
     if not (keep := cells.keep).all():
         frame = table.frame[keep].reset_index(drop=True)
         kept = replace(table, frame=frame, lines=table.lines[keep])
-        taken, own = (
+        parts = [
             {name: one[keep].reset_index(drop=True) for name, one in of.items()}
             for of in (columns, asked.own)
-        )
-        return of_hits(replace(asked, table=kept, columns=taken, own=own))
+        ]
+        return of_hits(replace(asked, table=kept, columns=parts[0], own=parts[1]))
     query = coded(asked.query_id)
     keys = [codes_of(asked.run), codes_of(query)]
     widths = [len(asked.run.cat.categories), len(query.cat.categories)]

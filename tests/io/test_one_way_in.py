@@ -583,11 +583,3 @@ def test_a_dict_of_scores_ranks_by_score_and_a_list_of_pairs_by_its_order():
     assert in_order[["doc_id", "rank", "score"]].values.tolist() == [["a", 1, 0.5], ["b", 2, 0.6]]
     with refused("a", file="dict"):
         load_results({"q1": {"a": True}})
-
-
-@pytest.mark.parametrize("wrap", [lambda one: {"q1": one}, lambda one: [{"qid": "q1", "ids": one}]])
-def test_pairs_of_whole_numbers_are_calls_of_two_ids(wrap):
-    columns = {"doc_id": "ids"} if isinstance(wrap([]), list) else None
-    hits = load_results(wrap([[12, 7], [3, 9]]), columns=columns).hits
-    assert hits[["doc_id", "call"]].values.tolist() == [["12", 1], ["7", 1], ["3", 2], ["9", 2]]
-    assert "score" not in hits

@@ -1,5 +1,7 @@
 """Tables that one column alone makes what they seem, and that may be another thing."""
 
+import json
+
 import pytest
 
 import ragscore as rs
@@ -142,3 +144,21 @@ def test_a_description_of_something_is_no_golden_set():
     with refused("q1"):
         rs.load_golden({"q1": "a text of more words than the id of any document would have"})
     assert rs.load_golden({"q1": "d1", "q2": "d2"}).targets["doc_id"].tolist() == ["d1", "d2"]
+
+
+def test_a_file_that_may_be_two_things_gets_one_question(tmp_path):
+    record = {"id": "1", "question": "a?", "output": {"pred": "x", "found": [{"id": "d1"}]}}
+    (tmp_path / "log.jsonl").write_text(json.dumps(record), encoding="utf-8")
+    with refused("output.pred", "output.found.id", file="log.jsonl", field="columns"):
+        rs.supported_metrics(tmp_path / "log.jsonl")
+
+
+def test_a_grade_that_is_none_refuses_no_query():
+    rows = [{"query_id": "q", "doc_id": "d", "label": "irrelevant"}]
+    with warned("1 of 1 queries carry no expectation"):
+        assert rs.load_golden(rows, strict=False).queries["answerable"].isna().all()
+
+
+def test_an_own_name_that_begins_as_ours_do_stays():
+    hits = rs.load_results([{"query_id": "q", "doc_id": "d", "x_tokens": 3, "cost": 1}]).hits
+    assert {"x_tokens", "x_cost"} < {*hits} and "x_x_tokens" not in hits

@@ -141,7 +141,7 @@ RESULTS = {
     # I10: lists in a list are calls
     "two ids a call": (
         {"q1": [[12, 7], [3, 9]]},
-        {"docs": ["12", "7", "3", "9"], "calls": [1, 1, 2, 2]},
+        {"docs": ["12", "7", "3", "9"], "calls": [1, 1, 2, 2], "scores": []},
     ),
     "three ids a call": ({"q1": [[1, 2, 3], [4, 5, 6]]}, {"calls": [1, 1, 1, 2, 2, 2]}),
     "calls in records": ([{"qid": "1", "retrieved": [["a"], ["b", "c"]]}], {"calls": [1, 2, 2]}),
