@@ -6,6 +6,7 @@ pandas' own. Nothing is computed here but the number of decimals, and what fits.
 
 import re
 import shutil
+import sys
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -123,7 +124,7 @@ class Table:
 
     def to_text(self, width: int | None = None) -> str:
         """Return the table for a terminal: no line is longer than its width, at most 100."""
-        width = width or min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+        width = width or terminal_width()
         columns = self._columns()
         shown, widths = _fitting(columns, width)
         heads = [
@@ -183,6 +184,12 @@ class _Column:
         """Return the width of its heading, which breaks at `_`, too, and that of its cells."""
         longest = max(map(wide, _parted(self.name).split(" ")))
         return max(min(longest, CUTS[0]), 1), max(map(wide, map(_line, self.cells)), default=0)
+
+
+def terminal_width() -> int:
+    """Return the characters of a line: a terminal's own, 100 at most and anywhere else."""
+    is_terminal = getattr(sys.stdout, "isatty", lambda: False)()
+    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if is_terminal else WIDTH
 
 
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
