@@ -10,6 +10,7 @@ change of a formula raise the metric's `version` in the metric table, then write
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,14 @@ def test_the_example_gives_every_metric_of_the_table_different_values(small):
         for label, one in found.items()
         if len({value for value in one["values"] if value is not None}) < 2
     ] == []
+
+
+def test_a_changed_formula_is_noticed(small, monkeypatch):
+    halved = replace(
+        TABLE["precision@k"], compute=lambda e, label: e.total(e.gain > 0) / label.k / 2
+    )
+    monkeypatch.setitem(TABLE, "precision@k", halved)
+    assert without_version(measured(*small)) == [f"precision@{K}"]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 What is sent, what is made of the replies, what is kept, and what is accounted for.
 """
 
+import asyncio
 import json
 import pickle
 import traceback
@@ -11,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import answer, hit, record
-from judge_server import FaultyServer, vector
+from judge_server import FAULTS, FaultyServer, reply, vector
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
@@ -701,3 +702,26 @@ def test_a_judges_word_fills_in_what_a_system_does_not_say_of_refusals(asked, se
     assert with_judged_refusals(loud).responses["refused"].tolist() == [True, False, False]
     judges = with_judged_refusals(loud, override=True).responses["refused"]
     assert judges.tolist() == [False, False, True]
+
+
+def test_judging_works_inside_a_running_event_loop(asked, server):
+    async def cell():
+        return judge(asked, "abstention", server)
+
+    loop = asyncio.new_event_loop()
+    judged = loop.run_until_complete(cell())
+    loop.close()
+    assert judged.ledger["state"].tolist() == ["scored"] * 3
+
+
+def test_a_cache_from_elsewhere_that_holds_the_key_gives_none_of_it(asked, tmp_path, monkeypatch):
+    echoed = {"reason": f"sent as Bearer {KEY}", "abstained": False}
+    with FaultyServer(lambda number, body: "echo") as server:
+        monkeypatch.setitem(FAULTS, "echo", reply(json.dumps(echoed)))
+        given = (*asked(), "abstention")
+        rs.judge(*given, endpoint(server), cache=tmp_path / "c.sqlite")  # where it was no key
+        assert KEY.encode() in (tmp_path / "c.sqlite").read_bytes()
+        n = len(server.requests)
+        judged = rs.judge(*given, endpoint(server, api_key=KEY), cache=tmp_path / "c.sqlite")
+        assert len(server.requests) == n
+    assert set(judged.judgments["reason"]) == {"sent as Bearer ***"}

@@ -10,6 +10,8 @@ import pytest
 from worlds import PICTURES, world
 
 import ragscore as rs
+from ragscore.analysis import leaderboard
+from ragscore.analysis.comparison import deltas
 from ragscore.scoring.summary import summarize
 from tests.messages import refused
 
@@ -238,6 +240,19 @@ CLAIM = re.compile(r"better|worse|lead|best|fewer|best|told|risk from|higher|low
 def test_a_title_says_what_is_drawn_and_claims_nothing(name):
     ax = PICTURES[name](world(2))
     assert not CLAIM.search(ax.get_title().lower())
+
+
+def test_a_picture_runs_no_test(ev, monkeypatch):
+    def fail(*_, **__):
+        raise AssertionError("a test")
+
+    fresh = rs.evaluate(ev.results, ev.golden)
+    for module in (deltas, leaderboard):
+        monkeypatch.setattr(module, "figures", fail)
+    for draw in (fresh.plot, fresh.plot.metric_at_k, fresh.plot.refusals):
+        draw()
+    fresh.plot.slices("hit@5", "category")
+    fresh.plot.heatmap("hit@5", "category")
 
 
 def test_frames_that_a_picture_cannot_draw_are_refused_with_what_to_pass(ev):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from scipy.stats import t as students
+from stats.agreement_clusters import coverage
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from ragscore.stats import (
@@ -285,3 +286,10 @@ def test_one_group_has_no_interval():
     assert np.isnan(found.low) and found.n_groups == 1
     with refused(field="groups"):
         cohen_kappa(first, second, groups=[1, 2])
+
+
+@pytest.mark.parametrize("name", ["kappa", "alpha (ordinal)"])
+def test_intervals_of_22_topics_hold_the_agreement_and_those_of_pairs_do_not(name):
+    found = coverage(name, 0.8, draws=300)
+    assert 0.915 <= found.clustered <= 0.98
+    assert found.pairs < 0.86

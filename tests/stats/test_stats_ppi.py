@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
+from stats.ppi_differences import coverage
 
 from ragscore.stats import mean_interval, ppi_difference, ppi_mean
 from tests.messages import refused
@@ -200,6 +201,16 @@ def test_labels_that_never_differ_are_no_certainty():
     # ten groups of four know less
     groups = np.arange(200) // 4
     assert ppi_difference(judge, labels, width=1, groups=groups).high > 2 * found.high
+
+
+@pytest.mark.parametrize(
+    ("scale", "shape"), [("binary", "whole"), ("points", "slice"), ("points", "clusters of 4")]
+)
+def test_intervals_of_corrected_differences_hold_the_true_difference(scale, shape):
+    found = coverage(50, 0.9, scale, shape, draws=300)
+    assert 0.92 <= found.corrected <= 0.975
+    assert found.judge < 0.7  # a judge who is kinder to the candidate is sure, and wrong
+    assert found.width < 0.95 * found.width_labels
 
 
 @pytest.mark.parametrize("n", [30, 50])
