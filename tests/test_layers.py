@@ -16,31 +16,31 @@ PACKAGE = ROOT / "ragscore"
 # A folder a layer: what it may import of the others, and the statements that it has reached.
 # A number is only lowered: what grows beyond it fails.
 FOLDERS = {
-    "frames": ("", 1582),
+    "frames": ("", 1423),
     "stats": ("frames", 754),
-    "io": ("frames", 7754),
-    "scoring": ("frames stats io", 3024),
-    "store": ("frames io scoring", 1236),
-    "analysis": ("frames stats io scoring store", 3908),
-    "golden": ("frames stats io scoring analysis", 1316),
-    "plot": ("frames stats scoring analysis", 633),
-    "reporting": ("frames stats io scoring store analysis golden plot", 887),
-    "judging": ("frames stats io scoring store analysis", 1200),
-    "collecting": ("frames io analysis", 1007),
-    "demo": ("frames io store collecting evaluation", 108),
-    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 401),
+    "io": ("frames", 6979),
+    "scoring": ("frames stats io", 3023),
+    "store": ("frames io scoring", 1233),
+    "analysis": ("frames stats io scoring store", 3778),
+    "golden": ("frames stats io scoring analysis", 1077),
+    "plot": ("frames stats scoring analysis", 632),
+    "reporting": ("frames stats io scoring store analysis golden plot", 839),
+    "judging": ("frames stats io scoring store analysis", 1071),
+    "collecting": ("frames io analysis", 842),
+    "demo": ("frames io store collecting evaluation", 106),
+    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 400),
     "cli": (
         "frames io scoring store analysis golden judging collecting demo evaluation __init__",
-        700,
+        592,
     ),
     "__init__": ("", 4),
 }
 # The same of what isn't the package's code.
 REACHED = {
-    "modules": 231,
-    "public names": 221,
-    "statements of tests": 24303,
-    "words written by hand in notebooks": 29986,
+    "modules": 188,
+    "public names": 220,
+    "statements of tests": 22461,
+    "words written by hand in notebooks": 28922,
     "lines of README": 120,
 }
 ON_USE_ONLY = (
