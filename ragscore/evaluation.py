@@ -1064,7 +1064,7 @@ class Evaluation(EvaluationVerbs, Display):
             return [title, f"{bare}{ways}"]
         board = self._of_systems._board
         notes = dict.fromkeys([*board.notes(), *self._notes()])
-        return [title, board._standings(SHOWN_RUNS), *notes]
+        return [title, board._ranked(SHOWN_RUNS), *notes]
 
     @cached_property
     def _of_systems(self) -> Evaluation:

@@ -130,7 +130,7 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield name, lambda make=make: _printed(make())
     for name in ("counts", "overall", "changed", "_shown", "to_markdown", "to_json"):
         yield f"cmp.{name}", lambda name=name: _called(getattr(cmp(), name))
-    for name in ("notes", "to_json", "_standings"):
+    for name in ("notes", "to_json", "_ranked"):
         yield f"board.{name}", lambda name=name: _called(getattr(board(), name))
     yield "board.matrix", lambda: ev.leaderboard("mrr").matrix("mrr")
     for name in ("summary", "metric_at_k", "refusals", "risk_coverage"):

@@ -51,7 +51,7 @@ def refusal_decisions(
         "extra": state == "extra",
         "missing": state == "missing",
         "failed": state == "failed",
-        "over-refusal": false_refusal == 1,
+        "over-refusal": false_refusal == 1,  # the metric false_refusal
         "right refusal": correct_refusal == 1,
         "unsupported answer": correct_refusal == 0,
         "right answer": answered & (verdict == 1),

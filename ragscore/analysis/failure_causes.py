@@ -169,7 +169,7 @@ def failures(
         "right": answered & (is_hit == 1) & (verdict == 1),
         "generation fault": answered & (is_hit == 1),
         "memory": answered & (verdict == 1),
-        "retrieval fault": answered,
+        "retrieval fault": answered,  # the rest: a miss, and wrong
         "refused after hit": refused & (is_hit == 1),
         "refused after miss": refused & (is_hit == 0),
         "refused": refused,

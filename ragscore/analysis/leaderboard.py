@@ -85,7 +85,7 @@ class Leaderboard(JsonResult, Display):
         values = self._aligned.pivot(index="query_id", columns="run_id", values=metric).dropna()
         return values[[run_id for run_id in self._run_ids if run_id in values]]
 
-    def _standings(self, limit: int = SHOWN_ROWS) -> Table:
+    def _ranked(self, limit: int = SHOWN_ROWS) -> Table:
         """Return runs × metrics as text, with marks: the first with its interval, others without.
 
         So every metric fits a line. Marks are ★ and ≈, or signs of the words with a baseline.
@@ -165,7 +165,7 @@ class Leaderboard(JsonResult, Display):
             pd.DataFrame(columns), f"Against {self._baseline}", [*columns], SHOWN_ROWS, ".pairs"
         )
         return [
-            "Leaderboard", self._standings(), *[against] * (len(columns) > 1), *self.notes()
+            "Leaderboard", self._ranked(), *[against] * (len(columns) > 1), *self.notes()
         ]  # fmt: skip
 
 

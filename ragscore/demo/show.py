@@ -58,7 +58,7 @@ pandas and matplotlib. {n_refusals} of these have no answer there: refusing is r
 
 How good is each? Means, best first.
 
-{board._standings().to_text(WIDTH)}
+{board._ranked().to_text(WIDTH)}
 
 {board.notes()[0]}
 hit@5: the share of queries with an expected document in the first 5.

@@ -1,4 +1,6 @@
-"""The files of other tools, each declared once (see `importers.Tool`).
+"""The files of other tools, each declared once (see `importers.Tool`): `TOOLS`, at the end.
+
+Where all fields have a path, the row is all; functions above it are for what no path says.
 
 Values, success, a judge's name, direction and threshold are those of the file. RAGAS writes NaN for
 a judge that failed and for a missing answer: it is a failed judge if the row has an answer. A row

@@ -52,11 +52,12 @@ class Tool:
     Attributes
     ----------
     name, fits, about, options
-        As of a `Format`: `fits` sees the file's one object, not the rows in it. `about` also says
-        what its labels are.
+        As of a `Format`: `fits` sees the file's one object, not the rows in it. `about` says what
+        the file is, by what it is known, and what its labels are.
     columns
-        Our column -> its paths in a row, the surest first, apart by blanks. `scores` is a mapping
-        of metrics, or a list as `add` returns it.
+        Our column -> its paths in a row, the surest first, apart by blanks. A path goes through
+        lists: `passages.ref` is the `ref` of each passage. `scores` is a mapping of metrics, or a
+        list as `add` returns it: numbers become `reported`, words a judgment's verdict.
     rows
         Paths of the list of rows in the file's one object; without one, the file is the rows.
     run
@@ -64,7 +65,8 @@ class Tool:
     add
         Takes the rows and that object, and yields for each row what no path says; None: it is no
         answer. `scores`, `calls`, `judgments`, `citations` and `hit_meta` are lists of mappings,
-        `extra` is one. Without it, fields that no path names are `extra`.
+        `extra` is one. Without it, fields that no path names are `extra`, and those of labels stay
+        in the results, too, as `x_<name>`.
     top
         Returns that object, where the file isn't it.
     read

@@ -39,7 +39,8 @@ class Dialect:
     """Which attribute of a span is what: role -> paths, the surest first, apart by blanks."""
 
     kind: str  # with this attribute a span is of this dialect
-    kinds: dict[str, str]  # what its tools write -> CHAIN, RETRIEVER, RERANKER, LLM, TOOL
+    # what its tools write -> CHAIN, AGENT, RETRIEVER, RERANKER, LLM or TOOL; else in capitals
+    kinds: dict[str, str]
     query: str
     answer: str
     documents: dict[str, str]  # kind -> the path of its ranked documents

@@ -34,7 +34,7 @@ LEVELS = ("pass", "undecided", "fail")
 BY_WORD = {
     "better": ("pass", "surely better"),
     "worse": ("fail", "surely worse"),
-    UNSURE: ("undecided", "can't tell"),
+    UNSURE: ("undecided", UNSURE),
 }
 BY_RULE = {
     "threshold": ("loss ≤ {:.12g}", "", "loss > {:.12g}"),
