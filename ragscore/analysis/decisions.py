@@ -159,7 +159,7 @@ def by_system(
     system = {run: name for name, runs in repeats.items() for run in runs}
     names = pd.Series([system.get(str(one), str(one)) for one in rows["run_id"].cat.categories])
     run_id = pd.Categorical(names[codes_of(rows["run_id"])], categories=names.unique())
-    return rows.assign(run_id=run_id), names.value_counts()
+    return rows.assign(run_id=run_id), names.value_counts().sort_index()
 
 
 def shares(

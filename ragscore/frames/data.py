@@ -19,6 +19,7 @@ from ragscore.frames.codes import (
 )
 from ragscore.frames.errors import DataError as DataError
 from ragscore.frames.errors import check_known, excerpt, name_list, names_of, plural
+from ragscore.frames.errors import check_type as check_type
 from ragscore.frames.escaping import visible
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
@@ -381,15 +382,6 @@ def golden_part(golden: Golden, queries: pd.DataFrame) -> Golden:
         if "query_id" in frame
     }
     return narrowed(golden, **own | {"queries": queries})
-
-
-def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
-    """Refuse an argument of another type, such as a file's name where a frame belongs."""
-    if not isinstance(value, kind):
-        name = kind.__name__ if isinstance(kind, type) else ""
-        made_by = f", as rs.load_{name.lower()} gives it" * (name in ("Results", "Golden"))
-        allowed = allowed or f"a {name}{made_by}"
-        raise DataError(f"found {type(value).__name__}", field=field, allowed=allowed)
 
 
 def check_inputs(results: object, golden: object) -> None:

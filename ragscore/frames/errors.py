@@ -220,6 +220,15 @@ def short_names(runs: Iterable[str]) -> tuple[dict[str, str], str]:
     return (short, f"{first}…{last}") if is_long and is_clear else ({}, "")
 
 
+def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
+    """Refuse an argument of another type, such as a file's name where a frame belongs."""
+    if not isinstance(value, kind):
+        name = kind.__name__ if isinstance(kind, type) else ""
+        made_by = f", as rs.load_{name.lower()} gives it" * (name in ("Results", "Golden"))
+        allowed = allowed or f"a {name}{made_by}"
+        raise DataError(f"found {type(value).__name__}", field=field, allowed=allowed)
+
+
 def fitting_names(runs: Collection[str], most: int) -> dict[str, str]:
     """Return name -> at most so many characters: without what all share, and without its middle.
 

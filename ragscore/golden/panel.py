@@ -88,8 +88,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             add_labels(self.golden_file, part)
             status = f'<div role="status">saved in {html_text(self.golden_file.name)}</div>'
         except (DataError, OSError) as error:
-            told = f"<b>Not written.</b> {html_text(str(error))}"
-            status = f'<div role="alert" style="color:#b00020">{told}</div>'
+            status = error_html(error)
         self._show(status)
 
     def _show(self, status: str = "") -> None:
@@ -120,6 +119,12 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         card = widgets.HBox([widgets.VBox(buttons), widgets.VBox(shown, layout={"flex": "1 1 0"})])
         card.add_class("ragscore-hit")
         return card
+
+
+def error_html(error: Exception) -> str:
+    """Return why a label was not written, as HTML."""
+    told = f"<b>Not written.</b> {html_text(str(error))}"
+    return f'<div role="alert" style="color:#b00020">{told}</div>'
 
 
 def query_html(part: pd.DataFrame) -> str:
