@@ -121,7 +121,7 @@ class Trend(Display):
         return [title, Table(self._shown()), *self.notes()]
 
 
-def trend(
+def stored_trend(
     store: RunStore,
     metric: str,
     *,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ragscore.analysis.comparison.gate import gate
     from ragscore.analysis.extras.harness_files import save_means
     from ragscore.analysis.query_view import show_compared
-    from ragscore.analysis.trend import noise_floor, trend
+    from ragscore.analysis.trend import noise_floor, stored_trend
     from ragscore.collecting.reproducible import same_run
     from ragscore.evaluation import evaluate_stored
     from ragscore.frames.golden_versions import golden_changes
@@ -50,7 +50,7 @@ class EvaluationVerbs:
 
 class RunStoreVerbs:
     evaluate = evaluate_stored
-    trend = trend
+    trend = stored_trend
     noise = noise_floor
 
 class ComparisonVerbs:

@@ -14,7 +14,7 @@ from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 from stored import described
 
 import ragscore as rs
-from ragscore.analysis.trend import trend
+from ragscore.analysis.trend import stored_trend
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import COMPONENTS
@@ -144,7 +144,7 @@ def is_refused(store, component, *named, columns=None):
         store.scores(metrics=columns)
     with warned(component, "a", "b", *named):
         assert len(store.scores(metrics=columns, allow_different=[component])) == 6
-    line = trend(store, (columns or ["hit@1"])[0], order=["a", "b"]).table
+    line = stored_trend(store, (columns or ["hit@1"])[0], order=["a", "b"]).table
     assert line["segment"].tolist() == [1, 2]
     assert line["break_reason"].notna().tolist() == [False, True]
 
