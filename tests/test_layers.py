@@ -39,7 +39,7 @@ FOLDERS = {
 REACHED = {
     "modules": 188,
     "public names": 220,
-    "statements of tests": 22461,
+    "statements of tests": 22472,
     "words written by hand in notebooks": 28922,
     "lines of README": 120,
 }

@@ -9,6 +9,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES
 
 import ragscore as rs
 from ragscore.plot import dots, grids
+from ragscore.store import tables
 
 matplotlib.use("Agg")
 
@@ -49,3 +50,15 @@ def test_a_picture_that_fails_leaves_no_figure(ev, left, monkeypatch):
         with pytest.raises(RuntimeError, match="no room"):
             draw()
         assert left() == ([], [mine.number])
+
+
+def test_a_store_leaves_no_thread_even_where_it_fails(left, monkeypatch, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    found = rs.load_results({"a": {f"q{n}": [f"d{n}"] for n in range(200)}})
+    assert store.save(iter([found]))
+    assert left()[0] == []
+    with monkeypatch.context() as broken:
+        broken.setattr(tables, "write_table", fail)
+        with pytest.raises(RuntimeError, match="no room") as caught:
+            store.save(found, overwrite=True)
+    assert left()[0] == [] and caught.value  # kept, as a notebook keeps the last error
