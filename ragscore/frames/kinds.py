@@ -16,6 +16,7 @@ these are read from an order:
 """
 
 import datetime as dt
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -326,6 +327,32 @@ def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
         {str(name): value for name, value in row.items()}
         for row in frame.astype(object).where(frame.notna(), None).to_dict("records")
     ]
+
+
+def parsed(text: Any) -> Any:
+    """Return a stored config: {} where there is none, and text that isn't JSON as it is."""
+    if pd.isna(text) or not text:
+        return {}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def flat(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Return values by dotted key; a config that is no object is the value of the key `config`."""
+    if not isinstance(config, dict):
+        return {prefix or "config": config}
+    return {
+        key: value
+        for name, inner in config.items()
+        for key, value in flat(inner, f"{prefix}.{name}" if prefix else str(name)).items()
+    }
+
+
+def dumped(value: Any) -> str:
+    """Return a value as JSON, the same text for equal values: 5 and "5" differ."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def categorical(codes: Any, categories: Any) -> pd.Categorical:

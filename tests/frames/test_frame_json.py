@@ -19,13 +19,14 @@ import ragscore as rs
 from ragscore.analysis.comparison.align import AlignedScores
 from ragscore.analysis.comparison.gate import Gate, gate
 from ragscore.analysis.leaderboard import leaderboard
-from ragscore.frames.render import dtypes_of, frame_of, rows_of
+from ragscore.frames.tables import dump, reload
 from tests.compared import compare_runs
 from tests.messages import refused
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:golden queries without a row:UserWarning", "ignore:scores differ in:UserWarning"
 )
+TIMES = "datetime64[us, UTC]"
 COLUMNS = {
     "float64": st.floats(allow_nan=True, allow_infinity=True),
     "Float64": st.none() | st.floats(allow_nan=False, allow_infinity=False),
@@ -33,7 +34,7 @@ COLUMNS = {
     "Int64": st.none() | st.integers(-(2**63), 2**63 - 1), "bool": st.booleans(),
     "boolean": st.none() | st.booleans(),
     "str": st.none() | st.text(st.characters(exclude_categories=["Cs"])),
-    "datetime64[us, UTC]": st.none() | st.datetimes(pd.Timestamp("1700-01-01"),
+    TIMES: st.none() | st.datetimes(pd.Timestamp("1700-01-01"),
     pd.Timestamp("2200-01-01")),
 }  # fmt: skip
 
@@ -70,34 +71,28 @@ def assert_same(a, b) -> None:
         assert a == b or (math.isnan(a) and math.isnan(b))
 
 
+@dataclasses.dataclass
+class Report:
+    """A report of one frame."""
+
+    frame: pd.DataFrame
+
+
 @given(st.data(), st.integers(0, 4))
 def test_frames_of_every_dtype_reload(data, n):
     columns = {
         dtype: pd.Series(data.draw(st.lists(values, min_size=n, max_size=n)), dtype="object")
         for dtype, values in COLUMNS.items()
     }
-    frame = pd.DataFrame(columns).astype(
-        {dtype: dtype for dtype in COLUMNS if not dtype.startswith("datetime")}
-    )
-    frame = frame.assign(
-        **{
-            name: pd.to_datetime(frame[name], utc=True).astype(name)
-            for name in COLUMNS
-            if name.startswith("datetime")
-        }
-    )
-    text = json.dumps({"rows": rows_of(frame), "dtypes": dtypes_of(frame)}, allow_nan=False)
-    assert_same(frame_of(*json.loads(text).values()), frame)
+    times = pd.to_datetime(columns.pop(TIMES), utc=True).astype(TIMES)
+    frame = pd.DataFrame(columns).astype({dtype: dtype for dtype in columns}).assign(times=times)
+    assert_same(reload(Report, dump(Report(frame))), Report(frame))
 
 
 def test_nan_is_null_and_what_is_endless_is_a_text():
     frame = pd.DataFrame({"x": [math.nan, math.inf, -math.inf, 0.1 + 0.2]})
-    assert rows_of(frame) == [
-        {"x": None},
-        {"x": "Infinity"},
-        {"x": "-Infinity"},
-        {"x": 0.30000000000000004},
-    ]
+    held = [row["x"] for row in json.loads(dump(Report(frame)))["frame"]]
+    assert held == [None, "Infinity", "-Infinity", 0.30000000000000004]
 
 
 @pytest.fixture
