@@ -12,7 +12,7 @@ import shutil
 import sys
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from itertools import zip_longest
 from textwrap import wrap
@@ -131,7 +131,9 @@ class Table:
 
     def to_text(self, width: int | None = None) -> str:
         """Return the table for a terminal: no line is longer than its width, at most 100."""
-        width = width or terminal_width()
+        if width is None:  # a notebook has no terminal
+            is_terminal = getattr(sys.stdout, "isatty", bool)()
+            width = min(WIDTH, shutil.get_terminal_size().columns) if is_terminal else WIDTH
         columns = self._columns()
         shown, widths = _fitting(columns, width)
         heads = [
@@ -146,11 +148,12 @@ class Table:
 
     def _rest(self, columns: list["_Column"], shown: list["_Column"]) -> list[str]:
         """Return sentences that count the rows and columns that are not shown."""
-        n = len(self.frame) - len(self.frame.iloc[: self.limit])
-        more = [one.name for one in columns if one not in shown]
-        rows = f"{plural(n, 'more row')}{f': {self.way}' * bool(self.way)}."
-        names = f"{plural(len(more), 'more column')} in the frame: {', '.join(more)}."
-        return [rows] * bool(n) + [names] * bool(more)
+        n, told = len(self.frame.iloc[self.limit :]) if self.limit is not None else 0, []
+        if n:
+            told.append(f"{plural(n, 'more row')}{f': {self.way}' * bool(self.way)}.")
+        if more := [one.name for one in columns if one not in shown]:
+            told.append(f"{plural(len(more), 'more column')} in the frame: {', '.join(more)}.")
+        return told
 
     def _columns(self) -> list["_Column"]:
         """Return what is shown: a value, `low` and `high` are one column."""
@@ -191,12 +194,6 @@ class _Column:
         """Return the width of its heading, which breaks at `_`, too, and that of its cells."""
         longest = max(map(wide, _parted(self.name).split(" ")))
         return max(min(longest, CUTS[0]), 1), max(map(wide, map(_line, self.cells)), default=0)
-
-
-def terminal_width() -> int:
-    """Return the characters of a line: a terminal's own, 100 at most and anywhere else."""
-    is_terminal = getattr(sys.stdout, "isatty", lambda: False)()
-    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if is_terminal else WIDTH
 
 
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
@@ -244,17 +241,15 @@ def _padded(text: str, width: int, column: _Column) -> str:
     return space + text if column.is_number else text + space
 
 
-def _html_cells(column: _Column) -> list[str]:
-    """Return the cells of a column as HTML; long texts are folded."""
-    cells = []
+def _html_cells(column: _Column) -> Iterator[str]:
+    """Yield the cells of a column as HTML; long texts are folded."""
     for text in column.cells:
         found = _WORD.fullmatch(text) if column.is_verdict else None
         tint = f"rs-{TINTS.get(found['word'], 'open')}" if found else ""
         inner = html_text(text)
         if len(text) > LONG:
             inner = f"<details><summary>{inner}</summary></details>"
-        cells.append(f"<td{_side('n' if column.is_number else tint)}>{inner}</td>")
-    return cells
+        yield f"<td{_side('n' if column.is_number else tint)}>{inner}</td>"
 
 
 def _side(kind: str) -> str:
