@@ -508,15 +508,20 @@ def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
     DataError
         A support group names a target that is no anchor.
     """
+    written = write_lines(path, chatbot_cases(golden))
+    if n := int((golden.targets["level"] != "anchor").sum()):
+        warn(f"{path} has no place for targets: {n:,}")
+    return written
+
+
+def chatbot_cases(golden: Golden) -> list[dict[str, Any]]:
+    """Return the cases of `write_chatbot_golden`."""
     parts = {name: by_query(getattr(golden, name)) for name in PARTS}
     cases = []
     for query in row_dicts(golden.queries):
         of_query = {name: rows.get(query["query_id"], []) for name, rows in parts.items()}
         cases.append(_written_case(query, of_query | {"conditions": []}))
-    written = write_lines(path, cases)
-    if n := int((golden.targets["level"] != "anchor").sum()):
-        warn(f"{path} has no place for targets: {n:,}")
-    return written
+    return cases
 
 
 def _written_case(query: dict[str, Any], parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
