@@ -143,10 +143,9 @@ def _line(problem: dict[str, Any]) -> str:
 
 
 HELP = """\
-1 4, 2=3   hits 1 and 4 support the answer, hit 2 has grade 3 (0: no help); again: take it off
-x, y       nothing answers it, a system should refuse; it can be answered; again: take that back
-s 2 words  words of hit 2 by which its label finds it again
-n, q       next query (an empty line is n); quit (everything is saved already)"""
+1 4=3   hit 1 supports the answer, hit 4 has grade 3 (0: no help); again: take it off
+x       nothing answers it, a system should refuse; again: take that back
+n, q    next query (an empty line is n); quit (everything is saved already)"""
 
 
 @command(
@@ -185,31 +184,25 @@ def label_command(args: argparse.Namespace) -> None:
             if word == "q" or not line:
                 return
             try:
-                if (marked := _marked(part, word)) is not None:
-                    add_labels(args.golden, marked)
-                elif word not in ("", "n"):
-                    say(HELP)
+                if word not in ("", "n"):
+                    add_labels(args.golden, _marked(part, word))
             except DataError as error:
                 say(str(error))
 
 
-def _marked(part: pd.DataFrame, line: str) -> pd.DataFrame | None:
-    """Return the rows of a query with what a line says of them; None if it says nothing."""
-    marked, stated = part.copy(), {"x": False, "y": True}.get(line)
-    words = re.fullmatch(r"s (\d+) (.+)", line)
-    graded = [re.fullmatch(r"(\d+)(?:=(\d))?", word) for word in re.split(r"[\s,]+", line)]
-    cells: list[tuple[int, str, Any]] = [
-        (int(one[1]), "grade", int(one[2] or 1)) for one in graded if one
-    ]
-    cells = [(int(words[1]), "snippet", words[2])] if words else cells if all(graded) else []
-    if stated is not None:
-        marked["answerable"] = pd.NA if part["answerable"].iloc[0] is stated else stated
-    for number, column, value in cells:
-        if not 1 <= number <= part["rank"].count():
-            raise DataError(f"no hit {number}", allowed=f"1 to {part['rank'].count()}")
-        is_off = str(part[column].iloc[number - 1]) == str(value)
-        marked.loc[marked.index[number - 1], column] = pd.NA if is_off else value
-    return marked if cells or stated is not None else None
+def _marked(part: pd.DataFrame, line: str) -> pd.DataFrame:
+    """Return the rows of a query with what a line says of them."""
+    if line == "x":
+        is_refused = part["answerable"].eq(False).fillna(False).all()
+        return part.assign(answerable=pd.NA if is_refused else False)
+    marked, hits = part.copy(), part.index[part["rank"].notna()]
+    for word in line.replace(",", " ").split():
+        found = re.fullmatch(r"([1-9]\d*)(?:=(\d))?", word)
+        if not found or int(found[1]) > len(hits):
+            raise DataError(f"found {word!r}", allowed=f"1 to {len(hits)}, and:\n{HELP}")
+        row, grade = hits[int(found[1]) - 1], int(found[2] or 1)
+        marked.loc[row, "grade"] = pd.NA if str(part.loc[row, "grade"]) == str(grade) else grade
+    return marked
 
 
 def _shown(part: pd.DataFrame) -> str:

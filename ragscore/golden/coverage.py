@@ -35,14 +35,13 @@ class Coverage(FramesResult):
     ----------
     runs
         One row per run (index run_id): `n_golden` queries, `n_rows` responses; golden queries
-        without a row (`n_missing`), rows without a golden query (`n_extra`), repeated rows that
-        loading refused (`n_duplicate`), `n_failed`, `n_empty` (no hits, not failed); of the golden
-        queries `n_unlabelled` and `n_should_refuse`; queries whose stored ranks contradict the list
-        order (`n_rank_order`) or with tied scores (`n_ties`); `k`, the hits per query that the run
-        says it kept (NA: unknown; metrics with a higher cut-off see no more hits); `judged@10`, the
-        judged share of the first ten hits by document (by anchor or chunk where no documents are
-        expected), 0 to 1, NaN without any hit; `n_cut`, hits whose text is cut, where
-        an expected text may no longer be found.
+        without a row (`n_missing`), rows without a golden query (`n_extra`), `n_failed`, `n_empty`
+        (no hits, not failed); of the golden queries `n_unlabelled` and `n_should_refuse`; queries
+        whose stored ranks contradict the list order (`n_rank_order`) or with tied scores
+        (`n_ties`); `k`, the hits per query that the run says it kept (NA: unknown; metrics with a
+        higher cut-off see no more hits); `judged@10`, the judged share of the first ten hits by
+        document (by anchor or chunk where no documents are expected), 0 to 1, NaN without any hit;
+        `n_cut`, hits whose text is cut, where an expected text may no longer be found.
     ids
         One row per run and match level at which the golden set expects ids: `run_id`, `level`;
         `n_hits`; `n_with_id`, hits with an id of that level; `n_ids`, how many distinct ids these
@@ -51,7 +50,7 @@ class Coverage(FramesResult):
         expects their id. Counts are 0 or more; a level with 0 joined ids scores 0.
     issues
         The queries behind the counts, one row per finding: run_id, query_id and `issue`: missing,
-        extra, duplicate, empty, rank order, ties.
+        extra, empty, rank order, ties.
     """
 
     runs: pd.DataFrame
@@ -90,7 +89,6 @@ def coverage(results: Results, golden: Golden) -> Coverage:
         "n_rows": of_run.size(),
         "n_missing": counts.get("missing", 0),
         "n_extra": counts.get("extra", 0),
-        "n_duplicate": counts.get("duplicate", 0),
         "n_failed": of_run["error"].count(),
         "n_empty": counts.get("empty", 0),
         "n_unlabelled": int(golden.queries["answerable"].isna().sum()),
@@ -118,14 +116,9 @@ def _issues(results: Results, golden: Golden) -> pd.DataFrame:
     query = lookup(hits["query_id"], distinct(hits["query_id"]))
     cell = codes_of(hits["run_id"]).astype(np.int64) * (query.max(initial=0) + 1) + query
     is_late = hits["rank"].groupby(cell).diff().lt(0)
-    # records that loading with strict=False refused as repeats of a query
-    problems = results.problems.reindex(columns=["run_id", "field", "found"]).astype("str")
-    repeated = problems["found"].str.extract(r"^'(.*)' stood on line \d+ already$")[0]
-    repeats = problems[["run_id"]].assign(query_id=repeated.where(problems["field"].eq("query_id")))
     parts = {
         "missing": missing,
         "extra": asked[~is_among(asked["query_id"], query_ids)],
-        "duplicate": repeats.dropna(),
         "empty": asked[~has_hits & responses["error"].isna().to_numpy()],
         "rank order": hits.loc[is_late, pair].drop_duplicates(),
         "ties": hits.loc[tied(cell, hits), pair].drop_duplicates(),
