@@ -66,35 +66,16 @@ def check_command(args: argparse.Namespace) -> None:
         rows = records_of(table)
         say({"traces": counts, "left_out": notes, "metrics": rows} if traced else rows)
         return
-    levels = next((text for text in table["levels"] if text), "")
-    lines += [
-        *map(_seen, counts),
-        *map(_left_out, notes),
-        *([f"targets: {levels}"] if levels else []),
-    ]
+    lines += [traces(one).T.to_string(header=False) for one in traced]
+    lines += [_filled(f"left out: {one['found']}; {one['allowed']}") for one in notes]
+    levels = next((text for text in table["levels"] if text), "none")
+    lines.append(f"targets: {levels}")
     lines.append(_filled(f"supported: {', '.join(table.loc[table['supported'], 'metric'])}"))
     judged = "judgments of a model (`ragscore judge`)"
     missing = table["missing"].str.replace(r"^judgments of \w+$", judged, regex=True)
     for lacks, metrics in table.loc[~table["supported"], "metric"].groupby(missing, sort=False):
         lines.append(_filled(f"without {lacks}: {', '.join(metrics)}"))
     say("\n".join(lines))
-
-
-def _seen(counts: dict[str, Any]) -> str:
-    """Return what was read of the traces of a run, in three lines."""
-    n = {name.removeprefix("n_"): f"{one:,}" for name, one in counts.items() if name != "run_id"}
-    return (
-        f"traces: {n['traces']} ({n['turns']} turns of {n['sessions']} sessions;"
-        f" {n['without_query']} without a question, {n['without_calls']} without a call)\n"
-        f"spans: {n['spans']} ({n['orphans']} whose parent is not there)\n"
-        f"calls: {n['calls']} ({n['empty']} without documents), documents: {n['documents']}"
-    )
-
-
-def _left_out(problem: dict[str, Any]) -> str:
-    line = f"line {problem['line']}: " if problem.get("line") is not None else ""
-    way = f" ({problem['allowed']})" if problem.get("allowed") else ""
-    return _filled(f"left out: {line}{problem['found']}{way}")
 
 
 def _filled(text: str) -> str:
