@@ -116,7 +116,7 @@ RESULT_FORMATS = [
     Format(
         "json_run",
         is_json_run,
-        _FORMATS + "trec:read_json_run",
+        _IO + "tables:read_results_table",
         _FORMATS + "trec:write_json_run",
         ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
         options=("ties",),
