@@ -17,7 +17,7 @@ from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, function_at
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.formats.metric_report import is_report
+from ragscore.io.formats.fields import is_report
 from ragscore.io.formats.qrels import is_qrels
 from ragscore.io.formats.retrievers import fits_golden
 from ragscore.io.formats.trec import is_json_run, is_run, named_by_file
@@ -81,8 +81,8 @@ RESULT_FORMATS = [
     Format(
         "trec_rag",
         Mark("topic_id references answer", kinds=("jsonl",)),
-        _FORMATS + "trec_rag:read_trec_rag",
-        _FORMATS + "trec_rag:write_trec_rag",
+        _FORMATS + "documents:read_trec_rag",
+        _FORMATS + "documents:write_trec_rag",
         ("cited answers of the TREC RAG track",
          "JSON lines with `topic_id`, `references`, `answer`"),
         keeps="responses.query responses.answer responses.x_ hits.{level}_id"
@@ -107,8 +107,8 @@ RESULT_FORMATS = [
     Format(
         "metric_report",
         is_report,
-        _FORMATS + "metric_report:read_report",
-        _FORMATS + "metric_report:write_report",
+        _FORMATS + "fields:read_report",
+        _FORMATS + "fields:write_report",
         ("metrics with their values per query, and the summary",
          "JSON with a list `metrics` of objects with `metric`"),
         keeps="runs.suite runs.system runs.x_ responses.query_id reported",

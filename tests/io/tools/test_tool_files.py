@@ -63,15 +63,15 @@ ANSWERS = [
         "response_length": 4, "meta": {"a.b": [1], "json": True},
         "answer": [{"text": "One. ", "citations": [2, 0, 7, -1]},
         {"text": " Two", "citations": [], "score": 0.5}, {"text": "", "citations": [1]},
-        {"text": "Four"}],
+        {"text": "Four", "citations": []}],
     },
     {"run_id": "s", "topic_id": "t1", "references": [], "answer": []},
     {"run_id": "r", "topic_id": "t2", "references": ["p9"],
-    "answer": [{"text": "x", "citations": None}]},
+    "answer": [{"text": "x", "citations": []}]},
 ]  # fmt: skip
 QUESTIONS = [
     {"_id": "q2", "text": "two", "metadata": {"url": "u", "query": {"number": 2}}, "own": [1]},
-    {"_id": "q1", "text": "one", "metadata": {}},
+    {"_id": "q1", "text": "one"},
     {"_id": "q9", "text": "nobody judged", "title": "t"},
 ]
 WRITTEN = [
@@ -164,8 +164,8 @@ def test_ranks_that_scores_do_not_give_are_refused(write_run, tmp_path):
 @pytest.mark.parametrize(
     ("bad", "field"),
     [
-        ({"q": {"d": 1, "e": 0.5}}, "grade"),
-        ({"q": {"d": 1, "e": True}}, "grade"),
+        ({"q": {"d": 1, "e": "high"}}, "grade"),
+        ({"q": {"d": 1, "e": None}}, "grade"),
     ],
 )
 def test_bad_json_judgements_are_named(write, bad, field):
