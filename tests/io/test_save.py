@@ -37,7 +37,6 @@ RESULTS = rs.Results(
         ("run.trec", None),
         ("run.run", None),
         ("bm25.jsonl.gz", None),
-        ("bm25.json", "json_run"),
         ("bm25.jsonl", "trec"),
     ],
 )
@@ -55,7 +54,6 @@ def test_results_come_back_from_the_format_of_the_ending_or_name(name, format, t
         ("g.yml.gz", None),
         ("g.jsonl", None),
         ("g.qrels", None),
-        ("x.jsonl", "json_qrels"),
         ("x.jsonl", "qrels_jsonl"),
         ("folder", "beir"),
     ],
@@ -114,8 +112,7 @@ WRITERS = [one for one in FORMATS["results"] if one.write and one.name != "metri
 def test_every_writer_names_each_column_that_does_not_come_back(one, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        name = "out.json" if one.name == "json_run" else "out.jsonl"
-        path = FULL.save(tmp_path / name, format=one.name)
+        path = FULL.save(tmp_path / "out.jsonl", format=one.name)
     told = " ".join(str(one.message) for one in caught)
     found = rs.load_results(path, format=one.name)
     for kind in ("runs", "responses", "hits"):

@@ -7,18 +7,15 @@ topic_id, topic, references (passage ids in order), answer [{text, citations: [i
 references]}]. It can't say that a system refused: `refused` stays unknown.
 """
 
-import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.io.files import write_lines
 from ragscore.io.importers import results_of_rows
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
-from ragscore.io.values import by_response, extra_fields, is_int, row_dicts
+from ragscore.io.values import is_int
 
 ID_COLUMNS = {"doc": "doc_id", "chunk": "chunk_id"}
 
@@ -231,9 +228,7 @@ def _lists(
 
 # Answers of the TREC RAG track
 
-RAG_FIELDS = frozenset(("run_id", "topic_id", "topic", "references", "answer"))
-SENTENCES = "x_answer.json"
-"""Column of the sentences without their citations."""
+RAG_FIELDS = ("run_id", "topic_id", "topic", "references", "answer")
 
 
 def read_trec_rag(path: Path, strict: bool) -> Results:
@@ -241,13 +236,13 @@ def read_trec_rag(path: Path, strict: bool) -> Results:
     problems = Problems(path, strict)
     rows = [_row(row, problems) for row in json_rows(path, problems)]
     if not rows:
-        raise DataError("no answer in the file", file=path, allowed=", ".join(sorted(RAG_FIELDS)))
+        raise DataError("no answer in the file", file=path, allowed=", ".join(RAG_FIELDS))
     called = {"query_id": "topic_id", "query": "topic", "doc_id": "references"}
     return results_of_rows(rows, path.name, problems, called=called)
 
 
 def _row(row: Row, problems: Problems) -> dict[str, Any]:
-    """Return a line with our names; the sentences, without citations, are a column."""
+    """Return a line with our names; the sentences are `x_answer.json`."""
     values = row.values
     answer, names = values.get("answer") or [], values.get("references") or []
     names = names if isinstance(names, list) else [names]
@@ -255,13 +250,12 @@ def _row(row: Row, problems: Problems) -> dict[str, Any]:
         problems.reject(answer, row.line, "answer", "a list of mappings")
         answer = []
     texts = [str(as_text(one.get("text")) or "").strip() for one in answer]
-    plain = [{name: one[name] for name in one if name != "citations"} for one in answer]
     extra = {name: one for name, one in values.items() if name not in RAG_FIELDS}
     return {
         "line": row.line, "run_id": values.get("run_id"), "query_id": values.get("topic_id"),
         "query": values.get("topic"), "answer": " ".join(texts) or None, "doc_id": names,
         "citations": _citations(answer, names, row, problems),
-        "extra": extra | {"answer": plain or None},
+        "extra": extra | {"answer": answer or None},
     }  # fmt: skip
 
 
@@ -284,75 +278,3 @@ def _citations(
             doc_id = {"doc_id": as_id(names[index])} if 0 <= index < len(names) else {}
             citations.append(place | doc_id)
     return citations
-
-
-def write_trec_rag(results: Results, path: str | Path, *, level: str = "doc") -> Path:
-    """Write answers in the format of the TREC RAG track, one a line (gzip if it ends in .gz).
-
-    Runs that were loaded from such a file are written with the same objects again, unknown fields
-    included. An answer from elsewhere is one sentence with all its citations. Hits are the
-    references, in the order of their ranks.
-
-    Parameters
-    ----------
-    level
-        "doc" writes doc_id, "chunk" chunk_id.
-
-    Returns
-    -------
-    The file's path.
-
-    Raises
-    ------
-    DataError
-        A hit without an id; a citation of something that is not among the hits of its query; an
-        `x_` column that bears a known field's name.
-
-    Warns
-    -----
-    UserWarning
-        Counts what the format has no place for, such as errors and refusals.
-    """
-    references = by_response(ranked_documents(results, level))
-    citations = by_response(results.citations)
-    responses = results.responses
-    records = []
-    for response in row_dicts(responses.astype({"run_id": "str"})):
-        cell = (response["run_id"], response["query_id"])
-        names = [hit["doc"] for hit in references.get(cell, [])]
-        sentences = _cited_sentences(response, names, citations.get(cell, []), ID_COLUMNS[level])
-        record = {"run_id": cell[0], "topic_id": cell[1]}
-        record |= {"topic": response["query"]} if "query" in response else {}
-        record |= {"references": names, "answer": sentences}
-        response.pop(SENTENCES, None)
-        records.append(record | extra_fields(response, RAG_FIELDS, "responses"))
-    return write_lines(path, records)
-
-
-def _cited_sentences(
-    response: dict[str, Any], names: list[str], citations: list[dict[str, Any]], column: str
-) -> list[dict[str, Any]]:
-    """Return the sentences with their citations; an answer from elsewhere is one sentence.
-
-    What is cited is the first reference with its id, or that of its marker if the answer is of this
-    format: one id may stand there twice, and a marker beyond the references has none.
-    """
-    is_from_track = SENTENCES in response
-    sentences = json.loads(response.get(SENTENCES, "[]"))
-    if not sentences and ("answer" in response or citations):
-        sentences = [{"text": response.get("answer", "")}]
-    sentences = [one | {"citations": []} for one in sentences]
-    for citation in sorted(citations, key=lambda citation: citation["position"]):
-        number, name = citation.get("x_sentence", 1), citation.get(column)
-        marker = re.fullmatch(r"\[(-?\d+)\]", citation.get("marker", ""))
-        stated = int(marker[1]) if marker else -1
-        is_told = is_from_track and marker and dict(enumerate(names)).get(stated) == name
-        if not 1 <= number <= len(sentences) or not (is_told or name in names):
-            raise DataError(
-                f"{name!r} is cited for query {response['query_id']!r}, sentence {number}",
-                field=f"citations.{column}",
-                allowed=f"hits of the query, and one of its {len(sentences)} sentences",
-            )
-        index = stated if is_told else names.index(str(name))
-        sentences[number - 1]["citations"].append(index)
-    return sentences

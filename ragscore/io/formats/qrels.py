@@ -1,22 +1,21 @@
 """Relevance judgements <-> `Golden`: TREC and BEIR qrels, and JSON; with the texts of queries.
 
-TREC qrels are `qid iter docid rel`. A BEIR folder has `queries.jsonl`, `qrels/<split>.tsv`, and
-perhaps `corpus.jsonl`. A JSON object is {query: {document: grade}}. Of graded judgements as JSON
-lines a line is one query: `query_id`, `query`, `relevant_docs` {document: grade},
-`reference_answer`. Judgements become a table, which is read as any other is.
+TREC qrels are `qid iter docid rel`. A BEIR folder has `queries.jsonl` and `qrels/<split>.tsv`. A
+JSON object is {query: {document: grade}}. Of graded judgements as JSON lines a line is one query:
+`query_id`, `query`, `relevant_docs` {document: grade}, `reference_answer`. Judgements become a
+table, which is read as any other is.
 """
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
+from ragscore.frames.errors import warn
 from ragscore.io.detect import Sample, sample
 from ragscore.io.files import read_text, write_lines, write_text
 from ragscore.io.formats.documents import graded_documents, grades_by_query, refuse_spaces
@@ -36,29 +35,20 @@ Texts = dict[str, dict[str, Any]]
 
 def golden_of_judgements(
     table: Table, texts: Texts, problems: Problems, absent_docs: str,
-    catalogue: pd.DataFrame | None, others: Sequence[str] = (), file: Any = None,
+    catalogue: pd.DataFrame | None, file: Any = None,
 ) -> Golden:  # fmt: skip
     """Return a table of judgements as a golden set, with the texts of its queries.
 
-    `others` are queries without a judgement. The id of a query without text stands for it; they are
-    counted if a `file` has texts.
+    The id of a query without text stands for it; they are counted if a `file` has texts.
     """
-    frame, lines = table.frame, table.lines
-    if others:
-        frame = pd.concat([frame, pd.DataFrame({"query": [*others]}, dtype="str")])
-        frame, lines = frame.reset_index(drop=True), np.append(lines, [0] * len(others))
-    query_ids = frame["query"]
+    frame, roles = table.frame, dict(JUDGED)
     if texts:
-        known = record_table([*texts.values()]).frame
-        place = pd.Series(range(len(texts)), [*texts]).reindex(query_ids)
-        frame = frame[[*JUDGED.values()]].join(known.reindex(place).set_axis(frame.index))
-    if file is not None and (n := query_ids[~query_ids.isin([*texts])].nunique()):
-        judged = query_ids.nunique() - len(others)
-        found = f"{n} of {judged} judged queries have no text in {file}"
+        known = record_table([texts.get(one, {}) for one in frame["query"]])
+        frame, roles = frame.join(known.frame), roles | {"query": "text"}
+    if file is not None and (n := frame.loc[~frame["query"].isin([*texts]), "query"].nunique()):
+        found = f"{n} of {frame['query'].nunique()} judged queries have no text in {file}"
         problems.note(f"{found}; their id stands for it", field="query")
-    roles = JUDGED | ({"query": "text"} if "text" in frame else {})
-    table = replace(table, frame=frame, lines=lines)
-    return labels_of(table, roles, problems, absent_docs, catalogue)
+    return labels_of(replace(table, frame=frame), roles, problems, absent_docs, catalogue)
 
 
 # Lines of TREC and BEIR
@@ -103,7 +93,7 @@ def read_qrels(
     texts = read_topics(Path(topics), problems) if topics is not None else {}
     texts = {one: {"text": text["text"]} for one, text in texts.items() if text["text"]}
     table = read_judgements(path, problems)
-    return golden_of_judgements(table, texts, problems, absent_docs, catalogue, file=topics)
+    return golden_of_judgements(table, texts, problems, absent_docs, catalogue, topics)
 
 
 def read_beir(
@@ -112,10 +102,9 @@ def read_beir(
 ) -> Golden:  # fmt: skip
     """Read the queries of one split, in the order of its judgements.
 
-    Queries that no split judges follow as unlabelled ones; those that only other splits judge are
-    left out. `problems` counts these, judged queries without a text (their id stands for it), and
-    judged documents that the corpus lacks (they stay targets). Fields of a query beyond its id and
-    text, such as `metadata`, are its `x_<name>` columns.
+    Queries that it doesn't judge are left out, with a warning. `problems` counts judged queries
+    without a text; their id stands for it. Fields of a query beyond its id and text, such as
+    `metadata`, are its `x_<name>` columns.
     """
     if not (path / "queries.jsonl").is_file():
         raise DataError("no queries.jsonl in the folder", file=path)
@@ -123,29 +112,11 @@ def read_beir(
     problems = Problems(split_file, strict)
     texts = read_topics(path / "queries.jsonl", problems)
     table = read_judgements(split_file, problems)
-    in_other_splits = {
-        line.split("\t", 1)[0].strip()
-        for file in split_file.parent.glob("*.tsv")
-        if file != split_file
-        for line in read_text(file).split("\n")
-    }
-    judged = {*table.frame["query"]}
-    others = [one for one in texts if one not in judged]
-    unlabelled = [one for one in others if one not in in_other_splits]
-    if n := len(others) - len(unlabelled):
-        found = f"{n} of {len(texts)} queries in queries.jsonl are judged in other splits only"
-        problems.note(f"{found} and left out", field="split")
-    corpus = path / "corpus.jsonl"
-    golden = golden_of_judgements(
-        table, texts, problems, absent_docs, catalogue, unlabelled, "queries.jsonl"
-    )
-    if corpus.is_file():  # no system can find what it lacks
-        known = {str(row.values.get("_id")) for row in json_rows(corpus, problems.for_file(corpus))}
-        relevant = {*golden.targets.loc[golden.targets["grade"] > 0, "target_id"]}
-        if absent := sorted(relevant - known):
-            found = f"{len(absent)} relevant documents are not in corpus.jsonl"
-            problems.note(f"{found}: {', '.join(absent[:5])}", field="corpus-id")
-    return replace(golden, _problems=problems.frame())
+    if n := len(texts.keys() - {*table.frame["query"]}):
+        found = f"{n} of {len(texts)} queries in queries.jsonl are not judged there and left out"
+        problems.note(found, field="split")
+        warn(f"{split_file}: {found}")
+    return golden_of_judgements(table, texts, problems, absent_docs, catalogue, "queries.jsonl")
 
 
 def _split_file(path: Path, split: str | None) -> Path:
@@ -372,20 +343,3 @@ def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -
         for query in row_dicts(golden.queries)
     ]
     return write_lines(path, records)
-
-
-def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
-    """Write the targets of one level as a JSON object {query: {document: grade}}.
-
-    The file is gzip if it ends in .gz. Every query is written, but not its text: the format has no
-    place for it.
-
-    Warns
-    -----
-    UserWarning
-        Counts what else the format has no place for, as format qrels_jsonl does, and query texts
-        that differ from the query's id.
-    """
-    grades = grades_by_query(golden, level)
-    content = {query_id: grades.get(query_id, {}) for query_id in golden.queries["query_id"]}
-    return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")

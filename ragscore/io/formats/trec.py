@@ -1,11 +1,10 @@
-"""Rankings: TREC runs, and runs as JSON {query: {document: score}}, <-> `Results`; also .gz.
+"""TREC runs <-> `Results`, also .gz; the mark of runs as JSON {query: {document: score}}.
 
 A line of a run is `qid Q0 docid rank score tag`. Fields are split by any white space, as C and
 trec_eval split them (blank, tab, vertical tab, form feed, carriage return); blank lines, and those
 that begin with `#`, count for nothing. Lines become a table, which is read as any other is.
 """
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.columns import are_means
 from ragscore.io.detect import Sample
-from ragscore.io.files import check_one_run, line_blocks, text_of, write_text
+from ragscore.io.files import line_blocks, text_of, write_text
 from ragscore.io.formats.documents import (
     ranked_documents,
     refuse_repeated_documents,
@@ -197,7 +196,7 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     return write_text(path, "".join(lines))
 
 
-# Runs and judgements as one JSON object: the files of ranx, BEIR and pytrec_eval
+# Runs and judgements as one JSON object: the files of ranx, BEIR and pytrec_eval, read as dicts are
 
 _TEXT, _DIGIT = r'"(?:[^"\\]|\\.)*"', r"-?\d"
 _BEGIN = re.compile(rf"\s*\{{\s*{_TEXT}\s*:\s*\{{\s*(?:{_TEXT}\s*:\s*{_DIGIT}|\}})")
@@ -212,50 +211,3 @@ def is_json_run(seen: Sample) -> bool:
     )
     is_run = seen.kind in ("json", "jsonl") and is_flat and not are_means(whole)
     return is_run and _BEGIN.match(seen.begin) is not None
-
-
-def write_json_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
-    """Write one run as a JSON object {query: {document: score}} (gzip if the file ends in .gz).
-
-    Loading the file gives the same hits again, in a run named after the file. Queries without hits
-    have an empty object. If a run has no scores at all, each hit gets the number of the query's
-    hits minus its rank, plus one.
-
-    Parameters
-    ----------
-    results
-        Exactly one run (see `Results.select`).
-    level
-        "doc" writes doc_id, "chunk" chunk_id.
-
-    Returns
-    -------
-    The file's path.
-
-    Raises
-    ------
-    DataError
-        No run or more than one; an id that is missing; a document twice in one list
-        (`rs.match.collapse_hits` keeps the first); ranks that are not those of the scores. An
-        object has no order, so its reader ranks by score.
-    """
-    check_one_run(results)
-    hits = ranked_documents(results, level)
-    refuse_repeated_documents(hits, "doc")
-    scored = hits.assign(score=scores_or_ranks(hits))
-    by_score = scored.sort_values("score", ascending=False, kind="stable")
-    place = by_score.groupby("query_id", sort=False).cumcount() + 1
-    wrong = scored[place.reindex(scored.index) != scored["rank"]]
-    if len(wrong):
-        raise DataError(
-            f"{len(wrong)} hits have other ranks than their scores say, first"
-            f" {wrong['doc'].iloc[0]!r} of query {wrong['query_id'].iloc[0]!r}",
-            field="hits.rank",
-            allowed="1, 2, 3, ... as scores fall; rs.match.rank_hits(hits, ties='trec') ranks so",
-        )
-    content: dict[str, dict[str, float]] = {
-        query_id: {} for query_id in (*results.responses["query_id"], *scored["query_id"])
-    }
-    for query_id, doc, score in scored[["query_id", "doc", "score"]].itertuples(index=False):
-        content[query_id][doc] = score
-    return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
