@@ -6,7 +6,6 @@ changed fields of golden rows. What changed is told by the column `was`, so that
 work on one file.
 """
 
-import json
 import os
 import re
 import textwrap
@@ -32,11 +31,10 @@ from ragscore.golden.golden_text import (
 )
 from ragscore.io.columns import ANSWERABLE
 from ragscore.io.formats.chatbot import chatbot_cases
-from ragscore.io.golden_read import ID_FIELDS, SUPPORT_EXTRAS, anchor_ids, golden_of
+from ragscore.io.golden_read import ID_FIELDS, golden_of
 from ragscore.io.golden_write import golden_rows
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.source import Problems, Row
-from ragscore.io.values import by_query
 from ragscore.scoring.rules import ELLIPSES, Rule, by_anchor, by_chunk, by_doc, matched_pairs
 
 RULES: dict[str, Rule] = {"anchor": by_anchor(), "chunk": by_chunk, "doc": by_doc}
@@ -239,7 +237,8 @@ def add_labels(
         changes = _changed_fields(text, rows_of(golden), rows_of(meant), golden, meant)
         if changes:
             after = text.edited(changes)
-            _check_text(after, meant, next(text.rows[name] for name in changes))
+            first = next(iter(changes))
+            _check_text(after, meant, first, text.rows[first].line)
             write_golden_text(after)
     return list(changes)
 
@@ -261,8 +260,6 @@ def with_labels(golden: Golden, sheet: pd.DataFrame | str | os.PathLike[str]) ->
     due = _due(golden, _read(sheet))
     targets = _relabelled(golden, due[due["relabel"]].reset_index(drop=True))
     queries = golden.queries.assign(answerable=_answerable(golden, due, targets))
-    if SUPPORT_EXTRAS in queries:  # the other fields of each support
-        queries[SUPPORT_EXTRAS] = _extras(queries, golden.targets, targets)
     rows = golden_rows(replace(golden, queries=queries, targets=targets), "golden.with_labels")
     listed = [Row(row, number) for number, row in enumerate(rows, 1)]
     found = golden_of(listed, Problems("sheet", strict=True), "unlabelled", None)
@@ -415,18 +412,6 @@ def _answerable(golden: Golden, due: pd.DataFrame, targets: pd.DataFrame) -> pd.
     return answerable.mask(is_due & ids.isin(targets.loc[targets["grade"] > 0, "query_id"]), True)
 
 
-def _extras(queries: pd.DataFrame, before: pd.DataFrame, after: pd.DataFrame) -> list[str]:
-    """Return what supports have beside our fields, for the supports that are there now."""
-    old, new = by_query(before), by_query(after)
-    found = []
-    for query_id, listed in zip(queries["query_id"], queries[SUPPORT_EXTRAS], strict=True):
-        values = json.loads(listed) if isinstance(listed, str) else []
-        own = dict(zip(anchor_ids(old.get(query_id, [])), values, strict=False))
-        now = [own.get(name, {}) for name in anchor_ids(new.get(query_id, []))]
-        found.append(json.dumps(now, ensure_ascii=False))
-    return found
-
-
 def _changed_fields(
     text: GoldenText, old: list[Values], new: list[Values], before: Golden, after: Golden
 ) -> dict[str, Values]:
@@ -445,7 +430,7 @@ def _changed_fields(
     return changes
 
 
-def _check_text(text: GoldenText, meant: Golden, row: Row) -> None:
+def _check_text(text: GoldenText, meant: Golden, query_id: str, line: int) -> None:
     """Refuse a text that would not be read as it is meant."""
     with TemporaryDirectory() as folder, suppress(DataError):
         copy = Path(folder) / text.path.name
@@ -453,8 +438,8 @@ def _check_text(text: GoldenText, meant: Golden, row: Row) -> None:
         if golden_to_label(copy).golden_hash == meant.golden_hash:
             return
     raise DataError(
-        f"the row of {row.values.get('id')} can't be changed alone", file=text.path,
-        line=row.line, allowed="a plain list of mappings; edit this row by hand",
+        f"the row of {query_id} can't be changed alone", file=text.path,
+        line=line, allowed="a plain list of mappings; edit this row by hand",
     )  # fmt: skip
 
 

@@ -294,9 +294,11 @@ def test_a_row_that_cannot_be_changed_alone_is_refused_not_guessed(write_golden,
     file = write_golden("- &first {id: q1, query: '?'}\n- id: q2\n  query: d\n  like: *first\n")
     with refused("q1", file="golden.yaml", line=1):  # it would change what `like` holds, too
         label({(0, "grade"): 1}, file)
-    (tmp_path / "rig.jsonl").write_text('{"query_id": "q1", "query": "?", "relevant_docs": {}}\n')
-    with refused(file="rig.jsonl", line=1):  # a label of ours means nothing there
-        label({(0, "grade"): 1}, tmp_path / "rig.jsonl", level="doc")
+    (tmp_path / "rig.jsonl").write_text(
+        '{"query_id": "q1", "query": "?", "relevant_docs": {"d1": 1}}'
+    )
+    with refused("q1", file="rig.jsonl", line=1):  # a label of ours means nothing there
+        label({(0, "grade"): 2}, tmp_path / "rig.jsonl", level="doc")
 
 
 def test_near_misses_are_high_hits_without_a_label(label, golden_file, runs):
