@@ -18,7 +18,6 @@ from typing import Any
 
 import yaml
 
-from ragscore.frames.data import DataError
 from ragscore.io.files import lines_of, read_bytes, write_bytes
 from ragscore.io.golden_read import file_rows
 from ragscore.io.golden_write import flow_text, yaml_text
@@ -26,7 +25,6 @@ from ragscore.io.source import Problems, Row, as_id
 from ragscore.io.yaml_text import yaml_documents
 
 BOM = "\ufeff"
-_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # JSON in YAML escapes them
 Values = dict[str, Any]
 """Value by field; in a change None removes the field."""
 Edit = tuple[int, int, str]
@@ -64,7 +62,9 @@ class GoldenText:
             elif fields:
                 *before, line = body.split("\n")[: row.line]
                 start = sum(len(one) + 1 for one in before)
-                edits.append((start, start + len(line.rstrip()), _json_text(values)))
+                edits.append(
+                    (start, start + len(line.rstrip()), json.dumps(values, ensure_ascii=False))
+                )
         for start, end, text in sorted(edits, reverse=True):
             body = body[:start] + re.sub("\r?\n", line_end, text) + body[end:]
         return GoldenText(self.path, mark + body.removesuffix(last))
@@ -79,9 +79,7 @@ def _row_edits(body: str, row: Any, fields: Values, values: Values) -> list[Edit
     """Return the edits of a row of YAML: of its changed fields, or of a whole row in braces."""
     column = row.start_mark.column
     if row.flow_style:
-        is_json = body[row.value[0][0].start_mark.index] == '"'
-        text = _json_text(values) if is_json else flow_text(values)
-        return [(row.start_mark.index, row.end_mark.index, text)]
+        return [(row.start_mark.index, row.end_mark.index, flow_text(values))]
     edits, added = list[Edit](), {name: new for name, new in fields.items() if new is not None}
     for key, value in row.value:
         start, end = key.start_mark.index, _end(body, key, value)
@@ -110,18 +108,8 @@ def _block(values: Values, column: int) -> str:
     return "\n".join([first[2:], *(" " * column + one[2:] if one else one for one in others)])
 
 
-def _json_text(value: Any) -> str:
-    written = json.dumps(value, ensure_ascii=False)
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
-
-
 def read_golden_text(path: Path) -> GoldenText:
     """Read a golden file's text, with its line ends and byte-order mark."""
-    if not path.name.removesuffix(".gz").endswith((".yaml", ".yml", ".jsonl", ".json")):
-        raise DataError(
-            f"found {path.name!r}", field="golden_file",
-            allowed="a golden file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
-        )  # fmt: skip
     data = read_bytes(path)
     lines_of(data, path)  # refuses what isn't UTF-8
     return GoldenText(path, data.decode())

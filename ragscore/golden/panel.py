@@ -49,11 +49,10 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._list.observe(lambda change: self._show(), "value")
         self._bar, self._query, self._status = (widgets.HTML() for _ in range(3))
         self._refuse, self._hits = _button("∅ no answer", "refuse"), widgets.VBox()
-        previous, following = _button("◀ previous", "previous"), _button("next ▶", "next")
-        previous.on_click(lambda _: self._go(-1))
-        following.on_click(lambda _: self._go(1))
+        following = _button("next ▶", "next")
+        following.on_click(lambda _: self._next())
         self._refuse.on_click(lambda _: self._toggle(slice(None), "answerable", False))
-        buttons = widgets.HBox([previous, following, self._refuse])
+        buttons = widgets.HBox([following, self._refuse])
         super().__init__([
             widgets.HBox([self._bar, self._list]), buttons, self._status, self._query, self._hits,
         ], layout={"max_width": "1000px"})  # fmt: skip
@@ -69,9 +68,9 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         stated = self.sheet.drop_duplicates("query_id")["answerable"].notna()
         return f"{stated.sum()} of {len(stated)}"
 
-    def _go(self, step: int) -> None:
+    def _next(self) -> None:
         if n := len(self._list.options):
-            self._list.index = (self._list.index + step) % n
+            self._list.index = (self._list.index + 1) % n
 
     def _toggle(self, rows: Any, column: str, value: Any) -> None:
         """Set or clear cells of the query shown, write them, and show what the file says now."""

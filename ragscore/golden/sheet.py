@@ -174,11 +174,6 @@ def pooled_hits(results: Results, level: str, k: int) -> pd.DataFrame:
     """
     hits = results.hits[(results.hits["rank"] <= k).to_numpy()].reset_index(drop=True)
     columns = hits.reindex(columns=SHOWN)
-    if results.chunks is not None and {"chunk_id", "text"} <= {*results.chunks}:
-        texts = results.chunks.drop_duplicates("chunk_id").set_index("chunk_id")["text"]
-        columns["text"] = (
-            columns["chunk_id"].map(texts).astype("str").fillna(columns["text"].astype("str"))
-        )
     if "chunker_version" in results.runs:
         of_run = results.runs.set_index(results.runs["run_id"].astype("str"))["chunker_version"]
         stated = hits["run_id"].astype("str").map(of_run).astype("str")
@@ -293,12 +288,6 @@ def _due(golden: Golden, sheet: pd.DataFrame) -> pd.DataFrame:
 
     `relabel`: a new grade or snippet; `restate`: a new `answerable`; `old`: the snippet so far.
     """
-    strange = sheet.loc[~sheet["query_id"].isin(golden.queries["query_id"]), "query_id"]
-    if len(strange):
-        raise DataError(
-            f"no query {strange.iloc[0]!r}", field="sheet.query_id",
-            allowed="queries of the golden set: add the row there first",
-        )  # fmt: skip
     wanted, was = state(sheet), _split(sheet["was"])
     now = _split(filled(sheet, golden)["was"])
     changed = wanted.ne(was)

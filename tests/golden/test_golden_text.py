@@ -116,13 +116,6 @@ def test_json_lines_change_within_one_line():
     assert after.text == '{"id": "a", "query": "x\U0001f600", "answerable": false}' + other
 
 
-def test_json_in_a_yaml_file_stays_json():
-    text = '[\n{"id": "a", "query": "x"},\n{"id": "b", "query": "y"}\n]\n'
-    after = text_of(text).edited({"b": {"gold_supports": [SUPPORT], "own": "z\x85é"}})
-    assert [row["id"] for row in json.loads(after.text)] == ["a", "b"]
-    assert after.rows["b"].values["own"] == "z\x85é"
-
-
 def test_line_ends_and_a_byte_order_mark_stay():
     before = text_of("\ufeff- id: a\r\n  query: b\r\n")
     assert (

@@ -107,9 +107,7 @@ def test_every_button_does_what_it_says(panel, golden_file):
     assert rows(golden_file)[1]["answerable"] is False
     press(panel, "refuse")
     assert "answerable" not in rows(golden_file)[1]
-    press(panel, "previous")
-    assert panel._list.value == "q1"
-    panel._list.value = "q3"
+    press(panel, "next")
     assert panel._list.value == "q3" and "no run" in panel._hits.children[0].value
 
 

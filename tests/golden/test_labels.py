@@ -259,7 +259,7 @@ def test_a_label_that_someone_else_changed_is_not_written_over(golden_file, runs
         rs.add_labels(golden_file, second)
     assert golden_file.read_text() == before
     golden_file.write_text("- {id: q2, query: left alone}\n")
-    with refused("q1", field="sheet.query_id"):
+    with refused("q1", field="targets.query_id"):
         rs.add_labels(golden_file, second)
 
 
@@ -347,20 +347,18 @@ def test_what_a_sheet_may_not_say_is_refused(label, golden_file, runs, tmp_path)
     with refused("q4", field="sheet.grade"):
         label({(4, "grade"): 1})
     (tmp_path / "gold.csv").write_text("query_id,query,doc_id\nq1,how?,d1\n")
-    with refused("gold.csv", field="golden_file"):
+    with refused(file="gold.csv"):
         rs.add_labels(tmp_path / "gold.csv", rs.label_sheet(runs, tmp_path / "gold.csv"))
     bare = replace(runs, hits=runs.hits.drop(columns="path"))
     with refused(field="hits.path"):
         rs.label_sheet(bare, golden_file)
 
 
-def test_texts_come_from_the_chunks_where_hits_kept_none(label, golden_file, write_run):
+def test_a_label_of_a_hit_without_text_is_its_whole_section(label, golden_file, write_run):
     hits = [passage("c1", "d1", 1, None), passage("c2", "d1", 2, None)]
     results = rs.load_results(write_run("bare", [record("q1", hits)]))
-    chunks = pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"], "text": [MERGE]})
-    sheet = rs.label_sheet(replace(results, chunks=chunks), golden_file)
-    assert sheet["text"].fillna("").tolist() == [MERGE, "", "", ""]
-    sheet.loc[1, "grade"] = 1  # without words, the label is the whole section
+    sheet = rs.label_sheet(results, golden_file)
+    sheet.loc[1, "grade"] = 1
     rs.add_labels(golden_file, sheet)
     support = {"path": "docs/d1.md", "heading": "Guide > Merging"}
     assert row(golden_file, "q1")["gold_supports"] == [support]
