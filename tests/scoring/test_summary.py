@@ -145,10 +145,8 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
         "n_ties": 1,
         "n_cut": 0,
     }
-    assert row.drop(["judged@10", "k"]).astype(int).to_dict() == expected
+    assert row.drop("k").astype(int).to_dict() == expected
     assert pd.isna(row["k"])
-    # judged: q1 1 of 1, q2 1 of 2, q3 0 of 2; queries without targets have no judged share
-    assert row["judged@10"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     found = coverage(results, golden).issues.groupby("issue")["query_id"].agg(list).to_dict()
     assert found == {
         "missing": ["free"],
