@@ -173,10 +173,11 @@ def label_command(args: argparse.Namespace) -> None:
 
 def _marked(part: pd.DataFrame, line: str) -> pd.DataFrame:
     """Return the rows of a query with what a line says of them."""
+    marked, hits = part.copy(), part.index[part["rank"].notna()]
     if line == "x":
         is_refused = part["answerable"].eq(False).fillna(False).all()
-        return part.assign(answerable=pd.NA if is_refused else False)
-    marked, hits = part.copy(), part.index[part["rank"].notna()]
+        marked["answerable"] = pd.NA if is_refused else False
+        return marked
     for word in line.replace(",", " ").split():
         found = re.fullmatch(r"([1-9]\d*)(?:=(\d))?", word)
         if not found or int(found[1]) > len(hits):

@@ -225,10 +225,10 @@ def add_labels(
         text, golden = read_golden_text(path), golden_to_label(path)
         if [*text.rows] != golden.queries["query_id"].tolist():
             raise DataError("its rows have no ids", file=path, allowed="a file of golden.save")
-        meant, rows_of = with_labels(golden, sheet), partial(golden_rows, path=path)
+        meant, rows_of = with_labels(golden, sheet), partial[Any](golden_rows, path=path)
         if any("question" in row.values for row in text.rows.values()):  # a chatbot's cases
             meant.queries["answerable"] = meant.queries["answerable"].fillna(True)
-            rows_of = chatbot_cases
+            rows_of = partial(chatbot_cases)
         changes = _changed_fields(text, rows_of(golden), rows_of(meant), golden, meant)
         if changes:
             after = text.edited(changes)
@@ -366,12 +366,12 @@ def _relabelled(golden: Golden, hits: pd.DataFrame) -> pd.DataFrame:
     if "judged_by" in targets:
         targets["judged_by"] = targets["judged_by"].where(grade.eq(targets["grade"]))
     targets["grade"] = grade
-    for place, words in said[said["old"].ne("") & said["snippet"].ne("")].iterrows():
-        if targets.loc[place, "snippet"] == words["old"]:
-            targets.loc[place, "snippet"] = words["snippet"]
+    for place, old, words in said[["old", "snippet"]].itertuples():
+        if old and words and targets.loc[place, "snippet"] == old:
+            targets.loc[place, "snippet"] = words
     new = hits[hits["grade"].ne("") & ~hits.index.isin(met["row"])]
     new = new.reindex(columns=["query_id", "grade", *LOCATORS[level]])
-    new = new.mask(new.eq("")).dropna(subset=LOCATORS[level][0]).drop_duplicates()
+    new = new.mask(new == "").dropna(subset=LOCATORS[level][0]).drop_duplicates()
     new = new.assign(level=level, alternative=0)
     new["target_id"], new["grade"] = "new " + new.index.astype("str"), new["grade"].astype("int32")
     targets = pd.concat([targets[~gone], new], ignore_index=True)
