@@ -11,18 +11,16 @@ import pandas as pd
 import yaml
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import name_list, plural, warn
+from ragscore.frames.errors import plural, warn
 from ragscore.frames.kinds import LABELS
 from ragscore.io.files import write_lines, write_text
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
-    CHECK_FLAGS,
     FIELD_ORDER,
     FRAMES,
     ID_FIELDS,
     KNOWN_FIELDS,
     SUPPORT_COLUMNS,
-    SUPPORT_EXTRAS,
     TAG_FIELDS,
     TEXT_FIELDS,
     anchor_ids,
@@ -42,7 +40,6 @@ _ON_ONE_LINE = (*(name for name, _ in ID_FIELDS.values()), "required_support_gro
 _TAG = "tag:yaml.org,2002:"
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 Rows = list[dict[str, Any]]
-KINDS_KEPT = {"tags": TAG_FIELDS.values(), "checks": (*CHECK_FIELDS.values(), *CHECK_FLAGS)}
 
 
 def write_golden(golden: Golden, path: str | Path) -> Path:
@@ -169,7 +166,7 @@ def _rows(golden: Golden) -> Rows:
     ]
     empty = golden.queries.columns[golden.queries.isna().all()]
     for name in empty if rows else []:  # a column without any value is one, too
-        if name in LABELS or (name.startswith("x_") and name != SUPPORT_EXTRAS):
+        if name in LABELS or name.startswith("x_"):
             rows[0].setdefault(name.removeprefix("x_"), None)
     return [
         dict(sorted(row.items(), key=lambda field: _PLACES.get(field[0], len(_PLACES))))
@@ -179,11 +176,7 @@ def _rows(golden: Golden) -> Rows:
 
 def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     """Return a query as a row of our golden file, without `answerable`."""
-    extra = {
-        name.removeprefix("x_"): nested_of(value) if isinstance(value, str) else value
-        for name, value in query.items()
-        if name.startswith("x_") and name != SUPPORT_EXTRAS
-    }
+    extra = _own(query)
     if taken := sorted(extra.keys() & KNOWN_FIELDS):
         raise DataError(
             f"x_{taken[0]} would be read as {taken[0]}",
@@ -199,7 +192,7 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     }
     versions = [one.get("chunker_version") for one in targets if one["level"] == "chunk"]
     row["chunker_version"] = next((one for one in versions if one is not None), None)
-    row["gold_supports"] = _supports(targets, json.loads(query.get(SUPPORT_EXTRAS, "[]")))
+    row["gold_supports"] = _supports(targets)
     row["required_support_groups"] = _groups(parts["support_groups"], targets)
     row["expected_metadata"] = {
         condition["key"]: json.loads(condition["value"]) for condition in parts["conditions"]
@@ -261,17 +254,25 @@ def _grade(target: dict[str, Any]) -> float:
     return target["grade"] if target.get("gain") is None else float(target["gain"])
 
 
-def _supports(targets: Rows, extras: list[dict[str, Any]]) -> Rows:
+def _supports(targets: Rows) -> Rows:
     supports = []
     for alternatives in _by_target([one for one in targets if one["level"] == "anchor"]):
         first = alternatives[0]
         support = {name: first[name] for name in SUPPORT_COLUMNS if name in first}
         snippets = [one["snippet"] for one in alternatives if "snippet" in one]
         support |= {"snippets": snippets} if snippets else {}
-        supports.append(support | ({"grade": _grade(first)} if _grade(first) != 1 else {}))
-    if len(extras) != len(supports):
-        return supports
-    return [support | extra for support, extra in zip(supports, extras, strict=True)]
+        support |= {"grade": _grade(first)} if _grade(first) != 1 else {}
+        supports.append(support | _own(first))
+    return supports
+
+
+def _own(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a user's own fields under their names; objects and lists are stored as JSON."""
+    return {
+        name.removeprefix("x_"): nested_of(value) if isinstance(value, str) else value
+        for name, value in row.items()
+        if name.startswith("x_")
+    }
 
 
 def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
@@ -321,11 +322,10 @@ def golden_rows(golden: Golden, path: str | Path) -> Rows:
     for name in FRAMES:
         n, n_read = len(getattr(golden, name)), len(getattr(read, name))
         if n_read != n:
-            kinds = f", of kind {name_list(KINDS_KEPT[name])}" if name in KINDS_KEPT else ""
             raise DataError(
                 f"{n - n_read} of {n} rows would not come back",
                 field=f"golden.{name}",
-                allowed=f"each row once, as a golden file has it{kinds}",
+                allowed="each row once, and of the kinds that a golden file has",
             )
     labels = golden.queries["answerable"].array
     implied = read.queries["answerable"].array

@@ -17,7 +17,7 @@ from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, function_at
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.formats.metric_report import is_report
+from ragscore.io.formats.fields import is_report
 from ragscore.io.formats.qrels import is_qrels
 from ragscore.io.formats.retrievers import fits_golden
 from ragscore.io.formats.trec import is_json_run, is_run, named_by_file
@@ -81,12 +81,9 @@ RESULT_FORMATS = [
     Format(
         "trec_rag",
         Mark("topic_id references answer", kinds=("jsonl",)),
-        _FORMATS + "trec_rag:read_trec_rag",
-        _FORMATS + "trec_rag:write_trec_rag",
-        ("cited answers of the TREC RAG track",
-         "JSON lines with `topic_id`, `references`, `answer`"),
-        keeps="responses.query responses.answer responses.x_ hits.{level}_id"
-              " citations",
+        _FORMATS + "documents:read_trec_rag",
+        about=("cited answers of the TREC RAG track",
+               "JSON lines with `topic_id`, `references`, `answer`"),
     ),
     Format("sqlite", Mark(kinds=("sqlite",)), _FORMATS + "kebab:read_sqlite",
            about=("kebab's database", "a SQLite file")),
@@ -107,8 +104,8 @@ RESULT_FORMATS = [
     Format(
         "metric_report",
         is_report,
-        _FORMATS + "metric_report:read_report",
-        _FORMATS + "metric_report:write_report",
+        _FORMATS + "fields:read_report",
+        _FORMATS + "fields:write_report",
         ("metrics with their values per query, and the summary",
          "JSON with a list `metrics` of objects with `metric`"),
         keeps="runs.suite runs.system runs.x_ responses.query_id reported",
@@ -116,11 +113,9 @@ RESULT_FORMATS = [
     Format(
         "json_run",
         is_json_run,
-        _FORMATS + "trec:read_json_run",
-        _FORMATS + "trec:write_json_run",
-        ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
+        _IO + "tables:read_results_table",
+        about=("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
         options=("ties",),
-        keeps="responses.query_id hits.{level}_id hits.score",
     ),
     *map(result_part, TOOLS),
 ]  # fmt: skip
@@ -174,9 +169,7 @@ GOLDEN_FORMATS = [
         "json_qrels",
         is_json_run,
         _FORMATS + "qrels:read_json_qrels",
-        _FORMATS + "qrels:write_json_qrels",
-        ("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
-        keeps="queries.query_id targets.{level}_id targets.grade",
+        about=("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
     ),
     Format(
         "predicates",

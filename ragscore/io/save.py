@@ -34,10 +34,10 @@ def save(
         run; of a golden set: .yaml or .jsonl our golden file, .qrels TREC judgements. Each may end
         in .gz.
     format
-        Needed only if the ending doesn't tell. Of results: per_query, trec, json_run, chatbot,
-        retrievers, trec_rag or metric_report; judgments (the judgments of one run) or
+        Needed only if the ending doesn't tell. Of results: per_query, trec, chatbot,
+        retrievers or metric_report; judgments (the judgments of one run) or
         retriever_summary (the outcomes of responses, without hits). Of a golden set: golden,
-        trec_qrels, json_qrels, qrels_jsonl, beir, chatbot or predicates.
+        trec_qrels, qrels_jsonl, beir, chatbot or predicates.
     options
         What the format takes, such as `level="chunk"` for trec.
 

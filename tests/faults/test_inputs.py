@@ -39,7 +39,6 @@ from faults.children import start
 from faults.size import times
 from ragscore.collecting.run import as_system
 from ragscore.frames.kinds import KINDS, conform
-from ragscore.golden.golden_text import read_golden_text
 
 MB = 1 << 20
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -65,12 +64,12 @@ def with_topics(file, **options):
 
 
 def labelled(file, strict, **_):
-    """A golden file's text, its rows, and an edit of one."""
-    text = read_golden_text(file)
-    for name in list(text.rows)[:1]:
-        changed = text.edited({name: {"answerable": False, "tags": ["a"]}})
-        assert changed.rows[name].values["tags"] == ["a"]
-    return text.rows
+    """A golden file in which the first query gets a label."""
+    golden = rs.load_golden(file)
+    if len(golden.queries):
+        sheet = rs.label_sheet({golden.queries["query_id"].iloc[0]: ["d9"]}, file, level="doc")
+        rs.add_labels(file, sheet.assign(grade=sheet["rank"] * 2))
+    return rs.load_golden(file)
 
 
 def system(file, strict, **_):

@@ -2,14 +2,20 @@
 
 Other tools know documents by one id, take each document once in a list, and have one grade for it.
 Here hits and targets become such lists, or an error names the row that can't. ranx, ir_measures and
-RAGAS take frames.
+RAGAS take frames. The TREC RAG track has answers that cite documents, as JSON lines: run_id,
+topic_id, topic, references (passage ids in order), answer [{text, citations: [index into
+references]}]. It can't say that a system refused: `refused` stays unknown.
 """
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.io.importers import results_of_rows
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
+from ragscore.io.values import is_int
 
 ID_COLUMNS = {"doc": "doc_id", "chunk": "chunk_id"}
 
@@ -218,3 +224,57 @@ def _lists(
         found |= present.groupby(keys, observed=True, sort=False)[name].agg(list).to_dict()
     of_rows = rows[keys].itertuples(index=False, name=None)
     return [found.get(one if len(keys) > 1 else one[0]) for one in of_rows]
+
+
+# Answers of the TREC RAG track
+
+RAG_FIELDS = ("run_id", "topic_id", "topic", "references", "answer")
+
+
+def read_trec_rag(path: Path, strict: bool) -> Results:
+    """Read the runs of one file: references are hits, citations of sentences are `citations`."""
+    problems = Problems(path, strict)
+    rows = [_row(row, problems) for row in json_rows(path, problems)]
+    if not rows:
+        raise DataError("no answer in the file", file=path, allowed=", ".join(RAG_FIELDS))
+    called = {"query_id": "topic_id", "query": "topic", "doc_id": "references"}
+    return results_of_rows(rows, path.name, problems, called=called)
+
+
+def _row(row: Row, problems: Problems) -> dict[str, Any]:
+    """Return a line with our names; the sentences are `x_answer.json`."""
+    values = row.values
+    answer, names = values.get("answer") or [], values.get("references") or []
+    names = names if isinstance(names, list) else [names]
+    if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
+        problems.reject(answer, row.line, "answer", "a list of mappings")
+        answer = []
+    texts = [str(as_text(one.get("text")) or "").strip() for one in answer]
+    extra = {name: one for name, one in values.items() if name not in RAG_FIELDS}
+    return {
+        "line": row.line, "run_id": values.get("run_id"), "query_id": values.get("topic_id"),
+        "query": values.get("topic"), "answer": " ".join(texts) or None, "doc_id": names,
+        "citations": _citations(answer, names, row, problems),
+        "extra": extra | {"answer": answer or None},
+    }  # fmt: skip
+
+
+def _citations(
+    answer: list[dict[str, Any]], names: list[Any], row: Row, problems: Problems
+) -> list[dict[str, Any]]:
+    """Return each citation of each sentence.
+
+    A citation that points beyond the references has only its marker.
+    """
+    citations: list[dict[str, Any]] = []
+    for number, sentence in enumerate(answer, 1):
+        indices = sentence.get("citations") or []
+        if not isinstance(indices, list) or not all(is_int(index) for index in indices):
+            allowed = "a list of indices into references, from 0"
+            problems.reject(indices, row.line, "answer.citations", allowed)
+            continue
+        for index in indices:
+            place = {"position": len(citations) + 1, "marker": f"[{index}]", "x_sentence": number}
+            doc_id = {"doc_id": as_id(names[index])} if 0 <= index < len(names) else {}
+            citations.append(place | doc_id)
+    return citations
