@@ -406,31 +406,20 @@ def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
     return anchor
 
 
-def target_names(targets: list[dict[str, Any]]) -> dict[str, str]:
-    """Map each name by which a group may call a target to the target's id.
-
-    A target is called by the id of one of its alternatives, or by its own.
-    """
-    return {
-        target[column]: target["target_id"]
-        for target in targets
-        for column in ("doc_id", "chunk_id", "target_id")
-        if target.get(column)
-    }
-
-
 def support_groups(fields: FieldReader, targets: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield one row per member of each group of targets.
 
-    A member is a target's name, or the position of an anchor. An unknown one stays, under a name
-    that no hit can meet, so that its group fails.
+    A member is a target's name, an id of one of its alternatives, or the position of an anchor. An
+    unknown one stays, under a name that no hit can meet, so that its group fails.
     """
-    name = "required_support_groups"
-    anchors, by_name = anchor_ids(targets), target_names(targets)
-    for number, group in enumerate(fields.shaped(GROUPS_ALLOWED, (name,), list)):
+    field = "required_support_groups"
+    anchors, columns = anchor_ids(targets), ("doc_id", "chunk_id")
+    by_name = {one[name]: one["target_id"] for one in targets for name in columns if one.get(name)}
+    by_name |= {one["target_id"]: one["target_id"] for one in targets}
+    for number, group in enumerate(fields.shaped(GROUPS_ALLOWED, (field,), list)):
         for member in group if isinstance(group, list) else [{}]:
             if (called := as_id(member)) is None:
-                fields.reject(group, name, GROUPS_ALLOWED)
+                fields.reject(group, field, GROUPS_ALLOWED)
                 continue
             target_id = by_name.get(called, f"unknown:{called}")
             if is_int(member) and anchors:

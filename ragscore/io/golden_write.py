@@ -4,6 +4,7 @@ Its rows say `answerable` where their expectations don't imply it.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     anchor_ids,
     golden_of,
-    target_names,
 )
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
 from ragscore.io.values import by_query, nested_of, row_dicts
@@ -36,7 +36,6 @@ HEADER = """\
 # A question without any expectation is unlabelled, which is not "should refuse".
 """
 _PLACES = {name: place for place, name in enumerate(FIELD_ORDER)}
-_ON_ONE_LINE = (*(name for name, _ in ID_FIELDS.values()), "required_support_groups")
 _TAG = "tag:yaml.org,2002:"
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 Rows = list[dict[str, Any]]
@@ -87,10 +86,6 @@ class _Entry(dict[str, Any]):
     """A query's mapping, which gets lines of its own however short it is."""
 
 
-class _Line(list[Any]):
-    """A list of ids or of groups, which stays on one line."""
-
-
 class _Dumper(_DUMPER):  # type: ignore[misc, valid-type]
     """Writes one query per block, without folded lines or anchors, so that a diff stays small.
 
@@ -105,9 +100,6 @@ _Dumper.add_representer(
     _Entry, lambda dumper, row: dumper.represent_mapping(f"{_TAG}map", row.items(), False)
 )
 _Dumper.add_representer(
-    _Line, lambda dumper, items: dumper.represent_sequence(f"{_TAG}seq", items, True)
-)
-_Dumper.add_representer(
     YamlInt, lambda dumper, number: dumper.represent_scalar(f"{_TAG}int", number.text)
 )
 _Dumper.add_representer(
@@ -120,16 +112,7 @@ _Dumper.add_representer(
 
 def yaml_text(rows: Rows) -> str:
     """Return rows as a YAML list with short values on one line."""
-    entries = [
-        _Entry(
-            {
-                name: _Line(value) if name in _ON_ONE_LINE and isinstance(value, list) else value
-                for name, value in row.items()
-            }
-        )
-        for row in rows
-    ]
-    return _dump(entries, flow=None)
+    return _dump([_Entry(row) for row in rows], flow=None)
 
 
 def flow_text(value: Any) -> str:
@@ -280,17 +263,14 @@ def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
 
     A member that names no target is written as it was: a name, or a position too high.
     """
-    anchors, names = anchor_ids(targets), target_names(targets)
-    written: dict[str, Any] = {target_id: name for name, target_id in names.items()}
-    written |= {name: name for name, target_id in names.items() if name == target_id}
-    written |= {target_id: place for place, target_id in enumerate(anchors)}
+    places = {target_id: place for place, target_id in enumerate(anchor_ids(targets))}
     last = max((member["group"] for member in members), default=-1)
     groups: list[list[Any]] = [[] for _ in range(last + 1)]
     for member in members:
-        name = member["target_id"].removeprefix("unknown:")
-        is_number = bool(anchors) and name.isascii() and name.isdecimal() and str(int(name)) == name
-        unknown = int(name) if is_number and int(name) >= len(anchors) else name
-        groups[member["group"]].append(written.get(member["target_id"], unknown))
+        target_id = member["target_id"]
+        name = target_id.removeprefix("unknown:")
+        is_place = places and name != target_id and re.fullmatch(r"0|[1-9][0-9]*", name)
+        groups[member["group"]].append(int(name) if is_place else places.get(target_id, name))
     return groups
 
 
