@@ -7,12 +7,16 @@ topic_id, topic, references (passage ids in order), answer [{text, citations: [i
 references]}]. It can't say that a system refused: `refused` stays unknown.
 """
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import check_choice
+from ragscore.frames.kinds import refuse_rows
+from ragscore.io.files import write_text
 from ragscore.io.importers import results_of_rows
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import is_int
@@ -36,29 +40,11 @@ def graded_documents(golden: Golden, level: str) -> pd.DataFrame:
     return judged.assign(grade=best).drop_duplicates(ignore_index=True)
 
 
-def grades_by_query(golden: Golden, level: str) -> dict[str, dict[str, int]]:
-    """Return {query: {document: grade}} of the queries that have targets of a level."""
-    judged = graded_documents(golden, level).groupby("query_id", sort=False)
-    return {
-        str(one): dict(zip(rows["doc"], rows["grade"].tolist(), strict=True))
-        for one, rows in judged
-    }
-
-
 def _ids(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
-    if level not in ID_COLUMNS:
-        raise DataError(
-            f"found {level!r}", field="level", allowed=f"one of {', '.join(ID_COLUMNS)}"
-        )
-    column = ID_COLUMNS[level]
-    n_missing = int(frame[column].isna().sum()) if column in frame else len(frame)
-    if n_missing:
-        raise DataError(
-            f"{n_missing} of {len(frame)} rows have no {column}",
-            field=f"{kind}.{column}",
-            allowed="an id in every row",
-        )
-    return frame[column] if column in frame else pd.Series([], index=frame.index, dtype="str")
+    check_choice(level, ID_COLUMNS, "level")
+    column = frame.reindex(columns=[ID_COLUMNS[level]]).iloc[:, 0]
+    refuse_rows(column, column.isna().to_numpy(), kind, "an id in every row")
+    return column.astype("str")
 
 
 def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
@@ -77,33 +63,30 @@ def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
         )
 
 
-def refuse_spaces(columns: list[pd.Series], pattern: str = r"\s") -> None:
-    """Raise a DataError for empty ids, and for ids that a separator would cut in two."""
-    for column in columns:
-        ids = column.astype("str").drop_duplicates()
-        bad = ids[ids.str.contains(pattern, regex=True) | (ids == "")]
-        if len(bad):
-            raise DataError(
-                f"{bad.iloc[0]!r}",
-                field=str(column.name),
-                allowed="ids without white space, which separates the format's columns",
-            )
+def write_fields(
+    path: str | Path, frame: pd.DataFrame, delimiter: str = " ", header: str = ""
+) -> Path:
+    """Write rows as lines of fields; refuse ids that are empty or would be cut in two."""
+    cuts = r"\s" if delimiter == " " else r"[\t\r\n]"
+    for name in [one for one in frame if one in ("query_id", "doc", "run_id")]:
+        ids = frame[name].astype("str")
+        is_bad = ids.str.contains(cuts) | (ids == "")
+        refuse_rows(ids, is_bad.to_numpy(), "file", "ids without what parts the fields of a line")
+    lines = frame.to_csv(
+        sep=delimiter, header=False, index=False, quoting=csv.QUOTE_NONE, lineterminator="\n"
+    )
+    return write_text(path, header + lines)
 
 
-def scores_or_ranks(hits: pd.DataFrame) -> list[float]:
+def scores_or_ranks(hits: pd.DataFrame) -> pd.Series:
     """Return the score of each hit; without scores, the query's number of hits - rank + 1."""
     n_hits = hits.groupby(["run_id", "query_id"], observed=True, sort=False)["rank"]
     by_rank = n_hits.transform("size") - hits["rank"] + 1.0
-    score = hits["score"] if "score" in hits else pd.Series(float("nan"), index=hits.index)
+    score = hits.reindex(columns=["score"])["score"].astype("float64")
     share = score.notna().groupby(hits["run_id"], observed=True).transform("mean")
-    partly = hits.loc[(share > 0) & (share < 1), "run_id"].unique().tolist()
-    if partly:
-        raise DataError(
-            f"only some hits of {', '.join(map(str, partly))} have a score",
-            field="hits.score",
-            allowed="a score for all hits of a run, or for none",
-        )
-    return [float(value) for value in score.where(share == 1, by_rank)]
+    is_lacking = (share > 0) & score.isna()
+    refuse_rows(score, is_lacking.to_numpy(), "hits", "a score for all hits of a run, or for none")
+    return score.fillna(by_rank)
 
 
 # Frames of ranx, ir_measures and RAGAS

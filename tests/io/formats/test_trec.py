@@ -544,11 +544,11 @@ def test_chunks_are_written_where_asked_for_and_runs_without_scores_by_rank(writ
 def test_what_the_formats_cannot_hold_is_refused_or_counted(small, write_golden, tmp_path):
     results, golden = small
     spaced = replace(results, hits=results.hits.assign(doc_id="a b"), responses=results.responses)
-    with refused("a b", field="doc"):
+    with refused("a b", field="file.doc"):
         replace(spaced, hits=spaced.hits.drop_duplicates(["run_id", "query_id"])).save(
             tmp_path / "run.txt", format="trec"
         )
-    with refused("bm25", field="hits.score"):
+    with refused(field="hits.score"):
         replace(
             results,
             hits=results.hits.assign(score=results.hits["score"].where(results.hits["rank"] < 3)),
