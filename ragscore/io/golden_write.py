@@ -35,7 +35,6 @@ HEADER = """\
 # Should refuse: `answerable: false`, or `expected_doc_ids: []` without any other target.
 # A question without any expectation is unlabelled, which is not "should refuse".
 """
-_PLACES = {name: place for place, name in enumerate(FIELD_ORDER)}
 _TAG = "tag:yaml.org,2002:"
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 Rows = list[dict[str, Any]]
@@ -140,23 +139,6 @@ def _dump(value: Any, flow: bool | None) -> str:
         ) from error
 
 
-def _rows(golden: Golden) -> Rows:
-    """Return one row per query, without `answerable`."""
-    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
-    rows = [
-        row_of(query, {name: groups.get(query["query_id"], []) for name, groups in parts.items()})
-        for query in row_dicts(golden.queries)
-    ]
-    empty = golden.queries.columns[golden.queries.isna().all()]
-    for name in empty if rows else []:  # a column without any value is one, too
-        if name in LABELS or name.startswith("x_"):
-            rows[0].setdefault(name.removeprefix("x_"), None)
-    return [
-        dict(sorted(row.items(), key=lambda field: _PLACES.get(field[0], len(_PLACES))))
-        for row in rows
-    ]
-
-
 def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     """Return a query as a row of our golden file, without `answerable`."""
     extra = _own(query)
@@ -197,7 +179,8 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
         name: [tag["value"] for tag in parts["tags"] if tag["kind"] == kind]
         for name, kind in TAG_FIELDS.items()
     }
-    return {name: value for name, value in row.items() if value not in (None, [], {})} | extra
+    said = {name: row[name] for name in FIELD_ORDER if row.get(name) not in (None, [], {})}
+    return said | extra
 
 
 def _by_target(targets: Rows) -> list[Rows]:
@@ -292,7 +275,15 @@ def golden_rows(golden: Golden, path: str | Path) -> Rows:
     starts = targets.loc[targets["level"] == "chunk"].get("start", pd.Series(dtype="Int64"))
     if n := int(starts.notna().sum()):
         warn(f"{path} has no place for the spans of {plural(n, 'chunk')}: resolve them again")
-    rows = _rows(golden)
+    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
+    rows = [
+        row_of(query, {name: groups.get(query["query_id"], []) for name, groups in parts.items()})
+        for query in row_dicts(golden.queries)
+    ]
+    empty = golden.queries.columns[golden.queries.isna().all()]
+    for name in empty if rows else []:  # a column without any value is one, too
+        if name in LABELS or name.startswith("x_"):
+            rows[0].setdefault(name.removeprefix("x_"), None)
     read = golden_of(
         [Row(row, number) for number, row in enumerate(rows, 1)],
         Problems(path, strict=True),

@@ -49,18 +49,9 @@ def _ids(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
 
 def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
     """Raise a DataError if a list names a document twice."""
-    is_repeated = hits.duplicated(["run_id", "query_id", column])
-    if is_repeated.any():
-        first = hits[is_repeated].iloc[0]
-        raise DataError(
-            f"{first[column]!r} is there twice for query {first['query_id']!r} of run"
-            f" {first['run_id']!r} ({int(is_repeated.sum())} hits are like that)",
-            field="hits",
-            allowed=(
-                "each document once in a list; rs.match.collapse_hits(results.hits) keeps the first"
-                " hit of each"
-            ),
-        )
+    is_repeated = hits.duplicated(["run_id", "query_id", column]).to_numpy()
+    allowed = "each document once in a list; rs.match.collapse_hits(results.hits) keeps the first"
+    refuse_rows(hits[column], is_repeated, "hits", allowed)
 
 
 def write_fields(
@@ -225,7 +216,10 @@ def read_trec_rag(path: Path, strict: bool) -> Results:
 
 
 def _row(row: Row, problems: Problems) -> dict[str, Any]:
-    """Return a line with our names; the sentences are `x_answer.json`."""
+    """Return a line with our names; the sentences are `x_answer.json`.
+
+    A citation that points beyond the references has only its marker.
+    """
     values = row.values
     answer, names = values.get("answer") or [], values.get("references") or []
     names = names if isinstance(names, list) else [names]
@@ -233,31 +227,20 @@ def _row(row: Row, problems: Problems) -> dict[str, Any]:
         problems.reject(answer, row.line, "answer", "a list of mappings")
         answer = []
     texts = [str(as_text(one.get("text")) or "").strip() for one in answer]
+    cited = [(n, one) for n, sentence in enumerate(answer, 1)
+             for one in sentence.get("citations") or ()]  # fmt: skip
+    if not all(is_int(one) for _, one in cited):
+        allowed = "lists of indices into references, from 0"
+        problems.reject([one for _, one in cited], row.line, "answer.citations", allowed)
+        cited = []
+    known = dict(enumerate(names))
     extra = {name: one for name, one in values.items() if name not in RAG_FIELDS}
     return {
         "line": row.line, "run_id": values.get("run_id"), "query_id": values.get("topic_id"),
         "query": values.get("topic"), "answer": " ".join(texts) or None, "doc_id": names,
-        "citations": _citations(answer, names, row, problems),
+        "citations": [
+            {"position": at, "marker": f"[{one}]", "x_sentence": n, "doc_id": as_id(known.get(one))}
+            for at, (n, one) in enumerate(cited, 1)
+        ],
         "extra": extra | {"answer": answer or None},
     }  # fmt: skip
-
-
-def _citations(
-    answer: list[dict[str, Any]], names: list[Any], row: Row, problems: Problems
-) -> list[dict[str, Any]]:
-    """Return each citation of each sentence.
-
-    A citation that points beyond the references has only its marker.
-    """
-    citations: list[dict[str, Any]] = []
-    for number, sentence in enumerate(answer, 1):
-        indices = sentence.get("citations") or []
-        if not isinstance(indices, list) or not all(is_int(index) for index in indices):
-            allowed = "a list of indices into references, from 0"
-            problems.reject(indices, row.line, "answer.citations", allowed)
-            continue
-        for index in indices:
-            place = {"position": len(citations) + 1, "marker": f"[{index}]", "x_sentence": number}
-            doc_id = {"doc_id": as_id(names[index])} if 0 <= index < len(names) else {}
-            citations.append(place | doc_id)
-    return citations

@@ -92,7 +92,6 @@ def read_qrels(
     """Read judgements as a golden set; without topics, the id of a query stands for its text."""
     problems = Problems(path, strict)
     texts = read_topics(Path(topics), problems) if topics is not None else {}
-    texts = {one: {"text": text["text"]} for one, text in texts.items() if text["text"]}
     table = read_judgements(path, problems)
     return golden_of_judgements(table, texts, problems, absent_docs, catalogue, topics)
 

@@ -533,7 +533,7 @@ def test_chunks_are_written_where_asked_for_and_runs_without_scores_by_rank(writ
         lambda: results.save(tmp_path / "run.txt", format="trec"),
         lambda: rs.io.to_ranx(results),
     ):
-        with refused("d", "q", "r", "collapse_hits", field="hits"):
+        with refused("d", "collapse_hits"):
             write()
     once = replace(results, hits=rs.match.collapse_hits(results.hits))
     with warned("chunk_id"):
