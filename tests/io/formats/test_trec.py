@@ -75,7 +75,8 @@ def test_documents_of_negative_grade_are_not_judged_and_counted(write, more, n, 
     assert graded(golden) == JUDGED and golden.queries["query_id"].tolist() == queries
     assert golden.queries["answerable"].isna().tolist() == [False, False, True][: len(queries)]
     says(golden._problems["found"].item(), n)
-    scores = rs.score({"q2": ["d3", "d4"]}, golden, ["judged@5"], missing="zero")
+    results = rs.load_results({"q2": ["d3", "d4"]})
+    scores = rs.score(results, golden, ["judged@5"], missing="zero")
     assert scores.loc["q2", "judged@5"] == 0.5
 
 
