@@ -146,11 +146,11 @@ def read_report(path: Path, strict: bool) -> Results:
     run = {"run_id": run_id} | take_columns(content, REPORT, 1, problems)
     metrics, left, reported = content.pop("metrics", None), dict[str, Any](), list[dict[str, Any]]()
     for entry in metrics if isinstance(metrics, list) else [None]:
-        metric = as_id(entry.get("metric")) if isinstance(entry, dict) else None
-        if metric is None or metric in left:
+        values = entry if isinstance(entry, dict) else {}
+        if (metric := as_id(values.get("metric"))) is None or metric in left:
             problems.reject(entry, None, "metrics", "a list of objects with a `metric`, each once")
             continue
-        fields = FieldReader(entry, f"{metric}.", 1, problems)
+        fields = FieldReader(values, f"{metric}.", 1, problems)
         known = {"run_id": run_id, "metric": fields.pop("metric")}
         reported += [known | row for row in _values(fields)]
         left[metric] = fields.values
