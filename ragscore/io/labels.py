@@ -122,9 +122,7 @@ def labels_of(
     cells = Cells(problems, table.lines)
     query_id = query_ids_of(columns, cells)
     if not cells.keep.all():
-        frame = table.frame[cells.keep].reset_index(drop=True)
-        table = replace(table, frame=frame, lines=table.lines[cells.keep])
-        return labels_of(table, roles, problems, absent_docs, catalogue)
+        return labels_of(table.part(cells.keep), roles, problems, absent_docs, catalogue)
     encoded = coded(query_id)
     ids = encoded.cat.categories.to_series().reset_index(drop=True)
     found: dict[str, Any] = {"query_id": ids, "query": ids}
@@ -132,13 +130,13 @@ def labels_of(
         codes_of(encoded).astype(np.int64), len(ids), cells, lambda at: excerpt(found["query"][at])
     )
     if "query" in columns:
-        texts = cells.texts(columns["query"])
+        texts = cells.take(columns["query"], "text")
         known = groups.one(texts, "query") if "query_id" in columns else groups.first(texts)
         found["query"] = known.fillna(ids)
     stated = pd.Series(pd.NA, ids.index, dtype="boolean")
     for role in ("answerable", "should_refuse"):
         if role in columns:
-            says = groups.one(cells.flags(columns[role]), role)
+            says = groups.one(cells.take(columns[role], "flag"), role)
             stated = stated.fillna(says if role == "answerable" else ~says)
     checks = []
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
@@ -189,7 +187,7 @@ def _label(column: pd.Series, cells: Cells) -> pd.Series:
         is_flag = column.map(type).isin([bool, np.bool_])
         cells.report(column, is_flag, allowed, drops=False)
         column = column.mask(is_flag)
-    return cells.texts(column, allowed)
+    return cells.take(column, "text", allowed)
 
 
 def _accepted(column: pd.Series, groups: Groups) -> tuple[pd.Series, pd.DataFrame]:
@@ -208,7 +206,7 @@ def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
     column = column.map(_facts, na_action="ignore") if kind == "key_fact" else column
     items = exploded({"text": column}, groups.cells, "grade")
     cells = Cells(groups.cells.problems, items.lines)
-    texts = cells.texts(items.columns["text"], "a list of texts")
+    texts = cells.take(items.columns["text"], "text", "a list of texts")
     made = pd.DataFrame({"query": groups.of[items.row], "kind": kind, "text": texts})
     for name in ("importance", "weight"):
         if f"x_{name}" in items.columns:
@@ -290,7 +288,7 @@ def _judgements(column: pd.Series, grade: pd.Series | None, role: str, cells: Ce
 def _keys(column: pd.Series, role: str, cells: Cells) -> pd.Series:
     """Return the ids of judgements as texts; alternatives are joined."""
     if role == "text":
-        return cells.texts(column)
+        return cells.take(column, "text")
     if column.dtype != object or list not in {*map(type, column)}:
         return cells.ids(column, role).where(cells.keep)
     each = column.explode()

@@ -21,7 +21,7 @@ from ragscore.frames.kinds import empty
 from ragscore.frames.ranking import rank_hits
 from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes
-from ragscore.io.cells import Cells, own_columns_of, own_values
+from ragscore.io.cells import Cells, own_columns_of, plain_values
 from ragscore.io.columns import (
     ID_ROLES,
     METRIC_ROLES,
@@ -55,7 +55,7 @@ MOST_SAME = 3  # so many answers may be their references by chance
 IN_DIALOGUE = ("query", "conversation", "turn")
 CELL = ["run_id", "query_id"]
 PER_QUERY = {
-    one.role or one.column: (one.column, one.type)
+    one.role or one.column: (one.column, "answer" if one.column == "answer" else one.type)
     for one in FIELDS["responses"]
     if one.names and one.column not in CELL
 }
@@ -100,7 +100,7 @@ def query_ids_of(columns: Mapping[str, pd.Series], cells: Cells) -> pd.Series:
     """Return the id of each row's query, made of its text or place where there is none."""
     if "query_id" in columns:
         return cells.ids(columns["query_id"], "query_id")
-    asked = {one: cells.texts(columns[one]) for one in IN_DIALOGUE if one in columns}
+    asked = {one: cells.take(columns[one], "text") for one in IN_DIALOGUE if one in columns}
     runs = columns["run_id"].astype("str") if "run_id" in columns else None
     found = ids_of_queries(pd.DataFrame(asked), runs)
     missing = "neither a query nor an id"
@@ -120,36 +120,29 @@ class Groups:
     cells: Cells
     called: Callable[[int], str]
 
-    def places(self, column: pd.Series) -> Codes:
-        """Return the first row of each query with a known value, -1 where there is none."""
+    def first(self, column: pd.Series) -> pd.Series:
+        """Return the first known value of each query."""
         place = np.full(self.n, -1)
         known = np.flatnonzero(column.notna().to_numpy())[::-1]
         place[self.of[known]] = known  # the last assignment holds: the first row's
-        return place
+        return column.reset_index(drop=True).reindex(place).reset_index(drop=True)
 
-    def first(self, column: pd.Series) -> pd.Series:
-        """Return the first known value of each query."""
-        taken = column.reset_index(drop=True).reindex(self.places(column))
-        return taken.reset_index(drop=True)
-
-    def one(self, values: pd.Series, role: str, same: Callable[[str], str] = str) -> pd.Series:
+    def one(self, values: pd.Series, role: str) -> pd.Series:
         """Return the first known value of each query; one that isn't the same is a problem."""
-        place, lines = self.places(values), self.cells.lines
         first = self.first(values)
-        known = np.flatnonzero(values.notna().to_numpy())
-        pairs = [values.take(known), first.take(self.of[known])]
-        differs = pairs[0].reset_index(drop=True) != pairs[1].reset_index(drop=True)
-        for row in known[differs.to_numpy(bool)].tolist():
-            before = place[self.of[row]]
-            if same(values.iloc[row]) == same(values.iloc[before]):
-                continue
-            found, told = (excerpt(plain_cell(values.iloc[one])) for one in (row, before))
-            self.cells.problems.add(
-                f"{role} {found} for query {self.called(self.of[row])}, which has {told} in line"
-                f" {lines[before]}",
-                line=int(lines[row]), field=str(values.name or role),
-                allowed=f"one {role} for each query; columns= may name another query_id, or the"
-                " run_id",
+        before = first.take(self.of).reset_index(drop=True)
+        differs = (values.reset_index(drop=True) != before).to_numpy() & values.notna().to_numpy()
+        at = np.flatnonzero(differs)
+        if role == "query":  # letter case and spacing don't matter
+            differs[at] = [hash_query(values.iloc[n]) != hash_query(before[n]) for n in at]
+        if differs.any():
+            row = int(differs.argmax())
+            told, found = (excerpt(plain_cell(one)) for one in (before[row], values.iloc[row]))
+            self.cells.report(
+                values, differs,
+                f"one {role} for each query; columns= may name another query_id, or the run_id",
+                f"{role} {found} for query {self.called(self.of[row])}, which has {told}",
+                drops=False,
             )  # fmt: skip
         return first
 
@@ -251,11 +244,11 @@ def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:
     found: dict[str, pd.Series] = {}
     for name, column in columns.items():
         own = own_name(name, columns)
-        if column.dtype != object:
+        if column.dtype == object:
+            values = {own.removeprefix("x_"): values_of(plain_values(column))}
+            found |= own_columns_of(values, np.arange(len(column)))
+        else:
             found[own] = column
-            continue
-        values = values_of(own_values(column).tolist())
-        found |= own_columns_of({own.removeprefix("x_"): values}, np.arange(len(column)))
     return found
 
 
@@ -282,7 +275,7 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     hits = {} if items is None else _read_hits(items, asked.problems)
     none = pd.Series(pd.NA, range(len(asked.table)), dtype="str")
     columns = {"query": none, "error": none} | {
-        column: cells.take(asked.columns[role], type, role)
+        column: cells.take(asked.columns[role], type)
         for role, (column, type) in PER_QUERY.items()
         if role in asked.columns
     }
@@ -291,22 +284,23 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     responses = _with_refusals(pd.DataFrame(cell | columns | own_frame(asked.own)))
     frames: dict[str, Any] = {"hits": empty("hits")}
     if items is not None:
-        kept = keep[items.row] & hits.pop("keep")
-        row, lines, of_hits = items.row, items.lines, pd.DataFrame(hits, copy=False)
-        if not kept.all():
-            row, lines, of_hits = row[kept], lines[kept], of_hits[kept].reset_index(drop=True)
-        runs_of = coded(responses["run_id"]).take(row).reset_index(drop=True)
-        queries_of = responses["query_id"].take(row).reset_index(drop=True)
-        found = of_hits.assign(run_id=runs_of, query_id=queries_of)
+        kept = np.flatnonzero(keep[items.row] & hits.pop("keep"))
+        row, of_hits = items.row[kept], pd.DataFrame(hits, copy=False)
+        of_hits = of_hits if len(kept) == len(of_hits) else of_hits.take(kept)
+        of_hits = of_hits.reset_index(drop=True)
+        of_hits["run_id"] = coded(responses["run_id"]).take(row).reset_index(drop=True)
+        of_hits["query_id"] = responses["query_id"].take(row).reset_index(drop=True)
         if len(row) == len(keep) and not {"rank", "score"} & hits.keys():
             _warn_of_joined(asked.table.name, items.columns)
-        if len(found):
-            frames |= _ranked(found, row, lines, asked, has_order)
+        if len(row):
+            frames |= _ranked(of_hits, row, items.lines[kept], asked, has_order)
         if has_order and "rank" in hits and "call" not in hits:
             order = np.lexsort((frames["hits"]["rank"], row))
             frames["hits"] = frames["hits"].take(order).reset_index(drop=True)
-        if items.n_calls is not None:
-            frames["calls"] = _every_call(items.n_calls, responses, keep, frames.get("calls"))
+        if items.calls is not None:
+            calls = items.calls[keep[items.calls["row"]]]
+            of_calls = responses[CELL].take(calls["row"]).reset_index(drop=True)
+            frames["calls"] = of_calls.join(calls[["call", "n_hits"]].reset_index(drop=True))
     cited = _citations(asked, responses) or _inline(responses[keep], frames["hits"])
     stored = _stored(asked, responses)
     if "n_citations" in cited:
@@ -324,19 +318,6 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
         described, responses=responses, **frames, **cited, **stored,
         problems=asked.problems.frame(),
     )  # fmt: skip
-
-
-def _every_call(
-    n: Codes, responses: pd.DataFrame, keep: npt.NDArray[np.bool_], calls: pd.DataFrame | None
-) -> pd.DataFrame:
-    """Return the calls of lists of lists, `n` of each row, with those that found nothing."""
-    row = np.repeat(np.arange(len(n)), n)
-    number = np.arange(len(row)) - np.repeat(n.cumsum() - n, n) + 1
-    every = responses[CELL].take(row).assign(call=number)[keep[row]]
-    if calls is None:
-        return every.assign(n_hits=0)
-    both = every.merge(calls.astype({"run_id": every["run_id"].dtype}), "left", [*CELL, "call"])
-    return both.fillna({"n_hits": 0}).astype({"n_hits": calls["n_hits"].dtype})
 
 
 def _with_refusals(responses: pd.DataFrame) -> pd.DataFrame:
@@ -405,18 +386,11 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     number = kept["repeat"].where(is_free, kept.groupby(same, sort=False).cumcount() + 1)
     repeat = number.reindex(rows.index).fillna(1).astype("Int64")
     named = rows["run"].mask(repeat.gt(1) | is_declared, rows["run"] + "-r" + repeat.astype("str"))
-    found = pd.DataFrame({"run_id": named, "system": rows["run"], "repeat": repeat})
-    firsts = found[cells.keep].groupby("run_id", sort=False)[["system", "repeat"]]
-    differs = (firsts.transform("first") != found.loc[cells.keep, ["system", "repeat"]]).any(axis=1)
-    if differs.any():
-        first = found.loc[differs[differs].index[0]]
-        cells.report(
-            named.rename("run_id"), differs.reindex(rows.index, fill_value=False),
-            "names of runs that don't end as those of repeats do; or a column repeat",
-            f"repeat {first['repeat']} of {first['system']!r} would be named as another run is:"
-            f" {first['run_id']!r}",
-        )  # fmt: skip
-    return found
+    cells.report(
+        named.rename("run_id"), named.ne(rows["run"]) & named.isin(rows["run"].unique()),
+        "names of runs that don't end as those of repeats do; or a column repeat",
+    )  # fmt: skip
+    return pd.DataFrame({"run_id": named, "system": rows["run"], "repeat": repeat})
 
 
 def _telling(asked: Asked, again: pd.DataFrame) -> str | None:
@@ -430,17 +404,15 @@ def _telling(asked: Asked, again: pd.DataFrame) -> str | None:
     every = {str(one.name): one.take(rows) for one in places.values()} | own_frame(own)
     group = again.groupby(["run", "query"], sort=False).ngroup().to_numpy()
     for name, column in every.items():
-        name = name.removeprefix("x_").removesuffix(".json")
-        values = pd.Series(own_values(column))
-        kinds = {*map(type, values)}
+        values = pd.Series(plain_values(column))
         pairs = pd.DataFrame({"group": group, "value": values.astype("str")})
-        if values.isna().any() or pairs.duplicated().any() or float in kinds:
+        if values.isna().any() or pairs.duplicated().any() or {float} <= {*map(type, values)}:
             continue
-        is_text = kinds == {str} and pd.to_numeric(values, "coerce").isna().all()
-        is_few = is_text and values.nunique() * 2 <= len(values)
-        is_place = name in [one.name for one in places.values()]
-        if is_few or is_place or is_called(name, CIRCUMSTANCES):
-            return name
+        is_text = pd.to_numeric(values, "coerce").isna().all()
+        is_few = is_text and pairs["value"].nunique() * 2 <= len(values)
+        plain = name.removeprefix("x_").removesuffix(".json")
+        if is_few or not name.startswith("x_") or is_called(plain, CIRCUMSTANCES):
+            return plain
     return None
 
 
@@ -486,7 +458,7 @@ def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     for metric in metrics:
         roles = {"value": "score.", "reason": "reason.", "error": "scorer_error."}
         about = {
-            name: own_values(asked.columns[prefix + metric])
+            name: plain_values(asked.columns[prefix + metric])
             for name, prefix in roles.items()
             if prefix + metric in asked.columns
         }
@@ -504,7 +476,7 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
     is_needed = len(given) == 1 and "text" not in columns
     hits: dict[str, Any] = {role: cells.ids(columns[role], role, is_needed) for role in given}
     if "text" in columns:
-        hits["text"] = cells.texts(columns["text"])
+        hits["text"] = cells.take(columns["text"], "text")
         hits |= _text_ids(hits)
     for role, type in (("rank", "rank"), ("call", "rank"), ("score", "number")):
         if role in columns:
@@ -540,23 +512,17 @@ def of_hits(asked: Asked) -> Results:
             allowed="values of metrics in a table with one row per query",
         )  # fmt: skip
     if not (keep := cells.keep).all():
-        frame = table.frame[keep].reset_index(drop=True)
-        kept = replace(table, frame=frame, lines=table.lines[keep])
         parts = [
             {name: one[keep].reset_index(drop=True) for name, one in of.items()}
             for of in (columns, asked.own)
         ]
-        return of_hits(replace(asked, table=kept, columns=parts[0], own=parts[1]))
-    query = coded(asked.query_id)
-    keys = [codes_of(asked.run), codes_of(query)]
-    widths = [len(asked.run.cat.categories), len(query.cat.categories)]
+        return of_hits(replace(asked, table=table.part(keep), columns=parts[0], own=parts[1]))
+    keys = {"run": codes_of(asked.run), "query": codes_of(coded(asked.query_id))}
     if "repeat" in columns:
-        repeats = pd.factorize(columns["repeat"])
-        keys, widths = [*keys, repeats[0] + 1], [*widths, len(repeats[1]) + 1]
-    pair = np.ravel_multi_index(keys, [max(n, 1) for n in widths])
-    is_used = np.bincount(pair) > 0
-    cell, first = (np.cumsum(is_used) - 1)[pair], np.zeros(int(is_used.sum()), np.int64)
-    first[cell[::-1]] = np.arange(len(cell))[::-1]
+        keys["repeat"] = pd.factorize(columns["repeat"])[0]
+    cell = pd.DataFrame(keys).groupby([*keys]).ngroup().to_numpy()
+    first = np.zeros(cell.max() + 1, np.int64)
+    first[cell[::-1]] = np.arange(len(cell))[::-1]  # the last assignment holds: the first row's
     ids = asked.query_id.take(first).reset_index(drop=True)
     groups = Groups(cell, len(first), cells, lambda at: excerpt(ids[at]))
     own = own_frame(asked.own)
@@ -566,18 +532,16 @@ def of_hits(asked: Asked) -> Results:
     told: dict[str, pd.Series] = {"query_id": ids}
     for role in [role for role in columns if role in (*PER_QUERY, "citations", "repeat", "run_id")]:
         if role in (*IN_DIALOGUE, "answer"):
-            same = hash_query if role == "query" else str  # letter case and spacing don't matter
-            told[role] = groups.one(cells.take(columns[role], "text", role), role, same)
+            told[role] = groups.one(cells.take(columns[role], "text"), role)
         else:
             told[role] = groups.first(columns[role])
     of_queries = Table(table.name, table.kind, pd.DataFrame(index=ids.index), table.lines[first])
     by_query = replace(asked, table=of_queries, columns=told, own={})
     hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")} | own
     if "score" in columns and "rank" not in columns and columns["score"].isna().any():
-        score = cells.numbers(columns["score"])
-        is_known = score.notna().groupby(keys[0]).transform("any")
+        is_known = columns["score"].notna().groupby(keys["run"]).transform("any")
         allowed = "a score in every hit of a run, or a rank"
-        cells.report(columns["score"], score.isna() & is_known, allowed)
+        cells.report(columns["score"], columns["score"].isna() & is_known, allowed)
     taken = np.flatnonzero(cells.keep)
     if len(taken) < len(cell):
         hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
@@ -689,17 +653,12 @@ def _run_column(hits: pd.DataFrame, cell: Codes) -> str | None:
     """
     ids = [name for name in ID_ROLES if name in hits]
     keys = hits.iloc[:100_000].assign(cell=cell[:100_000])
-    own = [str(one) for one in hits if str(one).startswith("x_")]
-    if not own or not keys.duplicated(["cell", *ids]).any():
+    texts = [str(n) for n in keys if isinstance(keys[n].dtype, pd.StringDtype)]
+    if not keys.duplicated(["cell", *ids]).any():
         return None
-    for name in own:
-        column = keys[name]
-        is_text = isinstance(column.dtype, pd.StringDtype) and column.notna().all()
-        if (
-            is_text
-            and 1 < column.nunique() <= 50
-            and not keys.duplicated(["cell", *ids, name]).any()
-        ):
+    for name in [one for one in texts if one.startswith("x_")]:
+        is_few = keys[name].notna().all() and keys[name].nunique() <= 50
+        if is_few and not keys.duplicated(["cell", *ids, name]).any():
             return name.removeprefix("x_")
     return None
 

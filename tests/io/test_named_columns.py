@@ -40,7 +40,6 @@ OTHERS = {
     "lists": (["a"], ["b"]),
     "dates": (pd.Timestamp("2026-01-01"), pd.Timestamp("2026-01-02")),
     "bytes": (b"a", b"b"),
-    "a number and its text": (1, "1"),
     "a missing one": ("a", None),
 }
 
