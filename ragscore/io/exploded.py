@@ -79,6 +79,8 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     """
     is_ranked = beside == "score"
     main = next(role for role in (*ID_ROLES, "text", *columns) if role in columns)
+    if not any(map(is_listed, columns.values())):
+        return _items(columns, main, cells)
     every, numbers, sizes = list[Any](), dict[int, list[Any]](), dict[int, list[int]]()
     is_bad = np.zeros(len(columns[main]), bool)
     for at, cell in enumerate(columns[main]):
@@ -123,6 +125,16 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     for role, one in found.items():
         one.name = columns.get(role, columns[main]).name
     return Items(is_known, row, found, calls, cells.lines[row])
+
+
+def _items(columns: Mapping[str, pd.Series], main: str, cells: Cells) -> Items:
+    """Return rows without lists as one item each; what stands beside no id is a problem."""
+    is_known = columns[main].notna().to_numpy()
+    for role, column in columns.items():
+        cells.report(columns[main], ~is_known & column.notna(), f"an id for each {role}")
+    row = np.flatnonzero(is_known)
+    taken = {role: one.take(row).reset_index(drop=True) for role, one in columns.items()}
+    return Items(is_known, row, taken, None, cells.lines[row])
 
 
 def _by_number(numbers: dict[str, Any], is_ranked: bool) -> tuple[list[str], list[Any], bool]:

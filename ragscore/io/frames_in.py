@@ -249,10 +249,11 @@ def record_table(
 ) -> Table:
     """Return a list of records as a table."""
     lines = lines or [*range(1, len(records) + 1)]
-    for line, record in zip(lines, records, strict=True):
-        if not isinstance(record, Mapping):
-            found = f"found {type(record).__name__}"
-            raise DataError(found, file=name, line=line, allowed="a dict per row")
+    kinds = [*map(type, records)]
+    for kind in {*kinds}:
+        if not issubclass(kind, Mapping):
+            line = lines[kinds.index(kind)]
+            raise DataError(f"found {kind.__name__}", file=name, line=line, allowed="a dict a row")
     names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
     columns = {
         str(one): _column([record.get(one) for record in records], str(one), name, lines)

@@ -131,7 +131,7 @@ def golden_of(
         for name in FRAMES
     }
     queries = frames["queries"]
-    _check_groups(queries, frames["targets"], first, problems)
+    check_groups(queries, frames["targets"], first, problems)
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
     # A column without any value is one, too: what is asked `by` it is all in one slice.
@@ -261,7 +261,7 @@ def _answerable(
     return True if is_checked or row.values.get("reference_answer") else None
 
 
-def _check_groups(
+def check_groups(
     queries: pd.DataFrame, targets: pd.DataFrame, lines: dict[str, int], problems: Problems
 ) -> None:
     """Report paraphrases of one group that expect different documents."""

@@ -39,7 +39,6 @@ from ragscore.io.made_ids import (
     ids_made,
     ids_of_queries,
     is_called,
-    normal_text,
     run_name_of,
     text_id,
 )  # fmt: skip
@@ -167,9 +166,11 @@ def read_results_table(
     asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}), roles)
     ids = [role for role in (*ID_ROLES, "text") if role in roles]
     is_per_hit = bool(ids) and not any(is_listed(given[role]) for role in ids)
+    if ties != "file":
+        given.pop("rank", None)
     results = of_hits(asked) if is_per_hit else of_queries(asked)
     if ties != "file":
-        results = replace(results, hits=rank_hits(results.hits, ties))
+        results.hits = rank_hits(results.hits, ties)
     if table.roles:
         return results
     _tell_unread(table, own, results)
@@ -177,7 +178,8 @@ def read_results_table(
     order = "order of the hits"
     rank = f"{roles['score']} (descending)" if is_per_hit and "score" in roles else order
     told = {"rank": rank} if ids and "rank" not in roles else {}
-    return replace(results, mapping=mapping_of(roles | told, own))
+    results.mapping = mapping_of(roles | told, own)
+    return results
 
 
 def roles_of(table: Table, columns: Columns | None, side: str) -> Columns:
@@ -213,14 +215,11 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
     has_answers = "answer" in results.responses or results.reported is not None
     for name in own:
         value = nested(table.fields[name])
-        first = value[0] if isinstance(value, list) and value else None
-        known = inner_roles(first, "doc_id") if isinstance(first, dict) else {}
-        role = next((role for role in (*ID_ROLES, "text") if role in known), None)
-        if role is not None:
-            told.append(
-                f"{name} (list of {plural(len(value), 'object')}: {name_list(first or ())})"
-            )
-            proposed = f'; columns={{"{role}": "{name}.{known[role]}"}}'
+        hit = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else {}
+        known = inner_roles(hit, "doc_id")
+        if roles := [role for role in (*ID_ROLES, "text") if role in known]:
+            told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(hit)})")
+            proposed = f'; columns={{"{roles[0]}": "{name}.{known[roles[0]]}"}}'
         elif not has_answers or called(name, "results", *ID_ROLES, "text"):
             told.append(name)
     if told:
@@ -290,8 +289,6 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
         of_hits = of_hits.reset_index(drop=True)
         of_hits["run_id"] = coded(responses["run_id"]).take(row).reset_index(drop=True)
         of_hits["query_id"] = responses["query_id"].take(row).reset_index(drop=True)
-        if len(row) == len(keep) and not {"rank", "score"} & hits.keys():
-            _warn_of_joined(asked.table.name, items.columns)
         if len(row):
             frames |= _ranked(of_hits, row, items.lines[kept], asked, has_order)
         if has_order and "rank" in hits and "call" not in hits:
@@ -329,10 +326,9 @@ def _with_refusals(responses: pd.DataFrame) -> pd.DataFrame:
         return responses
     unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
     refused = responses.get("refused", unknown)
-    stating = responses.loc[refused.notna(), "run_id"]
-    is_blank = responses["answer"].str.strip().eq("")
-    responses = responses.assign(refused=refused.mask(is_blank & refused.isna(), True))
-    return with_refusals_implied(responses, responses["run_id"].isin(stating).to_numpy())
+    states = responses["run_id"].isin(responses.loc[refused.notna(), "run_id"]).to_numpy()
+    is_blank = responses["answer"].str.strip().eq("") & refused.isna()
+    return with_refusals_implied(responses.assign(refused=refused.mask(is_blank, True)), states)
 
 
 def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
@@ -427,12 +423,13 @@ def _citations(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     columns = {n: one for n, one in items.columns.items() if n not in ("rank", "score", "call")}
     found = _read_hits(items._replace(columns=columns), asked.problems)
     kept = asked.cells.keep[row] & found.pop("keep")
-    if "text" in found:
-        found["x_text"] = found.pop("text")
+    found = {"x_text" if name == "text" else name: one for name, one in found.items()}
     cell = responses[CELL].take(row).reset_index(drop=True)
     cited = cell.assign(position=_in_order(row), **found)[kept].reset_index(drop=True)
-    is_empty = items.is_known & (np.bincount(row, minlength=len(responses)) == 0)
-    n_cited = pd.Series(np.where(is_empty, 0, np.nan)).astype("Int64")
+    n_items = np.bincount(row, minlength=len(responses))
+    n_cited = pd.Series(0, dtype="Int64", index=responses.index).where(
+        items.is_known & (n_items == 0)
+    )
     return {"citations": cited if len(cited) else empty("citations"), "n_citations": n_cited}
 
 
@@ -476,28 +473,17 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
     is_needed = len(given) == 1 and "text" not in columns
     hits: dict[str, Any] = {role: cells.ids(columns[role], role, is_needed) for role in given}
     if "text" in columns:
-        hits["text"] = cells.take(columns["text"], "text")
-        hits |= _text_ids(hits)
+        text = hits["text"] = cells.take(columns["text"], "text")
+        known = [hits[one].notna() for one in given] or [text.isna()]
+        without = text.fillna("").ne("") & ~np.any(known, axis=0)
+        if without.any():  # ids are made of passages that have none
+            made, ids = ids_made(text.where(without), text_id), hits.get("chunk_id")
+            hits["chunk_id"] = made if ids is None else ids.fillna(made)
     for role, type in (("rank", "rank"), ("call", "rank"), ("score", "number")):
         if role in columns:
             hits[role] = cells.numbers(columns[role], type)
-    hits |= {name: one for name, one in columns.items() if name.startswith("x_")}
-    return hits | {"keep": cells.keep}
-
-
-def _text_ids(hits: Mapping[str, Any]) -> dict[str, Any]:
-    """Return chunk ids for passages without any id: that of the same text, else one made of it."""
-    text, known = hits["text"], [hits[one] for one in ID_ROLES if one in hits]
-    without = text.fillna("").ne("") & np.all([one.isna() for one in known] or [True], axis=0)
-    if not without.any():
-        return {}
-    made = ids_made(text.where(without), text_id)
-    if "chunk_id" not in hits:
-        return {"chunk_id": made}
-    plain = text.where(text.notna(), "").map(normal_text)
-    first = pd.Series(hits["chunk_id"].to_numpy(), plain).dropna()
-    first = first[~first.index.duplicated()]
-    return {"chunk_id": hits["chunk_id"].where(~without, plain.map(first).fillna(made))}
+    own = {name: one for name, one in columns.items() if name.startswith("x_")}
+    return hits | own | {"keep": cells.keep}
 
 
 # One row per hit
@@ -574,9 +560,8 @@ def _ranked(
     if "rank" in hits:
         rank = _stored_ranks(hits, within, lines, asked, run_column)
     elif by_score:
-        scores = hits["score"].to_numpy()
-        _warn_of_whole_scores(table.name, scores)
-        rank = _in_order(within, scores)
+        _warn_of_whole_scores(table.name, hits["score"])
+        rank = _in_order(within, hits["score"])
     else:
         rank = _in_order(within)
     if run_column is not None:
@@ -616,26 +601,22 @@ def _stored_ranks(
     )  # fmt: skip
 
 
-def _in_order(cell: Codes, score: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.int32]:
+def _in_order(cell: Codes, score: pd.Series | None = None) -> npt.NDArray[np.int32]:
     """Return the place of each row among those of its cell, from 1: by score, the highest first.
 
     Equal scores keep the order of the rows, as all rows do without scores.
     """
-    if score is not None:
-        order = np.argsort(-score, kind="stable")
-        ranks = np.empty(len(cell), np.int32)
-        ranks[order] = _in_order(cell[order])
-        return ranks
-    begins = np.flatnonzero(np.diff(cell, prepend=-1))
-    if len(np.unique(cell[begins])) < len(begins):  # rows of a cell lie apart
-        return pd.Series(cell).groupby(cell, sort=False).cumcount().to_numpy("int32") + np.int32(1)
-    starts = np.repeat(begins, np.diff(begins, append=len(cell)))
-    return (np.arange(len(cell)) - starts + 1).astype(np.int32)
+    if score is None:
+        return pd.Series(cell).groupby(cell).cumcount().to_numpy("int32") + np.int32(1)
+    order = np.argsort(-score.to_numpy(), kind="stable")
+    ranks = np.empty(len(cell), np.int32)
+    ranks[order] = _in_order(cell[order])
+    return ranks
 
 
-def _warn_of_whole_scores(name: str, scores: npt.NDArray[np.float64]) -> None:
+def _warn_of_whole_scores(name: str, scores: pd.Series) -> None:
     """Warn of scores that are few small whole numbers, as judges give them."""
-    if len(scores) < FEW_ROWS or not np.isin(scores, range(MOST_GRADES)).all():
+    if len(scores) < FEW_ROWS or not scores.isin(range(MOST_GRADES)).all():
         return
     low, high = int(scores.min()), int(scores.max())
     shown = f"all {low}" if low == high else f"whole numbers from {low} to {high}"
@@ -661,16 +642,3 @@ def _run_column(hits: pd.DataFrame, cell: Codes) -> str | None:
         if is_few and not keys.duplicated(["cell", *ids, name]).any():
             return name.removeprefix("x_")
     return None
-
-
-def _warn_of_joined(file: str, columns: Mapping[str, pd.Series]) -> None:
-    """Warn where the only id of each query seems to be several ids in one text."""
-    for column in [columns[role] for role in ID_ROLES if role in columns]:
-        some = column.iloc[:100].dropna().astype("str")
-        joins = [one for one in ";|," if len(some) and some.str.contains(one, regex=False).all()]
-        if joins:
-            warn(
-                f"{file}: every value of {column.name} has {joins[0]!r} in it, such as"
-                f" {excerpt(some.iloc[0])}; several ids in one text count as one, lists of ids"
-                f" don't (.str.split({joins[0]!r}) makes them)"
-            )

@@ -173,8 +173,6 @@ RESULTS = {
 LABELS = {
     "grade": [{"query_id": "q1", "doc_id": "d1", "label": "irrelevant"}],
     "reference": [{"query_id": "q1", "doc_id": "d1", "ground_truth": {"a": 1}}],
-    "yes": [{"query_id": "q1", "doc_id": "d1", "ground_truth": True}],
-    "category": [{"query_id": "q1", "doc_id": "d1", "category": True}],
     "difficulties": [{"query_id": "q1", "doc_id": "d1", "difficulty": ["easy", "hard"]}],
     "group": [{"query_id": "q1", "doc_id": "d1", "group": {"a": 1}}],
 }
