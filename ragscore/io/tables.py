@@ -33,12 +33,9 @@ from ragscore.io.columns import (
 from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
 from ragscore.io.made_ids import (
-    CIRCUMSTANCES,
-    DIALOGUES,
     hash_query,
     ids_made,
     ids_of_queries,
-    is_called,
     run_name_of,
     text_id,
 )  # fmt: skip
@@ -334,82 +331,45 @@ def _with_refusals(responses: pd.DataFrame) -> pd.DataFrame:
 def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     """Return the run of each row: further answers of a run to a query are runs of their own.
 
-    Rows that are no repeats are problems: another question under the same id, and those that a
-    session or the like tells apart.
+    Another question under the same id is a problem.
     """
     cells, query_id, same = asked.cells, asked.query_id.rename("query_id"), ["run", "query"]
-    run = asked.run.astype("str")
-    rows = pd.DataFrame({"run": run, "query": query_id, "text": ids_made(texts, hash_query)})
+    run, made = asked.run.astype("str"), ids_made(texts, hash_query)
+    rows = pd.DataFrame({"run": run, "query": query_id, "text": made})
     none = pd.Series(pd.NA, rows.index, dtype="Int64")
     declared = asked.columns.get("repeat")
     rows["repeat"] = none if declared is None else cells.numbers(declared, "whole")
     is_declared = rows["repeat"].nunique() > 1
     again = rows[cells.keep & rows.duplicated(same, keep=False).to_numpy()]
-    by_query = again.groupby(same, sort=False)
-    other = again.index[
-        again["text"].ne(by_query["text"].transform("first")) & again["text"].notna()
-    ]
-    if len(other):
-        before = again.index[(again[same] == again.loc[other[0], same]).all(axis=1)][0]
-        asks = " and of ".join(excerpt(texts.iloc[one]) for one in (before, other[0]))
+    first = again.groupby(same, sort=False)["text"].transform("first")
+    is_other = again["text"].ne(first) & again["text"].notna()
+    if is_other.any():
+        at = is_other.idxmax()
+        alike = again.index[(again[same] == again.loc[at, same]).all(axis=1)]
+        told = " and of ".join(texts[alike].map(excerpt).unique()[:3])
         cells.report(
-            query_id, rows.index.isin(other),
+            query_id, is_other.reindex(rows.index, fill_value=False),
             'one question per id; columns={"query_id": None} makes ids of the questions',
-            f"{query_id.iloc[other[0]]!r} is the id of {asks}",
+            f"{query_id[at]!r} is the id of {told}",
         )  # fmt: skip
-    again = again[cells.keep[again.index]]
-    again = again[again.duplicated([*same, "repeat"], keep=False)]
-    known = texts.fillna(query_id)[again.index].map(excerpt)  # as people know a query
-    further = again.index[again.duplicated(same)]
-    telling = None if asked.are_repeats or not len(again) else _telling(asked, again)
-    if telling is not None:
-        cells.report(
-            pd.Series(name=telling, index=rows.index, dtype=object), rows.index.isin(further),
-            f'columns={{"run_id": "{telling}"}} if it names the system, or a query_id for each'
-            f' {telling}; {{"repeat": None}} if they are repeats all the same',
-            f"{known[further[0]]} occurs more than once, with several values of {telling}:"
-            " these may not be repeats",
-        )  # fmt: skip
-    elif len(again):
-        names = known[again.index.difference(further)].unique().tolist()
-        several = "1 query stands" if len(names) == 1 else f"{len(names)} queries stand"
+    again = again[cells.keep[again.index] & again.duplicated([*same, "repeat"], keep=False)]
+    if len(again) and not asked.are_repeats:
+        names = texts.fillna(query_id)[again.drop_duplicates(same).index].map(excerpt).unique()
         warn(
-            f"{asked.table.name}: {several} there more than once ({', '.join(names[:5])}); each"
-            " further answer is kept as a repeat, in a run of its own"
+            f"{asked.table.name}: {plural(len(names), 'query')} asked more than once"
+            f" ({', '.join(names[:5])}); each further answer is kept as a repeat, in a run of its"
+            ' own; columns={"run_id": ...} tells systems apart, {"query_id": ...} queries'
         )
     kept = rows[cells.keep]
     is_free = kept["repeat"].notna() & ~kept.duplicated([*same, "repeat"])
     number = kept["repeat"].where(is_free, kept.groupby(same, sort=False).cumcount() + 1)
     repeat = number.reindex(rows.index).fillna(1).astype("Int64")
-    named = rows["run"].mask(repeat.gt(1) | is_declared, rows["run"] + "-r" + repeat.astype("str"))
+    named = run.mask(repeat.gt(1) | is_declared, run + "-r" + repeat.astype("str"))
     cells.report(
-        named.rename("run_id"), named.ne(rows["run"]) & named.isin(rows["run"].unique()),
+        named.rename("run_id"), named.ne(run) & named.isin(run.unique()),
         "names of runs that don't end as those of repeats do; or a column repeat",
     )  # fmt: skip
-    return pd.DataFrame({"run_id": named, "system": rows["run"], "repeat": repeat})
-
-
-def _telling(asked: Asked, again: pd.DataFrame) -> str | None:
-    """Return the column that tells apart rows of the same run and query, None if nothing does.
-
-    It is called as a session or the like is, or it holds the same few texts for several queries.
-    """
-    rows = again.index.to_numpy()
-    places = {one: asked.columns[one] for one in ("conversation", "turn") if one in asked.columns}
-    own = {n: one.take(rows).reset_index(drop=True) for n, one in asked.own.items()}
-    every = {str(one.name): one.take(rows) for one in places.values()} | own_frame(own)
-    group = again.groupby(["run", "query"], sort=False).ngroup().to_numpy()
-    for name, column in every.items():
-        values = pd.Series(plain_values(column))
-        pairs = pd.DataFrame({"group": group, "value": values.astype("str")})
-        if values.isna().any() or pairs.duplicated().any() or {float} <= {*map(type, values)}:
-            continue
-        is_text = pd.to_numeric(values, "coerce").isna().all()
-        is_few = is_text and pairs["value"].nunique() * 2 <= len(values)
-        plain = name.removeprefix("x_").removesuffix(".json")
-        if is_few or not name.startswith("x_") or is_called(plain, CIRCUMSTANCES):
-            return plain
-    return None
+    return pd.DataFrame({"run_id": named, "system": run, "repeat": repeat})
 
 
 def _citations(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
@@ -512,9 +472,6 @@ def of_hits(asked: Asked) -> Results:
     ids = asked.query_id.take(first).reset_index(drop=True)
     groups = Groups(cell, len(first), cells, lambda at: excerpt(ids[at]))
     own = own_frame(asked.own)
-    for name in [name for name in own if is_called(name, DIALOGUES)]:
-        plain = name.removeprefix("x_")
-        groups.one(own[name].astype("str").rename(plain), plain)
     told: dict[str, pd.Series] = {"query_id": ids}
     for role in [role for role in columns if role in (*PER_QUERY, "citations", "repeat", "run_id")]:
         if role in (*IN_DIALOGUE, "answer"):
