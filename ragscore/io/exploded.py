@@ -81,20 +81,19 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     main = next(role for role in (*ID_ROLES, "text", *columns) if role in columns)
     if not any(map(is_listed, columns.values())):
         return _items(columns, main, cells)
-    every, numbers, sizes = list[Any](), dict[int, list[Any]](), dict[int, list[int]]()
-    is_bad = np.zeros(len(columns[main]), bool)
-    for at, cell in enumerate(columns[main]):
-        items = _listed(cell, is_ranked)
+    others = {role: [_listed(one, is_ranked) for one in column] for role, column in columns.items()}
+    every, numbers, sizes = others.pop(main), dict[int, list[Any]](), dict[int, list[int]]()
+    is_bad = np.zeros(len(every), bool)
+    for at, items in enumerate(every):
         if isinstance(items, dict):
-            items, numbers[at], is_bad[at] = _by_number(items, is_ranked)
+            every[at], numbers[at], is_bad[at] = _by_number(items, is_ranked)
         elif is_ranked and items and isinstance(items[0], list):
             if all(map(_is_pair, items)):
-                items, numbers[at] = ([*part] for part in zip(*items, strict=True))
+                every[at], numbers[at] = ([*part] for part in zip(*items, strict=True))
             else:
-                items, sizes[at] = _joined(items)
+                every[at], sizes[at] = _joined(items)
         elif items and len(items) == 1:
             is_bad[at] = is_list_text(items[0])
-        every.append(items)
     cells.report(columns[main], is_bad, f"{LIST_ALLOWED}, or a mapping id -> score")
     lengths = np.array([len(one or ()) for one in every], np.int64)
     row = np.repeat(np.arange(len(lengths)), lengths)
@@ -103,11 +102,6 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
         found = _objects(held, main, cells.lines[row], cells, columns[main].name)
     else:
         found = {main: column_of(held)}
-    others = {
-        role: [_listed(one, is_ranked) for one in column]
-        for role, column in columns.items()
-        if role != main
-    }
     if numbers:  # of ids without a grade, beside some with one, each is 1
         rest = None if is_ranked else [1]
         others[beside] = [numbers.get(at, rest if one else None) for at, one in enumerate(every)]

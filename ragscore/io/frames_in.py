@@ -88,8 +88,7 @@ class Table:
 
 
 def _first(column: pd.Series) -> Any:
-    known = column.iloc[:1000].dropna()
-    known = known if len(known) else column.dropna()
+    known = column.dropna()
     values = (plain_cell(one) for one in known.iloc[:100])
     # an empty list first: the next ones may hold something
     found = next((one for one in values if one not in EMPTY), None)

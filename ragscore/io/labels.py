@@ -27,7 +27,7 @@ from ragscore.io.columns import (
 from ragscore.io.exploded import exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
 from ragscore.io.golden_read import check_catalogue, check_groups, golden_of
-from ragscore.io.source import Problems, Row
+from ragscore.io.source import Problems, Row, as_id
 from ragscore.io.stored import score_of
 from ragscore.io.tables import Groups, mapping_of, own_columns, own_frame, query_ids_of, roles_of
 from ragscore.io.values import nested, plain_cell
@@ -248,15 +248,14 @@ def _keys(column: pd.Series, role: str, cells: Cells) -> pd.Series:
     """Return the ids of judgements as texts; alternatives are joined."""
     if role == "text":
         return cells.take(column, "text")
-    if column.dtype != object or list not in {*map(type, column)}:
-        return cells.ids(column, role).where(cells.keep)
-    each = column.explode()
-    inner = Cells(cells.problems, cells.lines[each.index], drops=True)
-    ids = inner.ids(each.reset_index(drop=True), role).dropna()
-    joined = ids.groupby(each.index.to_numpy()[ids.index]).agg(
-        lambda one: _APART.join(dict.fromkeys(one))
-    )
-    return joined.reindex(column.index).astype("str")
+    joined = column.map(_alternatives, na_action="ignore") if column.dtype == object else column
+    return cells.ids(joined, role).where(cells.keep)
+
+
+def _alternatives(cell: Any) -> Any:
+    """Return a list of ids as one text; what holds none stays, and is refused."""
+    ids = [as_id(one) for one in cell] if isinstance(cell, list) else [None]
+    return cell if None in ids else _APART.join(dict.fromkeys(map(str, ids)))
 
 
 def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
