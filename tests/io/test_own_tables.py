@@ -183,10 +183,17 @@ RESULTS = {
     "three ids a call": ({"q1": [[1, 2, 3], [4, 5, 6]]}, {"calls": [1, 1, 1, 2, 2, 2]}),
     "calls in records": ([{"qid": "1", "retrieved": [["a"], ["b", "c"]]}], {"calls": [1, 2, 2]}),
     "an id and a fraction": (
-        {"q1": [("a", 0.5), ("b", 0.25)]},
-        {"docs": ["a", "b"], "scores": [0.5, 0.25]},
+        {"q1": [("a", 0.5), ("b", 0.75)]},
+        {"docs": ["a", "b"], "scores": [0.5, 0.75], "ranks": [1, 2]},
     ),
-    "scores by id": ({"q1": {"a": 1, "b": 2}}, {"docs": ["b", "a"], "scores": [2, 1]}),
+    "scores by id": (
+        {"q1": {"a": 1, "b": 2, "c": 1}},
+        {"docs": ["b", "a", "c"], "scores": [2, 1, 1], "ranks": [1, 2, 3]},
+    ),
+    "ranks beside a list": (
+        [{"qid": "1", "retrieved": ["a", "b", "c"], "rank": [3, 1, 2]}],
+        {"docs": ["b", "c", "a"]},
+    ),
     # I11: an empty reply has no hits
     "one empty reply": (
         pd.DataFrame(
@@ -213,6 +220,10 @@ RESULTS = {
                 'columns={"doc_id": "sources.doc_id"}',
             ]
         },
+    ),
+    "a text under a vague name of documents": (
+        [{"qid": "1", "response": "x", "documents": "a text of more words than an id has"}],
+        {"docs": [], "warned": ["not read: documents"]},
     ),
     "whole numbers with a gap as ids": (
         pd.DataFrame({"qid": [1.0, 2.0], "docno": [10.0, 11.0]}),
@@ -266,15 +277,20 @@ LABELS = {
     **{
         f"grades as {name}": (
             pd.DataFrame(JUDGED | {"gain": values}),
-            {"refused": ["gain"], "columns": {"grade": "gain"}},
+            {
+                "refused": ["gain"],
+                "columns": {"grade": "gain"},
+                "targets": [("1", one, n) for one, n in zip("ab", grades, strict=False)],
+            },
         )
-        for name, values in {
-            "fractions": [1.0, 0.0],
-            "flags": [True, False],
-            "words": ["yes", "no"],
-            "1 to 5": [1, 5],
-            "-1": [1, -1],
-        }.items()
+        for name, values, grades in (
+            ("fractions", [1.0, 0.0], [1, 0]),
+            ("fractions between", [0.5, 1.0], [1, 2]),
+            ("flags", [True, False], [1, 0]),
+            ("words", ["yes", "no"], [1, 0]),
+            ("1 to 5", [1, 5], [1, 5]),
+            ("-1", [1, -1], [1]),
+        )
     },
     "a number of each query": (
         pd.DataFrame({"qid": ["1", "1", "2"], "docno": ["a", "b", "a"], "hops": [1, 1, 2]}),
