@@ -115,7 +115,7 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
         found[role] = _beside(values, lengths, column, role, cells, is_one_for_all=not is_ranked)
     calls = _calls(sizes, lengths) if sizes else None
     if calls is not None:
-        found["call"] = calls["call"].repeat(calls["n_hits"]).reset_index(drop=True)
+        found["call"] = pd.Series(np.repeat(calls["call"].to_numpy(), calls["n_hits"]))
     for role, one in found.items():
         one.name = columns.get(role, columns[main]).name
     return Items(is_known, row, found, calls, cells.lines[row])

@@ -249,14 +249,14 @@ def record_table(
     """Return a list of records as a table."""
     lines = lines or [*range(1, len(records) + 1)]
     kinds = [*map(type, records)]
-    for kind in {*kinds}:
-        if not issubclass(kind, Mapping):
-            line = lines[kinds.index(kind)]
-            raise DataError(f"found {kind.__name__}", file=name, line=line, allowed="a dict a row")
+    for one in {*kinds}:
+        if not issubclass(one, Mapping):
+            line = lines[kinds.index(one)]
+            raise DataError(f"found {one.__name__}", file=name, line=line, allowed="a dict a row")
     names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
     columns = {
-        str(one): _column([record.get(one) for record in records], str(one), name, lines)
-        for one in names
+        str(key): _column([record.get(key) for record in records], str(key), name, lines)
+        for key in names
     }
     frame = pd.DataFrame(columns, index=range(len(records)), copy=False)
     return Table(name, kind or name, frame, np.array(lines, np.int64))

@@ -293,7 +293,7 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
             frames["hits"] = frames["hits"].take(order).reset_index(drop=True)
         if items.calls is not None:
             calls = items.calls[keep[items.calls["row"]]]
-            of_calls = responses[CELL].take(calls["row"]).reset_index(drop=True)
+            of_calls = responses[CELL].take(calls["row"].to_numpy()).reset_index(drop=True)
             frames["calls"] = of_calls.join(calls[["call", "n_hits"]].reset_index(drop=True))
     cited = _citations(asked, responses) or _inline(responses[keep], frames["hits"])
     stored = _stored(asked, responses)
@@ -466,7 +466,7 @@ def of_hits(asked: Asked) -> Results:
     keys = {"run": codes_of(asked.run), "query": codes_of(coded(asked.query_id))}
     if "repeat" in columns:
         keys["repeat"] = pd.factorize(columns["repeat"])[0]
-    cell = pd.DataFrame(keys).groupby([*keys]).ngroup().to_numpy()
+    cell = pd.DataFrame(keys).groupby([*keys]).ngroup().to_numpy().astype(np.int64)
     first = np.zeros(cell.max() + 1, np.int64)
     first[cell[::-1]] = np.arange(len(cell))[::-1]  # the last assignment holds: the first row's
     ids = asked.query_id.take(first).reset_index(drop=True)
