@@ -129,41 +129,29 @@ def arrow_table(data: pa.Table, name: str = "frame", kind: str = "frame", first:
 # Files
 
 
-def file_table(path: Path, problems: Problems, kind: str) -> Table:
-    """Return the table that a file holds: CSV, TSV, Parquet or JSON lines.
-
-    Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
-    """
-    if kind == "parquet":
-        return arrow_table(read_parquet(path), str(path), "parquet")
-    if kind == "jsonl":
-        return _row_table(list(json_rows(path, problems)), path, kind)
-    return _csv_table(path, problems)
-
-
-def _row_table(rows: list[Row], path: Path, kind: str) -> Table:
-    return record_table([one.values for one in rows], str(path), kind, [one.line for one in rows])
-
-
 def table_rows(source: Source, problems: Problems) -> list[Row]:
     """Return one row per record of a file or frame; one that isn't a mapping is a problem.
 
     The line of a frame's row is its number, from 1.
     """
-    if isinstance(source, pd.DataFrame):
-        return frame_table(source).rows()
-    kind = _kind(source)
-    if kind == "jsonl":
-        return list(json_rows(source, problems))
-    if kind == "json":
-        return json_records(json_value(source), problems)
-    return file_table(source, problems, kind).rows()
+    held = frame_table(source) if isinstance(source, pd.DataFrame) else _content(source, problems)
+    if isinstance(held, dict):
+        return [Row(held, 1)]
+    return held.rows() if isinstance(held, Table) else held
 
 
-def _kind(path: Path) -> str:
-    """Return the kind of a file; one that is called so has JSON lines, also if the first is bad."""
+def _content(path: Path, problems: Problems) -> Table | list[Row] | dict[str, Any]:
+    """Return what a file holds: a table, the records of JSON, or the one object that it is."""
     kind = sample(path).kind
-    return "jsonl" if kind == "json" and ".jsonl" in path.suffixes else kind
+    if kind == "jsonl" or (kind == "json" and ".jsonl" in path.suffixes):
+        return list(json_rows(path, problems))
+    if kind == "json":
+        value = json_value(path)
+        is_object = isinstance(value, dict) and not _is_split(value)
+        return value if is_object else json_records(value, problems)
+    if kind == "parquet":
+        return arrow_table(read_parquet(path), str(path), kind)
+    return _csv_table(path, problems)
 
 
 def json_value(path: Path, allowed: str = "one JSON value") -> Any:
@@ -183,7 +171,7 @@ def json_value(path: Path, allowed: str = "one JSON value") -> Any:
 
 
 def json_records(value: Any, problems: Problems) -> list[Row]:
-    """Return the records of a list, of `{columns, data}`, or the one that an object is."""
+    """Return the records of a list, or of `{columns, data}`."""
     if _is_split(value):
         value = [
             dict(zip(value["columns"], one, strict=False)) if isinstance(one, list) else one
@@ -305,12 +293,12 @@ def table_of(
     """Return a file, a dict or what is a table already as a table with at least one row."""
     name = str(source) if isinstance(source, Path) else getattr(source, "name", "dict")
     problems = Problems(name, strict)
-    if isinstance(source, Path):
-        path, kind = source, _kind(source)
-        source = json_value(path) if kind == "json" else file_table(path, problems, kind)
-        if _is_split(source) or not isinstance(source, (dict, Table)):
-            source = _row_table(json_records(source, problems), path, kind)
-    table = source if isinstance(source, Table) else _of_dict(source, name, columns, side)
+    held = _content(source, problems) if isinstance(source, Path) else source
+    if isinstance(held, list):
+        values, lines = [one.values for one in held], [one.line for one in held]
+        table = record_table(values, name, "JSON", lines)
+    else:
+        table = held if isinstance(held, Table) else _of_dict(held, name, columns, side)
     if not len(table):
         raise DataError(
             f"the {table.kind} has no rows", file=table.name, allowed="at least one row"

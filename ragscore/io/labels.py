@@ -198,6 +198,8 @@ def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
         cells.report(known["x_importance"], is_other, name_list(IMPORTANCE))
     if "x_weight" in known:
         made["weight"] = cells.take(known["x_weight"], "number")
+    for name in known.keys() - {"text", "x_importance", "x_weight"}:
+        cells.report(known[name], known[name].notna(), "text, importance and weight")
     return made.dropna(subset=["text"])
 
 
