@@ -192,7 +192,7 @@ def results_of_rows(
     named = {one: one for one in _ROLES} | (called or {})
     columns = {str(one): column.rename(named[str(one)]) for one, column in table.frame.items()}
     if "error" in columns and "answer" in columns:  # a failed query has no answer
-        has_failed = Cells(problems, table.lines).failures(columns["error"]).notna()
+        has_failed = Cells(problems, table.lines).take(columns["error"], "failure").notna()
         columns["answer"] = columns["answer"].mask(has_failed)
     extra = {str(name): one for name, one in own.frame.items()}
     asked = Asked(table, columns, extra, problems, run_id, are_repeats)

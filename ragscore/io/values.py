@@ -161,15 +161,6 @@ ARROW = {
 VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
 
 
-def loose_flag(value: Any) -> Any:
-    """Return a value that says true or false as such, others as they are."""
-    word = value.strip().lower() if isinstance(value, str) else value
-    found = VERDICTS.get(word, as_number(word)) if isinstance(word, str) else word
-    if word in ("", "nan", "none", "null"):
-        return value
-    return bool(found) if isinstance(found, (int, float)) and found in (0, 1) else value
-
-
 def as_number(value: Any) -> float | None:
     """Return a finite number, also one written as text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
