@@ -5,11 +5,9 @@ column says the schema (`Part`); here is what needs several fields at once, and 
 imply about refusals. Fields that no column takes are kept in `x_*` columns.
 """
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Results, from_records
-from ragscore.frames.schema import BESIDE, FIELDS, LAYOUT, Field
+from ragscore.frames.schema import BESIDE, FIELDS, Field
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.citations import SPAN_FIELDS, take_heading, take_span
 from ragscore.io.files import line_blocks, lines_of, read_text
 from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
     Columns,
+    Fields,
     Frames,
     Level,
     LineParser,
     NotPlain,
     Reader,
     Values,
+    is_stated,
+    kept,
     listed,
     values_of,
 )
@@ -42,87 +42,84 @@ from ragscore.io.sidecars import (
     run_record,
 )
 from ragscore.io.source import Problems, Row, as_id, describe, field_lines, json_rows
-from ragscore.io.values import ARROW, ID_ALLOWED, nested_of
+from ragscore.io.values import ARROW, ID_ALLOWED, SPAN_ALLOWED
 
+
+def _declared(kind: str) -> dict[str, Field]:
+    return {field.at: field for field in FIELDS[kind] if field.at}
+
+
+RECORD, HIT, CITATION, CALL = map(_declared, ("responses", "hits", "citations", "calls"))
+"""Fields of our objects by their places, such as `answer.usage.prompt_tokens`."""
+
+
+def names(fields: Iterable[str], under: str = "", beside: str = "") -> frozenset[str]:
+    """Return the names of the fields of an object, which may lie `under` another one."""
+    inside = (name.removeprefix(under) for name in fields if name.startswith(under))
+    return frozenset((*(name.partition(".")[0] for name in inside), *beside.split()))
+
+
+def _columns(fields: dict[str, Field]) -> Fields:
+    """Return the fields that are columns of one type."""
+    return {
+        name: (field.column, "number" if field.type == "score" else field.type)
+        for name, field in fields.items()
+        if field.type not in ("rank", "place") and name != "query_id"
+    }
+
+
+_RECORD, _HIT, _CITATION, _CALL = map(_columns, (RECORD, HIT, CITATION, CALL))
+ALSO = {name: field.column for field in HIT.values() for name in field.also}
+"""Fields of hits that are read, too, where the declared one is absent -> their column."""
+RECORD_NAMES = names(RECORD, beside=BESIDE["responses"])
+ANSWER_NAMES = names(RECORD, "answer.", BESIDE["responses.answer"])
+HIT_NAMES = names((*HIT, *ALSO), beside=BESIDE["hits"])
+CITATION_NAMES = names(CITATION, beside=BESIDE["citations"])
+
+SPAN_FIELDS = {
+    "line": ("start", "end", 1),
+    "code": ("line_start", "line_end", 1),
+    "page": ("page", "page", 1),
+    "time": ("start_ms", "end_ms", 0),
+}
+"""Kind of citation -> its first and last field, and what to add to make the last one half-open.
+
+Lines and pages are inclusive in a citation, times are not.
+"""
+SPAN_UNITS = {"line": "line", "code": "line", "page": "page", "time": "ms"}
+CITATION_KINDS = (*SPAN_FIELDS, "region", "caption")
+KIND_ALLOWED = f"one of {', '.join(CITATION_KINDS)}"
+
+
+def _struct(types: Mapping[str, pa.DataType]) -> pa.DataType:
+    """Return the type of an object; names with dots lie in objects within it."""
+    own = {name: type for name, type in types.items() if "." not in name}
+    for outer in dict.fromkeys(name.partition(".")[0] for name in types.keys() - own.keys()):
+        begin = f"{outer}."
+        inside = {n.removeprefix(begin): one for n, one in types.items() if n.startswith(begin)}
+        own[outer] = _struct(inside)
+    return pa.struct([*own.items()])
+
+
+def _types(fields: Fields) -> dict[str, pa.DataType]:
+    return {name: ARROW[type] for name, (_, type) in fields.items()}
+
+
+_ENDS = {name for first, last, _ in SPAN_FIELDS.values() for name in (first, last)}
+_PLACE = {"heading_path": pa.list_(pa.string())} | {
+    f"citation.{name}": pa.int64() if name in _ENDS else pa.string()
+    for name in ("kind", "path", *sorted(_ENDS))
+}
+TYPES = _struct(
+    _types(_RECORD)
+    | {
+        "hits_top_k": pa.list_(_struct(_types(_HIT) | _PLACE)),
+        "answer.citations": pa.list_(_struct(_types(_CITATION) | _PLACE)),
+    }
+)
+"""Types of the fields of a record, for pyarrow's parser."""
 UNKNOWN = "unknown"
 """`refused` of an answer that tells neither that it is a refusal nor that it is none."""
-
-
-WRITE: dict[str, Callable[[Any], Any]] = {"json": nested_of, "texts": json.loads}
-
-
-class Part:
-    """One object of our file."""
-
-    def __init__(self, kind: str, inner: str = "", place: str = "") -> None:
-        self.kind, self.place = kind, place
-        prefix = f"{inner}." if inner else ""
-        at = {field.at.removeprefix(prefix): field for field in FIELDS[kind]
-              if field.at and field.at.startswith(prefix)}  # fmt: skip
-        order = LAYOUT.get(f"{kind}.{inner}" if inner else kind, ())
-        here = [name for name in at if "." not in name]
-        names = [*(name for name in order if name in here), *(n for n in here if n not in order)]
-        self.fields: dict[str, Field] = {name: at[name] for name in names}
-        self.order = order
-        self.also = {} if inner else {n: field for field in FIELDS[kind] for n in field.also}
-        self.own = frozenset(self.fields)
-        beside = BESIDE.get(f"{kind}.{inner}" if inner else kind, "").split()
-        self.known = frozenset((*self.own, *self.also, *beside))
-        self.columns = {
-            name: (field.column, "number" if field.type == "score" else field.type)
-            for name, field in self.fields.items()
-            if field.type not in ("rank", "place") and name != "query_id"
-        }
-
-    def write(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return the columns of a row as fields, in the order of the file."""
-        return {
-            name: WRITE[field.type](row[field.column])
-            if field.type in WRITE and field.column in row
-            else row.get(field.column)
-            for name, field in self.fields.items()
-            if field.null or field.column in row
-        }
-
-    def write_in_order(self, row: dict[str, Any], inside: dict[str, Any]) -> dict[str, Any]:
-        """Return the columns of a row with the objects inside, in the order of the file."""
-        found, written = self.write(row) | inside, dict[str, Any]()
-        for name in self.order:
-            if name.endswith("*"):
-                begin = name[:-1]
-                written |= {one: value for one, value in row.items() if one.startswith(begin)}
-            elif name in found:
-                written[name] = found.pop(name)
-        return written | found
-
-
-RECORD = Part("responses")
-ANSWER = Part("responses", "answer", "answer.")
-USAGE = Part("responses", "answer.usage", "answer.usage.")
-HIT = Part("hits", "", "hits_top_k.")
-RETRIEVAL = Part("hits", "retrieval", "hits_top_k.retrieval.")
-CITATION = Part("citations", "", "answer.citations.")
-CALL = Part("calls", "", "answer.hops.")
-RECORD_FIELDS = RECORD.own | {"hits_top_k"}
-ANSWER_FIELDS = ANSWER.own | {"citations"}
-CITATION_FIELDS = CITATION.own | {"path", "span_unit"}
-HIT_FIELDS = HIT.own | {"doc_path", "span_unit", "metadata", "score_lexical", "score_vector"}
-HIT_COLUMNS = {name: field.column for name, field in HIT.fields.items()} | {"doc_path": "path"}
-
-
-def _type(part: Part, *others: tuple[str, pa.DataType]) -> pa.DataType:
-    return pa.struct([(name, ARROW[type]) for name, (_, type) in part.columns.items()] + [*others])
-
-
-_SPAN = pa.struct(
-    [("kind", pa.string()), ("path", pa.string())]
-    + [(name, pa.int64()) for name in sorted({*chain(*(one[:2] for one in SPAN_FIELDS.values()))})]
-)
-_PLACE = [("citation", _SPAN), ("heading_path", pa.list_(pa.string()))]
-_HIT = _type(HIT, *_PLACE, ("retrieval", _type(RETRIEVAL)))
-_ANSWER = _type(ANSWER, ("usage", _type(USAGE)), ("citations", pa.list_(_type(CITATION, *_PLACE))))
-TYPES = _type(RECORD, ("hits_top_k", pa.list_(_HIT)), ("answer", _ANSWER))
-"""Types of the fields of a record, for pyarrow's parser."""
 STATED, LEFT_OPEN = "some answer says whether it is a refusal", "some says that this is unknown"
 RUN_FIELDS = ("run_id", "run_name", "run", "system")
 """Fields that may name the run of a record. A file holds one run, so they have one value."""
@@ -216,10 +213,10 @@ def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterato
     run, whole = _run(file, problems), _Records(columns_of, problems)
     counts = {"n_queries": 0, "n_failed": 0}
     for parts in whole.blocks(file):
-        for part in parts:
-            error = part["responses"].get("error")
-            counts["n_queries"] += len(part["responses"]["query_id"])
-            counts["n_failed"] += 0 if error is None else len(error) - error.null_count
+        for responses in (columns for kind, columns in parts if kind == "responses"):
+            error = responses.get("error", pa.nulls(0))
+            counts["n_queries"] += len(responses["query_id"])
+            counts["n_failed"] += len(error) - error.null_count
         parts.clear()
     problems.typos.warn()
     beside = _judgments(file, run, problems) | {"problems": problems.frame(run["run_id"])}
@@ -248,14 +245,14 @@ class _Records(Reader):
                 self.add(parsed)
             except (NotPlain, pa.ArrowException):
                 parser.is_off |= parsed is not None
-                rows = json_rows(path, self.problems, lines_of(block, path, begin), begin)
+                rows = json_rows(path, self.faults, lines_of(block, path, begin), begin)
                 self.read(parser.learning(rows))
             yield self.parts
 
     def add(self, records: Level) -> None:
         """Add records; those of another run are faults."""
         for name in RUN_FIELDS:
-            for at, one in enumerate(listed(records.fields.get(name, pa.nulls(0)))):
+            for at, one in enumerate(listed(records.values(name))):
                 if one is not None and one != self.run.setdefault(name, one):
                     records.fault(
                         at,
@@ -278,71 +275,108 @@ class _Records(Reader):
 
 def columns_of(record: Level) -> Frames:
     """Return the columns of a batch of records."""
-    record.check_names(RECORD.known)
-    responses = record.columns(RECORD.columns)
+    record.check_names(RECORD_NAMES)
+    answer = record.inner("answer")
+    answer.check_names(ANSWER_NAMES)
+    refused = listed(answer.values("refused"))
+    is_unknown = pa.array([one == UNKNOWN for one in refused], pa.bool_())
+    if UNKNOWN in refused:
+        answer.fields["refused"] = values_of([None if one == UNKNOWN else one for one in refused])
+    responses = record.columns(_RECORD)
     for name in [name for name in record.fields if name.startswith("latency_")]:
         responses[name] = record.take(name, "number")
-    frames = _hits(record) | _answer(record, responses)
+    as_text = record.take("answer", "text")
+    responses["answer"] = pc.coalesce(responses.get("answer", as_text), as_text)
+    _imply_refusals(responses, is_unknown, record)
+    if "citations" in answer.fields:
+        responses["n_citations"] = none_cited(answer.fields["citations"])
+    frames = [*_hits(record), *_citations(answer), *_calls(answer)]
     record.extras(responses)
-    return {"responses": (np.arange(len(record)), responses)} | frames
+    return [("responses", np.arange(len(record)), responses), *frames]
 
 
 def _hits(record: Level) -> Frames:
     hits, row, at = record.items("hits_top_k")
-    hits.check_names(HIT.known)
+    hits.check_names(HIT_NAMES)
     rank = hits.order("rank", row, at)
     meta, source_key = hits.metadata(row, rank)
-    found = {"rank": pa.array(rank.astype(np.int32))} | hits.columns(HIT.columns)
+    found = {"rank": rank} | hits.columns(_HIT)
     found["source_key"] = pc.coalesce(found.get("source_key", source_key), source_key)
-    found |= take_span(hits, "doc_path")
-    inside = hits.inner("retrieval")
-    found |= inside.columns(RETRIEVAL.columns)
-    for name in [name for name in HIT.also if name in hits.fields]:
-        column, on_hit = HIT.also[name].column, hits.take(name, "number")
-        own = found.get(column, pa.nulls(len(hits), pa.float64()))
-        found[column] = pc.coalesce(own, on_hit)
-        # beside one within `retrieval` it is a field of its own
-        hits.fields[name] = pc.if_else(pc.and_(own.is_valid(), on_hit.is_valid()), on_hit, None)
-    found |= take_heading(hits)
-    inside.extras(found, "x_retrieval.")
+    _take_span(hits, found)
+    for name in [name for name in ALSO if name in hits.fields]:
+        on_hit = hits.take(name, "number")
+        own = found.get(ALSO[name], pa.nulls(len(hits), pa.float64()))
+        found[ALSO[name]] = pc.coalesce(own, on_hit)
+        # beside the declared one it is a field of its own
+        hits.fields[name] = kept(on_hit, is_stated(own))
     hits.extras(found)
-    return {"hits": (row, found)} | meta
+    return [("hits", row, found), *meta]
 
 
-def _answer(record: Level, responses: Columns) -> Frames:
-    """Add the columns of answers; return their citations and calls."""
-    answer = record.inner("answer")
-    answer.check_names(ANSWER.known)
-    refused = listed(answer.fields.get("refused", pa.nulls(len(answer))))
-    is_unknown = pa.array([one == UNKNOWN for one in refused], pa.bool_())
-    if UNKNOWN in refused:
-        answer.fields["refused"] = values_of([None if one == UNKNOWN else one for one in refused])
-    responses |= answer.columns(ANSWER.columns)
-    said = listed(record.fields.pop("answer", pa.nulls(len(record))))
-    as_text = pa.array([one if isinstance(one, str) else None for one in said], pa.string())
-    record.fields["answer"] = [None if isinstance(one, str) else one for one in said]
-    record.refuse("answer", "an object, text or null")
-    responses["answer"] = pc.coalesce(responses.get("answer", as_text), as_text)
-    _imply_refusals(responses, is_unknown, record)
-    usage = answer.inner("usage")
-    responses |= usage.columns(USAGE.columns)
-    if (lists := answer.fields.get("citations")) is not None:
-        responses["n_citations"] = none_cited(lists)
+def _citations(answer: Level) -> Frames:
     cited, row, _ = answer.items("citations")
-    cited.check_names(CITATION.known)
-    citations = {"position": positions(row)} | cited.columns(CITATION.columns)
-    citations |= take_span(cited, "path") | take_heading(cited)
+    cited.check_names(CITATION_NAMES)
+    citations = {"position": positions(row)} | cited.columns(_CITATION)
+    _take_span(cited, citations)
     cited.extras(citations)
-    no_hops = none_cited(answer.fields.get("hops", pa.nulls(len(answer))))
-    hops, hop_row, hop_at = answer.items("hops")
-    number = hops.order("iter", hop_row, hop_at, first=0) + 1
-    calls = {"call": pa.array(number.astype(np.int32))} | hops.columns(CALL.columns)
+    return [("citations", row, citations)]
+
+
+def _calls(answer: Level) -> Frames:
+    hops, row, at = answer.items("hops")
+    calls = {"call": pc.add(hops.order("iter", row, at, first=0), 1)} | hops.columns(_CALL)
     hops.extras(calls)
-    usage.extras(responses, "x_answer.usage.")
-    answer.extras(responses, "x_answer.")
-    if no_hops.null_count < len(no_hops):
-        responses["x_answer.hops.json"] = pc.if_else(pc.is_valid(no_hops), "[]", None)
-    return {"citations": (row, citations), "calls": (hop_row, calls)}
+    return [("calls", row, calls)]
+
+
+def _take_span(level: Level, found: Columns) -> None:
+    """Add path and half-open span of hits or citations to their columns.
+
+    A path of their own comes before that of the citation object, which is kept where it differs. A
+    span of their own has a unit; it may not contradict the citation.
+    """
+    has_one = is_stated(level.values("citation"))
+    cited = level.inner("citation", lambda one: one.get("kind") in CITATION_KINDS)
+    level.refuse("citation", f"an object whose kind is {KIND_ALLOWED}")
+    kind = cited.fields.get("kind", pa.nulls(len(level), pa.string()))
+    if (has_one & ~np.asarray(pc.is_in(kind, pa.array(CITATION_KINDS)))).any():
+        level.batch.refuse_parsed()
+    start, end = pa.nulls(len(level), pa.int64()), pa.nulls(len(level), pa.int64())
+    unit = pa.nulls(len(level), pa.string())
+    for name, (first, last, step) in SPAN_FIELDS.items():
+        is_kind = np.asarray(pc.fill_null(pc.equal(kind, name), False))
+        if is_kind.any():
+            begins, ends = _ends(cited, is_kind, first, last, step, "whole numbers in order")
+            start, end = pc.coalesce(start, begins), pc.coalesce(end, ends)
+            unit = pc.if_else(begins.is_valid(), SPAN_UNITS[name], unit)
+    if "span_unit" in level.fields:
+        own = level.take("span_unit", "text")
+        begins, ends = _ends(level, is_stated(own), "start", "end", 0, SPAN_ALLOWED)
+        is_other = pc.and_(start.is_valid(), pc.not_equal(own, unit))
+        is_other = pc.or_kleene(is_other, pc.not_equal(begins, start))
+        is_other = pc.or_kleene(is_other, pc.not_equal(ends, end))
+        for at in np.flatnonzero(np.asarray(pc.fill_null(is_other, False))):
+            one = f"start {begins[at]}, end {ends[at]}, span_unit {own[at]}"
+            level.fault(at, "", f"found {one} beside a citation that says otherwise", "one span")
+        start, end, unit = map(pc.coalesce, (start, end, unit), (begins, ends, own))
+    found |= {"start": start, "end": end, "span_unit": unit}
+    path = cited.take("path", "text")
+    own = found.get("path", pa.nulls(len(level), pa.string()))
+    found["path"] = pc.coalesce(own, path)
+    cited.fields["path"] = pc.if_else(pc.not_equal(own, path), path, None)
+
+
+def _ends(
+    level: Level, where: Flags, first: str, last: str, step: int, allowed: str
+) -> tuple[pa.Array, pa.Array]:
+    """Take out the ends of some spans, half-open; those that are none are faults."""
+    begins = level.take_at(where, first, "whole")
+    ends = begins if last == first else level.take_at(where, last, "whole")
+    ends = pc.add(ends, step)
+    is_span = np.asarray(pc.fill_null(pc.greater(ends, begins), False))
+    for at in np.flatnonzero((is_stated(begins) | is_stated(ends)) & ~is_span):
+        level.fault(at, "", f"found {first} {begins[at]}, {last} {ends[at]}", allowed)
+    return kept(begins, is_span), kept(ends, is_span)
 
 
 def _imply_refusals(responses: Columns, is_unknown: pa.Array, record: Level) -> None:

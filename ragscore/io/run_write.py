@@ -7,7 +7,7 @@ is an error, never a silent change.
 import gzip
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,25 +17,50 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
-from ragscore.io.citations import citation_and_span, heading_parts
+from ragscore.frames.schema import LAYOUT, Field
 from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_lines
 from ragscore.io.run_file import (
-    ANSWER,
-    ANSWER_FIELDS,
+    ALSO,
     CALL,
     CITATION,
-    CITATION_FIELDS,
+    CITATION_KINDS,
     HIT,
-    HIT_FIELDS,
+    KIND_ALLOWED,
     RECORD,
-    RECORD_FIELDS,
-    RETRIEVAL,
+    SPAN_FIELDS,
+    SPAN_UNITS,
     UNKNOWN,
-    USAGE,
     implied_refusal,
 )
 from ragscore.io.sidecars import run_description
-from ragscore.io.values import by_query, extra_fields, row_dicts
+from ragscore.io.source import describe
+from ragscore.io.values import (
+    HEADING_SEPARATOR,
+    JSON_SUFFIX,
+    SPAN_ALLOWED,
+    by_query,
+    nested_of,
+    row_dicts,
+    unflatten,
+)
+
+KNOWN: dict[str, set[str]] = {
+    "responses": {*RECORD, "hits_top_k", "answer", "answer.citations", "answer.hops"},
+    "hits": {*HIT, *ALSO, "citation", "metadata", "span_unit"},
+    "citations": {*CITATION, "citation", "span_unit"},
+    "calls": {*CALL, "iter"},
+}
+"""Frame -> places of fields that are no fields of one's own."""
+WRITE: dict[str, Callable[[Any], Any]] = {
+    "json": nested_of,
+    "texts": json.loads,
+    "heading": lambda heading: heading.split(HEADING_SEPARATOR) if heading else [],
+}
+"""Type of a field -> its value in the file, where that isn't the column's."""
+BARE_HIT = {field.also[0] if field.also else name: field for name, field in HIT.items()}
+"""The fields of a hit whose `retrieval` is no object."""
+CITED = {"kind": "x_citation.kind", "path": "path"}
+"""Field of any citation -> its column."""
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:
@@ -110,33 +135,32 @@ def _write_both(file: Path, records: bytes, description: bytes) -> Path:
 
 
 def _records(results: Results) -> Iterator[dict[str, Any]]:
-    hits, citations, calls, meta = (
-        _by_query(results, kind) for kind in ("hits", "citations", "calls", "hit_meta")
-    )
+    rows = {kind: _by_query(results, kind) for kind in ("hits", "citations", "calls", "hit_meta")}
+    _check_names(results.responses, "responses")
     states = any(
         one in results.responses and results.responses[one].notna().any()
         for one in ("refused", "grounded")
     )
     for response in row_dicts(results.responses.drop(columns="run_id")):
-        query_id = response["query_id"]
-        extra = extra_fields(response, RECORD_FIELDS, "responses", "latency_")
-        if query_id in calls:
-            steps = [
-                {"iter": int(call["call"]) - 1} | CALL.write(call) | extra_fields(call)
-                for call in calls[query_id]
+        hits, citations, calls, meta = (of.get(response["query_id"], []) for of in rows.values())
+        record = _flat(response, RECORD)
+        record |= {f"x_{name}": one for name, one in response.items() if name[:8] == "latency_"}
+        if citations or "n_citations" in response:
+            record["x_answer.citations"] = _cited(citations)
+        if calls:
+            record["x_answer.hops"] = [
+                {"iter": int(one["call"]) - 1} | _object(one, CALL, "calls") for one in calls
             ]
-            extra["answer"] = {**extra.get("answer", {}), "hops": steps}
-        cited = sorted(citations.get(query_id, []), key=lambda row: row["position"])
-        positions = [int(row["position"]) for row in cited]
-        if positions != list(range(1, len(positions) + 1)):
-            raise DataError(
-                f"query {query_id!r} has the positions {positions}",
-                field="citations.position",
-                allowed="1, 2, 3, ...",
-            )
-        answer = _answer(response, extra, cited, states)
-        listed = _hits(hits.get(query_id, []), meta.get(query_id, []), query_id)
-        yield RECORD.write_in_order(response, {"hits_top_k": listed, "answer": answer}) | extra
+        if any(name.startswith("x_answer.") for name in record):
+            record.setdefault("x_answer.answer", None)
+            _imply_refusal(record, response, states)
+        else:
+            record["x_answer"] = None
+        record["x_hits_top_k"] = _hits(hits, meta, response["query_id"])
+        whole = unflatten(record)
+        if whole["answer"] is not None:
+            whole["answer"] = _ordered(whole["answer"], "responses.answer")
+        yield _ordered(whole, "responses")
 
 
 def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
@@ -152,45 +176,106 @@ def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
             field=f"{kind}.query_id",
             allowed="a row of responses for every query",
         )
+    if kind in KNOWN:
+        _check_names(frame, kind)
+    if kind in ("hits", "citations"):
+        _check_places(frame, kind)
     return by_query(frame)
 
 
-def _answer(
-    response: dict[str, Any],
-    extra: dict[str, Any],
-    citations: list[dict[str, Any]],
-    states_refusals: bool,
-) -> dict[str, Any] | None:
-    """Return the answer object; None where the record had none.
-
-    Takes the answer's extra fields out of `extra`. Where others state whether they are refusals, an
-    answer that doesn't says so.
-    """
-    fields, tokens = ANSWER.write(response), USAGE.write(response)
-    own, place = extra.pop("answer", {}), "responses.x_answer"
-    if not (own or fields or tokens or citations or "n_citations" in response):
-        return None
-    implied = implied_refusal(fields.get("answer"), fields.get("grounded"))
-    is_open = states_refusals and "answer" in fields and "refused" not in fields
-    if is_open or (implied is not None and "refused" not in fields):
-        fields["refused"] = UNKNOWN
-    elif fields.get("refused") == implied:
-        fields.pop("refused", None)
-    if citations or "n_citations" in response:
-        fields["citations"] = [_citation(row) for row in citations]
-    answer = _with({"answer": None} | fields, own, place, ANSWER_FIELDS)
-    usage = answer.get("usage", {})
-    if tokens or isinstance(usage, dict):
-        usage = _with(tokens, usage, f"{place}.usage", USAGE.own)
-    return answer | ({"usage": usage} if usage else {})
+def _check_names(frame: pd.DataFrame, kind: str) -> None:
+    """Refuse columns of one's own that reading would take for a declared field."""
+    for name in [name for name in frame if name.startswith("x_")]:
+        place = name.removeprefix("x_").removesuffix(JSON_SUFFIX)
+        is_taken = place in KNOWN[kind] or (kind == "responses" and place[:8] == "latency_")
+        if place in ALSO and ALSO[place] in frame:  # beside the declared one it is of one's own
+            is_taken = frame.loc[frame[ALSO[place]].isna(), name].notna().any()
+        if is_taken:
+            raise DataError(
+                f"{name} would be read as the field {place}", field=kind, allowed="another name"
+            )
 
 
-def _citation(row: dict[str, Any]) -> dict[str, Any]:
-    place, extra = _place(row, CITATION_FIELDS, "citations")
-    path = {"path": row["path"]} if "path" in row else {}
-    is_told = place.get("citation", {}).get("path") == row.get("path")
-    fields = CITATION.write(row) | place | ({} if is_told else path)
-    return _with(fields, extra, "citations")
+def _check_places(frame: pd.DataFrame, kind: str) -> None:
+    """Refuse spans and citations that reading would not take."""
+    names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
+    start, end, unit, path, of, other = (one for _, one in frame.reindex(columns=names).items())
+    is_span = (start.ge(0) & start.lt(end)).to_numpy(bool, na_value=False)
+    is_cited = frame.filter(like="x_citation.").notna().any(axis=1)
+    for is_bad, allowed in (
+        ((start.notna() | end.notna()) & ~is_span, f"{SPAN_ALLOWED}, or neither"),
+        (start.notna() & unit.isna(), "a span_unit: line, page, char, ms or the like"),
+        (is_cited & ~of.isin(CITATION_KINDS), f"x_citation.kind: {KIND_ALLOWED}"),
+        (other.notna() & path.isna(), "x_citation.path beside a path only"),
+    ):
+        if is_bad.any():
+            row = next(row_dicts(frame[is_bad.to_numpy()]))
+            place = {name: one for name, one in row.items() if name in names or "citation" in name}
+            raise DataError(f"found {describe(place)}", field=kind, allowed=allowed)
+
+
+def _flat(row: dict[str, Any], fields: dict[str, Field]) -> dict[str, Any]:
+    """Return the fields of a row, and those of one's own, by their places as `x_` columns."""
+    known = {
+        f"x_{name}": WRITE[field.type](row[field.column])
+        if field.type in WRITE and field.column in row
+        else row.get(field.column)
+        for name, field in fields.items()
+        if field.null or field.column in row
+    }
+    return known | {name: one for name, one in row.items() if name.startswith("x_")}
+
+
+def _object(row: dict[str, Any], fields: dict[str, Field], kind: str) -> dict[str, Any]:
+    return _ordered(unflatten(_flat(row, fields)), kind)
+
+
+def _ordered(fields: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return fields in the order of the file."""
+    place = {name: at for at, name in enumerate(LAYOUT.get(kind, ()))}
+    others = place.get("*", len(place))
+
+    def at(name: str) -> int:
+        return place.get("latency_*" if name.startswith("latency_") else name, others)
+
+    return {name: fields[name] for name in sorted(fields, key=at)}
+
+
+def _cited(citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the citations of an answer by their positions."""
+    rows = sorted(citations, key=lambda row: row["position"])
+    positions = [int(row["position"]) for row in rows]
+    if positions != list(range(1, len(positions) + 1)):
+        raise DataError(
+            f"found the positions {positions}", field="citations.position", allowed="1, 2, 3, ..."
+        )
+    cited = []
+    for row in rows:
+        one = _place(row) | row
+        if one.get("x_citation.path") == one.get("path"):
+            one.pop("path", None)
+        cited.append(_object(one, CITATION, "citations"))
+    return cited
+
+
+def _hits(
+    rows: list[dict[str, Any]], meta: list[dict[str, Any]], query_id: str
+) -> list[dict[str, Any]]:
+    metadata = hit_metadata(meta)
+    if strays := sorted(metadata.keys() - {row["rank"] for row in rows}):
+        raise DataError(
+            f"metadata of query {query_id!r} at rank {strays[0]}, where no hit is",
+            field="hit_meta.rank",
+            allowed="the rank of a hit",
+        )
+    hits = []
+    for row in rows:
+        hit = _place(row) | row
+        if row["rank"] in metadata:
+            hit["x_metadata"] = metadata[row["rank"]]
+        is_bare = "x_retrieval" in row or "x_retrieval.json" in row
+        hits.append(_object(hit, BARE_HIT if is_bare else HIT, "hits"))
+    return hits
 
 
 def hit_metadata(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
@@ -206,59 +291,30 @@ def hit_metadata(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return metadata
 
 
-def _hits(
-    rows: list[dict[str, Any]], meta: list[dict[str, Any]], query_id: str
-) -> list[dict[str, Any]]:
-    metadata = hit_metadata(meta)
-    if strays := sorted(metadata.keys() - {row["rank"] for row in rows}):
+def _place(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row's span: in its citation where that can hold it, else beside."""
+    kind, beside = row.get("x_citation.kind"), ("start", "end", "span_unit")
+    cited = {f"x_citation.{name}": row[one] for name, one in CITED.items() if one in row}
+    cited = cited if kind else {}
+    first, last, step = SPAN_FIELDS.get(kind, ("", "", 0))
+    is_held = "start" in row and SPAN_UNITS.get(kind) == row["span_unit"]
+    if is_held and (first != last or row["end"] - row["start"] == 1):
+        return cited | {
+            f"x_citation.{first}": row["start"],
+            f"x_citation.{last}": row["end"] - step,
+        }
+    if "span_unit" in row and row.keys() & {"x_start", "x_end"}:
         raise DataError(
-            f"metadata of query {query_id!r} at rank {strays[0]}, where no hit is",
-            field="hit_meta.rank",
-            allowed="the rank of a hit",
+            "x_start and x_end would be read as the span", field="x_start", allowed="other names"
         )
-    return [
-        _hit(row) | ({"metadata": metadata[row["rank"]]} if row["rank"] in metadata else {})
-        for row in rows
-    ]
+    return cited | {f"x_{name}": row[name] for name in beside if name in row}
 
 
-def _hit(row: dict[str, Any]) -> dict[str, Any]:
-    # `score` beside one within `retrieval` is an extra field; alone it would be read as the column.
-    scores = {field.column for field in RETRIEVAL.fields.values() if field.column in row}
-    place, extra = _place(row, (HIT_FIELDS | {"score"}) - scores, "hits")
-    inside = ({"doc_path": row["path"]} if "path" in row else {}) | place
-    own = extra.pop("retrieval", {})
-    if not isinstance(own, dict):  # then scores stand on the hit itself
-        inside |= {"retrieval": own} | {column: row[column] for column in sorted(scores)}
-    elif retrieval := _with(RETRIEVAL.write(row), own, "hits.x_retrieval", RETRIEVAL.own):
-        inside["retrieval"] = retrieval
-    return _with(HIT.write_in_order(row, inside), extra, "hits")
-
-
-def _place(
-    row: dict[str, Any], known: frozenset[str], kind: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the heading, citation and span of a row, and its other fields without a column."""
-    extra, place = extra_fields(row, known, kind), dict[str, Any]()
-    if "heading" in row:
-        place["heading_path"] = extra.pop("heading_path", heading_parts(row["heading"]))
-    elif "heading_path" in extra:  # parts that one text couldn't give back
-        raise DataError(
-            "found x_heading_path without a heading", field=kind, allowed="both or neither"
-        )
-    return place | citation_and_span(row, extra), extra
-
-
-def _with(
-    fields: dict[str, Any], own: Any, kind: str, known: frozenset[str] = frozenset()
-) -> dict[str, Any]:
-    """Add fields without a column, which must not hide others nor be taken for a span."""
-    spanned = {"start", "end"} if "span_unit" in fields else set()
-    clash = {*fields, *known, *spanned} & own.keys() if isinstance(own, dict) else {"itself"}
-    if clash:
-        raise DataError(
-            f"x_{min(clash)} would be read as a field that a column holds",
-            field=kind,
-            allowed="another name",
-        )
-    return fields | own
+def _imply_refusal(record: dict[str, Any], response: dict[str, Any], states: bool) -> None:
+    """Say that a refusal is unknown where reading would imply one, and else no more than needed."""
+    refused = response.get("refused")
+    implied = implied_refusal(response.get("answer"), response.get("grounded"))
+    if refused is None and (implied is not None or (states and "answer" in response)):
+        record["x_answer.refused"] = UNKNOWN
+    elif refused == implied:
+        record.pop("x_answer.refused", None)
