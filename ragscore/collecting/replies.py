@@ -34,7 +34,7 @@ _CONFIG_OF_ANSWERS = {
     "prompt_template_version": "prompt_template_version",
 }
 _HIT_NAMES = {
-    one.column: name for name, one in HIT.items() if "." not in name and one.column != name
+    column: name for name, (column, _) in HIT.items() if "." not in name and column != name
 }
 _CITATION_NAMES = {"heading": "heading_path"}
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Results, from_records
-from ragscore.frames.schema import BESIDE, FIELDS, Field
+from ragscore.frames.schema import BESIDE, FIELDS
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import line_blocks, lines_of, read_text
 from ragscore.io.formats.fields import json_object
@@ -45,12 +45,16 @@ from ragscore.io.source import Problems, Row, as_id, describe, field_lines, json
 from ragscore.io.values import ARROW, ID_ALLOWED, SPAN_ALLOWED
 
 
-def _declared(kind: str) -> dict[str, Field]:
-    return {field.at: field for field in FIELDS[kind] if field.at}
+def _fields(kind: str) -> Fields:
+    return {one.at: (one.column, one.type) for one in FIELDS[kind] if one.at}
 
 
-RECORD, HIT, CITATION, CALL = map(_declared, ("responses", "hits", "citations", "calls"))
+RECORD, HIT, CITATION, CALL = map(_fields, ("responses", "hits", "citations", "calls"))
 """Fields of our objects by their places, such as `answer.usage.prompt_tokens`."""
+NULLS = [one.at for one in FIELDS["responses"] if one.null and one.at]
+"""Fields that are written as null where they are unknown."""
+ALSO = {name: one.column for one in FIELDS["hits"] for name in one.also}
+"""Fields of hits that are read, too, where the declared one is absent -> their column."""
 
 
 def names(fields: Iterable[str], under: str = "", beside: str = "") -> frozenset[str]:
@@ -59,18 +63,6 @@ def names(fields: Iterable[str], under: str = "", beside: str = "") -> frozenset
     return frozenset((*(name.partition(".")[0] for name in inside), *beside.split()))
 
 
-def _columns(fields: dict[str, Field]) -> Fields:
-    """Return the fields that are columns of one type."""
-    return {
-        name: (field.column, "number" if field.type == "score" else field.type)
-        for name, field in fields.items()
-        if field.type not in ("rank", "place") and name != "query_id"
-    }
-
-
-_RECORD, _HIT, _CITATION, _CALL = map(_columns, (RECORD, HIT, CITATION, CALL))
-ALSO = {name: field.column for field in HIT.values() for name in field.also}
-"""Fields of hits that are read, too, where the declared one is absent -> their column."""
 RECORD_NAMES = names(RECORD, beside=BESIDE["responses"])
 ANSWER_NAMES = names(RECORD, "answer.", BESIDE["responses.answer"])
 HIT_NAMES = names((*HIT, *ALSO), beside=BESIDE["hits"])
@@ -111,10 +103,10 @@ _PLACE = {"heading_path": pa.list_(pa.string())} | {
     for name in ("kind", "path", *sorted(_ENDS))
 }
 TYPES = _struct(
-    _types(_RECORD)
+    _types(RECORD)
     | {
-        "hits_top_k": pa.list_(_struct(_types(_HIT) | _PLACE)),
-        "answer.citations": pa.list_(_struct(_types(_CITATION) | _PLACE)),
+        "hits_top_k": pa.list_(_struct(_types(HIT) | _PLACE)),
+        "answer.citations": pa.list_(_struct(_types(CITATION) | _PLACE)),
     }
 )
 """Types of the fields of a record, for pyarrow's parser."""
@@ -282,7 +274,7 @@ def columns_of(record: Level) -> Frames:
     is_unknown = pa.array([one == UNKNOWN for one in refused], pa.bool_())
     if UNKNOWN in refused:
         answer.fields["refused"] = values_of([None if one == UNKNOWN else one for one in refused])
-    responses = record.columns(_RECORD)
+    responses = record.columns(RECORD)
     for name in [name for name in record.fields if name.startswith("latency_")]:
         responses[name] = record.take(name, "number")
     as_text = record.take("answer", "text")
@@ -300,7 +292,7 @@ def _hits(record: Level) -> Frames:
     hits.check_names(HIT_NAMES)
     rank = hits.order("rank", row, at)
     meta, source_key = hits.metadata(row, rank)
-    found = {"rank": rank} | hits.columns(_HIT)
+    found = {"rank": rank} | hits.columns(HIT)
     found["source_key"] = pc.coalesce(found.get("source_key", source_key), source_key)
     _take_span(hits, found)
     for name in [name for name in ALSO if name in hits.fields]:
@@ -316,7 +308,7 @@ def _hits(record: Level) -> Frames:
 def _citations(answer: Level) -> Frames:
     cited, row, _ = answer.items("citations")
     cited.check_names(CITATION_NAMES)
-    citations = {"position": positions(row)} | cited.columns(_CITATION)
+    citations = {"position": positions(row)} | cited.columns(CITATION)
     _take_span(cited, citations)
     cited.extras(citations)
     return [("citations", row, citations)]
@@ -324,7 +316,7 @@ def _citations(answer: Level) -> Frames:
 
 def _calls(answer: Level) -> Frames:
     hops, row, at = answer.items("hops")
-    calls = {"call": pc.add(hops.order("iter", row, at, first=0), 1)} | hops.columns(_CALL)
+    calls = {"call": pc.add(hops.order("iter", row, at, first=0), 1)} | hops.columns(CALL)
     hops.extras(calls)
     return [("calls", row, calls)]
 

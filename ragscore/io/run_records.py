@@ -353,7 +353,7 @@ def _plain(values: pa.Array, type: str) -> pa.Array | None:
     of = values.type
     if pa.types.is_null(of):
         return values.cast(ARROW[type])
-    if pa.types.is_integer(of) and type in ("number", "text", "id"):
+    if pa.types.is_integer(of) and type in ("number", "score", "text", "id"):
         values = values.cast(ARROW[type], safe=False)
     if type == "heading" and pa.types.is_list(of) and pa.types.is_string(of.value_type):
         return None if values.flatten().null_count else pc.binary_join(values, HEADING_SEPARATOR)
@@ -363,7 +363,7 @@ def _plain(values: pa.Array, type: str) -> pa.Array | None:
     if type == "id":
         length = pc.binary_length(values)
         is_good = pc.and_(pc.greater(length, 0), pc.less_equal(length, LONGEST_ID))
-    elif type == "number":
+    elif type in ("number", "score"):
         is_good = pc.is_finite(values)
     elif type in ("whole", "positive"):
         is_good = pc.greater_equal(values, int(type == "positive"))

@@ -7,7 +7,7 @@ is an error, never a silent change.
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
-from ragscore.frames.schema import LAYOUT, Field
+from ragscore.frames.schema import LAYOUT
 from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_lines
+from ragscore.io.formats.fields import Fields, flat_fields, object_of
 from ragscore.io.run_file import (
     ALSO,
     CALL,
@@ -26,6 +27,7 @@ from ragscore.io.run_file import (
     CITATION_KINDS,
     HIT,
     KIND_ALLOWED,
+    NULLS,
     RECORD,
     SPAN_FIELDS,
     SPAN_UNITS,
@@ -35,11 +37,9 @@ from ragscore.io.run_file import (
 from ragscore.io.sidecars import run_description
 from ragscore.io.source import describe
 from ragscore.io.values import (
-    HEADING_SEPARATOR,
     JSON_SUFFIX,
     SPAN_ALLOWED,
     by_query,
-    nested_of,
     row_dicts,
     unflatten,
 )
@@ -51,13 +51,9 @@ KNOWN: dict[str, set[str]] = {
     "calls": {*CALL, "iter"},
 }
 """Frame -> places of fields that are no fields of one's own."""
-WRITE: dict[str, Callable[[Any], Any]] = {
-    "json": nested_of,
-    "texts": json.loads,
-    "heading": lambda heading: heading.split(HEADING_SEPARATOR) if heading else [],
+BARE_HIT = {name: one for name, one in HIT.items() if one[0] not in ALSO.values()} | {
+    name: (column, "score") for name, column in ALSO.items()
 }
-"""Type of a field -> its value in the file, where that isn't the column's."""
-BARE_HIT = {field.also[0] if field.also else name: field for name, field in HIT.items()}
 """The fields of a hit whose `retrieval` is no object."""
 CITED = {"kind": "x_citation.kind", "path": "path"}
 """Field of any citation -> its column."""
@@ -143,13 +139,13 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
     )
     for response in row_dicts(results.responses.drop(columns="run_id")):
         hits, citations, calls, meta = (of.get(response["query_id"], []) for of in rows.values())
-        record = _flat(response, RECORD)
+        record = dict.fromkeys(f"x_{name}" for name in NULLS) | flat_fields(response, RECORD)
         record |= {f"x_{name}": one for name, one in response.items() if name[:8] == "latency_"}
         if citations or "n_citations" in response:
             record["x_answer.citations"] = _cited(citations)
         if calls:
             record["x_answer.hops"] = [
-                {"iter": int(one["call"]) - 1} | _object(one, CALL, "calls") for one in calls
+                {"iter": int(one["call"]) - 1} | object_of(one, CALL) for one in calls
             ]
         if any(name.startswith("x_answer.") for name in record):
             record.setdefault("x_answer.answer", None)
@@ -214,20 +210,8 @@ def _check_places(frame: pd.DataFrame, kind: str) -> None:
             raise DataError(f"found {describe(place)}", field=kind, allowed=allowed)
 
 
-def _flat(row: dict[str, Any], fields: dict[str, Field]) -> dict[str, Any]:
-    """Return the fields of a row, and those of one's own, by their places as `x_` columns."""
-    known = {
-        f"x_{name}": WRITE[field.type](row[field.column])
-        if field.type in WRITE and field.column in row
-        else row.get(field.column)
-        for name, field in fields.items()
-        if field.null or field.column in row
-    }
-    return known | {name: one for name, one in row.items() if name.startswith("x_")}
-
-
-def _object(row: dict[str, Any], fields: dict[str, Field], kind: str) -> dict[str, Any]:
-    return _ordered(unflatten(_flat(row, fields)), kind)
+def _object(row: dict[str, Any], fields: Fields, kind: str) -> dict[str, Any]:
+    return _ordered(object_of(row, fields), kind)
 
 
 def _ordered(fields: dict[str, Any], kind: str) -> dict[str, Any]:

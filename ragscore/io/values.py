@@ -150,7 +150,7 @@ def _failure(value: Any, name: str, line: int | None, problems: Problems) -> str
 _TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "text": (as_text, "text"), "id": (as_id, ID_ALLOWED), "flag": (_flag, "true, false"),
     "refusal": (_flag, 'true, false, "unknown" for what answer and grounded imply'),
-    "number": (_number, "a finite number"), "texts": (_texts, "a list of texts"),
+    **dict.fromkeys(("number", "score"), (_number, "a finite number")), "texts": (_texts, "a list of texts"),
     "heading": (_heading, "a list of texts, text"), "any": (lambda value: as_json(value), ""),
     "json": (lambda value: value if isinstance(value, str) else as_json(value), ""),
     **{
@@ -164,8 +164,9 @@ READ: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 """Type of a field -> what reads one value of it, or tells its fault."""
 ARROW = {
-    "flag": pa.bool_(), "refusal": pa.bool_(), "number": pa.float64(),
-    **dict.fromkeys(("whole", "integer", "positive"), pa.int64()),
+    **dict.fromkeys(("flag", "refusal"), pa.bool_()),
+    **dict.fromkeys(("number", "score"), pa.float64()),
+    **dict.fromkeys(("whole", "integer", "positive", "rank"), pa.int64()),
     **dict.fromkeys(("text", "id", "failure", "json", "texts", "any", "heading"), pa.string()),
 }  # fmt: skip
 VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}

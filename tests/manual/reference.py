@@ -593,7 +593,7 @@ RUN_FIELDS = {
 
 def run_column(part: str) -> Callable[[str], str]:
     columns = {
-        part: {name: field.column for name, field in fields.items()}
+        part: {name: column for name, (column, _) in fields.items()}
         for part, fields in (("hit", HIT), ("call", CALL))
     }
     frames = {

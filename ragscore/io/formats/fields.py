@@ -4,18 +4,37 @@ A format states the fields of its objects once, as a table `Fields`: its reader 
 columns, its writer turns columns into fields again.
 """
 
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames.data import DataError
+from ragscore.frames.data import DataError, Golden
 from ragscore.io.frames_in import json_value
+from ragscore.io.golden_read import FRAMES, SUPPORT_EXTRAS
 from ragscore.io.source import Problems, Row, describe
-from ragscore.io.values import READ, escape_key, flatten, unify_types
+from ragscore.io.values import (
+    HEADING_SEPARATOR,
+    READ,
+    by_query,
+    escape_key,
+    flatten,
+    nested_of,
+    row_dicts,
+    unflatten,
+    unify_types,
+)
 
 Fields = dict[str, tuple[str, str]]
 """Name in the file -> its column and type, one of `values.READ`."""
+WRITE: dict[str, Callable[[Any], Any]] = {
+    "json": nested_of,
+    "any": json.loads,
+    "texts": json.loads,
+    "heading": lambda heading: heading.split(HEADING_SEPARATOR) if heading else [],
+}
+"""Type of a field -> its value in the file, where that isn't the column's."""
 
 
 def take_columns(
@@ -36,6 +55,24 @@ def take_columns(
 def named_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     """Return the columns that a row has, under their names in the file."""
     return {name: row[column] for name, (column, _) in fields.items() if column in row}
+
+
+def flat_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return the fields of a row and those of one's own, each by its place behind `x_`.
+
+    `values.unflatten` makes an object of them.
+    """
+    known = {
+        f"x_{name}": WRITE[type](row[column]) if type in WRITE else row[column]
+        for name, (column, type) in fields.items()
+        if column in row
+    }
+    return known | {name: value for name, value in row.items() if name.startswith("x_")}
+
+
+def object_of(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return a row as the object that it was in the file."""
+    return unflatten(flat_fields(row, fields))
 
 
 def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -84,6 +121,18 @@ def golden_rows(rows: list[Row], known: frozenset[str], is_nested: bool = True) 
         )
         for row, own in zip(rows, columns, strict=True)
     ]  # fmt: skip
+
+
+def written_rows(golden: Golden) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+    """Yield each query, its fields of one's own, and its row of our golden file without these."""
+    from ragscore.io.golden_write import row_of  # yaml is not needed to read
+
+    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
+    for query in row_dicts(golden.queries):
+        own = {n: one for n, one in query.items() if n.startswith("x_") and n != SUPPORT_EXTRAS}
+        plain = {name: one for name, one in query.items() if name not in own}
+        rows = {name: of.get(query["query_id"], []) for name, of in parts.items()}
+        yield query, unflatten(own), row_of(plain, rows)
 
 
 def run_name(path: Path) -> str:
