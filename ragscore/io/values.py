@@ -150,8 +150,9 @@ def _failure(value: Any, name: str, line: int | None, problems: Problems) -> str
 _TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "text": (as_text, "text"), "id": (as_id, ID_ALLOWED), "flag": (_flag, "true, false"),
     "refusal": (_flag, 'true, false, "unknown" for what answer and grounded imply'),
-    **dict.fromkeys(("number", "score"), (_number, "a finite number")), "texts": (_texts, "a list of texts"),
-    "heading": (_heading, "a list of texts, text"), "any": (lambda value: as_json(value), ""),
+    **dict.fromkeys(("number", "score"), (_number, "a finite number")),
+    "texts": (_texts, "a list of texts"), "heading": (_heading, "a list of texts, text"),
+    "any": (lambda value: as_json(value), ""),
     "json": (lambda value: value if isinstance(value, str) else as_json(value), ""),
     **{
         type: (partial(_whole, lowest=lowest), f"a whole number from {lowest} to {2**63 - 1}")
