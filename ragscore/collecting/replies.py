@@ -11,7 +11,7 @@ from typing import Any
 
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
-from ragscore.io.run_file import HIT, RECORD, frames_of, names
+from ragscore.io.run_file import HIT, RECORD, names, results_of
 from ragscore.io.secrets import Redactor, hidden
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
@@ -88,7 +88,7 @@ def record_of(
     config = hidden(_reported_config(values))
     k = {"k": config["k"]} if isinstance(config.get("k"), int) else {}
     try:
-        frames_of([Row(record, 1)], "", Problems("reply", strict=True))
+        results_of({"run_id": "reply"}, [Row(record, 1)], Problems("reply", strict=True))
         run_record({"run_id": "reply", "config": config, **k}, "reply")
     except DataError as fault:
         place = ": ".join(part for part in (fault.field, fault.found) if part)

@@ -6,7 +6,7 @@ imply about refusals. Fields that no column takes are kept in `x_*` columns.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import line_blocks, lines_of, read_text
 from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
+    Batch,
     Columns,
     Fields,
     Frames,
@@ -41,8 +42,8 @@ from ragscore.io.sidecars import (
     read_judgments,
     run_record,
 )
-from ragscore.io.source import Problems, Row, as_id, describe, field_lines, json_rows
-from ragscore.io.values import ARROW, ID_ALLOWED, SPAN_ALLOWED
+from ragscore.io.source import Problems, Row, describe, field_lines, json_rows
+from ragscore.io.values import ARROW, SPAN_ALLOWED, unflatten
 
 
 def _fields(kind: str) -> Fields:
@@ -83,32 +84,21 @@ CITATION_KINDS = (*SPAN_FIELDS, "region", "caption")
 KIND_ALLOWED = f"one of {', '.join(CITATION_KINDS)}"
 
 
-def _struct(types: Mapping[str, pa.DataType]) -> pa.DataType:
-    """Return the type of an object; names with dots lie in objects within it."""
-    own = {name: type for name, type in types.items() if "." not in name}
-    for outer in dict.fromkeys(name.partition(".")[0] for name in types.keys() - own.keys()):
-        begin = f"{outer}."
-        inside = {n.removeprefix(begin): one for n, one in types.items() if n.startswith(begin)}
-        own[outer] = _struct(inside)
-    return pa.struct([*own.items()])
+_EXAMPLES = {pa.string(): "", pa.bool_(): True, pa.int64(): 0, pa.float64(): 0.5}
 
 
-def _types(fields: Fields) -> dict[str, pa.DataType]:
-    return {name: ARROW[type] for name, (_, type) in fields.items()}
+def _example(fields: Fields, **others: Any) -> dict[str, Any]:
+    """Return an object with a value in each field."""
+    return unflatten({name: _EXAMPLES[ARROW[type]] for name, (_, type) in fields.items()} | others)
 
 
 _ENDS = {name for first, last, _ in SPAN_FIELDS.values() for name in (first, last)}
-_PLACE = {"heading_path": pa.list_(pa.string())} | {
-    f"citation.{name}": pa.int64() if name in _ENDS else pa.string()
-    for name in ("kind", "path", *sorted(_ENDS))
+_CITED = {"citation": {"kind": "", "path": "", **dict.fromkeys(_ENDS, 0)}, "heading_path": [""]}
+_LISTS = {
+    "hits_top_k": [_example(HIT) | _CITED],
+    "answer.citations": [_example(CITATION) | _CITED],
 }
-TYPES = _struct(
-    _types(RECORD)
-    | {
-        "hits_top_k": pa.list_(_struct(_types(HIT) | _PLACE)),
-        "answer.citations": pa.list_(_struct(_types(CITATION) | _PLACE)),
-    }
-)
+TYPES = pa.array([_example(RECORD, **_LISTS)]).type
 """Types of the fields of a record, for pyarrow's parser."""
 UNKNOWN = "unknown"
 """`refused` of an answer that tells neither that it is a refusal nor that it is none."""
@@ -128,9 +118,8 @@ def read_per_query(path: Path, strict: bool) -> Results:
     reader = _Records(columns_of, problems)
     for _ in reader.blocks(path):
         pass
-    frames = reader.frames(run["run_id"])
     problems.typos.warn()
-    return _results(run, frames | _judgments(path, run, problems), problems)
+    return reader.results(run, **_judgments(path, run, problems))
 
 
 def _judgments(path: Path, run: dict[str, Any], problems: Problems) -> dict[str, pd.DataFrame]:
@@ -162,10 +151,6 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
         described, lines = json_object(run_json), field_lines(read_text(run_json))
     except DataError as error:
         faults.add(error.found, line=error.line, field=error.field, allowed=error.allowed)
-    if "run_id" in described and as_id(described["run_id"]) is None:
-        faults.reject(described.pop("run_id"), lines.get("run_id"), "run_id", ID_ALLOWED)
-    for name in ("n_queries", "n_failed"):  # counted anew
-        described.pop(name, None)
     run = run_record({**named, **described}, run_json, lines=lines, problems=faults)
     faults.typos.warn()
     return run
@@ -173,25 +158,9 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
 
 def results_of(run: dict[str, Any], rows: Iterable[Row], problems: Problems) -> Results:
     """Return the records of one run as `Results`."""
-    return _results(run, frames_of(rows, run["run_id"], problems), problems)
-
-
-def _results(run: dict[str, Any], frames: dict[str, pd.DataFrame], problems: Problems) -> Results:
-    """Return the frames as `Results`, with the number of queries in the runs frame."""
-    counts = {
-        "n_queries": len(frames["responses"]),
-        "n_failed": int(frames["responses"]["error"].notna().sum()),
-    }
-    return Results(
-        runs=from_records([run | counts], "runs"), **frames, problems=problems.frame(run["run_id"])
-    )
-
-
-def frames_of(rows: Iterable[Row], run_id: str, problems: Problems) -> dict[str, pd.DataFrame]:
-    """Return the frames of the records of one run."""
     reader = _Records(columns_of, problems)
     reader.read(rows)
-    return reader.frames(run_id)
+    return reader.results(run)
 
 
 def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterator[Results]:
@@ -237,8 +206,9 @@ class _Records(Reader):
                 self.add(parsed)
             except (NotPlain, pa.ArrowException):
                 parser.is_off |= parsed is not None
-                rows = json_rows(path, self.faults, lines_of(block, path, begin), begin)
-                self.read(parser.learning(rows))
+                rows = [*json_rows(path, self.faults, lines_of(block, path, begin), begin)]
+                parser.learn([row.values for row in rows])
+                self.read(rows)
             yield self.parts
 
     def add(self, records: Level) -> None:
@@ -261,6 +231,15 @@ class _Records(Reader):
         frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
         return frames
 
+    def results(self, run: dict[str, Any], **others: pd.DataFrame) -> Results:
+        """Return the frames as `Results`, with the number of queries in the runs frame."""
+        frames = self.frames(run["run_id"])
+        n_failed = int(frames["responses"]["error"].notna().sum())
+        counts = {"n_queries": len(frames["responses"]), "n_failed": n_failed}
+        problems = self.problems.frame(run["run_id"])
+        runs = from_records([run | counts], "runs")
+        return Results(runs=runs, **frames, **others, problems=problems)
+
 
 # Records
 
@@ -279,7 +258,7 @@ def columns_of(record: Level) -> Frames:
         responses[name] = record.take(name, "number")
     as_text = record.take("answer", "text")
     responses["answer"] = pc.coalesce(responses.get("answer", as_text), as_text)
-    _imply_refusals(responses, is_unknown, record)
+    _imply_refusals(responses, is_unknown, record.batch)
     if "citations" in answer.fields:
         responses["n_citations"] = none_cited(answer.fields["citations"])
     frames = [*_hits(record), *_citations(answer), *_calls(answer)]
@@ -371,18 +350,26 @@ def _ends(
     return kept(begins, is_span), kept(ends, is_span)
 
 
-def _imply_refusals(responses: Columns, is_unknown: pa.Array, record: Level) -> None:
-    """Say of an answer that isn't grounded, or blank, that it is a refusal if it doesn't say so."""
-    none = pa.nulls(len(record), pa.bool_())
-    stated = pc.coalesce(responses.get("refused", none), pc.invert(responses.get("grounded", none)))
-    stated = pc.if_else(is_unknown, None, stated)
+def _imply_refusals(responses: Columns, is_unknown: pa.Array, batch: Batch) -> None:
+    """Say of answers that don't say so whether they are refusals, where that is implied."""
+    none = pa.nulls(len(is_unknown), pa.bool_())
+    refused, grounded = responses.get("refused", none), responses.get("grounded", none)
+    stated = pc.if_else(is_unknown, None, pc.coalesce(refused, grounded))
     if stated.null_count < len(stated):
-        record.batch.notes.add(STATED)
+        batch.notes.add(STATED)
     if pc.any(is_unknown).as_py():
-        record.batch.notes.add(LEFT_OPEN)
-    is_blank = pc.equal(pc.utf8_trim(responses["answer"], characters=WHITESPACE), "")
-    is_implied = pc.and_(pc.and_(is_blank, pc.is_null(stated)), pc.invert(is_unknown))
-    responses["refused"] = pc.if_else(pc.fill_null(is_implied, False), True, stated)
+        batch.notes.add(LEFT_OPEN)
+    implied = implied_refusals(responses["answer"], grounded)
+    responses["refused"] = pc.if_else(is_unknown, None, pc.coalesce(refused, implied))
+
+
+def implied_refusals(answer: pa.Array, grounded: pa.Array) -> pa.Array:
+    """Return True for an answer that isn't grounded, or that is blank if `grounded` is unknown.
+
+    Null for a text: whether its words refuse is unknown.
+    """
+    is_blank = pc.equal(pc.utf8_trim(answer, characters=WHITESPACE), "")
+    return pc.coalesce(pc.invert(grounded), pc.if_else(pc.fill_null(is_blank, False), True, None))
 
 
 def positions(row: Codes) -> pa.Array:
@@ -392,21 +379,11 @@ def positions(row: Codes) -> pa.Array:
 
 def none_cited(lists: Values) -> pa.Array:
     """Return 0 for an answer with an empty list, of citations as a rule, else null."""
-    if isinstance(lists, pa.Array):
-        is_list = pa.types.is_list(lists.type)
-        n = pc.list_value_length(lists) if is_list else pa.nulls(len(lists), pa.int32())
-        return pc.if_else(pc.equal(n, 0), pa.scalar(0, pa.int64()), None)
-    return pa.array([0 if one == [] else None for one in lists], pa.int64())
-
-
-def implied_refusal(answer: str | None, grounded: bool | None) -> bool | None:
-    """Return True for an answer that isn't grounded, or that is blank if `grounded` is unknown.
-
-    None for a text: whether its words refuse is unknown.
-    """
-    if isinstance(grounded, bool):
-        return not grounded
-    return None if answer is None or answer.strip() else True
+    if isinstance(lists, pa.Array) and pa.types.is_list(lists.type):
+        is_empty = pc.equal(pc.list_value_length(lists), 0)
+    else:
+        is_empty = pa.array([one == [] for one in listed(lists)], pa.bool_())
+    return pc.if_else(is_empty, pa.scalar(0, pa.int64()), None)
 
 
 def with_refusals_implied(responses: pd.DataFrame, stated: Flags | bool) -> pd.DataFrame:

@@ -8,7 +8,7 @@ of an object's record gives the line of a fault.
 Null, absent and an empty object are the same. Fields without a column are kept as `x_*`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -103,10 +103,9 @@ def kinds_of(values: Iterable[Any]) -> set[type]:
 def values_of(values: list[Any]) -> Values:
     """Return values as an array if all are text, booleans, numbers of one kind, or null."""
     kinds = kinds_of(values)
-    if len(kinds) > 1 or not kinds <= _SCALARS.keys():
-        return values
-    with suppress(OverflowError, pa.ArrowInvalid):
-        return pa.array(values, *(_SCALARS[one] for one in kinds))
+    if len(kinds) <= 1 and kinds <= _SCALARS.keys():
+        with suppress(OverflowError, pa.ArrowInvalid):
+            return pa.array(values, *(_SCALARS[one] for one in kinds))
     return values
 
 
@@ -326,7 +325,11 @@ class Level:
             if not is_stated(values).any():
                 continue
             if isinstance(values, pa.Array) and not pa.types.is_list(values.type):
-                found[full] = self._own_number(values)
+                found[full] = values
+                if pa.types.is_floating(values.type):
+                    if not pc.all(pc.less(pc.abs(values), LARGEST_EXACT_FLOAT)).as_py():
+                        self.batch.refuse_parsed()  # it may have been a large whole number
+                    found[full] = pc.if_else(pc.is_nan(values), None, values)
                 continue
             if isinstance(values, pa.Array) and values.type.value_type not in _ITEMS:
                 raise NotPlain  # objects have fields that others have, and numbers may be decimal
@@ -338,14 +341,6 @@ class Level:
             else:
                 written = [None if one is None else as_json(one) for one in values]
                 found[full + JSON_SUFFIX] = pa.array(written, pa.string())
-
-    def _own_number(self, values: pa.Array) -> pa.Array:
-        """Return values with NaN as null; a parsed number may have been a large whole one."""
-        if not pa.types.is_floating(values.type):
-            return values
-        if not pc.all(pc.less(pc.abs(values), LARGEST_EXACT_FLOAT)).as_py():
-            self.batch.refuse_parsed()
-        return pc.if_else(pc.is_nan(values), None, values)
 
 
 def _plain(values: pa.Array, type: str) -> pa.Array | None:
@@ -550,9 +545,8 @@ class LineParser:
         try:
             if not len(self.types):
                 lines = data.splitlines()
-                self._learn(
-                    [parse_json(one.decode()) for one in lines[:: -(-n_lines // N_SAMPLED)]]
-                )
+                sampled = lines[:: -(-n_lines // N_SAMPLED)]
+                self.learn([parse_json(one.decode()) for one in sampled])
             types = json.ParseOptions(
                 pa.schema(list(self.types)), unexpected_field_behavior="error"
             )
@@ -565,15 +559,7 @@ class LineParser:
         records = table.combine_chunks().to_struct_array().combine_chunks()
         return Level(members(records), np.arange(n_lines), "", batch)
 
-    def learning(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield the rows, and learn the types of their fields."""
-        values = []
-        for row in rows:
-            values += [] if self.is_off else [row.values]
-            yield row
-        self._learn(values)
-
-    def _learn(self, values: list[dict[str, Any]]) -> None:
+    def learn(self, values: list[dict[str, Any]]) -> None:
         """Add the types of these fields; where one has several, `json` parses all that follows."""
         try:
             seen = [pa.schema({"record": one}) for one in (self.types, pa.array(values).type)]

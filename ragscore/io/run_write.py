@@ -4,7 +4,6 @@ The inverse of run_file.py, whose tables of fields it shares. A row that reading
 is an error, never a silent change.
 """
 
-import gzip
 import json
 import os
 from collections.abc import Iterator
@@ -13,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
 from ragscore.frames.schema import LAYOUT
-from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_lines
+from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_text
 from ragscore.io.formats.fields import Fields, flat_fields, object_of
 from ragscore.io.run_file import (
     ALSO,
@@ -32,7 +32,7 @@ from ragscore.io.run_file import (
     SPAN_FIELDS,
     SPAN_UNITS,
     UNKNOWN,
-    implied_refusal,
+    implied_refusals,
 )
 from ragscore.io.sidecars import run_description
 from ragscore.io.source import describe
@@ -88,40 +88,37 @@ def write_per_query(results: Results, path: str | Path) -> Path:
         1, 2, 3, ..., half a span, an `x_` column that bears a known field's name.
     """
     check_one_run(results)
-    description = json.dumps(run_description(results.runs), ensure_ascii=False, indent=1)
+    described = run_description(results.runs)
     is_file = str(path).endswith((".jsonl", ".jsonl.gz"))
-    file = path if is_file else Path(path) / "per_query.jsonl"
-    if Path(file).name.removesuffix(".gz") != "per_query.jsonl":
-        described = {name for name, value in json.loads(description).items() if value}
-        described -= {"n_queries", "n_failed"}
-        if Path(file).name.startswith(f"{results.runs['run_id'].iloc[0]}."):
-            described -= {"run_id"}
-        if described:
-            warn(
-                f"{file}: there is no run.json beside it for {name_list(sorted(described))}; name"
-                " the file per_query.jsonl, or a folder"
-            )
-        return write_lines(file, _records(results))
-    records = "".join(f"{json_line(record)}\n" for record in _records(results)).encode()
-    content = gzip.compress(records, mtime=0) if str(file).endswith(".gz") else records
-    return _write_both(Path(file), content, f"{description}\n".encode())
+    file = Path(path) if is_file else Path(path) / "per_query.jsonl"
+    text = "".join(f"{json_line(record)}\n" for record in _records(results))
+    stem = file.name.removesuffix(".gz").removesuffix(".jsonl")
+    if stem == "per_query":
+        description = json.dumps(described, ensure_ascii=False, indent=1)
+        return _write_both(file, text, f"{description}\n".encode())
+    known = {name for name, value in described.items() if value} - {"n_queries", "n_failed"}
+    if lost := known - ({"run_id"} if stem == described["run_id"] else set()):
+        warn(
+            f"{file}: there is no run.json beside it for {name_list(sorted(lost))}; name the file"
+            " per_query.jsonl, or a folder"
+        )
+    return write_text(file, text)
 
 
-def _write_both(file: Path, records: bytes, description: bytes) -> Path:
+def _write_both(file: Path, records: str, description: bytes) -> Path:
     """Write `per_query.jsonl` and `run.json`, never one run's records with another's description.
 
-    No file system puts two files in place in one step. So both are on disk before either is put in
-    place, and an older description goes before the records change: a kill in between leaves
-    records without a description.
+    No file system puts two files in place in one step. So an older description goes before the
+    records change, and the new one comes after: a kill in between leaves records without one.
     """
     beside = Path(os.path.realpath(file.parent / "run.json"))
-    old = beside.read_bytes() if file.exists() and beside.is_file() else description
+    old = beside.read_bytes() if beside.is_file() else description
     try:
-        with replacing(beside) as described, replacing(file) as out:
-            described.write(description)
-            out.write(records)
+        with replacing(beside) as out:
+            out.write(description)
             if old != description:
                 beside.unlink()
+            write_text(file, records)
     except BaseException:
         if old != description and not beside.exists():
             with suppress(DataError):
@@ -137,7 +134,11 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
         one in results.responses and results.responses[one].notna().any()
         for one in ("refused", "grounded")
     )
-    for response in row_dicts(results.responses.drop(columns="run_id")):
+    wanted = results.responses.reindex(columns=["answer", "grounded"])
+    answers = pa.array(wanted["answer"], pa.string())
+    implied = implied_refusals(answers, pa.array(wanted["grounded"], pa.bool_())).to_pylist()
+    responses = row_dicts(results.responses.drop(columns="run_id"))
+    for response, is_implied in zip(responses, implied, strict=True):
         hits, citations, calls, meta = (of.get(response["query_id"], []) for of in rows.values())
         record = dict.fromkeys(f"x_{name}" for name in NULLS) | flat_fields(response, RECORD)
         record |= {f"x_{name}": one for name, one in response.items() if name[:8] == "latency_"}
@@ -149,7 +150,11 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
             ]
         if any(name.startswith("x_answer.") for name in record):
             record.setdefault("x_answer.answer", None)
-            _imply_refusal(record, response, states)
+            refused = response.get("refused")
+            if refused is None and (is_implied is not None or (states and "answer" in response)):
+                record["x_answer.refused"] = UNKNOWN
+            elif refused == is_implied:
+                record.pop("x_answer.refused", None)
         else:
             record["x_answer"] = None
         record["x_hits_top_k"] = _hits(hits, meta, response["query_id"])
@@ -292,13 +297,3 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
             "x_start and x_end would be read as the span", field="x_start", allowed="other names"
         )
     return cited | {f"x_{name}": row[name] for name in beside if name in row}
-
-
-def _imply_refusal(record: dict[str, Any], response: dict[str, Any], states: bool) -> None:
-    """Say that a refusal is unknown where reading would imply one, and else no more than needed."""
-    refused = response.get("refused")
-    implied = implied_refusal(response.get("answer"), response.get("grounded"))
-    if refused is None and (implied is not None or (states and "answer" in response)):
-        record["x_answer.refused"] = UNKNOWN
-    elif refused == implied:
-        record.pop("x_answer.refused", None)

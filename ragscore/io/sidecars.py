@@ -29,16 +29,20 @@ from ragscore.io.source import (
 from ragscore.io.values import (
     ID_ALLOWED,
     FieldReader,
-    as_time,
     extra_fields,
     flatten,
+    is_int,
     row_dicts,
 )
 
-_TEXTS = ("system", "suite", "commit", "config_hash", "golden_hash", "chunker_version", "note")
-_NUMBERS = {"repeat": "whole", "n_queries": "whole", "n_failed": "whole", "k": "positive"}
-_RUN_FIELDS = frozenset(
-    (*_TEXTS, *_NUMBERS, "run_id", "config", "config_snapshot_json", "created_at")
+RUN = {
+    **dict.fromkeys(("system", "suite", "config_hash", "golden_hash", "note"), "text"),
+    **dict.fromkeys(("repeat", "n_queries", "n_failed"), "whole"),
+    **{"commit": "text", "chunker_version": "text", "k": "positive", "created_at": "time"},
+}
+"""Fields of a run that are columns, and their types."""
+RUN_NAMES = frozenset(
+    (*RUN, "run_id", "config", "config_snapshot", "config_snapshot_json", "commit_hash")
 )
 
 
@@ -70,7 +74,7 @@ def run_record(
     """
     reader = FieldReader(described, "", None, problems or Problems(file, strict=True), lines=lines)
     for name in described:
-        reader.problems.typos.check([name], _RUN_FIELDS, reader.lines.get(name, 1))
+        reader.problems.typos.check([name], RUN_NAMES, reader.lines.get(name, 1))
     if (run_id := as_id(reader.pop("run_id"))) is None:
         has_id = "run_id" in described
         raise DataError(
@@ -80,25 +84,18 @@ def run_record(
             field="run_id",
             allowed=ID_ALLOWED,
         )
-    if "config" in described:
-        config = reader.values.pop("config")
-    else:
-        config = snapshot_of(reader.pop("config_snapshot_json"))
+    snapshot = snapshot_of(reader.pop("config_snapshot", "config_snapshot_json"))
+    config = reader.values.pop("config", snapshot)
     settings = config if isinstance(config, dict) else {}
-    run = {"run_id": run_id} | {name: reader.take("text", name) for name in _TEXTS}
-    run |= {name: reader.take(type, name) for name, type in _NUMBERS.items()}
+    run = {"run_id": run_id, "config": json.dumps(config, ensure_ascii=False, sort_keys=True)}
+    for name, type in RUN.items():
+        synonym = ["commit_hash"] if name == "commit" else []
+        run[name] = reader.take(type, name, *synonym)
     if run["chunker_version"] is None:
         run["chunker_version"] = as_text(settings.get("chunker_version"))
     if described.get("k") is None:
         ks = (settings.get(name) for name in ("eval_k", "k"))
-        run["k"] = next((k for k in ks if type(k) is int and 1 <= k < 2**63), None)
-    created_at = reader.pop("created_at")
-    run["created_at"] = as_time(created_at)
-    if run["created_at"] is None and created_at is not None:
-        reader.reject(
-            created_at, "created_at", "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
-        )
-    run["config"] = json.dumps(config, ensure_ascii=False, sort_keys=True)
+        run["k"] = next((k for k in ks if is_int(k) and 1 <= k < 2**63), None)
     known = {name: value for name, value in run.items() if value is not None}
     return known | flatten(reader.values)
 

@@ -153,6 +153,7 @@ _TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     **dict.fromkeys(("number", "score"), (_number, "a finite number")),
     "texts": (_texts, "a list of texts"), "heading": (_heading, "a list of texts, text"),
     "any": (lambda value: as_json(value), ""),
+    "time": (lambda value: as_time(value), "an ISO 8601 time, such as 2026-01-31T09:30:00Z"),
     "json": (lambda value: value if isinstance(value, str) else as_json(value), ""),
     **{
         type: (partial(_whole, lowest=lowest), f"a whole number from {lowest} to {2**63 - 1}")

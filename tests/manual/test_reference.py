@@ -22,7 +22,7 @@ from ragscore.io.run_file import (
     RECORD,
     names,
 )
-from ragscore.io.sidecars import _RUN_FIELDS
+from ragscore.io.sidecars import RUN_NAMES
 from ragscore.scoring.metrics import TABLE
 from tests.manual import NOTEBOOKS, pages, reference
 
@@ -97,7 +97,8 @@ def test_every_field_of_a_run_file_is_described():
     assert fields["hit"] == names(HIT, beside=f"{span} metadata") | {*ALSO}
     assert fields["citation"] == names(CITATION, beside="span_unit") - {"heading_path"}
     assert fields["call"] - {"iter"} == set(CALL)
-    assert fields["run"] | {"config_snapshot_json"} == _RUN_FIELDS
+    synonyms = {"config_snapshot", "config_snapshot_json", "commit_hash"}
+    assert fields["run"] | synonyms == RUN_NAMES
     assert fields["judgment"] == set(KINDS["judgments"].dtypes) - {"run_id"}
     assert all(f"| {kind} |" in reference.citation_kinds() for kind in CITATION_KINDS)
 
