@@ -152,18 +152,17 @@ FIELDS: dict[str, list[Field]] = {
     ],
 }  # fmt: skip
 
-LAYOUT: dict[str, tuple[str, ...]] = {
-    "responses": ("query_id", "query", "conversation", "turn", "mode", "hits_top_k", "answer",
-                  "elapsed_ms", "error", "latency_*", "scope"),
-    "responses.answer": ("answer", "grounded", "refused", "refusal_reason", "cost_usd",
-                         "citations", "*", "usage"),
+LAYOUT = {
+    "responses": ("query_id", "query", "conversation", "turn", "mode", "hits_top_k",
+                  "answer.answer", "answer.grounded", "answer.refused", "answer.refusal_reason",
+                  "answer.cost_usd", "answer.citations", "answer", "elapsed_ms", "error"),
     "hits": ("rank", "call", "chunk_id", "doc_id", "source_key", "chunker_version", "stale",
-             "text_cut",
-             "score_kind", "doc_path", "snippet", "heading_path", "citation", "retrieval", "*",
-             "metadata"),
-    "citations": ("marker", "chunk_id", "doc_id", "heading_path", "citation", "path"),
+             "text_cut", "score_kind", "doc_path", "snippet", "heading_path", "citation.kind",
+             "citation.path"),
+    "citations": ("marker", "chunk_id", "doc_id", "heading_path", "citation.kind",
+                  "citation.path"),
 }  # fmt: skip
-"""Object of our file -> its fields in the order in which they are written; others are "*"."""
+"""Object of our file -> its first fields, in the order in which they are written; others follow."""
 
 # Objects inside ours that have rules of their own, and fields that tools write beside ours, of
 # which none is a typo.

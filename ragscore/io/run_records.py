@@ -121,9 +121,8 @@ def listed(values: Values) -> list[Any]:
 
 def is_stated(values: Values) -> Flags:
     """Return where a value is known."""
-    if isinstance(values, pa.Array):
-        return np.asarray(values.is_valid())
-    return np.array([one is not None for one in values], np.bool_)
+    is_array = isinstance(values, pa.Array)
+    return np.asarray(values.is_valid() if is_array else [o is not None for o in values], np.bool_)
 
 
 def kept(values: Values, where: Flags) -> Values:
@@ -187,8 +186,7 @@ class Level:
 
     def take(self, name: str, type: str) -> pa.Array:
         """Take a field out, as a column of a type; a value that isn't of it is a fault."""
-        values = self.values(name)
-        self.fields.pop(name, None)
+        values = self.fields.pop(name, pa.nulls(len(self)))
         if isinstance(values, pa.Array):
             if (plain := _plain(values, type)) is not None:
                 return plain
@@ -241,15 +239,13 @@ class Level:
 
     def refuse(self, name: str, allowed: str) -> None:
         """Take out a field that may have no value, or none that is left in it."""
-        values = self.values(name)
-        self.fields.pop(name, None)
+        values = self.fields.pop(name, pa.nulls(len(self)))
         for at in np.flatnonzero(is_stated(values)):
             self.fault(at, name, f"found {describe(listed(values)[at])}", allowed)
 
     def items(self, name: str, allowed: str = "a list of objects") -> tuple["Level", Codes, Codes]:
         """Take out lists of objects: the objects of all, the row of each here, its place from 1."""
-        values, place = self.values(name), f"{self.place}{name}."
-        self.fields.pop(name, None)
+        values, place = self.fields.pop(name, pa.nulls(len(self))), f"{self.place}{name}."
         if isinstance(values, pa.Array) and pa.types.is_list(values.type):
             lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0), np.int64)
             flat = values.flatten()
@@ -279,8 +275,7 @@ class Level:
 
         A list without any, or with impossible ones, which are a fault, counts from `first`.
         """
-        values, last = self.values(name), 2**31 - 2 + first
-        self.fields.pop(name, None)
+        values, last = self.fields.pop(name, pa.nulls(len(self))), 2**31 - 2 + first
         if isinstance(values, pa.Array) and pa.types.is_integer(values.type):
             numbers = np.asarray(pc.fill_null(values, -1), np.int64)
         else:

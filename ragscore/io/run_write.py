@@ -19,7 +19,7 @@ from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
 from ragscore.frames.schema import LAYOUT
 from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_text
-from ragscore.io.formats.fields import Fields, flat_fields, object_of
+from ragscore.io.formats.fields import flat_fields, object_of
 from ragscore.io.run_file import (
     ALSO,
     CALL,
@@ -40,6 +40,7 @@ from ragscore.io.values import (
     JSON_SUFFIX,
     SPAN_ALLOWED,
     by_query,
+    escape_key,
     row_dicts,
     unflatten,
 )
@@ -55,8 +56,6 @@ BARE_HIT = {name: one for name, one in HIT.items() if one[0] not in ALSO.values(
     name: (column, "score") for name, column in ALSO.items()
 }
 """The fields of a hit whose `retrieval` is no object."""
-CITED = {"kind": "x_citation.kind", "path": "path"}
-"""Field of any citation -> its column."""
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:
@@ -158,10 +157,7 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
         else:
             record["x_answer"] = None
         record["x_hits_top_k"] = _hits(hits, meta, response["query_id"])
-        whole = unflatten(record)
-        if whole["answer"] is not None:
-            whole["answer"] = _ordered(whole["answer"], "responses.answer")
-        yield _ordered(whole, "responses")
+        yield _object(record, "responses")
 
 
 def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
@@ -215,19 +211,10 @@ def _check_places(frame: pd.DataFrame, kind: str) -> None:
             raise DataError(f"found {describe(place)}", field=kind, allowed=allowed)
 
 
-def _object(row: dict[str, Any], fields: Fields, kind: str) -> dict[str, Any]:
-    return _ordered(object_of(row, fields), kind)
-
-
-def _ordered(fields: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return fields in the order of the file."""
-    place = {name: at for at, name in enumerate(LAYOUT.get(kind, ()))}
-    others = place.get("*", len(place))
-
-    def at(name: str) -> int:
-        return place.get("latency_*" if name.startswith("latency_") else name, others)
-
-    return {name: fields[name] for name in sorted(fields, key=at)}
+def _object(fields: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return fields by their places as the object that holds them, in the order of the file."""
+    order = [name for place in LAYOUT[kind] if (name := f"x_{place}") in fields]
+    return unflatten({name: fields[name] for name in order} | fields)
 
 
 def _cited(citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -243,7 +230,7 @@ def _cited(citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
         one = _place(row) | row
         if one.get("x_citation.path") == one.get("path"):
             one.pop("path", None)
-        cited.append(_object(one, CITATION, "citations"))
+        cited.append(_object(flat_fields(one, CITATION), "citations"))
     return cited
 
 
@@ -263,28 +250,22 @@ def _hits(
         if row["rank"] in metadata:
             hit["x_metadata"] = metadata[row["rank"]]
         is_bare = "x_retrieval" in row or "x_retrieval.json" in row
-        hits.append(_object(hit, BARE_HIT if is_bare else HIT, "hits"))
+        hits.append(_object(flat_fields(hit, BARE_HIT if is_bare else HIT), "hits"))
     return hits
 
 
 def hit_metadata(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     """Return the metadata of a query's hits by rank."""
-    metadata: dict[int, dict[str, Any]] = {}
+    found: dict[int, dict[str, Any]] = {}
     for row in rows:
-        try:
-            metadata.setdefault(row["rank"], {})[row["key"]] = json.loads(row["value"])
-        except ValueError as error:
-            raise DataError(
-                f"found {row['value']!r}", field="hit_meta.value", allowed="JSON text"
-            ) from error
-    return metadata
+        found.setdefault(row["rank"], {})[f"x_{escape_key(row['key'])}.json"] = row["value"]
+    return {rank: unflatten(one) for rank, one in found.items()}
 
 
 def _place(row: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a row's span: in its citation where that can hold it, else beside."""
     kind, beside = row.get("x_citation.kind"), ("start", "end", "span_unit")
-    cited = {f"x_citation.{name}": row[one] for name, one in CITED.items() if one in row}
-    cited = cited if kind else {}
+    cited = {"x_citation.kind": kind, "x_citation.path": row.get("path")} if kind else {}
     first, last, step = SPAN_FIELDS.get(kind, ("", "", 0))
     is_held = "start" in row and SPAN_UNITS.get(kind) == row["span_unit"]
     if is_held and (first != last or row["end"] - row["start"] == 1):

@@ -160,7 +160,7 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
         keys={"doc_id": "doc_id"},
         once="one record per document",
     )
-    reader.read(json_rows(Path(path), problems))
+    reader.read(json_rows(Path(path), reader.faults))
     documents = reader.frames().get("documents", empty("documents"))
     if faults := problems.records:
         first = DataError(**faults[0])
@@ -171,7 +171,7 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
 def _columns(record: Level, kind: str, fields: Fields) -> Frames:
     columns = record.columns(fields)
     record.extras(columns)
-    return {kind: (np.arange(len(record)), columns)}
+    return [(kind, np.arange(len(record)), columns)]
 
 
 JUDGMENTS_FILE = "judgments.jsonl"
@@ -211,7 +211,7 @@ def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame:
     faults = problems.for_file(file)
     keys = {name: name for name in ("query_id", "criterion")}
     reader = Reader(_judgment_columns, faults, keys, once="")
-    reader.read(json_rows(file, faults))
+    reader.read(json_rows(file, reader.faults))
     return reader.frames(run_id).get("judgments", empty("judgments"))
 
 
@@ -219,6 +219,5 @@ def _judgment_columns(record: Level) -> Frames:
     """Return the columns of a batch of judgments; the run is the one beside which they stand."""
     record.fields.pop("run_id", None)
     item = pc.fill_null(record.take("item", "text"), "")
-    frames = _columns(record, "judgments", JUDGMENT)
-    frames["judgments"][1]["item"] = item
-    return frames
+    ((kind, row, columns),) = _columns(record, "judgments", JUDGMENT)
+    return [(kind, row, columns | {"item": item})]

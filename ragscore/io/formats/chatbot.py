@@ -41,13 +41,10 @@ from ragscore.io.run_file import none_cited, positions
 from ragscore.io.run_records import Frames, Level, Reader
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
-    JSON_SUFFIX,
     READ,
-    as_json,
     as_time,
     by_query,
     escape_key,
-    extra_fields,
     flatten,
     is_int,
     row_dicts,
@@ -83,15 +80,9 @@ CLAIMS = {"supported_claims": "supported", "unsupported_claims": "unsupported"}
 FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or false there
 CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, with its ellipsis
 DESCRIPTION = "## Run Description"
-DESCRIPTIONS = [
-    re.compile(rf"^{DESCRIPTION} *$(.*?)^{end}", re.M | re.S)
-    for end in ("## Configuration *$", "## ")
-]
-"""What a description in `summary.md` looks like, the surest first."""
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
 NUMBERS = (bool, int, float, NoneType)
 STORED = " reported"  # name that the rows of stored metrics have within a case
-OTHERS = "x_aggregate_metrics."  # how columns of aggregates that are no numbers begin
 NO_ROWS = "the file is not there: aggregates are all that is known of the run"
 AGGREGATES = {
     "operational_metrics.error_rate": ("failed", "mean"),
@@ -186,9 +177,9 @@ def read_description(path: Path) -> str | None:
     """
     if not path.is_file():
         return None
-    text = read_text(path).replace("\r\n", "\n") + "\n## "
-    found = next(filter(None, (pattern.search(text) for pattern in DESCRIPTIONS)), None)
-    stated = found[1].strip() if found else ""
+    section = read_text(path).partition(DESCRIPTION)[2]
+    ends = (end for end in ("\n## Configuration", "\n## ") if end in section)
+    stated = section.partition(next(ends, "\n## "))[0].strip()
     return stated if stated not in ("", NO_DESCRIPTION) else None
 
 
@@ -205,14 +196,10 @@ def _run(
     of_rows = responses.get("x_config.json", pd.Series(dtype="str")).dropna()
     k = (config or json.loads(of_rows.get(of_rows.first_valid_index(), "{}"))).get("k")
     k = k if is_int(k) and 1 <= k < 2**63 else None
-    reported, others = [], dict[str, Any]()
-    for name, value in leaves((stored if isinstance(stored, dict) else {}) | beside):
-        if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-            reported.append(aggregate(name, value, AGGREGATES, name, k))
-        else:
-            is_json = isinstance(value, (dict, list))
-            full = f"{OTHERS}{name}{JSON_SUFFIX * is_json}"
-            others[full] = as_json(value) if is_json else value
+    found = dict(leaves((stored if isinstance(stored, dict) else {}) | beside))
+    numbers = {name: one for name, one in found.items() if one is None or type(one) in (int, float)}
+    if others := {f"x_{name}": one for name, one in found.items() if name not in numbers}:
+        left["aggregate_metrics"] = unflatten(others)
     timestamp = left.get("timestamp")
     if timestamp is None and re.fullmatch(r"\d{8}_\d{6}", run_id):
         timestamp = re.sub(r"(....)(..)(..)_(..)(..)(..)", r"\1-\2-\3T\4:\5:\6", run_id)
@@ -223,7 +210,8 @@ def _run(
         "config": json.dumps(config, ensure_ascii=False) if config else None,
         "k": k,
     }
-    return run | flatten(left) | others, reported
+    reported = [aggregate(name, one, AGGREGATES, name, k) for name, one in numbers.items()]
+    return run | flatten(left), reported
 
 
 def _cases(path: Path, faults: Problems) -> Iterator[Row]:
@@ -408,16 +396,13 @@ def _judge(judgments: list[Record], criterion: str) -> Record:
 
 def _metrics(run: Record, reported: list[Record]) -> Record:
     """Return the content of `metrics.json`; empty if the run has nothing for it."""
-    flat = {f"x_{row['metric']}": row.get("value") for row in reported}
-    for name in [name for name in run if name.startswith(OTHERS)]:
-        flat[f"x_{name.removeprefix(OTHERS)}"] = run.pop(name)
-    own, aggregates = extra_fields(run), unflatten(flat)
-    config_hash = {"config_hash": run["config_hash"]} if "config_hash" in run else {}
-    if not (aggregates or own or config_hash):
+    fields = flat_fields(run, {"config_hash": ("config_hash", "text")})
+    fields |= {f"x_aggregate_metrics.{row['metric']}": row.get("value") for row in reported}
+    if not fields:
         return {}
-    beside = {name: aggregates.pop(name) for name in BESIDE if name in aggregates}
-    whole = {"run_id": str(run["run_id"]), "aggregate_metrics": aggregates}
-    return whole | beside | config_hash | own
+    whole = {"run_id": str(run["run_id"]), "aggregate_metrics": {}} | unflatten(fields)
+    aggregates = whole["aggregate_metrics"]
+    return whole | {name: aggregates.pop(name) for name in BESIDE if name in aggregates}
 
 
 # Golden cases

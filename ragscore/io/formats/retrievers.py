@@ -35,8 +35,8 @@ from ragscore.io.golden_read import (
 )
 from ragscore.io.run_records import Frames, Level, Reader, is_stated
 from ragscore.io.run_write import hit_metadata
-from ragscore.io.source import Problems, Row, Typos, as_id, as_text, describe, json_rows
-from ragscore.io.values import READ, by_response, extra_fields, row_dicts
+from ragscore.io.source import Problems, Row, Typos, as_id, as_text, json_rows
+from ragscore.io.values import READ, by_response, row_dicts
 
 OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
 """Values of an outcome."""
@@ -49,7 +49,6 @@ RESPONSE: Fields = {
     "query": ("query", "text"),
     "error": ("error", "failure"),
     "elapsed_ms": ("elapsed_ms", "number"),
-    "kind": ("x_kind", "text"),
 }
 HIT: Fields = {
     "rank": ("rank", "rank"),
@@ -62,7 +61,7 @@ ALLOWED = dict.fromkeys(("query", "retriever"), "text that isn't empty") | {
     "hits": "a list, empty if nothing was found; or an outcome, or an error"
 }
 """What a record needs."""
-FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *OUTCOMES))
+FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *WRITTEN))
 
 
 # Results
@@ -165,20 +164,17 @@ def write_retrievers(results: Results, path: str | Path) -> Path:
     -------
     The file's path; its folder is created.
     """
-
-    def written(hits: list[dict[str, Any]], meta: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        of_rank = hit_metadata(meta)
-        return [object_of(hit, HIT) | {"metadata": of_rank.get(hit["rank"], {})} for hit in hits]
-
     hits = by_response(results.hits)
     hit_meta = {} if results.hit_meta is None else by_response(results.hit_meta)
-    return write_lines(
-        path,
-        (
-            line | {"hits": written(hits.get(cell, []), hit_meta.get(cell, []))} | outcome
-            for cell, line, outcome in _lines(results, _reported_outcomes(results))
-        ),
-    )
+    lines = []
+    for cell, line, outcome in _lines(results, _reported_outcomes(results)):
+        of_rank = hit_metadata(hit_meta.get(cell, []))
+        found = [
+            object_of(hit, HIT) | {"metadata": of_rank.get(hit["rank"], {})}
+            for hit in hits.get(cell, [])
+        ]
+        lines.append(line | {"hits": found} | outcome)
+    return write_lines(path, lines)
 
 
 def write_retriever_summary(
@@ -252,15 +248,13 @@ def _lines(
         is_numbered = numbered(query_key(text), n_by_text.setdefault(run_id, {})) == query_id
         line = {"query": text} | ({} if is_numbered else {"query_id": query_id})
         line |= {"retriever": run_id} | ({"k": int(ks[run_id])} if run_id in ks else {})
-        line |= {name: response[name] for name in ("elapsed_ms", "error") if name in response}
-        stated = {"kind": response.pop("x_kind", None)} | outcomes.get((run_id, query_id), {})
-        known = {
+        stated = outcomes.get((run_id, query_id), {})
+        outcome = {
             name: of(stated[name]) for name, of in WRITTEN.items() if pd.notna(stated.get(name))
         }
-        if known.keys() & {"n_hits", "passed"}:
-            known.setdefault("rank_first_match", None)
-        outcome = {name: known[name] for name in WRITTEN if name in known}
-        yield (run_id, query_id), line | extra_fields(response), outcome
+        if outcome.keys() & {"n_hits", "passed"}:
+            outcome.setdefault("rank_first_match", None)
+        yield (run_id, query_id), line | object_of(response, RESPONSE), outcome
 
 
 # Queries
@@ -289,13 +283,9 @@ def fits_golden(seen: Sample) -> bool:
 
     A query alone fits too.
     """
-    if (
-        seen.kind not in ("jsonl", "json")
-        or not seen.has("query")
-        or seen.keys & {"id", "query_id", "retriever"}
-    ):
-        return False
-    return seen.keys == {"query"} or bool(seen.keys & {*EXPECTATIONS, *OWN_FIELDS})
+    is_one = seen.kind in ("jsonl", "json") and seen.has("query")
+    has_own = seen.keys == {"query"} or seen.keys & {*EXPECTATIONS, *OWN_FIELDS}
+    return is_one and bool(has_own) and not seen.keys & {"id", "query_id", "retriever"}
 
 
 def query_key(text: Any) -> str:
@@ -335,13 +325,8 @@ def read_predicates(
     rows = list[Row]()
     for row in json_rows(path, problems):
         stated, filters = row.values.get("query"), row.values.get("filters")
-        if not (key := query_key(as_text(stated) or "")):
-            problems.add(
-                f"found {describe(stated)}" if "query" in row.values else "the field is missing",
-                line=row.line,
-                field="query",
-                allowed="text that isn't empty",
-            )
+        if not (key := query_key(stated)):
+            problems.reject(stated, row.line, "query", "text that isn't empty")
             continue
         if not isinstance(filters, (dict, NoneType)):
             problems.reject(filters, row.line, "filters", "a mapping or null")
@@ -392,11 +377,6 @@ def _line(query: dict[str, Any], own: dict[str, Any], said: dict[str, Any]) -> d
     line = {"query": query["query"]} | own
     if isinstance(line.get("filters"), str):  # as the reader of our own golden format keeps it
         line["filters"] = json.loads(line["filters"])
-    keys = said.get("expected_source_keys")
-    if isinstance(keys, dict):  # a list, as these files have it
-        said["expected_source_keys"] = [
-            key if grade == 1 else {"any": [key], "grade": grade} for key, grade in keys.items()
-        ]
     line |= {name: said[name] for name in _ORDER if name in said}
     # Loading takes a query for answerable if it has one of these; else `answerable` is unknown.
     is_implied = bool(line.keys() & IMPLY_ANSWERABLE)
