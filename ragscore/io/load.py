@@ -156,7 +156,7 @@ def _loaded(
         return source, None, ""
     is_file = isinstance(source, Path)
     name = str(source) if isinstance(source, (Path, str)) else ""  # a dict may be large
-    with size_limit(max_bytes), naming(name) if is_file else nullcontext(), without_collector():
+    with size_limit(max_bytes), naming(name) if name else nullcontext(), without_collector():
         if isinstance(source, str):  # names a data set
             found, options = IR_DATASET, options | {"format": format}
         else:
