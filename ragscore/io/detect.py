@@ -146,8 +146,8 @@ class Format:
         Endings of paths that mean it when it is written.
     fields
         The fields of a record, for a reader that also takes files without those that `fits` needs.
-    rename_runs
-        Gives the runs of a file other names, if another file has the same ones.
+    has_tags
+        True if a file's tags name its runs: another file may have the same ones.
     keeps
         What its writer keeps, apart by blanks: names of frames, of columns ("hits.score"), and how
         such names begin ("responses.x_"); `{level}` stands for its option. Saving tells the rest.
@@ -161,7 +161,7 @@ class Format:
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     fields: frozenset[str] = frozenset()
-    rename_runs: Callable[[Path, Any], Any] | None = None
+    has_tags: bool = False
     keeps: str = ""
 
     def options_of(self, given: dict[str, Any], file: Path) -> dict[str, Any]:

@@ -355,8 +355,8 @@ def write_json(path: str | Path, content: dict[str, Any], indent: int = 1) -> Pa
 def json_line(record: dict[str, Any]) -> str:
     """Return a record as one line of JSON."""
     try:
-        return json.dumps(record, ensure_ascii=False)
-    except TypeError as error:
+        return json.dumps(record, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
         name, value = next(iter(record.items()))
         raise DataError(
             f"{name} {value!r}: {error}",

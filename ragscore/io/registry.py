@@ -24,7 +24,7 @@ from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.formats.metric_report import is_report
 from ragscore.io.formats.qrels import is_qrels
 from ragscore.io.formats.retrievers import fits_golden
-from ragscore.io.formats.trec import is_json_run, is_run, named_by_file
+from ragscore.io.formats.trec import is_json_run, is_run
 from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.importers import Tool, golden_part, result_part
@@ -105,7 +105,7 @@ RESULT_FORMATS = [
          "six columns, the fourth a rank, the fifth a score"),
         options=("ties",),
         suffixes=(".trec", ".run"),
-        rename_runs=named_by_file,
+        has_tags=True,
         keeps="hits.{level}_id hits.score",
     ),
     Format(

@@ -9,7 +9,6 @@ null in its column.
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -242,22 +241,6 @@ def _results(cells: pd.DataFrame, hits: pd.DataFrame, problems: pd.DataFrame) ->
     unknown = pd.Series(pd.NA, range(len(cells)), dtype="str")
     responses = cells.reset_index(drop=True).assign(query=unknown, error=unknown)
     return Results(runs=runs.assign(n_failed=0), responses=responses, hits=hits, problems=problems)
-
-
-def named_by_file(path: Path, results: Results) -> Results:
-    """Rename runs after their file, because another file has the same tags.
-
-    Several runs of one file keep their tag behind the file's name.
-    """
-    stem = re.sub(r"(\.run)?(\.trec)?(\.txt)?(\.gz)?$", "", path.name)
-    tags = results.runs["run_id"].astype("str").tolist()
-    names = {tag: stem if len(tags) == 1 else f"{stem}:{tag}" for tag in tags}
-    renamed = {
-        kind: frame.assign(run_id=frame["run_id"].astype("str").replace(names))
-        for kind in ("runs", "responses", "hits")
-        for frame in [getattr(results, kind)]
-    }
-    return replace(results, **renamed)
 
 
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
