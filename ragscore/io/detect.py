@@ -164,7 +164,7 @@ class Format:
     has_tags: bool = False
     keeps: str = ""
 
-    def options_of(self, given: dict[str, Any], file: Path) -> dict[str, Any]:
+    def options_of(self, given: dict[str, Any], file: str) -> dict[str, Any]:
         """Return the options that are not None.
 
         Raises

@@ -455,12 +455,12 @@ def _nuggets(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
         nuggets = each(row.values, "nuggets", _NUGGET)
         for number, one in enumerate(nuggets, 1):
             one["item"] = str(number)
-            for name, known in _ONE_OF.items():
-                if one[name] not in (None, *known):
-                    allowed, field = f"one of {', '.join(known)}", f"nuggets.{number}.{name}"
+            for name, words in _ONE_OF.items():
+                if one[name] not in (None, *words):
+                    allowed, field = f"one of {', '.join(words)}", f"nuggets.{number}.{name}"
                     file.problems.reject(one[name], row.line, field, allowed)
         known = [one for one in nuggets if one["text"] is not None
-                 and all(one[name] in (None, *of) for name, of in _ONE_OF.items())]  # fmt: skip
+                 and all(one[name] in (None, *words) for name, words in _ONE_OF.items())]  # fmt: skip
         facts = ("text", "importance", "weight")
         yield row, {
             "key_facts": [without_missing({name: one[name] for name in facts}) for one in known]

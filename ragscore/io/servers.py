@@ -241,7 +241,7 @@ def progress_bar(
         yield SimpleNamespace(update=lambda: None, set_postfix_str=lambda text, **more: None)
         return
 
-    class Bar(tqdm):  # type: ignore[misc]
+    class Bar(tqdm):  # type: ignore[misc,valid-type]
         monitor_interval = 0  # its thread would outlive the bar
 
     disable = None if shown is None else not shown
