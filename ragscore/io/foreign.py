@@ -459,8 +459,10 @@ def _nuggets(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
                 if one[name] not in (None, *words):
                     allowed, field = f"one of {', '.join(words)}", f"nuggets.{number}.{name}"
                     file.problems.reject(one[name], row.line, field, allowed)
-        known = [one for one in nuggets if one["text"] is not None
-                 and all(one[name] in (None, *words) for name, words in _ONE_OF.items())]  # fmt: skip
+        known = [
+            one for one in nuggets if one["text"] is not None
+            and all(one[name] in (None, *words) for name, words in _ONE_OF.items())
+        ]  # fmt: skip
         facts = ("text", "importance", "weight")
         yield row, {
             "key_facts": [without_missing({name: one[name] for name in facts}) for one in known]

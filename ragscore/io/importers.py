@@ -184,8 +184,8 @@ def results_of_rows(
     known = [without_missing({name: row.get(name) for name in _ROLES}) for row in rows]
     table = record_table(known, problems.file, "file", lines)
     own = record_table([row.get("extra") or {} for row in rows], problems.file, "file", lines)
-    columns = {str(name): one.rename((called or {}).get(str(name), name))
-               for name, one in table.frame.items()}  # fmt: skip
+    named = {one: one for one in _ROLES} | (called or {})
+    columns = {str(name): one.rename(named[str(name)]) for name, one in table.frame.items()}
     extra = {str(name): one for name, one in own.frame.items()}
     asked = Asked(table, columns, extra, problems, run_id, are_repeats)
     results = of_queries(asked)
