@@ -168,7 +168,7 @@ def read_text(path: Path) -> str:
     DataError
         The file can't be read, or a byte of it isn't UTF-8 (the error names its line).
     """
-    return "\n".join(lines_of(read_bytes(path), path))
+    return text_of(read_bytes(path), path)
 
 
 def text_lines(path: Path) -> Iterator[str]:
@@ -211,8 +211,8 @@ def line_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
             yield begin, rest
 
 
-def lines_of(block: bytes, path: Path, begin: int = 1) -> list[str]:
-    """Return the lines of a block as text, the first of which has this number.
+def text_of(block: bytes, path: Path, begin: int = 1) -> str:
+    """Return a block of lines as text; the first line has this number.
 
     Raises
     ------
@@ -228,7 +228,12 @@ def lines_of(block: bytes, path: Path, begin: int = 1) -> list[str]:
             line=begin + block.count(b"\n", 0, error.start),
             allowed="files must be UTF-8",
         ) from error
-    return text.split("\n" if "\n" in text else "\r")  # some end in a carriage return alone
+    return text if "\n" in text else text.replace("\r", "\n")  # lines may end in that alone
+
+
+def lines_of(block: bytes, path: Path, begin: int = 1) -> list[str]:
+    """Return the lines of a block, as `text_of` does."""
+    return text_of(block, path, begin).split("\n")
 
 
 def longest_line(data: bytes) -> int:

@@ -21,7 +21,7 @@ from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, function_at
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.formats.metric_report import is_report
+from ragscore.io.formats.fields import is_report
 from ragscore.io.formats.qrels import is_qrels
 from ragscore.io.formats.retrievers import fits_golden
 from ragscore.io.formats.trec import is_json_run, is_run
@@ -85,12 +85,9 @@ RESULT_FORMATS = [
     Format(
         "trec_rag",
         Mark("topic_id references answer", kinds=("jsonl",)),
-        _FORMATS + "trec_rag:read_trec_rag",
-        _FORMATS + "trec_rag:write_trec_rag",
-        ("cited answers of the TREC RAG track",
-         "JSON lines with `topic_id`, `references`, `answer`"),
-        keeps="responses.query responses.answer responses.x_ hits.{level}_id"
-              " citations",
+        _FORMATS + "documents:read_trec_rag",
+        about=("cited answers of the TREC RAG track",
+               "JSON lines with `topic_id`, `references`, `answer`"),
     ),
     Format("sqlite", Mark(kinds=("sqlite",)), _FORMATS + "kebab:read_sqlite",
            about=("kebab's database", "a SQLite file")),
@@ -111,8 +108,8 @@ RESULT_FORMATS = [
     Format(
         "metric_report",
         is_report,
-        _FORMATS + "metric_report:read_report",
-        _FORMATS + "metric_report:write_report",
+        _FORMATS + "fields:read_report",
+        _FORMATS + "fields:write_report",
         ("metrics with their values per query, and the summary",
          "JSON with a list `metrics` of objects with `metric`"),
         keeps="runs.suite runs.system runs.x_ responses.query_id reported",
@@ -120,11 +117,9 @@ RESULT_FORMATS = [
     Format(
         "json_run",
         is_json_run,
-        _FORMATS + "trec:read_json_run",
-        _FORMATS + "trec:write_json_run",
-        ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
+        _IO + "tables:read_results_table",
+        about=("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
         options=("ties",),
-        keeps="responses.query_id hits.{level}_id hits.score",
     ),
     *map(result_part, TOOLS),
 ]  # fmt: skip
@@ -178,9 +173,7 @@ GOLDEN_FORMATS = [
         "json_qrels",
         is_json_run,
         _FORMATS + "qrels:read_json_qrels",
-        _FORMATS + "qrels:write_json_qrels",
-        ("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
-        keeps="queries.query_id targets.{level}_id targets.grade",
+        about=("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
     ),
     Format(
         "predicates",
@@ -326,10 +319,10 @@ def save(
         run; of a golden set: .yaml or .jsonl our golden file, .qrels TREC judgements. Each may end
         in .gz.
     format
-        Needed only if the ending doesn't tell. Of results: per_query, trec, json_run, chatbot,
-        retrievers, trec_rag or metric_report; judgments (the judgments of one run) or
-        retriever_summary (the outcomes of responses, without hits). Of a golden set: golden,
-        trec_qrels, json_qrels, qrels_jsonl, beir, chatbot or predicates.
+        Needed only if the ending doesn't tell. Of results: per_query, trec, chatbot, retrievers or
+        metric_report; judgments (the judgments of one run) or retriever_summary (the outcomes of
+        responses, without hits). Of a golden set: golden, trec_qrels, qrels_jsonl, beir, chatbot or
+        predicates.
     options
         What the format takes, such as `level="chunk"` for trec.
 

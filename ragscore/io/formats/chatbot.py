@@ -34,7 +34,7 @@ from ragscore.io.formats.fields import (
     named_fields,
     take_columns,
 )
-from ragscore.io.golden_read import SUPPORT_EXTRAS, TAG_FIELDS, golden_of
+from ragscore.io.golden_read import TAG_FIELDS, golden_of
 from ragscore.io.run_file import none_cited, positions
 from ragscore.io.run_records import Frames, Level, Reader, kinds_of, listed
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
@@ -522,8 +522,8 @@ def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
 def _written_case(query: dict[str, Any], parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     from ragscore.io.golden_write import row_of  # yaml is not needed to read
 
-    own = extra_fields({name: one for name, one in query.items() if name != SUPPORT_EXTRAS})
-    plain = {n: one for n, one in query.items() if n == SUPPORT_EXTRAS or not n.startswith("x_")}
+    own = extra_fields(query)
+    plain = {name: one for name, one in query.items() if not name.startswith("x_")}
     said = row_of(plain, parts)
     for at, group in enumerate(groups := said.get("required_support_groups", [])):
         if other := [member for member in group if not isinstance(member, int)]:

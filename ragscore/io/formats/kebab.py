@@ -16,7 +16,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.files import read_text
-from ragscore.io.formats.fields import aggregate, json_object, leaves, run_name
+from ragscore.io.formats.fields import aggregate, json_object, leaves
+from ragscore.io.made_ids import run_name_of
 from ragscore.io.run_file import results_of
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import (
@@ -65,7 +66,7 @@ def read_run(path: Path, strict: bool) -> Results:
             content.setdefault(name, content.pop(other))
     described = {n: one for n, one in content.items() if n not in ("n_queries", "n_failed")}
     if described.get("run_id") is None:
-        described["run_id"] = run_name(path)
+        described["run_id"] = run_name_of(path)
     return _run(described, lines, rows, field, problems)
 
 
