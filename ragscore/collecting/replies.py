@@ -11,8 +11,13 @@ from typing import Any
 
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
-from ragscore.io.run_file import HIT, RECORD, names, results_of
-from ragscore.io.secrets import Redactor, hidden
+from ragscore.io.run_file import (
+    HIT,
+    RECORD,
+    names,
+    results_of,
+)
+from ragscore.io.servers import Redactor, hidden
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
 from ragscore.io.values import plain
