@@ -201,6 +201,40 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+@pytest.fixture
+def loaded(
+    write_golden: Callable[..., Path], write_run: Callable[..., Path]
+) -> Callable[..., tuple[rs.Results, rs.Golden]]:
+    """Write golden rows, and the records of each run by its name; return results and golden."""
+
+    def load(
+        rows: list[dict[str, Any]], runs: dict[str, list[dict[str, Any]]], **described: Any
+    ) -> tuple[rs.Results, rs.Golden]:
+        files = [write_run(name, records, **described) for name, records in runs.items()]
+        return rs.load_results(files), rs.load_golden(write_golden(rows))
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def demo() -> rs.Evaluation:
+    """The demo's four runs by its golden set; a test that changes something takes a copy."""
+    root = Path(__file__).parents[1] / "data" / "demo"
+    return rs.evaluate(str(root / "runs" / "*"), root / "golden.yaml")
+
+
+def scores_of(metric: str = "hit@5", /, **runs: Any) -> pd.DataFrame:
+    """Scores of one metric: for each run its values, of the queries q0, q1 and so on."""
+    parts = [
+        pd.DataFrame(
+            {"run_id": run_id, "state": "scored", "level": "doc", metric: values},
+            index=pd.Index([f"q{n}" for n in range(len(values))], name="query_id"),
+        ).astype({metric: "float64"})
+        for run_id, values in runs.items()
+    ]
+    return pd.concat(parts)
+
+
 THREE_QUERIES = [
     {
         "id": f"q{n}",
