@@ -162,9 +162,9 @@ def test_equal_lists_overlap_fully_and_disjoint_ones_not_at_all():
 def test_runs_of_different_chunkers_are_compared_by_document_and_one_document_counts_once(loaded):
     chunks = {"a": [("c1", "d1"), ("c2", "d1"), ("c3", "d2")], "b": [("e1", "d1"), ("e2", "d2")]}
     runs = {
-        run: [record("q1", [hit(*ids, rank, chunker_version=run) for rank, ids in enumerate(own, 1)])]
+        run: [hit(*ids, rank, chunker_version=run) for rank, ids in enumerate(own, 1)]
         for run, own in chunks.items()
-    }  # fmt: skip
-    results, _ = loaded(THREE_QUERIES, runs)
+    }
+    results, _ = loaded(THREE_QUERIES, {run: [record("q1", own)] for run, own in runs.items()})
     found = rank_overlap(results, "a", "b").iloc[0]
     assert (found["rbo"], found["n_baseline"], found["n_common"]) == (pytest.approx(1), 2, 2)
