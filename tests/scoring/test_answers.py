@@ -161,7 +161,7 @@ def test_passed_by_the_kind_of_question(scored, row, bad, good):
 @pytest.mark.parametrize(
     ("argument", "value", "known"),
     [("match", "docs", "doc"), ("missing", "miss", "zero"), ("collapse", "x", "doc"),
-     ("profile", "kebap", "kebab")],
+     ("ties", "score", "trec64"), ("profile", "kebap", "kebab")],
 )  # fmt: skip
 def test_an_unknown_policy_is_refused_with_the_choices(scored, argument, value, known):
     with refused(value, known, field=argument):
