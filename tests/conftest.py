@@ -29,6 +29,8 @@ settings.register_profile(
 )
 settings.load_profile("ragscore")
 
+os.environ.setdefault("MPLBACKEND", "Agg")
+
 # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
