@@ -157,7 +157,7 @@ INTERVAL = krippendorff_alpha([[1, 2, 1], [2, 2, NAN], [3, 1, 1]], "interval")
 @pytest.mark.parametrize(
     ("found", "same"),
     [
-        (cohen_kappa(list("pfpf") + [None], list("pffff")), KAPPA),
+        (cohen_kappa([*list("pfpf"), None], list("pffff")), KAPPA),
         (cohen_kappa(pd.array([True, False, True, False, None]), [1, 0, 0, 0, 1]), KAPPA),
         (cohen_kappa([1, 0, 1, 0, NAN], [1, 0, 0, 0, 1]), KAPPA),
         (
