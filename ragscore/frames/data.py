@@ -153,18 +153,15 @@ class Golden(GoldenVerbs):
         """
         golden = replace(self)
         frame, known = golden.queries, golden.queries["query_id"]
+        is_text = isinstance(queries, str) and not known.eq(queries).any()
+        is_mask = isinstance(queries, (pd.Series, np.ndarray)) and queries.dtype.kind == "b"
+        if not (is_text or is_mask):
+            ids = names_of(queries, "queries", "query ids, a mask, or a pandas query")
+            check_known(ids, known, "queries", "query", "ids of golden.queries:")
+            queries = known.isin(ids)
         try:
-            if isinstance(queries, str) and not known.eq(queries).any():
-                kept = frame.query(queries)
-            elif isinstance(queries, (pd.Series, np.ndarray)) and queries.dtype.kind == "b":
-                kept = frame[np.asarray(queries)]
-            else:
-                ids = names_of(queries, "queries", "query ids, a mask, or a pandas query")
-                check_known(ids, known, "queries", "query", "ids of golden.queries:")
-                kept = frame[known.isin(ids).to_numpy()]
+            kept = frame.query(queries) if is_text else frame[np.asarray(queries)]
         except Exception as error:  # pandas raises errors of many kinds
-            if isinstance(error, DataError):
-                raise
             raise DataError(
                 f"found {excerpt(queries)}: {error}",
                 field="queries",
