@@ -89,6 +89,7 @@ KINDS: dict[str, Kind] = {
          "grade": "int32"},
         {**_LOCATORS, "snippet": "str", "date": "str", "source_key": "str",
          "chunker_version": "str", "gain": "float64", "judged_by": "str"},
+        ("x_",),
         lowest={"grade": 0, "alternative": 0},
         choices={"level": ("chunk", "doc", "anchor", "text", "source_key", "predicate")},
         made={"alternative": lambda rows: 0, "grade": lambda rows: 1},
