@@ -48,9 +48,10 @@ ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
     repeated = frame.duplicated(key)
     if repeated.any():
-        first = " / ".join(frame.loc[repeated, key].iloc[0].astype("str"))
+        first = frame.loc[repeated, key].head(5).to_numpy().tolist()
         raise DataError(
-            f"{int(repeated.sum())} rows repeat a key, first {first}",
+            f"{int(repeated.sum())} rows repeat a key: "
+            + name_list(" / ".join(map(str, row)) for row in first),
             field=name,
             allowed=f"one row per {', '.join(key)}",
         )
