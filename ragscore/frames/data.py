@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import is_among, lookup
+from ragscore.frames.codes import all_differ, is_among, lookup, pair_numbers
 from ragscore.frames.errors import (
     DataError,
     check_known,
@@ -74,11 +74,15 @@ def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     return targets
 
 
-def _refuse_ambiguous(targets: pd.DataFrame) -> None:
+def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
     """Refuse targets that stand there twice, or with more than one grade."""
-    key = ["query_id", "level", "target_id"]
-    _refuse_repeats(targets, [*key, "alternative"], "targets")
-    if targets["alternative"].any():
+    key, alternative = ["query_id", "level", "target_id"], targets["alternative"].to_numpy()
+    place = lookup(targets["query_id"], pd.Index(query_ids)) * len(LEVELS)
+    place += lookup(targets["level"], LEVELS)
+    place = place * (int(alternative.max(initial=0)) + 1) + alternative
+    if not all_differ(pair_numbers(place, targets["target_id"])):
+        _refuse_repeats(targets, [*key, "alternative"], "targets")
+    if alternative.any():
         differs = targets.groupby(key)["grade"].transform("nunique").to_numpy() > 1
         allowed = "one grade for all alternatives of a target"
         refuse_rows(targets["target_id"], differs, "targets", allowed)
@@ -136,7 +140,7 @@ class Golden(GoldenVerbs):
                     "ids of the queries frame; `golden.select` takes a part of a golden set",
                 )  # fmt: skip
         self.targets = _with_ids(self.targets)
-        _refuse_ambiguous(self.targets)
+        _refuse_ambiguous(self.targets, self.queries["query_id"])
 
     def select(self, queries: Any) -> "Golden":
         """Return the part of the golden set about some queries.
