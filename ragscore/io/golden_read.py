@@ -16,11 +16,11 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type, from_records
 from ragscore.frames.errors import plural
 from ragscore.frames.kinds import IMPORTANCE, LABELS
-from ragscore.io.citations import HEADING_SEPARATOR
 from ragscore.io.columns import ANSWERABLE
 from ragscore.io.files import read_text
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
+    HEADING_SEPARATOR,
     ID_ALLOWED,
     SPAN_ALLOWED,
     FieldReader,
@@ -185,8 +185,7 @@ def _checks(fields: FieldReader) -> list[dict[str, Any]]:
     """Take the fields that tell how an answer is checked; return one row per text or flag."""
     checks: list[dict[str, Any]] = []
     for name, kind in CHECK_FIELDS.items():
-        listed = fields.values.get(name) if kind == "key_fact" else None
-        if isinstance(listed, list) and any(isinstance(one, dict) for one in listed):
+        if kind == "key_fact":
             checks += [{"kind": kind} | one for one in _facts(fields, name)]
         else:
             checks += [{"kind": kind, "text": one} for one in fields.text_list(name)]
@@ -204,7 +203,7 @@ FACTS_ALLOWED = "a list of texts, or of mappings {text, importance: vital or oka
 
 def _facts(fields: FieldReader, name: str) -> Iterator[dict[str, Any]]:
     """Yield key facts as texts with what is known of each."""
-    for one in fields.pop(name):
+    for one in fields.shaped(FACTS_ALLOWED, (name,), list):
         reader = fields.inner(one if isinstance(one, dict) else {"text": one}, name)
         fact = {
             "text": reader.take("text", "text"),
@@ -406,31 +405,20 @@ def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
     return anchor
 
 
-def target_names(targets: list[dict[str, Any]]) -> dict[str, str]:
-    """Map each name by which a group may call a target to the target's id.
-
-    A target is called by the id of one of its alternatives, or by its own.
-    """
-    return {
-        target[column]: target["target_id"]
-        for target in targets
-        for column in ("doc_id", "chunk_id", "target_id")
-        if target.get(column)
-    }
-
-
 def support_groups(fields: FieldReader, targets: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield one row per member of each group of targets.
 
-    A member is a target's name, or the position of an anchor. An unknown one stays, under a name
-    that no hit can meet, so that its group fails.
+    A member is a target's name, an id of one of its alternatives, or the position of an anchor. An
+    unknown one stays, under a name that no hit can meet, so that its group fails.
     """
-    name = "required_support_groups"
-    anchors, by_name = anchor_ids(targets), target_names(targets)
-    for number, group in enumerate(fields.shaped(GROUPS_ALLOWED, (name,), list)):
+    field = "required_support_groups"
+    anchors, columns = anchor_ids(targets), ("doc_id", "chunk_id")
+    by_name = {one[name]: one["target_id"] for one in targets for name in columns if one.get(name)}
+    by_name |= {one["target_id"]: one["target_id"] for one in targets}
+    for number, group in enumerate(fields.shaped(GROUPS_ALLOWED, (field,), list)):
         for member in group if isinstance(group, list) else [{}]:
             if (called := as_id(member)) is None:
-                fields.reject(group, name, GROUPS_ALLOWED)
+                fields.reject(group, field, GROUPS_ALLOWED)
                 continue
             target_id = by_name.get(called, f"unknown:{called}")
             if is_int(member) and anchors:

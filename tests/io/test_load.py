@@ -502,7 +502,7 @@ def test_writing_gives_back_what_was_loaded(write_run, tmp_path):
     ]
     again = rs.load_results(written)
     for kind in ("runs", "responses", "hits", "citations"):
-        pd.testing.assert_frame_equal(getattr(again, kind), getattr(results, kind))
+        pd.testing.assert_frame_equal(getattr(again, kind), getattr(results, kind), check_like=True)
 
 
 def test_hits_without_ranks_take_list_order(write_run):
@@ -539,12 +539,12 @@ def test_a_record_without_answer_object_is_not_an_answer(write_run):
         (
             '{"query_id": "x", "hits_top_k": [{"rank": 3}, {"rank": 3}]}',
             "hits_top_k.rank",
-            [3, "'x'"],
+            [3],
         ),
         (
             '{"query_id": "x", "hits_top_k": [{"rank": 0}]}',
             "hits_top_k.rank",
-            [0, "'x'"],
+            [0],
         ),
         ('{"query_id": "x", "elapsed_ms": "fast"}', "elapsed_ms", ['"fast"', "null"]),
         (

@@ -1,9 +1,8 @@
-"""Relevance judgements <-> `Golden`: TREC and BEIR qrels, and JSON; with the texts of queries.
+"""Relevance judgements <-> `Golden`: TREC and BEIR qrels, JSON lines; with the texts of queries.
 
-TREC qrels are `qid iter docid rel`. A BEIR folder has `queries.jsonl` and `qrels/<split>.tsv`. A
-JSON object is {query: {document: grade}}. Of graded judgements as JSON lines a line is one query:
-`query_id`, `query`, `relevant_docs` {document: grade}, `reference_answer`. Judgements become a
-table, which is read as any other is.
+TREC qrels are `qid iter docid rel`. A BEIR folder has `queries.jsonl` and `qrels/<split>.tsv`. Of
+graded judgements as JSON lines a line is one query: `query_id`, `query`, `relevant_docs` {document:
+grade}, `reference_answer`. Judgements become a table, which is read as any other is.
 """
 
 import re
@@ -16,10 +15,11 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import warn
+from ragscore.frames.kinds import refuse_rows
 from ragscore.io.detect import Sample, sample
-from ragscore.io.files import read_text, write_lines, write_text
-from ragscore.io.formats.documents import graded_documents, grades_by_query, refuse_spaces
-from ragscore.io.formats.fields import Fields, golden_rows, json_object, named_fields
+from ragscore.io.files import read_text, write_lines
+from ragscore.io.formats.documents import graded_documents, write_fields
+from ragscore.io.formats.fields import golden_rows
 from ragscore.io.formats.trec import is_grade, table_of_lines
 from ragscore.io.frames_in import Table, record_table
 from ragscore.io.golden_read import golden_of
@@ -91,7 +91,6 @@ def read_qrels(
     """Read judgements as a golden set; without topics, the id of a query stands for its text."""
     problems = Problems(path, strict)
     texts = read_topics(Path(topics), problems) if topics is not None else {}
-    texts = {one: {"text": text["text"]} for one, text in texts.items() if text["text"]}
     table = read_judgements(path, problems)
     return golden_of_judgements(table, texts, problems, absent_docs, catalogue, topics)
 
@@ -202,26 +201,8 @@ def _of_table(content: str) -> Iterator[Query]:
 
 # JSON
 
-BEIR_QUERY: Fields = {"_id": ("query_id", "text"), "text": ("query", "text")}
-QRELS_QUERY: Fields = {"query_id": ("query_id", "text"), "query": ("query", "text")}
-QRELS_ANSWER: Fields = {"reference_answer": ("reference_answer", "text")}
-QRELS_FIELDS = frozenset((*QRELS_QUERY, "relevant_docs", *QRELS_ANSWER))
+QRELS_FIELDS = frozenset(("query_id", "query", "relevant_docs", "reference_answer"))
 HIGHEST_GRADE = 255
-
-
-def read_json_qrels(
-    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
-) -> Golden:
-    """Read judgements {query: {document: grade}}; a query's id stands for its text."""
-    problems, rows = Problems(path, strict), list[tuple[str, str | None, Any]]()
-    allowed = "an object {document: grade}"
-    for query_id, graded in json_object(path, f"one object {{query: {allowed[10:]}}}").items():
-        if isinstance(graded, dict):
-            rows += [(query_id, *pair) for pair in graded.items()] or [(query_id, None, None)]
-        else:
-            problems.reject({query_id: graded}, None, "query", allowed)
-    table = record_table([dict(zip(JUDGED.values(), row, strict=True)) for row in rows], str(path))
-    return golden_of_judgements(table, {}, problems, absent_docs, catalogue)
 
 
 def read_qrels_jsonl(
@@ -237,7 +218,7 @@ def read_qrels_jsonl(
         else:
             allowed = f"an object {{document: whole grade from 0 to {HIGHEST_GRADE}}}, or {{}}"
             problems.reject(docs, row.line, "relevant_docs", allowed)
-    known = frozenset(("expected_doc_ids", *QRELS_QUERY, *QRELS_ANSWER))
+    known = QRELS_FIELDS | {"expected_doc_ids"}
     return golden_of(golden_rows(rows, known), problems, absent_docs, catalogue)
 
 
@@ -259,11 +240,8 @@ def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
         An id that holds a space.
     """
     judged = graded_documents(golden, level)
-    refuse_spaces([judged["query_id"], judged["doc"]])
-    lines = (
-        f"{query_id} 0 {doc} {grade}\n" for query_id, doc, grade in judged.itertuples(index=False)
-    )
-    return write_text(path, "".join(lines))
+    judged.insert(1, "iteration", 0)
+    return write_fields(path, judged)
 
 
 def write_beir(
@@ -287,16 +265,14 @@ def write_beir(
     """
     folder = Path(folder)
     judged = graded_documents(golden, level)
-    refuse_spaces([judged["query_id"], judged["doc"]], r"[\t\r\n]")
     queries = [
-        named_fields(query, BEIR_QUERY) | extra_fields(query, frozenset(BEIR_QUERY), "queries")
+        {"_id": query["query_id"], "text": query["query"]}
+        | extra_fields(query, frozenset(("_id", "text")), "queries")
         for query in row_dicts(golden.queries)
     ]
+    header = "query-id\tcorpus-id\tscore\n"
+    write_fields(folder / "qrels" / f"{split}.tsv", judged, "\t", header)
     write_lines(folder / "queries.jsonl", queries)
-    lines = (
-        f"{query_id}\t{doc}\t{grade}\n" for query_id, doc, grade in judged.itertuples(index=False)
-    )
-    write_text(folder / "qrels" / f"{split}.tsv", "query-id\tcorpus-id\tscore\n" + "".join(lines))
     return folder
 
 
@@ -327,18 +303,18 @@ def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -
         Counts what the format has no place for: other targets, checks, tags, labels. Alternatives
         become judgements of their own.
     """
-    grades = grades_by_query(golden, level)
-    highest = int(golden.targets["grade"].max()) if len(golden.targets) else 0
-    if highest > HIGHEST_GRADE:
-        raise DataError(
-            f"found the grade {highest}",
-            field="targets.grade",
-            allowed=f"whole grades from 0 to {HIGHEST_GRADE}",
-        )
+    is_high = (golden.targets["grade"] > HIGHEST_GRADE).to_numpy()
+    allowed = f"whole grades from 0 to {HIGHEST_GRADE}"
+    refuse_rows(golden.targets["grade"], is_high, "targets", allowed)
+    judged = graded_documents(golden, level).groupby("query_id")
+    grades = {
+        query_id: dict(zip(rows["doc"], rows["grade"].tolist(), strict=True))
+        for query_id, rows in judged
+    }
     records = [
-        named_fields(query, QRELS_QUERY)
+        {"query_id": query["query_id"], "query": query["query"]}
         | {"relevant_docs": grades.get(query["query_id"], {})}
-        | named_fields(query, QRELS_ANSWER)
+        | {name: query[name] for name in ("reference_answer",) if name in query}
         | extra_fields(query, QRELS_FIELDS, "queries")
         for query in row_dicts(golden.queries)
     ]

@@ -1,4 +1,4 @@
-"""TREC runs <-> `Results`, also .gz; the mark of runs as JSON {query: {document: score}}.
+"""TREC runs <-> `Results`, also .gz.
 
 A line of a run is `qid Q0 docid rank score tag`. Fields are split by any white space, as C and
 trec_eval split them (blank, tab, vertical tab, form feed, carriage return); blank lines, and those
@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
-from ragscore.io.columns import are_means
 from ragscore.io.detect import Sample
-from ragscore.io.files import line_blocks, text_of, write_text
+from ragscore.io.files import line_blocks, text_of
 from ragscore.io.formats.documents import (
     ranked_documents,
     refuse_repeated_documents,
-    refuse_spaces,
     scores_or_ranks,
+    write_fields,
 )
 from ragscore.io.frames_in import Table, arrow_table
 from ragscore.io.source import MOST_FAULTS, Problems, describe
-from ragscore.io.tables import Asked, of_hits
+from ragscore.io.tables import CELL, Asked, of_hits
 
 HIT = {
     "query_id": "query", "iteration": "Q0", "doc_id": "document", "rank": "rank", "score": "score",
@@ -141,22 +141,6 @@ def _report_rest(asked: Asked, rest: Any) -> None:
             warn(f"{asked.table.name}: {told}, such as {excerpt(words.iloc[0])}")
 
 
-def named_by_file(path: Path, results: Results) -> Results:
-    """Rename runs after their file, because another file has the same tags.
-
-    Several runs of one file keep their tag behind the file's name.
-    """
-    stem = re.sub(r"(\.run)?(\.trec)?(\.txt)?(\.gz)?$", "", path.name)
-    tags = results.runs["run_id"].astype("str").tolist()
-    names = {tag: stem if len(tags) == 1 else f"{stem}:{tag}" for tag in tags}
-    renamed = {
-        kind: frame.assign(run_id=frame["run_id"].astype("str").replace(names))
-        for kind in ("runs", "responses", "hits")
-        for frame in [getattr(results, kind)]
-    }
-    return replace(results, **renamed)
-
-
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write runs as one TREC run file (`qid Q0 docid rank score tag`, gzip if it ends in .gz).
 
@@ -181,33 +165,10 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
         Counts what the format has no place for, such as queries without hits.
     """
     hits = ranked_documents(results, level)
-    refuse_spaces([hits["doc"], hits["query_id"], results.runs["run_id"]])
     refuse_repeated_documents(hits, "doc")
     # Queries stay in the order of the responses.
-    cells = zip(results.responses["run_id"], results.responses["query_id"], strict=True)
-    places = {cell: place for place, cell in enumerate(cells)}
-    scored = hits.assign(score=scores_or_ranks(hits))
-    columns = (scored[name] for name in ("run_id", "query_id", "doc", "rank", "score"))
-    rows = sorted(zip(*columns, strict=True), key=lambda row: places.get(row[:2], len(places)))
-    lines = (
-        f"{query_id} Q0 {doc} {rank} {score!r} {run_id}\n"
-        for run_id, query_id, doc, rank, score in rows
-    )
-    return write_text(path, "".join(lines))
-
-
-# Runs and judgements as one JSON object: the files of ranx, BEIR and pytrec_eval, read as dicts are
-
-_TEXT, _DIGIT = r'"(?:[^"\\]|\\.)*"', r"-?\d"
-_BEGIN = re.compile(rf"\s*\{{\s*{_TEXT}\s*:\s*\{{\s*(?:{_TEXT}\s*:\s*{_DIGIT}|\}})")
-
-
-def is_json_run(seen: Sample) -> bool:
-    """Return True if a file begins as an object of objects of numbers, which are no means."""
-    whole = seen.first or {}
-    is_flat = all(
-        isinstance(one, dict) and not any(isinstance(inner, (dict, list)) for inner in one.values())
-        for one in whole.values()
-    )
-    is_run = seen.kind in ("json", "jsonl") and is_flat and not are_means(whole)
-    return is_run and _BEGIN.match(seen.begin) is not None
+    cells, asked = (pd.MultiIndex.from_frame(one[CELL].astype("str"))
+                    for one in (hits, results.responses))  # fmt: skip
+    lines = hits.assign(Q0="Q0", score=scores_or_ranks(hits))
+    lines = lines.iloc[np.argsort(asked.get_indexer(cells), kind="stable")]
+    return write_fields(path, lines[["query_id", "Q0", "doc", "rank", "score", "run_id"]])
