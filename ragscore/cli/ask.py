@@ -9,10 +9,9 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from ragscore.cli.compare import readable
+from ragscore.cli.commands import readable
 from ragscore.cli.options import (
     GOLDEN,
     GOLDEN_ARGUMENT,
@@ -192,11 +191,6 @@ def _system(args: argparse.Namespace) -> Given:
         sys.path.pop(0)
 
 
-def prices(file: str) -> dict[str, Any]:
-    """Return the content of a JSON file."""
-    return dict(json.loads(Path(file).read_text(encoding="utf-8")))
-
-
 @command(
     "judge [GOLDEN] RUN... --model NAME",
     "Let a language model judge the answers of runs; exit status 3 if every judgment fails.",
@@ -286,7 +280,6 @@ def prices(file: str) -> dict[str, Any]:
                 'JSON: US dollars per million tokens by model, {"name": [prompt, completion]}'
                 " (default: costs are unknown)",
                 "FILE",
-                type=prices,
             ),
             option(
                 "--max-cost",
@@ -321,6 +314,8 @@ def judge_command(args: argparse.Namespace) -> int:
         )  # fmt: skip
     endpoint = Endpoint(**given(args, Endpoint))
     options = given(args, judge) | ({"cache": None} if args.cache == "none" else {})
+    if args.prices:
+        options["prices"] = json.loads(Path(args.prices).read_text(encoding="utf-8"))
     first = {"results": results, "golden": golden, "judges": names, "endpoint": endpoint}
     judged = judge(**options | first)
     states, status = judged.ledger["state"].value_counts(), 0
@@ -335,8 +330,8 @@ def judge_command(args: argparse.Namespace) -> int:
     for run_id, place in zip(run_ids, places, strict=True):
         own = judged.ledger[judged.ledger["run_id"] == run_id]
         Judged(judged.results.select(run_id), own).save(place, overwrite=True)
-    table = evaluate(judged.results, golden, criteria).summary()
-    table = table[["run_id", "metric", "mean", "low", "high", "n", "n_expected"]]
+    columns = ["run_id", "metric", "mean", "low", "high", "n", "n_expected"]
+    table = evaluate(judged.results, golden, criteria).summary()[columns]
     found = {"judgments": records_of(judged.counts()), "means": records_of(table)}
     if args.spot_check:
         second = replace(

@@ -44,6 +44,7 @@ LOCATORS = {
     "doc": ["doc_id"],
 }  # fmt: skip
 STATE = ["grade", "answerable", "snippet"]
+STATES = {"True": "labelled", "False": "should refuse"}  # what `answerable` says of a query
 SHOWN = (
     "path", "heading", "text", "text_cut", "chunk_id", "doc_id", "start", "end", "span_unit",
     "chunker_version",
@@ -222,7 +223,7 @@ def add_labels(
     """
     path = Path(golden_file).resolve()
     with locked(path.parent):
-        text, golden = read_golden_text(path), golden_to_label(path)
+        golden, text = golden_to_label(path), read_golden_text(path)
         if [*text.rows] != golden.queries["query_id"].tolist():
             raise DataError("its rows have no ids", file=path, allowed="a file of golden.save")
         meant, rows_of = with_labels(golden, sheet), partial[Any](golden_rows, path=path)
@@ -280,6 +281,12 @@ def _read(sheet: Any) -> pd.DataFrame:
         raise DataError(
             f"no column {name_list(lacking)}", field="sheet", allowed="what rs.label_sheet gives"
         )
+    levels = sheet["level"].unique()
+    if len(levels) > 1 or not {*levels} <= {*LEVELS}:
+        raise DataError(
+            f"found {name_list(levels)}", field="sheet.level",
+            allowed=f"one level a sheet: {', '.join(LEVELS)}",
+        )  # fmt: skip
     return sheet.reset_index(drop=True).astype({"query_id": "str"})
 
 
@@ -321,7 +328,7 @@ def _split(was: pd.Series) -> pd.DataFrame:
 
 def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     """Return the targets that rows of a sheet meet at its level: positions `row` and `target`."""
-    level = _level(sheet)
+    level = [*sheet["level"], *LEVELS][0]
     places = np.flatnonzero(targets["level"].eq(level))
     names = [name for name in ("path", "heading", "text", f"{level}_id") if name in sheet]
     hits = sheet.astype(dict.fromkeys(names, "str")).reset_index(drop=True)
@@ -332,19 +339,9 @@ def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"row": hit, "target": places[target]}).sort_values("row", kind="stable")
 
 
-def _level(sheet: pd.DataFrame) -> str:
-    levels = sheet["level"].unique().tolist() or [LEVELS[0]]
-    if len(levels) > 1 or levels[0] not in LEVELS:
-        raise DataError(
-            f"found {name_list(levels)}", field="sheet.level",
-            allowed=f"one level a sheet: {', '.join(LEVELS)}",
-        )  # fmt: skip
-    return str(levels[0])
-
-
 def _relabelled(golden: Golden, hits: pd.DataFrame) -> pd.DataFrame:
     """Return the targets as hits say: those they meet are graded or go, others come."""
-    targets, level = golden.targets.reset_index(drop=True), _level(hits)
+    targets, level = golden.targets.reset_index(drop=True), [*hits["level"], *LEVELS][0]
     if len(hits) and "gain" in targets and targets["gain"].notna().any():
         raise DataError("the set has gains", field="targets.gain", allowed="whole grades")
     met = _met(hits, targets)
@@ -422,8 +419,8 @@ def _changed_fields(
 def _check_text(text: GoldenText, meant: Golden, query_id: str, line: int) -> None:
     """Refuse a text that would not be read as it is meant."""
     with TemporaryDirectory() as folder, suppress(DataError):
-        copy = Path(folder) / text.path.name
-        copy.write_bytes(text.data())
+        copy = Path(folder) / text.path.name.removesuffix(".gz")
+        copy.write_text(text.text, encoding="utf-8", newline="")
         if golden_to_label(copy).golden_hash == meant.golden_hash:
             return
     raise DataError(

@@ -16,7 +16,7 @@ import pytest
 import ragscore as rs
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.cli import main
-from ragscore.cli.compare import about_baseline
+from ragscore.cli.commands import about_baseline
 from tests.messages import says
 
 ROOT = Path(__file__).parents[2]
