@@ -48,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DataError, OSError) as error:
         say(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        say("ragscore: stopped", file=sys.stderr)
+    except KeyboardInterrupt as stopped:  # its notes say how to go on
+        say("; ".join(["ragscore: stopped", *getattr(stopped, "__notes__", [])]), file=sys.stderr)
         return STOPPED
 
 

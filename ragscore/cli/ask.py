@@ -46,7 +46,7 @@ from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.summary import metric_columns
 from ragscore.store.store import RunStore
 
-ALL_FAILED, STOPPED = 3, 130
+ALL_FAILED = 3
 # answer_relevance needs a function that embeds texts
 ASKED = [name for name, one in JUDGES.items() if one.each != "questions"]
 AS_THE_FIRST = ("cache", "workers", "prices", "k", "refused", "cut_text")
@@ -148,11 +148,7 @@ def run_command(args: argparse.Namespace) -> int:
         refuse_finished(out)  # before the system is built, which may take minutes
     options = given(args, collect) | {"system": _system(args), "golden": golden, "out": out}
     options |= {"settings": dict(args.set), "progress": not args.quiet}
-    try:
-        results = collect(**options)
-    except KeyboardInterrupt as stopped:
-        say(f"ragscore: stopped; {' '.join(getattr(stopped, '__notes__', []))}", file=sys.stderr)
-        return STOPPED
+    results = collect(**options)
     say(f"ragscore: wrote {out / 'per_query.jsonl'}", file=sys.stderr)
     if results.responses["error"].notna().all():
         return ALL_FAILED
@@ -167,17 +163,17 @@ def run_command(args: argparse.Namespace) -> int:
 def _folder(args: argparse.Namespace) -> str:
     """Return the default name of the run's folder."""
     given = args.system if args.command is None else shlex.split(args.command)[0]
-    if "://" in given:
-        return str(urlsplit(given).netloc.rpartition("@")[2].replace(":", "-"))
-    return str(args.name or Path(given.rpartition(":")[2]).stem)
+    host = urlsplit(given).netloc.rpartition("@")[2].replace(":", "-")
+    return host or str(args.name or Path(given.rpartition(":")[2]).stem)
 
 
 def _system(args: argparse.Namespace) -> Given:
     """Return the system to ask, in a form that `collect` takes."""
     if args.command is not None:
         return shlex.split(args.command)
-    is_file = Path(args.system).suffix in (".yaml", ".yml", ".json")
-    if is_file or args.system.startswith(("http://", "https://")):
+    if args.system.startswith(("http://", "https://")) or args.system.endswith(
+        (".yaml", ".yml", ".json")
+    ):
         return args.system
     sys.path.insert(0, str(Path.cwd()))  # a module of the current folder is found, too
     try:
@@ -344,8 +340,10 @@ def judge_command(args: argparse.Namespace) -> int:
         for run_id, place in zip(run_ids, places, strict=True):
             folder = place.path(run_id) if isinstance(place, RunStore) else place
             write_json(folder / "agreement.json", {"table": rows})
-    counted = judged.counts().to_string(index=False, na_rep="unknown")
-    parts = [counted, table.round(3).to_string(index=False)]
+    parts = [
+        judged.counts().to_string(index=False, na_rep="unknown"),
+        table.round(3).to_string(index=False),
+    ]
     parts += [
         f"second judge: {one['criterion']} disagrees about {one['disagreement']:.0%} of {one['n']}"
         " answers"
