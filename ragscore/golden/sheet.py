@@ -30,6 +30,7 @@ from ragscore.golden.golden_text import (
     write_golden_text,
 )
 from ragscore.io.columns import ANSWERABLE
+from ragscore.io.files import naming
 from ragscore.io.formats.chatbot import chatbot_cases
 from ragscore.io.golden_read import ID_FIELDS, golden_of
 from ragscore.io.golden_write import golden_rows
@@ -232,10 +233,7 @@ def add_labels(
             rows_of = partial(chatbot_cases)
         changes = _changed_fields(text, rows_of(golden), rows_of(meant), golden, meant)
         if changes:
-            after = text.edited(changes)
-            first = next(iter(changes))
-            _check_text(after, meant, first, text.rows[first].line)
-            write_golden_text(after)
+            write_golden_text(_changed_text(text, changes, meant))
     return list(changes)
 
 
@@ -416,16 +414,18 @@ def _changed_fields(
     return changes
 
 
-def _check_text(text: GoldenText, meant: Golden, query_id: str, line: int) -> None:
-    """Refuse a text that would not be read as it is meant."""
-    with TemporaryDirectory() as folder, suppress(DataError):
+def _changed_text(text: GoldenText, changes: dict[str, Values], meant: Golden) -> GoldenText:
+    """Return the changed text; refuse one that would not be read as it is meant."""
+    after, name = text.edited(changes), next(iter(changes))
+    with naming(text.path), TemporaryDirectory() as folder:
         copy = Path(folder) / text.path.name.removesuffix(".gz")
-        copy.write_text(text.text, encoding="utf-8", newline="")
-        if golden_to_label(copy).golden_hash == meant.golden_hash:
-            return
+        copy.write_text(after.text, encoding="utf-8", newline="")
+        with suppress(DataError):
+            if golden_to_label(copy).golden_hash == meant.golden_hash:
+                return after
     raise DataError(
-        f"the row of {query_id} can't be changed alone", file=text.path,
-        line=line, allowed="a plain list of mappings; edit this row by hand",
+        f"the row of {name} can't be changed alone", file=text.path, line=text.rows[name].line,
+        allowed="a plain list of mappings; edit this row by hand",
     )  # fmt: skip
 
 
