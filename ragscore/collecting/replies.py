@@ -12,7 +12,7 @@ from typing import Any
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
 from ragscore.io.run_file import ANSWER, HIT_COLUMNS, USAGE, frames_of
-from ragscore.io.secrets import Redactor, hidden
+from ragscore.io.servers import Redactor, hidden
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
 from ragscore.io.values import plain

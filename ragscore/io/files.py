@@ -311,21 +311,14 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         finally:
             with suppress(OSError):
                 staging.unlink(missing_ok=True)
-        sync_folder(file.parent)
+        with suppress(OSError):  # where a system can open folders
+            folder = os.open(file.parent, os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
     except OSError as error:
         kept = "the file there is as it was" if name.exists() else "nothing was written"
         found = f"can't be written ({error.strerror or error})"
         raise DataError(found, file=name, allowed=kept) from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names of a folder's files are on disk, where a system has such a step."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def write_bytes(path: str | Path, data: bytes) -> Path:
@@ -360,13 +353,12 @@ def write_json(path: str | Path, content: dict[str, Any], indent: int = 1) -> Pa
 def json_line(record: dict[str, Any]) -> str:
     """Return a record as one line of JSON."""
     try:
-        return json.dumps(record, ensure_ascii=False)
-    except TypeError as error:
-        name, value = next(iter(record.items()))
+        return json.dumps(record, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
         raise DataError(
-            f"{name} {value!r}: {error}",
+            f"{str(record)[:60]}: {error}",
             field="x_",
-            allowed="text, numbers, true or false, and JSON text in x_*.json columns",
+            allowed="text, finite numbers, true or false, and JSON text in x_*.json columns",
         ) from error
 
 

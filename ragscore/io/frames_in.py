@@ -161,7 +161,7 @@ def table_rows(source: Source, problems: Problems) -> list[Row]:
     if kind == "jsonl":
         return list(json_rows(source, problems))
     if kind == "json":
-        return _json_records(json_value(source), problems)
+        return json_records(json_value(source), problems)
     return file_table(source, problems, kind).rows()
 
 
@@ -187,7 +187,7 @@ def json_value(path: Path, allowed: str = "one JSON value") -> Any:
         raise DataError(**json_fault(error), file=path, allowed=allowed) from error
 
 
-def _json_records(value: Any, problems: Problems) -> list[Row]:
+def json_records(value: Any, problems: Problems) -> list[Row]:
     """Return the records of a list, of `{columns, data}`, or the one that an object is."""
     if _is_split(value):
         value = [
@@ -318,7 +318,7 @@ def table_of(
         path, kind = source, _kind(source)
         source = json_value(path) if kind == "json" else file_table(path, problems, kind)
         if _is_split(source) or not isinstance(source, (dict, Table)):
-            rows = _json_records(source, problems)
+            rows = json_records(source, problems)
             source = record_table([r.values for r in rows], name, kind, [r.line for r in rows])
     table = source if isinstance(source, Table) else _of_dict(source, name, columns, side)
     if not len(table):

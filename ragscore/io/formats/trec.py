@@ -141,22 +141,6 @@ def _report_rest(asked: Asked, rest: Any) -> None:
             warn(f"{asked.table.name}: {told}, such as {excerpt(words.iloc[0])}")
 
 
-def named_by_file(path: Path, results: Results) -> Results:
-    """Rename runs after their file, because another file has the same tags.
-
-    Several runs of one file keep their tag behind the file's name.
-    """
-    stem = re.sub(r"(\.run)?(\.trec)?(\.txt)?(\.gz)?$", "", path.name)
-    tags = results.runs["run_id"].astype("str").tolist()
-    names = {tag: stem if len(tags) == 1 else f"{stem}:{tag}" for tag in tags}
-    renamed = {
-        kind: frame.assign(run_id=frame["run_id"].astype("str").replace(names))
-        for kind in ("runs", "responses", "hits")
-        for frame in [getattr(results, kind)]
-    }
-    return replace(results, **renamed)
-
-
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write runs as one TREC run file (`qid Q0 docid rank score tag`, gzip if it ends in .gz).
 

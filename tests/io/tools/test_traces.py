@@ -96,7 +96,7 @@ def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
     assert rows.loc["a?", "answer"] == "A" and rows.loc["a?", "elapsed_ms"] == 900
     assert rows.loc["a?", "prompt_tokens"] == 7 and rows.loc["a?", "cost_usd"] == 0.5
     assert rows.loc["b?", "error"] == "boom" and rows["turn"].tolist() == ["1", "2"]
-    assert json.loads(found.hit_meta["value"].iloc[0]) == "c1"
+    assert found.hits["x_metadata.source"].iloc[0] == "c1"
 
 
 OUTER = [
