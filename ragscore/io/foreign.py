@@ -372,40 +372,6 @@ def _lm_eval(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
         }  # fmt: skip
 
 
-# RAGChecker
-
-_CLAIMS = {
-    "faithfulness": ("response_claims", "retrieved2response"),
-    "context_recall": ("gt_answer_claims", "retrieved2answer"),
-}
-"""A criterion -> the claims that it judges, and the verdicts of each passage on each claim."""
-_VERDICTS = {"Entailment", "Neutral", "Contradiction"}
-_READ_OF_RAGCHECKER = {"query_id", "query", "response", "retrieved_context", "metrics"}
-
-
-def _ragchecker(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
-    for row in rows:
-        read = {name: one for name, one in row.values.items() if name not in _READ_OF_RAGCHECKER}
-        judged = [one for criterion in _CLAIMS for one in _verdicts(row.values, criterion)]
-        yield row, {"judgments": judged, "extra": read}
-
-
-def _verdicts(row: Fields, criterion: str) -> list[Fields]:
-    """Return one judgment per claim; none unless there are verdicts on each claim."""
-    claims, verdicts = (_listed(row, name) for name in _CLAIMS[criterion])
-    are_known = all(isinstance(one, list) and {*map(str, one)} <= _VERDICTS for one in verdicts)
-    return [
-        {
-            "criterion": criterion, "item": str(place), "state": "scored",
-            "item_text": " ".join(map(str, claim)) if isinstance(claim, list) else as_text(claim),
-            "value": float("Entailment" in found),
-            "verdict": "supported" if "Entailment" in found else "unsupported",
-        }
-        for place, (claim, found) in enumerate(zip(claims, verdicts, strict=False))
-        if are_known and len(claims) == len(verdicts)
-    ]  # fmt: skip
-
-
 # Elasticsearch's rank_eval
 
 
@@ -531,7 +497,7 @@ TOOLS = [
          "queries and reference answers of RAGChecker's files"),
         {"query_id": "query_id", "query": "query", "answer": "response",
          "reference_answer": "gt_answer", "doc_id": "retrieved_context", "scores": "metrics"},
-        rows="results", run={"metrics": "metrics"}, read=_ragchecker,
+        rows="results", run={"metrics": "metrics"},
     ),
     Tool(
         "rank_eval",

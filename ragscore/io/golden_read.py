@@ -16,11 +16,11 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type, from_records
 from ragscore.frames.errors import plural
 from ragscore.frames.kinds import IMPORTANCE, LABELS
-from ragscore.io.citations import HEADING_SEPARATOR
 from ragscore.io.columns import ANSWERABLE
 from ragscore.io.files import read_text
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
+    HEADING_SEPARATOR,
     ID_ALLOWED,
     SPAN_ALLOWED,
     FieldReader,

@@ -29,7 +29,7 @@ from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.importers import Tool, golden_part, result_part
 from ragscore.io.made_ids import run_name_of
-from ragscore.io.run_file import RECORD_FIELDS
+from ragscore.io.run_file import RECORD_NAMES
 
 _IO, _FORMATS = "ragscore.io.", "ragscore.io.formats."
 _JSON = ("jsonl", "json")
@@ -50,7 +50,7 @@ RESULT_FORMATS = [
         _IO + "run_write:write_per_query",
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
-        fields=RECORD_FIELDS,
+        fields=RECORD_NAMES,
         keeps="runs responses hits hit_meta citations calls",
     ),
     Format(

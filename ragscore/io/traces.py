@@ -181,9 +181,10 @@ _SESSIONS = (
     "trace.sessionId info.trace_metadata.mlflow.trace.session"
     " info.request_metadata.mlflow.trace.session"
 )
+_TOOL = "tool.name gen_ai.tool.name tool_call.function.name"
 _FAILED = {"ERROR", "STATUS_CODE_ERROR", "2", "error"}
 Span = namedtuple(
-    "Span", "row trace id parent name kind start end error attributes dialect session scores"
+    "Span", "row trace id parent name kind start end error attributes dialect session scores tool"
 )
 
 
@@ -205,7 +206,10 @@ def fits(seen: Sample) -> bool:
 
 
 def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
-    """Return the spans of a file, whatever their container; LangSmith's patches complete runs."""
+    """Return the spans of a file in the order of time, whatever their container.
+
+    LangSmith's patches complete runs. Spans that show no dialect are read by that of the others.
+    """
     parts: dict[Any, tuple[Row, Fields, Fields, Fields]] = {}
     for row in rows:
         about = _about_trace(row.values)
@@ -218,9 +222,9 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
             told = {name: one for name, one in values.items() if one not in (None, {}, [])}
             parts.setdefault(key, (row, place, {}, about))[2].update(told)
     found = [one for part in parts.values() if (one := _span(*part, problems)) is not None]
-    # spans that show no dialect are read by that of the others
     other = next((one.dialect for one in found if one.dialect), OPENINFERENCE)
-    return [one if one.dialect else one._replace(dialect=other) for one in found]
+    every = [one if one.dialect else one._replace(dialect=other) for one in found]
+    return sorted(every, key=lambda one: str(one.start))
 
 
 def _spans_in(record: Fields) -> list[Fields]:
@@ -275,7 +279,7 @@ def _span(
         row, trace, as_text(at("id")), as_text(at("parent")) or None, as_text(at("name")) or "",
         dialect.kinds.get(kind, kind.upper()) if dialect else "", _time(at("start")),
         _time(at("end")), (as_text(at("message")) or "status ERROR") if failed else None, own,
-        dialect, session, about["scores"],
+        dialect, session, about["scores"], as_text(_at(own, _TOOL)),
     )  # fmt: skip
 
 
@@ -335,7 +339,7 @@ def _at(attributes: Any, paths: str) -> Any:
 
 
 def rows_of_traces(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
-    """Yield one row per trace, in their order; what may be a search and isn't taken is noted.
+    """Yield one row per trace, the earliest first; what may be a search and isn't taken is noted.
 
     A trace's own record is that of its root.
     """
@@ -343,11 +347,6 @@ def rows_of_traces(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     traces: dict[str, list[Span]] = {}
     for span in spans_of(rows, file.problems):
         traces.setdefault(span.trace, []).append(span)
-    made, turns = [_row(spans, tools) for spans in traces.values()], Counter[str]()
-    for _, row in sorted(made, key=lambda one: str(one[0].start)):  # the newest may come first
-        if (session := row["conversation"]) is not None:
-            turns[session] += 1
-            row["turn"] = str(turns[session])
     used = Counter(name for spans in traces.values() for name in _tools_left_out(spans, tools))
     if used and file.side == "results":
         names = sorted(used, key=lambda name: (_SEARCHES.search(name) is None, -used[name], name))
@@ -358,7 +357,12 @@ def rows_of_traces(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             field="calls_from",
             allowed=f'calls_from={{"tool": {json.dumps(names[0])}}} if it searches, or a pattern',
         )
-    for root, row in made:
+    turns = Counter[str]()
+    for spans in traces.values():
+        root, row = _row(spans, tools)
+        if (session := row["conversation"]) is not None:
+            turns[session] += 1
+            row["turn"] = str(turns[session])
         yield root.row, row
 
 
@@ -370,7 +374,7 @@ def _row(spans: list[Span], tools: str | None) -> tuple[Span, Fields]:
     ids = {one.id for one in spans}
     roots = [one for one in spans if not one.parent]
     orphans = [one for one in spans if one.parent and one.parent not in ids]
-    root = min(roots or orphans or spans, key=_start)
+    root = (roots or orphans or spans)[0]
     query = text_of(_at(root.attributes, root.dialect.query), QUERY_KEYS)
     counts = dict[str, Any]()
     for span in (one for one in spans if one.kind == "LLM"):
@@ -409,7 +413,7 @@ def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
     or of the first inner one that has some. A reranker outside of any takes the place of the
     calls since the last one.
     """
-    searches = sorted((one for one in spans if _is_search(one, tools)), key=_start)
+    searches = [one for one in spans if _is_search(one, tools)]
     of_id = {one.id: one for one in searches if one.id is not None}
     parents = {one.id: one.parent for one in spans}
     parts: dict[int, list[Span]] = {}
@@ -440,13 +444,9 @@ def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
         name
         for one in spans
         if one.kind not in ("LLM", "CHAIN", "AGENT", "EMBEDDING") and one.id not in around
-        if (name := _tool(one) or one.name) and ids.isdisjoint(_above(one.id, parents))
+        if (name := one.tool or one.name) and ids.isdisjoint(_above(one.id, parents))
         if one.kind == "TOOL" or (one.parent and _SEARCHES.search(name))
     ]
-
-
-def _start(span: Span) -> str:
-    return str(span.start)
 
 
 def _above(id: str | None, parents: dict[str, str | None]) -> Iterator[str]:
@@ -459,14 +459,10 @@ def _above(id: str | None, parents: dict[str, str | None]) -> Iterator[str]:
 
 
 def _is_search(span: Span, tools: str | None) -> bool:
-    names = () if span.kind in ("LLM", "CHAIN", "AGENT") else (span.name, _tool(span))
+    names = () if span.kind in ("LLM", "CHAIN", "AGENT") else (span.name, span.tool)
     return span.kind in span.dialect.documents or (
         tools is not None and any(fnmatchcase(name, tools) for name in names if name)
     )
-
-
-def _tool(span: Span) -> str | None:
-    return as_text(_at(span.attributes, "tool.name gen_ai.tool.name tool_call.function.name"))
 
 
 def _call(members: list[Span]) -> Fields:
@@ -476,7 +472,7 @@ def _call(members: list[Span]) -> Fields:
         "hits": next(filter(None, map(_hits, members)), []),
         "query": next((one for one in asked if one is not None), None),
         "kind": outer.kind.lower(), "elapsed_ms": _elapsed(outer), "error": outer.error,
-        "tool": _tool(outer) or outer.name or None,
+        "tool": outer.tool or outer.name or None,
         "start": None if pd.isna(outer.start) else outer.start.isoformat(),
     }  # fmt: skip
 

@@ -151,10 +151,10 @@ def test_equal_questions_of_several_turns_are_several_queries_in_the_order_of_ti
     asked = [root("t", "Why?", **{"session.id": "s1"}), root("u", "Why?", **{"session.id": "s2"})]
     found = rs.load_results(put(tmp_path, late, *asked))  # an export may begin with the newest
     turns = found.responses.set_index("query_id")["turn"]
-    assert turns.tolist() == ["2", "1", "1"] and turns.index.tolist()[1:] == ["s1/1", "s2/1"]
+    assert turns.tolist() == ["1", "1", "2"] and turns.index.tolist()[:2] == ["s1/1", "s2/1"]
     assert found.runs["run_id"].tolist() == ["traces"]
     alone = rs.load_results(put(tmp_path, root("t", "How?"))).responses["query_id"]
-    assert alone.tolist() == [turns.index[0]]
+    assert alone.tolist() == [turns.index[2]]
 
 
 SDK = {"trace_id": "t", "start_time": 10**18, "end_time": 10**18 + 10**6, "status": {}}
