@@ -91,7 +91,7 @@ def test_fractions_among_grades_are_gains(write):
 FIRST = '{"query_id": "q1", "query": "?", "relevant_docs": {"d": 255}}\n'
 SECOND = '{"query_id": "q2", "query": "?"'
 FAULTS = [
-    ("qrels.txt", QRELS + "q2 0 d3 2\n", 4, "doc_id", ["d3", 2, 1]),
+    ("qrels.txt", QRELS + "q2 0 d3 2\n", 4, "document", ["d3", 2, 1]),
     ("qrels.txt", QRELS + "q2 0 d4 high\n", 4, "grade", ['"high"']),
     ("qrels.txt", QRELS + "q2 d4\n", 4, None, [2]),
     ("qrels.txt", QRELS + "q2 0 d4 1 more\n", 4, None, [5]),
