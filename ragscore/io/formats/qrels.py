@@ -151,19 +151,12 @@ def read_topics(path: Path, problems: Problems) -> Texts:
         found = _of_table(content)
     texts: Texts = {}
     for line, query_id, fields in found:
-        if not query_id or fields["text"] is None:
-            problems.add(
-                "a query without an id, or with a text that is none", line=line, field="_id",
-                allowed="an id, a tab, a text; <num> and <title> in each <top>; or JSON lines with"
-                f" {', '.join(ID_KEYS)} and {', '.join(TEXT_KEYS)}",
+        if not query_id or fields["text"] is None or query_id in texts:
+            problems.reject(
+                [query_id, fields["text"]], line, "_id",
+                "each id once, with a text: an id, a tab, a text; <num> and <title> in each <top>;"
+                f" or JSON lines with {', '.join(ID_KEYS)} and {', '.join(TEXT_KEYS)}",
             )  # fmt: skip
-        elif query_id in texts:
-            problems.add(
-                f"'{query_id}' stood there before",
-                line=line,
-                field="_id",
-                allowed="one text per query",
-            )
         else:
             texts[query_id] = fields | {"text": fields["text"] or None}
     return texts
