@@ -72,7 +72,8 @@ def table_of_lines(
             line = lines[at].as_py()
             found = f"{len(line.split(delimiter or None))} columns: {describe(line)}"
             problems.add(found, line=int(number[at]), allowed=", ".join(names))
-        fields = fields.filter(is_good)
+        if not is_good.all():
+            fields = fields.filter(is_good)
         columns = {name: pc.list_element(fields, at) for at, name in enumerate(names)}
         if delimiter:
             columns = {name: pc.ascii_trim_whitespace(one) for name, one in columns.items()}
