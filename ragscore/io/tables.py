@@ -504,34 +504,28 @@ def _ranked(
     Ranks and scores of a table with calls are those within a call; there the ranks run through the
     calls of a query, one after the other.
     """
-    table, within, call = asked.table, cell, None
+    table = asked.table
     run_column = None if has_order else _run_column(hits, cell)
-    if "call" in hits:
-        call = hits["call"].to_numpy(np.int64)
-        if call.min(initial=0) < 0:
-            raise DataError(f"call {call.min()}", file=table.name,
-                            field=asked.roles.get("call", "call"),
-                            allowed="whole numbers from 1, or from 0")  # fmt: skip
-        within = cell * (int(call.max(initial=0)) + 1) + call
-    by_score = "score" in hits and hits["score"].notna().any() and not has_order
+    call = hits["call"].to_numpy(np.int64) if "call" in hits else np.ones(len(hits), np.int64)
+    call = call + max(0, 1 - call.min())
+    order: Any = np.arange(len(hits))
     if "rank" in hits:
-        rank = _stored_ranks(hits, within, lines, asked, run_column)
-    elif by_score:
+        order = _stored_ranks(hits, cell * (call.max() + 1) + call, lines, asked, run_column)
+    elif "score" in hits and hits["score"].notna().any() and not has_order:
         _warn_of_whole_scores(table.name, hits["score"])
-        rank = _in_order(within, hits["score"])
-    else:
-        rank = _in_order(within)
+        order = -hits["score"].to_numpy()
     if run_column is not None:
         warn(
             f"{table.name}: documents repeat within a query, but not within a query and"
             f' {run_column}; columns={{"run_id": "{run_column}"}} if it names the run'
         )
-    if call is None:
+    if "call" not in hits and "rank" in hits:
+        return {"hits": hits.assign(rank=order)}
+    rows, rank = np.lexsort((order, call, cell)), np.empty(len(hits), np.int32)
+    rank[rows] = _in_order(cell[rows])
+    if "call" not in hits:
         return {"hits": hits.assign(rank=rank)}
-    order = np.lexsort((rank, call, cell))
-    through = np.empty(len(order), np.int32)
-    through[order] = _in_order(cell[order])
-    hits = hits.assign(call=call + (1 if call.min(initial=1) == 0 else 0), rank=through)
+    hits = hits.assign(call=call, rank=rank)
     in_call = hits.groupby([*CELL, "call"], observed=True, sort=False).size()
     calls = in_call.rename("n_hits").reset_index()
     return {"hits": hits, "calls": calls.sort_values([*CELL, "call"], ignore_index=True)}
@@ -558,17 +552,9 @@ def _stored_ranks(
     )  # fmt: skip
 
 
-def _in_order(cell: Codes, score: pd.Series | None = None) -> npt.NDArray[np.int32]:
-    """Return the place of each row among those of its cell, from 1: by score, the highest first.
-
-    Equal scores keep the order of the rows, as all rows do without scores.
-    """
-    if score is None:
-        return pd.Series(cell).groupby(cell).cumcount().to_numpy("int32") + np.int32(1)
-    order = np.argsort(-score.to_numpy(), kind="stable")
-    ranks = np.empty(len(cell), np.int32)
-    ranks[order] = _in_order(cell[order])
-    return ranks
+def _in_order(cell: Codes) -> npt.NDArray[np.int32]:
+    """Return the place of each row among those of its cell, from 1."""
+    return pd.Series(cell).groupby(cell).cumcount().to_numpy("int32") + np.int32(1)
 
 
 def _warn_of_whole_scores(name: str, scores: pd.Series) -> None:
