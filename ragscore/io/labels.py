@@ -28,8 +28,15 @@ from ragscore.io.exploded import exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
 from ragscore.io.golden_read import check_catalogue, check_groups, golden_of
 from ragscore.io.source import Problems, Row, as_id
-from ragscore.io.stored import score_of
-from ragscore.io.tables import Groups, mapping_of, own_columns, own_frame, query_ids_of, roles_of
+from ragscore.io.tables import (
+    Groups,
+    mapping_of,
+    own_columns,
+    own_frame,
+    query_ids_of,
+    roles_of,
+    score_of,
+)
 from ragscore.io.values import nested, plain_cell
 
 LEVELS = {"doc": "doc_id", "chunk": "chunk_id", "text": "text"}
