@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import coded, codes_of
-from ragscore.frames.data import DataError, Results, categorical, from_records
+from ragscore.frames.data import DataError, Results, from_records
 from ragscore.frames.errors import excerpt, name_list, plural, warn
 from ragscore.frames.kinds import empty
 from ragscore.frames.ranking import rank_hits
@@ -87,10 +87,9 @@ class Asked:
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
         self.query_id = query_ids_of(self.columns, self.cells)
-        if "run_id" in self.columns:
-            self.run = coded(self.cells.ids(self.columns["run_id"], "run_id"))
-        else:
-            self.run = pd.Series(categorical(np.zeros(len(self.table), np.int8), [self.run_id]))
+        of_all = pd.Series(self.run_id, range(len(self.table)), dtype="str")
+        named = self.columns.get("run_id")
+        self.run = coded(of_all if named is None else self.cells.ids(named, "run_id"))
 
 
 def query_ids_of(columns: Mapping[str, pd.Series], cells: Cells) -> pd.Series:
@@ -119,10 +118,9 @@ class Groups:
 
     def first(self, column: pd.Series) -> pd.Series:
         """Return the first known value of each query."""
-        place = np.full(self.n, -1)
-        known = np.flatnonzero(column.notna().to_numpy())[::-1]
-        place[self.of[known]] = known  # the last assignment holds: the first row's
-        return column.reset_index(drop=True).reindex(place).reset_index(drop=True)
+        known = column.reset_index(drop=True).dropna()
+        first = known.groupby(self.of[known.index]).head(1)
+        return first.set_axis(self.of[first.index]).reindex(range(self.n))
 
     def one(self, values: pd.Series, role: str) -> pd.Series:
         """Return the first known value of each query; one that isn't the same is a problem."""
@@ -282,9 +280,8 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     frames: dict[str, Any] = {"hits": empty("hits")}
     if items is not None:
         kept = np.flatnonzero(keep[items.row] & hits.pop("keep"))
-        row, of_hits = items.row[kept], pd.DataFrame(hits, copy=False)
-        of_hits = of_hits if len(kept) == len(of_hits) else of_hits.take(kept)
-        of_hits = of_hits.reset_index(drop=True)
+        row = items.row[kept]
+        of_hits = pd.DataFrame(hits, copy=False).take(kept).reset_index(drop=True)
         of_hits["run_id"] = coded(responses["run_id"]).take(row).reset_index(drop=True)
         of_hits["query_id"] = responses["query_id"].take(row).reset_index(drop=True)
         if len(row):
@@ -468,8 +465,7 @@ def of_hits(asked: Asked) -> Results:
     if "repeat" in columns:
         keys["repeat"] = pd.factorize(columns["repeat"])[0]
     cell = pd.DataFrame(keys).groupby([*keys]).ngroup().to_numpy().astype(np.int64)
-    first = np.zeros(cell.max() + 1, np.int64)
-    first[cell[::-1]] = np.arange(len(cell))[::-1]  # the last assignment holds: the first row's
+    first = np.unique(cell, return_index=True)[1]
     ids = asked.query_id.take(first).reset_index(drop=True)
     groups = Groups(cell, len(first), cells, lambda at: excerpt(ids[at]))
     own = own_frame(asked.own)

@@ -377,25 +377,19 @@ def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
 
 
 def extra_fields(
-    row: dict[str, Any],
-    known: frozenset[str] = frozenset(),
-    kind: str = "",
-    prefix: str | None = None,
+    row: dict[str, Any], known: frozenset[str] = frozenset(), kind: str = ""
 ) -> dict[str, Any]:
     """Return the `x_` columns of a row as fields of its record.
 
     Raises
     ------
     DataError
-        A field with a known name (or one that begins with `prefix`): reading the file would take it
-        for the known one.
+        A field with a known name: reading the file would take it for the known one.
     """
     extra = unflatten({name: value for name, value in row.items() if name.startswith("x_")})
-    for name in extra:
-        if name in known or (prefix is not None and name.startswith(prefix)):
-            raise DataError(
-                f"x_{name} would be read as {name}", field=kind, allowed="a name that no column has"
-            )
+    if again := [name for name in extra if name in known]:
+        found = f"x_{again[0]} would be read as {again[0]}"
+        raise DataError(found, field=kind, allowed="a name that no column has")
     return extra
 
 
