@@ -99,7 +99,7 @@ class Cells:
             odd = np.flatnonzero(wrong | np.isinf(floats))
             texts = [str(one).strip().lower() for one in column.iloc[odd]]
             wrong[odd] = ["inf" not in one and one not in ("", "nan") for one in texts]
-        allowed = "a number" if type == "number" else "a whole number"
+        allowed = "a finite number" if type == "number" else "a whole number"
         self.report(column, wrong, allowed, drops=self.drops)
         found = np.where(wrong, 1 if type == "rank" else np.nan, floats)
         return pd.Series(found, column.index, name=column.name).astype(WIDTHS[type])
