@@ -409,18 +409,15 @@ def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     """Return the frames of the values that another tool computed."""
     records = []
     metrics = [one.removeprefix("score.") for one in asked.columns if one.startswith("score.")]
-    cells: list[Any] = responses[CELL].to_dict("records") if metrics else []
+    kept = responses.loc[asked.cells.keep, CELL]
+    none = pd.Series(None, responses.index, dtype=object)
     for metric in metrics:
-        roles = {"value": "score.", "reason": "reason.", "error": "scorer_error."}
-        about = {
-            name: plain_values(asked.columns[prefix + metric])
-            for name, prefix in roles.items()
-            if prefix + metric in asked.columns
-        }
-        for at in np.flatnonzero(asked.cells.keep):
-            known = {name: values[at] for name, values in about.items()}
-            is_judged = known.get("reason") is not None
-            records.append(cells[at] | stored(metric, **known, is_judged=is_judged))
+        about = (asked.columns.get(role + metric, none)[kept.index] for role in METRIC_ROLES)
+        rows = zip(kept.to_dict("records"), *map(plain_values, about), strict=True)
+        records += [
+            cell | stored(metric, value, reason=reason, error=error, is_judged=reason is not None)
+            for cell, value, reason, error in rows
+        ]
     return frames_of_scores(records)
 
 
