@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
@@ -99,31 +100,27 @@ def test_the_older_reading_refuses_whatever_expects_no_document(write_golden):
     assert golden.queries["answerable"].tolist() == [False, True]
 
 
-def test_unknown_expected_ids_are_all_listed_documents_then_chunks(write_golden):
+@pytest.mark.parametrize(
+    ("catalogue", "field", "named"),
+    [
+        ({"chunk_id": ["c1", 7], "doc_id": ["d1"] * 2}, "expected_doc_ids, expected_chunk_ids",
+         [2, "d8, d9", "8, c9"]),
+        # of a kind of id that the catalogue doesn't have, none is missing
+        ({"chunk_id": ["c1", "c9", 7]}, "expected_chunk_ids", [1, 8]),
+        ({"doc_id": ["d1", "d8"]}, "expected_doc_ids", [1, "d9"]),
+    ],
+)  # fmt: skip
+def test_unknown_expected_ids_are_all_listed_documents_then_chunks(
+    write_golden, catalogue, field, named
+):
     rows = [
-        {"id": "q1", "query": "?", "expected_doc_ids": ["d9", "d8"], "expected_chunk_ids": ["c9"]},
-        {
-            "id": "q2",
-            "query": "?",
-            "expected_doc_ids": ["d1", "d9"],
-            "expected_chunk_ids": ["c1", "c10", "c9"],
-        },
+        ROW | {"expected_doc_ids": ["d9", "d8"], "expected_chunk_ids": ["c9", 7]},
+        ROW | {"id": "r", "expected_doc_ids": ["d1", "d9"], "expected_chunk_ids": ["c1", 8, "c9"]},
     ]
-    file = write_golden(rows)
-    with refused(2, "d8, d9", "c10, c9", field="expected_doc_ids, expected_chunk_ids"):
-        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]}))
-    # of a kind of id that the catalogue doesn't have, none is missing
-    with refused(1, "c10", file="golden.yaml", field="expected_chunk_ids"):
-        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["c1", "c9"]}))
-    lenient = rs.load_golden(file, strict=False, catalogue=pd.DataFrame({"doc_id": ["d1", "d8"]}))
-    (found,) = lenient._problems["found"]
-    says(found, 1, "d9")
-
-
-def test_a_catalogue_of_numbers_holds_the_ids_that_a_file_writes_as_numbers(write_golden):
-    file = write_golden([{"id": "q", "query": "?", "expected_chunk_ids": [7, 8]}])
-    with refused(1, 8, file="golden.yaml", field="expected_chunk_ids"):
-        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": [7]}))
+    file, catalogue = write_golden(rows), pd.DataFrame(catalogue)
+    with refused(*named, file="golden.yaml", field=field):
+        rs.load_golden(file, catalogue=catalogue)
+    assert len(rs.load_golden(file, strict=False, catalogue=catalogue)._problems) == 1
 
 
 def test_a_set_that_says_nothing_but_what_to_refuse_is_told_of_its_other_columns():
@@ -255,17 +252,21 @@ def test_a_slip_in_a_field_name_warns_once_and_is_kept(write_golden, written, me
     assert golden.queries[f"x_{written}"].count() == 2
 
 
-def test_a_file_of_another_format_is_called_by_its_name(write_golden, write_run):
-    with refused(file="golden.jsonl", line=1):
-        rs.load_golden(write_golden(THREE_QUERIES, "golden.jsonl"))
-    with refused("JSON", file="golden.jsonl", line=2):
-        rs.load_golden(write_golden("\nid,query\na,b\n", "golden.jsonl"))
-    file = write_run("a", [])
-    file.write_text(json.dumps(RUN_A))
-    with refused(file="per_query.jsonl", line=1):
-        rs.load_results(file)
-    file.write_text("query_id;rank\nq1;1\n" * 3)
-    assert len(rs.load_results(file, strict=False).problems) == 6
+@pytest.mark.parametrize(
+    ("load", "name", "content", "line", "named"),
+    [
+        (rs.load_golden, "golden.jsonl", yaml.safe_dump(THREE_QUERIES), 1, []),
+        (rs.load_golden, "golden.jsonl", "\nid,query\na,b\n", 2, ["JSON"]),
+        (rs.load_results, "per_query.jsonl", json.dumps(RUN_A), 1, []),
+        (rs.load_results, "per_query.jsonl", "query_id;rank\nq1;1\n", 1, ["JSON"]),
+        (rs.load_results, "bad.jsonl", b"{}\n\xff\n", 2, ["0xff", "UTF-8"]),
+        (rs.load_results, "bad.jsonl.gz", b"plain", None, []),
+    ],
+)
+def test_a_file_of_another_format_is_called_by_its_name(tmp_path, load, name, content, line, named):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with refused(*named, file=name, line=line):
+        load(tmp_path / name)
 
 
 @pytest.mark.parametrize("given", [None, [3], {"a": 1.5}])
@@ -537,12 +538,3 @@ def test_two_files_of_one_run_are_refused(write_run, tmp_path):
         rs.load_results(tmp_path / "nothing.jsonl")
     with refused(field="source"):
         rs.load_results(tmp_path / "none*.jsonl")
-
-
-def test_files_that_are_not_utf8_or_not_gzip_are_named(tmp_path):
-    (tmp_path / "bad.jsonl").write_bytes(b"{}\n\xff\n")
-    with refused("0xff", "UTF-8", file="bad.jsonl", line=2):
-        rs.load_results(tmp_path / "bad.jsonl")
-    (tmp_path / "bad.jsonl.gz").write_bytes(b"plain")
-    with refused(file="bad.jsonl.gz"):
-        rs.load_results(tmp_path / "bad.jsonl.gz")

@@ -18,16 +18,6 @@ HITS = pd.DataFrame({"qid": ["q1", "q1", "q2"], "docno": ["a", "b", "c"], "score
 QRELS = pd.DataFrame({"qid": ["q1", "q1", "q2"], "docno": ["a", "b", "c"], "label": [2, 0, 1]})
 
 
-class Dataset:
-    """What `datasets.Dataset` has of the kind."""
-
-    def __init__(self, columns):
-        self.columns = columns
-
-    def to_pandas(self):
-        return pd.DataFrame(self.columns)
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with the files that the table names, to stand in."""
@@ -173,7 +163,8 @@ LOADED = [
     ),
     (
         'a dataset of Hugging Face',
-        "load_golden(Dataset({'question': ['why?'], 'gold_docs': [['a']]}))",
+        "load_golden(SimpleNamespace(to_pandas=lambda: pd.DataFrame({'question': ['why?'],"
+        " 'gold_docs': [['a']]})))",
         (1, 1, 1),
         'query = question, doc_id = gold_docs',
     ),
