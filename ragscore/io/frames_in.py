@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +244,7 @@ def record_table(
             raise DataError(f"found {one.__name__}", file=name, line=line, allowed="a dict a row")
     names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
     columns = {
-        str(key): _column([record.get(key) for record in records], str(key), name, lines)
+        str(key): _column([*map(methodcaller("get", key), records)], str(key), name, lines)
         for key in names
     }
     frame = pd.DataFrame(columns, index=range(len(records)), copy=False)
