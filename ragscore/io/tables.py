@@ -447,11 +447,6 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
 def of_hits(asked: Asked) -> Results:
     """Return the results of a table with one row per hit: each query tells of itself once."""
     table, columns, cells = asked.table, asked.columns, asked.cells
-    if scored := [role for role in columns if role.startswith(METRIC_ROLES)]:
-        raise DataError(
-            f"{scored[0]} in a table with one row per hit", file=table.name, field="columns",
-            allowed="values of metrics in a table with one row per query",
-        )  # fmt: skip
     if not (keep := cells.keep).all():
         parts = [
             {name: one[keep].reset_index(drop=True) for name, one in of.items()}
@@ -467,11 +462,11 @@ def of_hits(asked: Asked) -> Results:
     groups = Groups(cell, len(first), cells, lambda at: excerpt(ids[at]))
     own = own_frame(asked.own)
     told: dict[str, pd.Series] = {"query_id": ids}
-    for role in [role for role in columns if role in (*PER_QUERY, "citations", "repeat", "run_id")]:
-        if role in (*IN_DIALOGUE, "answer"):
-            told[role] = groups.one(cells.take(columns[role], "text"), role)
-        else:
-            told[role] = groups.first(columns[role])
+    for role, column in columns.items():
+        if role in (*IN_DIALOGUE, "answer") or role.startswith(METRIC_ROLES):
+            told[role] = groups.one(cells.take(column, "text"), role)
+        elif role in (*PER_QUERY, "citations", "repeat", "run_id"):
+            told[role] = groups.first(column)
     of_queries = Table(table.name, table.kind, pd.DataFrame(index=ids.index), table.lines[first])
     by_query = replace(asked, table=of_queries, columns=told, own={})
     hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")} | own
@@ -480,8 +475,7 @@ def of_hits(asked: Asked) -> Results:
         allowed = "a score in every hit of a run, or a rank"
         cells.report(columns["score"], columns["score"].isna() & is_known, allowed)
     taken = np.flatnonzero(cells.keep)
-    if len(taken) < len(cell):
-        hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
+    hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
     items = Items(np.ones(len(first), bool), cell[taken], hits, None, table.lines[taken])
     return _results(by_query, items, has_order=False)
 

@@ -236,6 +236,14 @@ RESULTS = {
         ),
         {"answer": ["so", "no"], "latency": [10, 20], "docs": ["a", "b", "c"]},
     ),
+    "a stored score beside each hit": (
+        pd.DataFrame(JUDGED | {"score.tone": [0.5, 0.5]}),
+        {"reported": 1, "docs": ["a", "b"]},
+    ),
+    "two stored scores of one query": (
+        pd.DataFrame(JUDGED | {"score.tone": [0.5, 0.25]}),
+        {"refused": ["score.tone", 0.5, 0.25]},
+    ),
     "whole numbers with a gap as ids": (
         pd.DataFrame({"qid": [1.0, 2.0], "docno": [10.0, 11.0]}),
         {"hits": [("1", "10"), ("2", "11")]},
