@@ -549,11 +549,10 @@ def _warn_of_whole_scores(name: str, scores: pd.Series) -> None:
     """Warn of scores that are few small whole numbers, as judges give them."""
     if len(scores) < FEW_ROWS or not scores.isin(range(MOST_GRADES)).all():
         return
-    low, high = int(scores.min()), int(scores.max())
-    shown = f"all {low}" if low == high else f"whole numbers from {low} to {high}"
     warn(
-        f"{name}: the scores are {shown}, as grades of labels are: rs.load_golden takes"
-        " labels; ranks are taken from these scores all the same"
+        f"{name}: the scores are whole numbers from {scores.min():.0f} to {scores.max():.0f}, as"
+        " grades of labels are: rs.load_golden takes labels; ranks are taken from these scores all"
+        " the same"
     )
 
 
