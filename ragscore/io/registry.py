@@ -17,6 +17,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
+from ragscore.io.cells import run_name_of
 from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, function_at
 from ragscore.io.foreign import TOOLS
@@ -28,7 +29,6 @@ from ragscore.io.formats.trec import is_run
 from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.importers import Tool, golden_part, result_part
-from ragscore.io.made_ids import run_name_of
 from ragscore.io.run_file import RECORD_NAMES
 
 _IO, _FORMATS = "ragscore.io.", "ragscore.io.formats."

@@ -15,9 +15,9 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
+from ragscore.io.cells import run_name_of
 from ragscore.io.files import read_text
 from ragscore.io.formats.fields import aggregate, json_object, leaves
-from ragscore.io.made_ids import run_name_of
 from ragscore.io.run_file import results_of
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import (
