@@ -37,17 +37,17 @@ from ragscore.io.values import (
 )
 
 REQUIRED = ("responses", "hits", "citations")
+# So many records become columns at once: few enough that their objects never fill the memory
 BATCH = 1 << 12
-"""So many records become columns at once: few enough that their objects never fill the memory."""
 Columns = dict[str, pa.Array]
+# Values of a field: an array of scalars, or of what pyarrow parsed; else Python's values
 Values: TypeAlias = "pa.Array | list[Any]"
-"""Values of a field: an array of scalars, or of what pyarrow parsed; else Python's values."""
+# Name in the file -> column and type (one of `values.READ`)
 Fields = Mapping[str, tuple[str, str]]
-"""Name in the file -> column and type (one of `values.READ`)."""
+# Rows of frames: the kind, the record of each row, and the columns
 Frames = list[tuple[str, Codes, Columns]]
-"""Rows of frames: the kind, the record of each row, and the columns."""
+# Types of the items of own lists that pyarrow surely has as the file has them
 _ITEMS = (pa.null(), pa.string(), pa.bool_(), pa.int64())
-"""Types of the items of own lists that pyarrow surely has as the file has them."""
 _SCALARS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 _DTYPES: dict[Any, Any] = {
     pa.string(): pd.StringDtype(na_value=np.nan),
@@ -518,8 +518,8 @@ def _as_texts(column: pa.Array) -> pa.Array:
 # twice, half surrogate pairs and numbers that don't fit. Then `json` parses the block, and the
 # types of its fields are learned.
 
+# Blocks of fewer lines aren't worth it; from so many lines of the first one types are learned
 FEWEST, N_SAMPLED = 64, 64
-"""Blocks of fewer lines aren't worth it; from so many lines of the first one types are learned."""
 
 
 class LineParser:

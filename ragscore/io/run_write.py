@@ -45,17 +45,17 @@ from ragscore.io.values import (
     unflatten,
 )
 
+# Frame -> places of fields that are no fields of one's own
 KNOWN: dict[str, set[str]] = {
     "responses": {*RECORD, "hits_top_k", "answer", "answer.citations", "answer.hops"},
     "hits": {*HIT, *ALSO, "citation", "metadata", "span_unit"},
     "citations": {*CITATION, "citation", "span_unit"},
     "calls": {*CALL, "iter"},
 }
-"""Frame -> places of fields that are no fields of one's own."""
+# The fields of a hit whose `retrieval` is no object
 BARE_HIT = {name: one for name, one in HIT.items() if one[0] not in ALSO.values()} | {
     name: (column, "score") for name, column in ALSO.items()
 }
-"""The fields of a hit whose `retrieval` is no object."""
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:

@@ -35,12 +35,12 @@ from ragscore.io.values import (
     row_dicts,
 )
 
+# Fields of a run that are columns, and their types
 RUN = {
     **dict.fromkeys(("system", "suite", "config_hash", "golden_hash", "note"), "text"),
     **dict.fromkeys(("repeat", "n_queries", "n_failed"), "whole"),
     **{"commit": "text", "chunker_version": "text", "k": "positive", "created_at": "time"},
 }
-"""Fields of a run that are columns, and their types."""
 RUN_NAMES = frozenset(
     (*RUN, "run_id", "config", "config_snapshot", "config_snapshot_json", "commit_hash")
 )

@@ -84,6 +84,7 @@ NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
 NUMBERS = (bool, int, float, NoneType)
 STORED = " reported"  # name that the rows of stored metrics have within a case
 NO_ROWS = "the file is not there: aggregates are all that is known of the run"
+# Aggregate of `metrics.json` -> our metric, at the run's own k, and the statistic that it is
 AGGREGATES = {
     "operational_metrics.error_rate": ("failed", "mean"),
     "operational_metrics.timeout_rate": ("timeout", "mean"),
@@ -102,12 +103,11 @@ AGGREGATES = {
     "abstention_accuracy": ("refusal_correct", "mean"),
     "hallucination_rate_unanswerable": ("answered_unanswerable", "mean"),
 }
-"""Aggregate of `metrics.json` -> our metric, at the run's own k, and the statistic that it is."""
+# Parts of `metrics.json` that stand beside `aggregate_metrics`; within it they are read, too
 BESIDE = (
     "by_tag", "by_category", "total_tests", "answerable_tests", "unanswerable_tests",
     "judge_reliability",
 )  # fmt: skip
-"""Parts of `metrics.json` that stand beside `aggregate_metrics`; within it they are read, too."""
 
 Record = dict[str, Any]
 
@@ -408,10 +408,10 @@ def _metrics(run: Record, reported: list[Record]) -> Record:
 # Golden cases
 
 LISTS = ("expected_key_facts", "gold_supports", "required_support_groups", *TAG_FIELDS)
+# Fields that our own golden file has under the same name; only `question` is `query` there
 ROW_FIELDS = frozenset(
     ("id", "query", "answerable", "recency_conflict_rule", "category", "difficulty", *LISTS)
 )
-"""Fields that our own golden file has under the same name; only `question` is `query` there."""
 OTHER_NAMES = {"path": "rel_path", "heading": "heading_path"}
 RULES = ("cite_newer", "acknowledge_both", "cite_both")
 

@@ -38,12 +38,12 @@ from ragscore.io.run_write import hit_metadata
 from ragscore.io.source import Problems, Row, Typos, as_id, as_text, json_rows
 from ragscore.io.values import READ, by_response, row_dicts
 
+# Values of an outcome
 OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
-"""Values of an outcome."""
+# Fields of an outcome in the order of the file, and their types in JSON
 WRITTEN = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
-"""Fields of an outcome in the order of the file, and their types in JSON."""
+# Outcomes by run and query
 Outcomes = dict[tuple[str, str], dict[str, Any]]
-"""Outcomes by run and query."""
 KINDS = ("positive", "must_not_contain", "expected_empty")
 RESPONSE: Fields = {
     "query": ("query", "text"),
@@ -57,10 +57,10 @@ HIT: Fields = {
 }
 KEYS = {"query_id": "query_id", "retriever": "run_id"}
 ONCE = "one record per retriever and query"
+# What a record needs
 ALLOWED = dict.fromkeys(("query", "retriever"), "text that isn't empty") | {
     "hits": "a list, empty if nothing was found; or an outcome, or an error"
 }
-"""What a record needs."""
 FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *WRITTEN))
 
 
@@ -271,11 +271,11 @@ ROW_FIELDS = KNOWN_FIELDS | {"filters"}
 IMPLY_ANSWERABLE = {
     *EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer",
 }  # fmt: skip
+# Fields of our golden file in the order in which they are written
 _ORDER = (
     *TEXT_FIELDS, "expected_source_keys", "expected_metadata", *CHECK_FIELDS, *TAG_FIELDS,
     "expected_empty", "recency_conflict_rule",
 )  # fmt: skip
-"""Fields of our golden file in the order in which they are written."""
 
 
 def fits_golden(seen: Sample) -> bool:
