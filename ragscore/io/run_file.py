@@ -34,6 +34,7 @@ from ragscore.io.run_records import (
     is_stated,
     kept,
     listed,
+    places,
     values_of,
 )
 from ragscore.io.sidecars import (
@@ -369,7 +370,7 @@ def implied_refusals(answer: pa.Array, grounded: pa.Array) -> pa.Array:
 
 def positions(row: Codes) -> pa.Array:
     """Return the place of each citation of an answer, from 1, without those that were faults."""
-    return pa.array((np.arange(1, len(row) + 1) - np.searchsorted(row, row)).astype(np.int32))
+    return pa.array(places(row).astype(np.int32))
 
 
 def none_cited(lists: Values) -> pa.Array:
