@@ -50,7 +50,7 @@ RESULT_FORMATS = [
         _IO + "run_write:write_per_query",
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
-        fields=RECORD_NAMES,
+        fields=RECORD_NAMES - {"answer"},
         keeps="runs responses hits hit_meta citations calls",
     ),
     Format(

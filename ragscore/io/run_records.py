@@ -43,7 +43,7 @@ Columns = dict[str, pa.Array]
 # Values of a field: an array of scalars, or of what pyarrow parsed; else Python's values
 Values: TypeAlias = "pa.Array | list[Any]"
 # Name in the file -> column and type (one of `values.READ`)
-Fields = Mapping[str, tuple[str, str]]
+Fields = dict[str, tuple[str, str]]
 # Rows of frames: the kind, the record of each row, and the columns
 Frames = list[tuple[str, Codes, Columns]]
 # Types of the items of own lists that pyarrow surely has as the file has them
@@ -121,8 +121,9 @@ def listed(values: Values) -> list[Any]:
 
 def is_stated(values: Values) -> Flags:
     """Return where a value is known."""
-    is_array = isinstance(values, pa.Array)
-    return np.asarray(values.is_valid() if is_array else [o is not None for o in values], np.bool_)
+    if isinstance(values, pa.Array):
+        return np.asarray(values.is_valid())
+    return np.array([one is not None for one in values], np.bool_)
 
 
 def places(row: Codes) -> Codes:
@@ -214,7 +215,7 @@ class Level:
 
     def columns(self, fields: Fields) -> Columns:
         """Take out those fields that are columns; names with dots lie in objects."""
-        found = {}
+        found: Columns = {}
         for name, (column, type) in fields.items():
             outer, dot, rest = name.partition(".")
             if dot:
@@ -429,16 +430,16 @@ class Reader:
                 records.fault(at, name, "the field is missing", ID_ALLOWED)
         ids = {column: records.take(name, "id") for name, column in self.keys.items()}
         cells, good = [*zip(*map(listed, ids.values()), strict=True)], list[int]()
-        for at, (cell, line) in enumerate(zip(cells, records.batch.lines.tolist(), strict=True)):
+        for n, (cell, line) in enumerate(zip(cells, records.batch.lines.tolist(), strict=True)):
             if None in cell:
                 continue
             before = self.lines.get(cell, lines.get(cell))
             if before is None or not self.once:
                 lines.setdefault(cell, line)
-                good.append(at)
+                good.append(n)
             else:
                 found = f"{' of '.join(map(repr, cell))} stood on line {before} already"
-                records.fault(at, next(iter(self.keys)), found, self.once)
+                records.fault(n, next(iter(self.keys)), found, self.once)
         if len(good) < len(cells):
             records = records.rows(np.array(good, np.int64))
             ids = {name: one.take(pa.array(good, pa.int64())) for name, one in ids.items()}

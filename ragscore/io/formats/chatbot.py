@@ -26,7 +26,6 @@ from ragscore.frames.errors import warn
 from ragscore.io.files import check_one_run, read_text, write_json, write_lines, write_text
 from ragscore.io.formats.fields import (
     RUN_LEVEL,
-    Fields,
     aggregate,
     flat_fields,
     golden_rows,
@@ -38,7 +37,7 @@ from ragscore.io.formats.fields import (
 )
 from ragscore.io.golden_read import TAG_FIELDS, golden_of
 from ragscore.io.run_file import none_cited, positions
-from ragscore.io.run_records import Frames, Level, Reader
+from ragscore.io.run_records import Fields, Frames, Level, Reader
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
     READ,
@@ -361,11 +360,14 @@ def _case(
     reported: list[Record],
 ) -> Record:
     """Return one row of `results.jsonl`."""
-    case = {
+    fields = flat_fields(response, RESPONSE)
+    said = [name for name in ("x_question", "x_answer", "x_error") if name in fields]
+    case: Record = {
         "test_case_id": response["query_id"],
-        **flat_fields(response, RESPONSE),
+        **{name: fields.pop(name) for name in said},
         "references": [object_of(row, REFERENCE) for row in citations],
         "retrieved_chunks": [object_of(row, CHUNK) for row in hits],
+        **fields,
     }
     for name in [name for name in response if name.startswith("latency_")]:
         case[f"latency.{name.removeprefix('latency_')}"] = response[name]

@@ -25,7 +25,7 @@ from ragscore.frames.data import DataError, Golden, Results, conform, records_of
 from ragscore.frames.errors import plural, warn
 from ragscore.io.detect import Sample
 from ragscore.io.files import write_lines
-from ragscore.io.formats.fields import Fields, golden_rows, object_of, written_rows
+from ragscore.io.formats.fields import golden_rows, object_of, written_rows
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     KNOWN_FIELDS,
@@ -33,7 +33,7 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
-from ragscore.io.run_records import Frames, Level, Reader, is_stated
+from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated
 from ragscore.io.run_write import hit_metadata
 from ragscore.io.source import Problems, Row, Typos, as_id, as_text, json_rows
 from ragscore.io.values import READ, by_response, row_dicts
@@ -170,7 +170,7 @@ def write_retrievers(results: Results, path: str | Path) -> Path:
     for cell, line, outcome in _lines(results, _reported_outcomes(results)):
         of_rank = hit_metadata(hit_meta.get(cell, []))
         found = [
-            object_of(hit, HIT) | {"metadata": of_rank.get(hit["rank"], {})}
+            object_of({"x_metadata": of_rank.get(hit["rank"], {})} | hit, HIT)
             for hit in hits.get(cell, [])
         ]
         lines.append(line | {"hits": found} | outcome)
