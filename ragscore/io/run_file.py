@@ -1,7 +1,7 @@
 """Our run file, `per_query.jsonl` with `run.json` beside it -> `Results`.
 
-It is a superset of kebab's record; older records without later fields load. Which field is which
-column says the schema (`Part`); here is what needs several fields at once, and what answers
+It is a superset of kebab's record; older records without later fields load. The schema says which
+field is which column; here is what needs several fields at once, spans above all, and what answers
 imply about refusals. Fields that no column takes are kept in `x_*` columns.
 """
 
