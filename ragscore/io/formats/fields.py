@@ -20,6 +20,7 @@ from ragscore.io.detect import Sample
 from ragscore.io.files import check_one_run, write_json
 from ragscore.io.frames_in import json_value
 from ragscore.io.golden_read import FRAMES
+from ragscore.io.run_records import Fields
 from ragscore.io.source import Problems, Row, as_id, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
@@ -34,8 +35,6 @@ from ragscore.io.values import (
     unflatten,
 )
 
-Fields = dict[str, tuple[str, str]]
-"""Name in the file -> its column and type, one of `values.READ`."""
 WRITE: dict[str, Callable[[Any], Any]] = {
     "json": nested_of,
     "any": json.loads,

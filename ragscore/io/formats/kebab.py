@@ -30,6 +30,8 @@ from ragscore.io.source import (
 )
 from ragscore.io.values import READ
 
+# Number of an aggregate -> our metric, and which statistic of it the number is. There, means are
+# rounded to four decimals, and every query without expected documents should be refused.
 AGGREGATES = {
     "hit_at_k": ("hit@{k}:chunk", "mean"),
     "mrr": ("mrr@10:chunk", "mean"),
@@ -42,11 +44,6 @@ AGGREGATES = {
     "total_queries": ("failed", "n"),
     "failed_queries": ("failed", "sum"),
 }
-"""Number of an aggregate -> our metric, and which statistic of it the number is.
-
-There, means are rounded to four decimals, and every query without expected documents should be
-refused.
-"""
 
 
 def read_run(path: Path, strict: bool) -> Results:
