@@ -217,7 +217,7 @@ READERS = {
     ),
     "report": ("metric_report", "r.json", REPORT, "json", {}, "r.json"),
     "json_run": (
-        "json_run",
+        "table",
         "r.json",
         {"q1": {"d1": 1.0, "d2": 0.5}, "q2": {}},
         "json",
@@ -251,7 +251,7 @@ READERS = {
         ".",
     ),
     "json_qrels": (
-        "json_qrels",
+        "table",
         "q.json",
         {"q1": {"d1": 2, "d2": 0}, "q2": {"d3": 1}},
         "json",

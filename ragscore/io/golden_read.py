@@ -16,11 +16,11 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type, from_records
 from ragscore.frames.errors import plural
 from ragscore.frames.kinds import IMPORTANCE, LABELS
-from ragscore.io.citations import HEADING_SEPARATOR
 from ragscore.io.columns import ANSWERABLE
 from ragscore.io.files import read_text
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
+    HEADING_SEPARATOR,
     ID_ALLOWED,
     SPAN_ALLOWED,
     FieldReader,
@@ -185,8 +185,7 @@ def _checks(fields: FieldReader) -> list[dict[str, Any]]:
     """Take the fields that tell how an answer is checked; return one row per text or flag."""
     checks: list[dict[str, Any]] = []
     for name, kind in CHECK_FIELDS.items():
-        listed = fields.values.get(name) if kind == "key_fact" else None
-        if isinstance(listed, list) and any(isinstance(one, dict) for one in listed):
+        if kind == "key_fact":
             checks += [{"kind": kind} | one for one in _facts(fields, name)]
         else:
             checks += [{"kind": kind, "text": one} for one in fields.text_list(name)]
@@ -204,7 +203,7 @@ FACTS_ALLOWED = "a list of texts, or of mappings {text, importance: vital or oka
 
 def _facts(fields: FieldReader, name: str) -> Iterator[dict[str, Any]]:
     """Yield key facts as texts with what is known of each."""
-    for one in fields.pop(name):
+    for one in fields.shaped(FACTS_ALLOWED, (name,), list):
         reader = fields.inner(one if isinstance(one, dict) else {"text": one}, name)
         fact = {
             "text": reader.take("text", "text"),

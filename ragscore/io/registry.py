@@ -24,12 +24,12 @@ from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.formats.fields import is_report
 from ragscore.io.formats.qrels import is_qrels
 from ragscore.io.formats.retrievers import fits_golden
-from ragscore.io.formats.trec import is_json_run, is_run
+from ragscore.io.formats.trec import is_run
 from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.importers import Tool, golden_part, result_part
 from ragscore.io.made_ids import run_name_of
-from ragscore.io.run_file import RECORD_FIELDS
+from ragscore.io.run_file import RECORD_NAMES
 
 _IO, _FORMATS = "ragscore.io.", "ragscore.io.formats."
 _JSON = ("jsonl", "json")
@@ -50,7 +50,7 @@ RESULT_FORMATS = [
         _IO + "run_write:write_per_query",
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
-        fields=RECORD_FIELDS,
+        fields=RECORD_NAMES,
         keeps="runs responses hits hit_meta citations calls",
     ),
     Format(
@@ -114,13 +114,6 @@ RESULT_FORMATS = [
          "JSON with a list `metrics` of objects with `metric`"),
         keeps="runs.suite runs.system runs.x_ responses.query_id reported",
     ),
-    Format(
-        "json_run",
-        is_json_run,
-        _IO + "tables:read_results_table",
-        about=("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
-        options=("ties",),
-    ),
     *map(result_part, TOOLS),
 ]  # fmt: skip
 GOLDEN_FORMATS = [
@@ -168,12 +161,6 @@ GOLDEN_FORMATS = [
         ("a BEIR folder", "`queries.jsonl` and the folder `qrels`"),
         options=("split",),
         keeps="queries.query queries.x_ targets.{level}_id targets.grade",
-    ),
-    Format(
-        "json_qrels",
-        is_json_run,
-        _FORMATS + "qrels:read_json_qrels",
-        about=("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
     ),
     Format(
         "predicates",

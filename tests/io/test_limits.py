@@ -17,7 +17,6 @@ from conftest import hit, record
 from stored import stored_table
 
 import ragscore as rs
-from ragscore.golden.golden_text import read_golden_text
 from ragscore.io import files, run_records
 from ragscore.io.source import parse_json
 from tests.messages import refused, warned
@@ -43,7 +42,7 @@ MERGES = "- &a0 {k: v}\n" + "".join(
     [
         rs.load_golden,
         lambda file: rs.load_golden(file, strict=False),
-        lambda file: read_golden_text(file).rows,
+        lambda file: rs.label_sheet({"q": ["d"]}, file),
     ],
 )
 def test_aliases_that_stand_for_too_much_are_refused_at_their_line(tmp_path, text, read):

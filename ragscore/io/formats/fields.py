@@ -8,30 +8,42 @@ tool measured: `metrics` with values per query and their summary.
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results, from_records
+from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.detect import Sample
 from ragscore.io.files import check_one_run, write_json
 from ragscore.io.frames_in import json_value
+from ragscore.io.golden_read import FRAMES
 from ragscore.io.made_ids import run_name_of
 from ragscore.io.source import Problems, Row, as_id, describe
 from ragscore.io.values import (
+    HEADING_SEPARATOR,
     READ,
     FieldReader,
+    by_query,
     escape_key,
     extra_fields,
     flatten,
+    nested_of,
     row_dicts,
+    unflatten,
     unify_types,
 )
 
 Fields = dict[str, tuple[str, str]]
 """Name in the file -> its column and type, one of `values.READ`."""
+WRITE: dict[str, Callable[[Any], Any]] = {
+    "json": nested_of,
+    "any": json.loads,
+    "texts": json.loads,
+    "heading": lambda heading: heading.split(HEADING_SEPARATOR) if heading else [],
+}
+"""Type of a field -> its value in the file, where that isn't the column's."""
 
 
 def take_columns(
@@ -52,6 +64,24 @@ def take_columns(
 def named_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     """Return the columns that a row has, under their names in the file."""
     return {name: row[column] for name, (column, _) in fields.items() if column in row}
+
+
+def flat_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return the fields of a row and those of one's own, each by its place behind `x_`.
+
+    `values.unflatten` makes an object of them.
+    """
+    known = {
+        f"x_{name}": WRITE[type](row[column]) if type in WRITE else row[column]
+        for name, (column, type) in fields.items()
+        if column in row
+    }
+    return known | {name: value for name, value in row.items() if name.startswith("x_")}
+
+
+def object_of(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return a row as the object that it was in the file."""
+    return unflatten(flat_fields(row, fields))
 
 
 def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -100,6 +130,18 @@ def golden_rows(rows: list[Row], known: frozenset[str], is_nested: bool = True) 
         )
         for row, own in zip(rows, columns, strict=True)
     ]  # fmt: skip
+
+
+def written_rows(golden: Golden) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+    """Yield each query, its fields of one's own, and its row of our golden file without these."""
+    from ragscore.io.golden_write import row_of  # yaml is not needed to read
+
+    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
+    for query in row_dicts(golden.queries):
+        own = {name: one for name, one in query.items() if name.startswith("x_")}
+        plain = {name: one for name, one in query.items() if name not in own}
+        rows = {name: of.get(query["query_id"], []) for name, of in parts.items()}
+        yield query, unflatten(own), row_of(plain, rows)
 
 
 def json_object(path: Path, allowed: str = "a JSON object") -> dict[str, Any]:

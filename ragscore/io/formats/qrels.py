@@ -1,9 +1,8 @@
-"""Relevance judgements <-> `Golden`: TREC and BEIR qrels, and JSON; with the texts of queries.
+"""Relevance judgements <-> `Golden`: TREC and BEIR qrels, JSON lines; with the texts of queries.
 
-TREC qrels are `qid iter docid rel`. A BEIR folder has `queries.jsonl` and `qrels/<split>.tsv`. A
-JSON object is {query: {document: grade}}. Of graded judgements as JSON lines a line is one query:
-`query_id`, `query`, `relevant_docs` {document: grade}, `reference_answer`. Judgements become a
-table, which is read as any other is.
+TREC qrels are `qid iter docid rel`. A BEIR folder has `queries.jsonl` and `qrels/<split>.tsv`. Of
+graded judgements as JSON lines a line is one query: `query_id`, `query`, `relevant_docs` {document:
+grade}, `reference_answer`. Judgements become a table, which is read as any other is.
 """
 
 import re
@@ -20,7 +19,7 @@ from ragscore.frames.kinds import refuse_rows
 from ragscore.io.detect import Sample, sample
 from ragscore.io.files import read_text, write_lines
 from ragscore.io.formats.documents import graded_documents, write_fields
-from ragscore.io.formats.fields import golden_rows, json_object
+from ragscore.io.formats.fields import golden_rows
 from ragscore.io.formats.trec import is_grade, table_of_lines
 from ragscore.io.frames_in import Table, record_table
 from ragscore.io.golden_read import golden_of
@@ -204,21 +203,6 @@ def _of_table(content: str) -> Iterator[Query]:
 
 QRELS_FIELDS = frozenset(("query_id", "query", "relevant_docs", "reference_answer"))
 HIGHEST_GRADE = 255
-
-
-def read_json_qrels(
-    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
-) -> Golden:
-    """Read judgements {query: {document: grade}}; a query's id stands for its text."""
-    problems, rows = Problems(path, strict), list[tuple[str, str | None, Any]]()
-    allowed = "an object {document: grade}"
-    for query_id, graded in json_object(path, f"one object {{query: {allowed[10:]}}}").items():
-        if isinstance(graded, dict):
-            rows += [(query_id, *pair) for pair in graded.items()] or [(query_id, None, None)]
-        else:
-            problems.reject({query_id: graded}, None, "query", allowed)
-    table = record_table([dict(zip(JUDGED.values(), row, strict=True)) for row in rows], str(path))
-    return golden_of_judgements(table, {}, problems, absent_docs, catalogue)
 
 
 def read_qrels_jsonl(

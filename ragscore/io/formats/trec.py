@@ -1,4 +1,4 @@
-"""TREC runs <-> `Results`, also .gz; the mark of runs as JSON {query: {document: score}}.
+"""TREC runs <-> `Results`, also .gz.
 
 A line of a run is `qid Q0 docid rank score tag`. Fields are split by any white space, as C and
 trec_eval split them (blank, tab, vertical tab, form feed, carriage return); blank lines, and those
@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
-from ragscore.io.columns import are_means
 from ragscore.io.detect import Sample
 from ragscore.io.files import line_blocks, text_of
 from ragscore.io.formats.documents import (
@@ -173,20 +172,3 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     lines = hits.assign(Q0="Q0", score=scores_or_ranks(hits))
     lines = lines.iloc[np.argsort(asked.get_indexer(cells), kind="stable")]
     return write_fields(path, lines[["query_id", "Q0", "doc", "rank", "score", "run_id"]])
-
-
-# Runs and judgements as one JSON object: the files of ranx, BEIR and pytrec_eval, read as dicts are
-
-_TEXT, _DIGIT = r'"(?:[^"\\]|\\.)*"', r"-?\d"
-_BEGIN = re.compile(rf"\s*\{{\s*{_TEXT}\s*:\s*\{{\s*(?:{_TEXT}\s*:\s*{_DIGIT}|\}})")
-
-
-def is_json_run(seen: Sample) -> bool:
-    """Return True if a file begins as an object of objects of numbers, which are no means."""
-    whole = seen.first or {}
-    is_flat = all(
-        isinstance(one, dict) and not any(isinstance(inner, (dict, list)) for inner in one.values())
-        for one in whole.values()
-    )
-    is_run = seen.kind in ("json", "jsonl") and is_flat and not are_means(whole)
-    return is_run and _BEGIN.match(seen.begin) is not None

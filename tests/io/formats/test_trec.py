@@ -96,6 +96,7 @@ FAULTS = [
     ("qrels.txt", QRELS + "q2 d4\n", 4, None, [2]),
     ("qrels.txt", QRELS + "q2 0 d4 1 more\n", 4, None, [5]),
     ("qrels.txt", QRELS + "q2 0 d4 99999999999\n", 4, "grade", [99999999999]),
+    ("qrels.json", '{"q": {"d": 1, "e": "high"}}', 1, "doc_id", ['"high"']),
     ("qrels.jsonl", FIRST + SECOND, 2, None, []),
     ("qrels.jsonl", FIRST + FIRST, 2, "id", ["q1"]),
     ("qrels.jsonl", FIRST + SECOND + "}", 2, "relevant_docs", []),
@@ -441,23 +442,21 @@ def test_a_run_of_scored_documents_ranks_by_score(write):
 )
 def test_a_bad_json_run_is_refused(write, bad):
     with refused(file="run.json"):
-        rs.load_results(write("run.json", bad), format="json_run")
+        rs.load_results(write("run.json", bad))
 
 
 @pytest.mark.parametrize(
-    ("format", "content"),
+    ("load", "content"),
     [
-        ("json_run", {"q": {"t" * 70_000: 1.5}}),
-        ("json_run", {"t" * 70_000: {"d": 1.5}}),
-        ("json_qrels", {"q": {"t" * 70_000: 1}}),
-        ("qrels_jsonl", {"query_id": "q", "query": "?", "relevant_docs": {"t" * 70_000: 1}}),
+        (rs.load_results, {"q": {"t" * 70_000: 1.5}}),
+        (rs.load_results, {"t" * 70_000: {"d": 1.5}}),
+        (rs.load_golden, {"q": {"t" * 70_000: 1}}),
+        (rs.load_golden, {"query_id": "q", "query": "?", "relevant_docs": {"t" * 70_000: 1}}),
     ],
 )
-def test_an_endless_id_is_refused_in_a_short_message(write, format, content):
-    file = write("endless.json", json.dumps(content))
-    load = rs.load_results if format == "json_run" else rs.load_golden
+def test_an_endless_id_is_refused_in_a_short_message(write, load, content):
     with refused(file="endless.json") as caught:
-        load(file, format=format)
+        load(write("endless.json", json.dumps(content)))
     assert len(str(caught.value)) < 1000
 
 

@@ -116,19 +116,3 @@ def test_a_grade_that_the_format_refuses_is_not_written(write_golden, tmp_path):
     )
     with refused(256, field="targets.grade"):
         golden.save(tmp_path / "out.jsonl", format="qrels_jsonl")
-
-
-@pytest.mark.parametrize(
-    ("bad", "field"),
-    [
-        ({"q": {"d": 1, "e": "high"}}, "grade"),
-        ({"q": {"d": 1, "e": None}}, "grade"),
-    ],
-)
-def test_bad_json_judgements_are_named(write, bad, field):
-    file = write("qrels.json", bad)
-    with pytest.raises(rs.DataError) as caught:
-        rs.load_golden(file, format="json_qrels")
-    assert caught.value.field == field
-    rest = rs.load_golden(file, format="json_qrels", strict=False)
-    assert rest.targets["doc_id"].tolist() == ["d"] and rest._problems["field"].tolist() == [field]
