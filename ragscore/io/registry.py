@@ -6,7 +6,7 @@ declarations. `save` is `results.save` and `golden.save`. Users add formats with
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -27,7 +27,7 @@ from ragscore.io.formats.retrievers import fits_golden
 from ragscore.io.formats.trec import is_run
 from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
-from ragscore.io.importers import Tool, golden_part, result_part
+from ragscore.io.importers import Tool, parts_of
 from ragscore.io.made_ids import run_name_of
 from ragscore.io.run_file import RECORD_NAMES
 
@@ -114,7 +114,7 @@ RESULT_FORMATS = [
          "JSON with a list `metrics` of objects with `metric`"),
         keeps="runs.suite runs.system runs.x_ responses.query_id reported",
     ),
-    *map(result_part, TOOLS),
+    *(parts_of(tool)["results"] for tool in TOOLS),
 ]  # fmt: skip
 GOLDEN_FORMATS = [
     Format(
@@ -179,7 +179,7 @@ GOLDEN_FORMATS = [
          "JSON lines with `id`, `question`, and anchors or key facts"),
         keeps="queries targets tags support_groups checks",
     ),
-    *(golden_part(tool) for tool in TOOLS if tool.about[2:]),
+    *(parts_of(tool)["golden"] for tool in TOOLS if tool.about[2:]),
 ]  # fmt: skip
 # Tables of any shape, for what fits none of these.
 _ABOUT_TABLES = (
@@ -214,7 +214,6 @@ def register(
     read: Callable[[Path], pd.DataFrame] | Mapping[str, str],
     mark: str = "",
     rows: str = "",
-    write: Callable[..., Path] | None = None,
 ) -> None:
     """Add a format of your own, which load_results and load_golden then read.
 
@@ -234,9 +233,6 @@ def register(
         taken.
     rows
         The path of the list of rows in a file with one JSON object.
-    write
-        Writes results for `results.save(path, format=name)`: takes them and a path, which it
-        returns.
 
     Raises
     ------
@@ -249,15 +245,14 @@ def register(
         check_type(read, (Mapping,), "read", "a function, or our column -> its path")
     fits = Mark(mark) if mark else lambda seen: 0
     if isinstance(read, Mapping):
-        tool = Tool(name, fits, ("", mark, ""), {**read}, rows)
-        parts = {"results": result_part(tool), "golden": golden_part(tool)}
+        parts = parts_of(Tool(name, fits, ("", mark, ""), {**read}, rows))
     else:
         parts = {
             side: Format(name, fits, partial(_read_frame, side, name, read),
                          options=TABLES[side].options)
             for side in FORMATS
         }  # fmt: skip
-    _registered[name] = parts | {"results": replace(parts["results"], write=write)}
+    _registered[name] = parts
 
 
 def _read_frame(
@@ -270,11 +265,6 @@ def _read_frame(
         options = {"run_id": run_name_of(path)} | options
     table = frame_of(frame, f"a frame that the reader of format {name} returns")
     return function_at(TABLES[side].read)(table, *args, **options)
-
-
-def format_names(side: str) -> list[str]:
-    """Return the names of the formats of one side, registered ones too."""
-    return [one.name for one in formats_of(side)]
 
 
 def formats_of(side: str) -> list[Format]:
