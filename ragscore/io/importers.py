@@ -153,6 +153,8 @@ def _with_users(made: Fields, own: Fields) -> Fields:
         value, reason, error = (made.get(one + name) for one in METRIC_ROLES)
         scores.append({"metric": name, "value": value, "reason": reason, "error": error,
                        "is_judged": reason is not None})  # fmt: skip
+    if made.get("error"):  # a failed query has no answer
+        made["answer"] = None
     if (seconds := as_number(made.get("latency_s"))) is not None:
         made["latency_ms"] = seconds * 1000
     return made | {"scores": scores}
