@@ -21,7 +21,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
-from ragscore.io.detect import Format, Sample, choose_format, function_at, sample
+from ragscore.io.detect import Format, Sample, choose_format, sample
 from ragscore.io.files import MAX_BYTES, naming, size_limit
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
@@ -158,7 +158,7 @@ def _loaded(
         if found.name in LABELLED and "labels" in options:
             own["labels"] = options["labels"]
         is_frame = isinstance(source, Table) and found is not TABLES[side]
-        loaded = function_at(found.read)(source.frame if is_frame else source, *how, **own)
+        loaded = found.read(source.frame if is_frame else source, *how, **own)
     return loaded, found
 
 
