@@ -160,6 +160,8 @@ def _with_users(made: Fields, own: Fields) -> Fields:
         value, reason, error = (made.get(one + name) for one in METRIC_ROLES)
         scores.append({"metric": name, "value": value, "reason": reason, "error": error,
                        "is_judged": reason is not None})  # fmt: skip
+    if made.get("error"):  # a failed query has no answer
+        made["answer"] = None
     if (seconds := as_number(made.get("latency_s"))) is not None:
         made["latency_ms"] = seconds * 1000
     return made | {"scores": scores}
@@ -243,20 +245,16 @@ def golden_of_rows(
 # A tool as a format of results, and of golden sets
 
 
-def result_part(tool: Tool) -> Format:
-    """Return a tool as a format of results."""
-    options = ("columns", *tool.options, "run_id")
-    return Format(
-        tool.name, tool.fits, partial(_read_results, tool), about=tool.about[:2], options=options
-    )
-
-
-def golden_part(tool: Tool) -> Format:
-    """Return a tool as a format of golden files."""
+def parts_of(tool: Tool) -> dict[str, Format]:
+    """Return a tool as a format of results and one of golden files."""
     about = (*tool.about[2:], "as for results")
-    return Format(
-        tool.name, tool.fits, partial(_read_golden, tool), about=about, options=("columns",)
-    )
+    options = ("columns", *tool.options, "run_id")
+    return {
+        "results": Format(tool.name, tool.fits, partial(_read_results, tool),
+                          about=tool.about[:2], options=options),
+        "golden": Format(tool.name, tool.fits, partial(_read_golden, tool),
+                         about=about, options=("columns",)),
+    }  # fmt: skip
 
 
 def read_ir_dataset(

@@ -486,7 +486,7 @@ def test_several_golden_files_become_one_with_the_queries_of_all(folder, tmp_pat
     assert joined.queries["query_id"].tolist() == ["b", "a"]
     assert joined.queries["position"].tolist() == [0, 1]
     (tmp_path / "c.csv").write_text("query_id,doc_id,grade\na,d,1\n")
-    with refused("a", file="c.csv", field="query_id"):
+    with refused("a", field="queries"):
         load_golden(["a.qrels", "b.qrels", "c.csv"])
 
 
