@@ -277,3 +277,16 @@ def pair(
         write_run("b", RUN_B, config={"chunker_version": "test@1", "eval_k": 10}),
     ]
     return rs.load_results(files), golden
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> rs.RunStore:
+    """An empty store."""
+    return rs.RunStore(tmp_path)
+
+
+@pytest.fixture
+def saved(store: rs.RunStore, pair: tuple[rs.Results, rs.Golden]) -> rs.RunStore:
+    """A store of the pair's runs with their scores."""
+    store.save(pair[0], golden=pair[1])
+    return store

@@ -148,7 +148,6 @@ PREDICATES = [
     {"query": "three?", "id": "q3", "expected_empty": True},
 ]  # fmt: skip
 BEIR = [{"_id": "q1", "text": "one?", "metadata": {"url": "u"}}, {"_id": "q2", "text": "two?"}]
-CORPUS = [{"_id": "d1", "title": "t", "text": "x"}, {"_id": "d2", "text": "y"}]
 JUDGED = "query-id\tcorpus-id\tscore\nq1-0\td1-0\t2\nq2-1\td2-1\t1\n"
 VERSIONS = [
     {"doc_id": "a", "version_key": "k", "effective_timestamp": 100, "superseded_by": "b"},
@@ -218,7 +217,7 @@ READERS = {
     ),
     "report": ("metric_report", "r.json", REPORT, "json", {}, "r.json"),
     "json_run": (
-        "json_run",
+        "table",
         "r.json",
         {"q1": {"d1": 1.0, "d2": 0.5}, "q2": {}},
         "json",
@@ -248,19 +247,11 @@ READERS = {
         "queries.jsonl",
         BEIR,
         "lines",
-        {"qrels/test.tsv": JUDGED, "corpus.jsonl": lines(CORPUS)},
-        ".",
-    ),
-    "beir corpus": (
-        "beir",
-        "corpus.jsonl",
-        CORPUS,
-        "lines",
-        {"qrels/test.tsv": JUDGED, "queries.jsonl": lines(BEIR)},
+        {"qrels/test.tsv": JUDGED},
         ".",
     ),
     "json_qrels": (
-        "json_qrels",
+        "table",
         "q.json",
         {"q1": {"d1": 2, "d2": 0}, "q2": {"d3": 1}},
         "json",
@@ -278,7 +269,6 @@ IS_GOLDEN = (
     "predicates",
     "trec_qrels",
     "beir queries",
-    "beir corpus",
     "json_qrels",
 )
 

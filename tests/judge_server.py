@@ -47,24 +47,16 @@ def judged(body):
 def completed(body, text, finish="stop"):
     """Return a chat completion with this text."""
     asked = sum(len(message["content"]) for message in body["messages"]) // 4
-    usage = {
-        "prompt_tokens": asked,
-        "completion_tokens": len(text) // 4,
-        "total_tokens": asked + len(text) // 4,
-    }
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": text},
-        "finish_reason": finish,
-    }
+    told = len(text) // 4
     return {
-        "id": "chatcmpl-0",
-        "object": "chat.completion",
-        "created": 0,
-        "model": body["model"],
-        "choices": [choice],
-        "usage": usage,
-    }
+        "id": "chatcmpl-0", "object": "chat.completion", "created": 0, "model": body["model"],
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
+        ],
+        "usage": {
+            "prompt_tokens": asked, "completion_tokens": told, "total_tokens": asked + told,
+        },
+    }  # fmt: skip
 
 
 def vector(text):

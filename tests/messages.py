@@ -6,6 +6,8 @@ the sentence goes round them is free to change.
 
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,14 @@ import ragscore as rs
 ANY: Any = object()
 
 
-class refused:
+@contextmanager
+def refused(
+    *named: object,
+    file: object = ANY,
+    line: int | None = ANY,
+    field: str | None = ANY,
+    error: type[BaseException] = rs.DataError,
+) -> "Iterator[pytest.ExceptionInfo[Any]]":
     """Expect a `DataError` about something: `with refused("q1", 7, field="rank"): ...`.
 
     Parameters
@@ -28,27 +37,10 @@ class refused:
     error
         Another class of error.
     """
-
-    def __init__(
-        self,
-        *named: object,
-        file: object = ANY,
-        line: int | None = ANY,
-        field: str | None = ANY,
-        error: type[BaseException] = rs.DataError,
-    ) -> None:
-        self.named, self.file, self.line, self.field = named, file, line, field
-        self.raises = pytest.raises(error)
-
-    def __enter__(self) -> "pytest.ExceptionInfo[Any]":
-        return self.raises.__enter__()
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> bool:
-        __tracebackhide__ = True
-        if not self.raises.__exit__(kind, error, traceback):
-            return False
-        check(error, *self.named, file=self.file, line=self.line, field=self.field)
-        return True
+    __tracebackhide__ = True
+    with pytest.raises(error) as caught:
+        yield caught
+    check(caught.value, *named, file=file, line=line, field=field)
 
 
 def check(
@@ -60,13 +52,12 @@ def check(
 ) -> None:
     """Check the facts of an error that was caught, as `refused` does."""
     __tracebackhide__ = True
-    if file is not ANY:
-        there = getattr(error, "file", None)
-        if file is None or there is None:
-            assert there is file, f"file: {there!r}"
-        else:
-            parts = Path(str(file)).parts
-            assert Path(there).parts[-len(parts) :] == parts, f"file: {there!r}"
+    there = getattr(error, "file", None)
+    if file is None:
+        assert there is None, f"file: {there!r}"
+    elif file is not ANY:
+        parts = Path(str(file)).parts
+        assert Path(str(there)).parts[-len(parts) :] == parts, f"file: {there!r}"
     if line is not ANY:
         assert getattr(error, "line", None) == line, f"line: {error}"
     if field is not ANY:
@@ -74,36 +65,24 @@ def check(
     says(str(error), *named)
 
 
-class warned:
+@contextmanager
+def warned(
+    *named: object, category: type[Warning] = UserWarning
+) -> Iterator[list[warnings.WarningMessage]]:
     """Expect a warning that names what is given; others are passed on."""
-
-    def __init__(self, *named: object, category: type[Warning] = UserWarning) -> None:
-        self.named, self.category = named, category
-        self.recorder = warnings.catch_warnings(record=True)
-
-    def __enter__(self) -> list[warnings.WarningMessage]:
-        self.told: list[warnings.WarningMessage] = self.recorder.__enter__()  # type: ignore[assignment]
+    __tracebackhide__ = True
+    with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        return self.told
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        __tracebackhide__ = True
-        self.recorder.__exit__(kind, error, traceback)
-        if error is not None:
-            return
-        meant = [
-            one
-            for one in self.told
-            if issubclass(one.category, self.category)
-            and all(names(str(one.message), name) for name in self.named)
-        ]
-        texts = [str(one.message) for one in self.told]
-        assert meant, f"no warning names {self.named}: {texts}"
-        for one in self.told:
-            if one in meant:
-                says(str(one.message))
-            else:
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        yield told
+    texts = [str(one.message) for one in told]
+    is_meant = [
+        issubclass(one.category, category) and all(names(text, name) for name in named)
+        for one, text in zip(told, texts, strict=True)
+    ]
+    assert any(is_meant), f"no warning names {named}: {texts}"
+    for one, is_expected in zip(told, is_meant, strict=True):
+        if not is_expected:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def says(text: object, *named: object) -> str:

@@ -11,7 +11,6 @@ note the test that runs it, and runs all tests once.
 
 import argparse
 import ast
-import json
 import os
 import random
 import subprocess
@@ -20,9 +19,10 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from itertools import accumulate, cycle
 from pathlib import Path
 from queue import SimpleQueue
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 FLIPPED = {
@@ -32,8 +32,7 @@ FLIPPED = {
 LIMIT = 1200  # seconds for the files of one fault: a test that hangs has caught it
 
 
-@dataclass(frozen=True)
-class Mutant:
+class Mutant(NamedTuple):
     """One fault: the text between two offsets of a file, and what stands there instead."""
 
     file: str
@@ -44,83 +43,70 @@ class Mutant:
     becomes: str
     kind: str
 
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.kind}: {self.was} → {self.becomes}"
+
+
+def is_number(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def changes(node: ast.AST, keys: set[str]) -> Iterator[tuple[ast.expr, str, str]]:
+    """Yield what may be changed at a place of a module: the part, its new text, and the kind."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
+        yield node, f"({left} {FLIPPED[type(node.ops[0])]} {right})", "comparison"
+        bounds = node.comparators
+    else:
+        bounds = [node.lower, node.upper] if isinstance(node, ast.Slice) else []
+    for bound in bounds:
+        if is_number(bound):
+            yield bound, repr(bound.value + 1), "bound"
+    for key in column_of(node) & keys:
+        for other in sorted(keys - {key}):
+            yield node.slice, repr(other), "column"
+
+
+def column_of(node: ast.AST) -> set[str]:
+    """The name of a column that is looked up here."""
+    found = node.slice if isinstance(node, ast.Subscript) else None
+    is_name = isinstance(found, ast.Constant) and isinstance(found.value, str)
+    return {found.value} if is_name else set()
+
 
 def faults(file: Path) -> Iterator[Mutant]:
     """Yield every fault that can be put into a file."""
-    source = file.read_bytes()
-    tree = ast.parse(source)
-    begins = [0]
-    for line in source.splitlines(keepends=True):
-        begins.append(begins[-1] + len(line))
-    left_out = {  # annotations, and what stands in f-strings: older Pythons place it elsewhere
-        id(part)
-        for node in ast.walk(tree)
-        for note in (
-            getattr(node, "annotation", None),
-            getattr(node, "returns", None),
-            node if isinstance(node, ast.JoinedStr) else None,
-        )
-        if note is not None
-        for part in ast.walk(note)
-    }
-    keys = sorted(
-        {
-            node.slice.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Subscript)
-            and isinstance(node.slice, ast.Constant)
-            and isinstance(node.slice.value, str)
-        }
-    )
-
-    def mutant(node: ast.expr, becomes: str, kind: str) -> Mutant:
-        start = begins[node.lineno - 1] + node.col_offset
-        end = begins[node.end_lineno - 1] + node.end_col_offset  # type: ignore[operator]
-        was = source[start:end].decode()
-        name = str(file.relative_to(ROOT))
-        return Mutant(name, node.lineno, start, end, was, becomes, kind)
-
-    for node in ast.walk(tree):
-        if id(node) in left_out:
-            continue
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
-            sign = FLIPPED[type(node.ops[0])]
-            yield mutant(node, f"({left} {sign} {right})", "comparison")
-            bound = node.comparators[0]
-            if isinstance(bound, ast.Constant) and type(bound.value) in (int, float):
-                yield mutant(bound, repr(bound.value + 1), "bound")
-        elif isinstance(node, ast.Slice):
-            for bound in (node.lower, node.upper):
-                if isinstance(bound, ast.Constant) and type(bound.value) is int:
-                    yield mutant(bound, str(bound.value + 1), "bound")
-        elif (
-            isinstance(node, ast.Subscript)
-            and isinstance(node.slice, ast.Constant)
-            and node.slice.value in keys
-            and len(keys) > 1
-        ):
-            for other in keys:
-                if other != node.slice.value:
-                    yield mutant(node.slice, repr(other), "column")
+    source, name = file.read_bytes(), str(file.relative_to(ROOT))
+    nodes = list(ast.walk(ast.parse(source)))
+    lines = source.splitlines(keepends=True)
+    begins = [0, *accumulate(map(len, lines))]
+    # annotations, and what stands in f-strings: older Pythons place it elsewhere
+    left_out = [getattr(node, part, None) for node in nodes for part in ("annotation", "returns")]
+    left_out += [node for node in nodes if isinstance(node, ast.JoinedStr)]
+    hidden = {id(part) for one in left_out if one is not None for part in ast.walk(one)}
+    keys = set().union(*map(column_of, nodes))
+    for node in nodes:
+        for part, becomes, kind in () if id(node) in hidden else changes(node, keys):
+            start = begins[part.lineno - 1] + part.col_offset
+            end = begins[part.end_lineno - 1] + part.end_col_offset
+            yield Mutant(name, part.lineno, start, end, source[start:end].decode(), becomes, kind)
 
 
 def chosen(n: int, seed: int) -> list[Mutant]:
     """Return `n` faults: of every folder in turn, of the three kinds in turn."""
-    draw = random.Random(seed)
-    by_folder: dict[str, dict[str, list[Mutant]]] = defaultdict(lambda: defaultdict(list))
+    draw, kinds = random.Random(seed), cycle(("comparison", "bound", "column"))
+    there: dict[tuple[str, str], list[Mutant]] = defaultdict(list)
     for file in sorted((ROOT / "ragscore").rglob("*.py")):
-        folder = str(file.parent.relative_to(ROOT))
         for one in faults(file):
-            by_folder[folder][one.kind].append(one)
+            there[str(Path(one.file).parent), one.kind].append(one)
+    folders = cycle(sorted({folder for folder, _ in there}))
     found: list[Mutant] = []
-    kinds = ("comparison", "bound", "column")
     while len(found) < n:
-        for folder in sorted(by_folder):
-            there = by_folder[folder].get(kinds[len(found) % 3]) or by_folder[folder]["comparison"]
-            if there:
-                found.append(there.pop(draw.randrange(len(there))))
-    return found[:n]
+        folder = next(folders)
+        own = there[folder, next(kinds)] or there[folder, "comparison"]
+        if own:
+            found.append(own.pop(draw.randrange(len(own))))
+    return found
 
 
 def hit(number: int, seen: set[tuple[int, str]] = set()) -> None:  # noqa: B006
@@ -132,7 +118,7 @@ def hit(number: int, seen: set[tuple[int, str]] = set()) -> None:  # noqa: B006
             file.write(f"{number} {test}\n")
 
 
-def reached(wanted: list[Mutant], root: Path, more: list[str]) -> dict[int, list[str]]:
+def reached(wanted: list[Mutant], root: Path, more: list[str]) -> list[set[str]]:
     """Run all tests once; return the files of tests that reach each fault. "" is an import."""
     added: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for n, one in enumerate(wanted):
@@ -145,22 +131,25 @@ def reached(wanted: list[Mutant], root: Path, more: list[str]) -> dict[int, list
             source = source[:at] + text.encode() + source[at:]
         (root / file).write_bytes(source)
     notes = root / ".reached"
-    subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *more],
-        cwd=root, env=environment(root) | {"RAGSCORE_REACHED": str(notes)}, check=False,
-    )  # fmt: skip
+    run_tests(root, "-n", "2", "--dist", "loadfile", *more, RAGSCORE_REACHED=str(notes))
     for file, source in before.items():
         (root / file).write_bytes(source)
-    found: dict[int, list[str]] = defaultdict(list)
-    for line in sorted(set(notes.read_text(encoding="utf-8").splitlines())):
+    found: list[set[str]] = [set() for _ in wanted]
+    for line in notes.read_text(encoding="utf-8").splitlines():
         number, _, test = line.partition(" ")
-        found[int(number)].append(test)
+        found[int(number)].add(test)
     return found
 
 
-def environment(root: Path) -> dict[str, str]:
+def run_tests(root: Path, *options: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    """Run tests in a clone."""
     kept = {key: text for key, text in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPATH": str(root), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg"}
+    own = {"PYTHONPATH": str(root), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", "-rfE"]
+    return subprocess.run(
+        [*command, *options], cwd=root, env=kept | own | more, capture_output=True, text=True,
+        timeout=None if "-n" in options else LIMIT, check=False,
+    )  # fmt: skip
 
 
 def caught(one: Mutant, root: Path, files: list[str], more: list[str]) -> str:
@@ -169,13 +158,7 @@ def caught(one: Mutant, root: Path, files: list[str], more: list[str]) -> str:
     source = target.read_bytes()
     target.write_bytes(source[: one.start] + one.becomes.encode() + source[one.end :])
     try:
-        done = subprocess.run(
-            [
-                sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no",
-                "-rfE", *more, *files,
-            ],
-            cwd=root, env=environment(root), capture_output=True, text=True, timeout=LIMIT,
-        )  # fmt: skip
+        done = run_tests(root, "-x", *more, *files)
     except subprocess.TimeoutExpired:
         return "a time limit"
     finally:
@@ -186,67 +169,53 @@ def caught(one: Mutant, root: Path, files: list[str], more: list[str]) -> str:
     return named[0].split(" - ")[0] if named else (done.stdout + done.stderr)[-300:]
 
 
+def cloned(folder: Path, name: str) -> Path:
+    """Return a clone of what is committed, compiled.
+
+    By hashes: of two faults of one length in one second, the first would run twice.
+    """
+    root = folder / name
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(root)], check=True)
+    hashed = ["-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "ragscore"]
+    subprocess.run([sys.executable, *hashed], cwd=root, check=True)
+    return root
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--n", type=int, default=60)
     parser.add_argument("--seed", type=int, nargs="+", default=[29], help="one or several")
     parser.add_argument("-m", metavar="MARKS", help="which tests, as pytest has it: '' for all")
     parser.add_argument("--show", action="store_true", help="list the faults and stop")
-    parser.add_argument("--reached", type=Path, help="a JSON file to keep what reaches which")
-    parser.add_argument("--only", help="numbers of faults, with commas")
-    parser.add_argument("--out", type=Path, help="a JSON-lines file for the results")
     given = parser.parse_args()
     wanted = [one for seed in given.seed for one in chosen(given.n, seed)]
-    numbers = [int(one) for one in given.only.split(",")] if given.only else range(len(wanted))
     if given.show:
-        for n in numbers:
-            one = wanted[n]
-            print(f"{n:3} {one.file}:{one.line} {one.kind}: {one.was} → {one.becomes}")
+        print(*wanted, sep="\n")
         return
     more = [] if given.m is None else ["-m", given.m]
     with tempfile.TemporaryDirectory() as folder:
-        roots: SimpleQueue[Path] = SimpleQueue()
         if (shared := ROOT.parent / "shared").exists():  # tests read it beside the checkout
             (Path(folder) / "shared").symlink_to(shared)
-        for n in range(2):
-            root = Path(folder) / str(n)
-            subprocess.run(["git", "clone", "-q", str(ROOT), str(root)], check=True)
-            # by their hashes: of two faults of one length in one second, the first would run twice
-            hashed = ["-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "ragscore"]
-            subprocess.run([sys.executable, *hashed], cwd=root, check=True)
-            roots.put(root)
-        if given.reached and given.reached.exists():
-            kept = json.loads(given.reached.read_text())
-            reach = {int(number): files for number, files in kept.items()}
-        else:
-            reach = reached(wanted, root, more)
-            if given.reached:
-                given.reached.write_text(json.dumps(reach))
-        width = Counter(file for files in reach.values() for file in files)  # a wide file is slow
+        roots: SimpleQueue[Path] = SimpleQueue()
+        for name in ("one", "two"):
+            roots.put(cloned(Path(folder), name))
+        root = roots.get()
+        reach = reached(wanted, root, more)
+        roots.put(root)
+        width = Counter(file for files in reach for file in files)  # a wide file is slow
 
-        def tried(n: int) -> bool:
-            one, root = wanted[n], roots.get()
-            files = set(reach.get(n, ()))
-            if "" in files:  # reached by importing it: any test may find it
-                files = set(width)
-            near = f"tests/{'/'.join(Path(one.file).parts[1:-1])}"
-            order = sorted(files - {""}, key=lambda file: (not file.startswith(near), width[file]))
-            there = [file for file in order if (root / file).exists()]
-            found = caught(one, root, there, more) if there else ""
+        def tried(one: Mutant, files: set[str]) -> bool:
+            near, root = f"tests/{'/'.join(Path(one.file).parts[1:-1])}", roots.get()
+            some = set(width) if "" in files else files  # an import: any test may find it
+            order = sorted(some - {""}, key=lambda file: (not file.startswith(near), width[file]))
+            found = caught(one, root, order, more) if order else ""
             roots.put(root)
-            print(
-                f"{n:3} {'caught' if found else 'SURVIVED'} {one.file}:{one.line} {one.kind}: "
-                f"{one.was} → {one.becomes}  {found}",
-                flush=True,
-            )
-            if given.out:
-                with given.out.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps(asdict(one) | {"n": n, "by": found}) + "\n")
+            print(f"{'caught' if found else 'SURVIVED'} {one}  {found}", flush=True)
             return bool(found)
 
         with ThreadPoolExecutor(2) as pool:
-            n_caught = sum(pool.map(tried, numbers))
-    print(f"{n_caught} of {len(numbers)} caught")
+            n_caught = sum(pool.map(tried, wanted, reach))
+    print(f"{n_caught} of {len(wanted)} caught")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,7 @@ import pytest
 def s3_server() -> Iterator[dict[str, Any]]:
     """Yield the storage options of a server with one bucket, `bucket`.
 
-    As S3 does, it answers one request to a key after the other. A request with the header `X-Fault:
-    503` is answered so and not carried out; with `503 done` it is carried out before.
+    As S3 does, it answers one request to a key after the other.
     """
     server = pytest.importorskip("moto.server").ThreadedMotoServer(
         ip_address="127.0.0.1", port=0, verbose=False
@@ -23,15 +22,8 @@ def s3_server() -> Iterator[dict[str, Any]]:
     app, one_at_a_time = server._server.app, Lock()
 
     def locked(environ: Any, start_response: Any) -> list[bytes]:
-        status, _, is_done = environ.pop("HTTP_X_FAULT", "").partition(" ")
         with one_at_a_time:
-            if not status:
-                return list(app(environ, start_response))
-            if is_done:
-                list(app(environ, lambda *answer: None))
-        name = "SlowDown" if status == "503" else "InternalError"
-        start_response(f"{status} {name}", [("Content-Type", "application/xml")])
-        return [f"<Error><Code>{name}</Code><Message>{name}</Message></Error>".encode()]
+            return list(app(environ, start_response))
 
     server._server.app = locked
     options = {"endpoint_url": f"http://{host}:{port}", "key": "any", "secret": "any"}

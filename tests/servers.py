@@ -46,8 +46,6 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     text: str | None = None
     drop: int | None = None
-    drips: bool = False
-    """A byte of the body now and then, for ever."""
 
 
 class Server:
@@ -60,8 +58,7 @@ class Server:
         self.reply, self.requests = reply, list[Seen]()
         self.in_flight = self.most_in_flight = 0
         self.lock = threading.Lock()
-        self.barrier = threading.Barrier(gather) if gather > 1 else None
-        self.closing = threading.Event()
+        self.barrier = threading.Barrier(gather)
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
@@ -73,9 +70,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        if self.barrier is not None:
-            self.barrier.abort()
+        self.barrier.abort()
         self.server.shutdown()
         self.server.server_close()
 
@@ -83,10 +78,6 @@ class Server:
     def bodies(self) -> list[Any]:
         """The JSON of each request, in the order they came."""
         return [seen.body for seen in self.requests]
-
-    def hang(self) -> None:
-        """Hold a request until the server ends: for clients that must give up first."""
-        self.closing.wait(60)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         outer = self
@@ -112,7 +103,8 @@ class Server:
                     outer.in_flight += 1
                     outer.most_in_flight = max(outer.most_in_flight, outer.in_flight)
                 try:
-                    outer._gathered()
+                    with contextlib.suppress(threading.BrokenBarrierError):
+                        outer.barrier.wait(30)
                     found = outer.reply(seen)
                 finally:
                     with outer.lock:
@@ -125,11 +117,6 @@ class Server:
                 pass
 
         return Handler
-
-    def _gathered(self) -> None:
-        if self.barrier is not None:
-            with contextlib.suppress(threading.BrokenBarrierError):
-                self.barrier.wait(30)
 
     def _send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
         data = (json.dumps(reply.body) if reply.text is None else reply.text).encode()
@@ -147,8 +134,6 @@ class Server:
             handler.end_headers()
             handler.wfile.write(data if reply.drop is None else data[: reply.drop])
             handler.wfile.flush()
-            while reply.drips and not self.closing.wait(0.01):
-                handler.wfile.write(b" ")
         except OSError:  # the client has given up
             handler.close_connection = True
         if reply.drop is not None:
@@ -156,9 +141,7 @@ class Server:
 
 
 def in_turn(replies: Iterable[Any], then: Callable[[Seen], Any]) -> Callable[[Seen], Any]:
-    """Each of these replies once, in order (a callable is called), and after them what `then`
-    says.
-    """
+    """Each of these replies once, in order (a callable is called), and `then` after them."""
     left, lock = list(replies), threading.Lock()
 
     def reply(seen: Seen) -> Any:
@@ -169,50 +152,30 @@ def in_turn(replies: Iterable[Any], then: Callable[[Seen], Any]) -> Callable[[Se
     return reply
 
 
+SOURCE = {"rel_path": "notes/a.md", "heading_path": "# A > ## B"}
+CHUNK = SOURCE | {"score_vector": 0.5, "score_final": 0.75, "text": "some text"}
+DEBUG = {
+    "folder_selection": {"selected_folders": ["notes"], "available_folders": ["notes", "work"]},
+    "latency": {
+        "folder_selection_ms": 3, "retrieval_ms": 20, "generation_ms": 100, "judge_ms": 0,
+        "total_ms": 123,
+    },
+    "indexing_coverage": {
+        "docs_processed": 7, "chunks_embedded": 40, "chunker_version": "v1",
+        "index_version": "abc",
+    },
+}  # fmt: skip
+
+
 def chatbot(seen: Seen) -> dict[str, Any]:
     """A reply of the chatbot framework's ask endpoint in debug mode.
 
     As many chunks as were asked for.
     """
-    asked = seen.body
-    chunk = {
-        "rel_path": "notes/a.md",
-        "heading_path": "# A > ## B",
-        "score_vector": 0.5,
-        "score_final": 0.75,
-        "text": "some text",
+    n, has_answer = seen.body.get("k", 5), seen.body.get("with_answer", True)
+    chunks = [{**CHUNK, "chunk_id": f"c{rank}", "rank": rank} for rank in range(1, n + 1)]
+    return {
+        "answer": f"answer to {seen.body['question']}" if has_answer else "",
+        "references": [{"vault": "personal", **SOURCE, "chunk_index": 0}] if has_answer else [],
+        "debug": {"retrieved_chunks": chunks, **DEBUG},
     }
-    chunks = [{**chunk, "chunk_id": f"c{n}", "rank": n} for n in range(1, asked.get("k", 5) + 1)]
-    latency = {
-        "folder_selection_ms": 3,
-        "retrieval_ms": 20,
-        "generation_ms": 100,
-        "judge_ms": 0,
-        "total_ms": 123,
-    }
-    coverage = {
-        "docs_processed": 7,
-        "chunks_embedded": 40,
-        "chunker_version": "v1",
-        "index_version": "abc",
-    }
-    debug = {
-        "retrieved_chunks": chunks,
-        "folder_selection": {"selected_folders": ["notes"], "available_folders": ["notes", "work"]},
-        "latency": latency,
-        "indexing_coverage": coverage,
-    }
-    references = [
-        {
-            "vault": "personal",
-            "rel_path": "notes/a.md",
-            "heading_path": "# A > ## B",
-            "chunk_index": 0,
-        }
-    ]
-    answer = (
-        {"answer": f"answer to {asked['question']}", "references": references}
-        if asked.get("with_answer", True)
-        else {"answer": "", "references": []}
-    )
-    return {**answer, "debug": debug}

@@ -5,7 +5,6 @@ import pkgutil
 from importlib import import_module
 
 import pytest
-from conftest import hit, record
 
 import ragscore as rs
 from ragscore.frames.tables import Display
@@ -50,25 +49,3 @@ def test_a_result_has_every_form(kind):
     assert kind.__repr__ is Display.__repr__
     for name in ("_repr_html_", "to_markdown"):
         assert callable(getattr(kind, name))
-
-
-@pytest.fixture
-def evaluation(write_golden, write_run):
-    golden = write_golden(
-        [{"id": f"q_{n}", "query": "50 % & $1 {x}?", "expected_doc_ids": ["d_1"]} for n in range(3)]
-    )
-    first = [record(f"q_{n}", [hit("c_1", "d_1", 1)]) for n in range(3)]
-    second = [record("q_0", []), *first[1:]]
-    results = rs.load_results([write_run("a_1", first), write_run("b#2", second)])
-    return rs.evaluate(results, rs.load_golden(golden))
-
-
-FOUND = {
-    "evaluation": lambda ev: ev,
-    "comparison": lambda ev: ev.compare("a_1", "b#2"),
-    "gate": lambda ev: ev.compare("a_1", "b#2").gate({"mrr@10": 0.01}),
-    "leaderboard": lambda ev: ev.leaderboard(["mrr@10", "hit@5"], baseline="a_1"),
-    "coverage": lambda ev: ev.coverage(),
-    "query": lambda ev: ev.query("q_0"),
-    "report": lambda ev: ev.report(),
-}

@@ -15,7 +15,7 @@ def test_every_question_and_picture_returns_or_raises_a_data_error(world):
     ev, faults = evaluated(world), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        for name, ask in questions(ev):
+        for name, ask in questions(ev).items():
             try:
                 ask()
             except rs.DataError:

@@ -44,17 +44,31 @@ def kebab(write_golden, write_run):
     return aggregate
 
 
-def test_aggregate_of_run_a(kebab):
-    assert kebab(THREE_QUERIES, RUN_A) == AGGREGATE_A
+@pytest.fixture
+def compared(write_golden, write_run):
+    """The comparison of two runs' records by golden rows; `described` is what a run.json says."""
+
+    def compare(rows, a, b, described=({}, {}), **how):
+        both = zip("ab", (a, b), described, strict=True)
+        results = rs.load_results([write_run(run, own, **more) for run, own, more in both])
+        golden = rs.load_golden(write_golden(rows))
+        return compare_runs(results, golden, "a", "b", profile="kebab", **how)
+
+    return compare
 
 
-def test_aggregate_of_run_b(kebab):
-    assert kebab(THREE_QUERIES, RUN_B) == AGGREGATE_B
+def report_of(cmp):
+    return json.loads(cmp.to_json())
 
 
-def test_compare_report(pair):
-    results, golden = pair
-    report = json.loads(compare_runs(results, golden, "a", "b", profile="kebab").to_json())
+@pytest.mark.parametrize(("records", "expected"), [(RUN_A, AGGREGATE_A), (RUN_B, AGGREGATE_B)])
+def test_aggregate_of_a_run(kebab, records, expected):
+    assert kebab(THREE_QUERIES, records) == expected
+
+
+def test_compare_report(compared):
+    described = {"config": {"chunker_version": "test@1", "eval_k": 10}}
+    report = report_of(compared(THREE_QUERIES, RUN_A, RUN_B, (described, described)))
     assert (report["run_a"], report["run_b"]) == ("a", "b")
     assert (report["aggregate_a"], report["aggregate_b"]) == (AGGREGATE_A, AGGREGATE_B)
     assert report["deltas"] == {
@@ -75,12 +89,10 @@ def test_compare_report(pair):
     ]
 
 
-def test_its_markdown_lists_every_query_draws_included(write_golden, write_run):
+def test_its_markdown_lists_every_query_draws_included(compared):
     rows = [*THREE_QUERIES, {"id": "q0", "query": "?", "expected_doc_ids": ["d0"]}]
     draw = record("q0", [hit("c0", "d0", 3)])
-    files = [write_run("a", [*RUN_A, draw]), write_run("b", [*RUN_B, draw])]
-    results, golden = rs.load_results(files), rs.load_golden(write_golden(rows))
-    cmp = rs.evaluate(results, golden, profile="kebab").compare("a", "b")
+    cmp = compared(rows, [*RUN_A, draw], [*RUN_B, draw])
     # q0 expects a document only: it is in the means over documents, not in those over chunks
     assert (
         cmp.to_markdown()
@@ -129,15 +141,11 @@ chunker_version_match: `exact`
 
 
 def test_its_markdown_writes_the_sign_of_a_loss_and_keeps_a_pipe_in_its_cell(
-    write_golden, write_run
+    compared,
 ):
     rows = [{"id": "q|1", "query": "?", "expected_doc_ids": ["d"]}]
-    files = [
-        write_run("a", [record("q|1", [hit("c", "d", 1)])]),
-        write_run("b", [record("q|1", [])]),
-    ]
-    golden = rs.load_golden(write_golden(rows))
-    text = compare_runs(rs.load_results(files), golden, "a", "b", profile="kebab").to_markdown()
+    found, missed = [record("q|1", [hit("c", "d", 1)])], [record("q|1", [])]
+    text = compared(rows, found, missed).to_markdown()
     assert "| recall@1_doc | 1.0000 | 0.0000 | -1.0000 |\n" in text
     assert "## Wins (0) / Losses (0) / Regressions (1)" in text
     assert text.endswith("| q\\|1 | regression | 1 | — | hit→miss |\n")
@@ -288,61 +296,33 @@ def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):
         (None, None, "draw"),
     ],
 )
-def test_outcome_of_a_query(write_golden, write_run, a, b, kind):
-    golden = rs.load_golden(
-        write_golden(
-            [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]
-        )
-    )
-    hits = [[] if rank is None else [hit("c", "d", rank)] for rank in (a, b)]
-    results = rs.load_results(
-        [write_run(name, [record("q", one)], k=10) for name, one in zip("ab", hits, strict=True)]
-    )
-    report = json.loads(compare_runs(results, golden, "a", "b", profile="kebab").to_json())
-    assert [(row["kind"], row["a_hit_rank"], row["b_hit_rank"]) for row in report["per_query"]] == [
-        (kind, a, b)
-    ]
+def test_outcome_of_a_query(compared, a, b, kind):
+    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]
+    sides = [[record("q", [] if rank is None else [hit("c", "d", rank)])] for rank in (a, b)]
+    (row,) = report_of(compared(rows, *sides, ({"k": 10}, {"k": 10})))["per_query"]
+    assert (row["kind"], row["a_hit_rank"], row["b_hit_rank"]) == (kind, a, b)
 
 
-@pytest.fixture
-def rechunked(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden(
-            [
-                {
-                    "id": "q",
-                    "query": "?",
-                    "expected_doc_ids": ["doc-1"],
-                    "expected_chunk_ids": ["old"],
-                }
-            ]
-        )
-    )
-    files = [
-        write_run(
-            "a", [record("q", [hit("old", "doc-1", 1)])], config={"chunker_version": "test@1"}
-        ),
-        write_run(
-            "b",
-            [record("q", [hit("new", "doc-1", 1, chunker_version="test@2")])],
-            config={"chunker_version": "test@2"},
-        ),
-    ]
-    return rs.load_results(files), golden
+RECHUNKED = (
+    [{"id": "q", "query": "?", "expected_doc_ids": ["doc-1"], "expected_chunk_ids": ["old"]}],
+    [record("q", [hit("old", "doc-1", 1)])],
+    [record("q", [hit("new", "doc-1", 1, chunker_version="test@2")])],
+    [{"config": {"chunker_version": f"test@{n}"}} for n in (1, 2)],
+)
 
 
 @pytest.mark.filterwarnings("ignore:ids of")  # chunk ids of another chunker join nowhere
-def test_another_chunker_falls_back_to_documents(rechunked):
-    report = json.loads(compare_runs(*rechunked, "a", "b", profile="kebab").to_json())
+def test_another_chunker_falls_back_to_documents(compared):
+    report = report_of(compared(*RECHUNKED))
     assert report["deltas"]["chunker_version_match"] == "fallback_doc"
     assert report["per_query"] == [
         {"query_id": "q", "kind": "draw", "a_hit_rank": 1, "b_hit_rank": 1, "note": None}
     ]
 
 
-def test_strict_comparison_refuses_another_chunker(rechunked):
+def test_strict_comparison_refuses_another_chunker(compared):
     with refused("test@1", "test@2", field="strict_chunker_version"):
-        compare_runs(*rechunked, "a", "b", profile="kebab", strict_chunker_version=True)
+        compared(*RECHUNKED, strict_chunker_version=True)
 
 
 def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run):
@@ -363,39 +343,25 @@ def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run
 
 
 @pytest.mark.filterwarnings("ignore:scores of different provenance")
-def test_deltas_are_null_where_either_side_is(write_golden, write_run):
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
+def test_deltas_are_null_where_either_side_is(compared):
     with_answers = [one | {"answer": answer("text", paths=["docs/d.md"])} for one in RUN_A]
-    results = rs.load_results([write_run("a", RUN_A), write_run("b", with_answers)])
-    report = json.loads(compare_runs(results, golden, "a", "b", profile="kebab").to_json())
-    assert (report["aggregate_b"]["citation_coverage"], report["deltas"]["citation_coverage"]) == (
-        1.0,
-        None,
-    )
+    report = report_of(compared(THREE_QUERIES, RUN_A, with_answers))
+    assert report["aggregate_b"]["citation_coverage"] == 1.0
+    assert report["deltas"]["citation_coverage"] is None
 
 
 @pytest.mark.parametrize(
     ("ranks_a", "ranks_b", "a", "b", "delta"),
     [((1, None), (1, 2), 0.5, 0.75, 0.25), ((1, 2), (1, None), 0.75, 0.5, -0.25)],
 )
-def test_the_delta_of_a_mean_is_b_minus_a(write_golden, write_run, ranks_a, ranks_b, a, b, delta):
-    golden = rs.load_golden(write_golden(THREE_QUERIES[:2]))
-    found = {
-        name: [[] if r is None else [hit(f"c{n}", f"d{n}", r)] for n, r in enumerate(ranks, 1)]
-        for name, ranks in (("a", ranks_a), ("b", ranks_b))
-    }
-    results = rs.load_results(
-        [
-            write_run(name, [record(f"q{n}", hits) for n, hits in enumerate(lists, 1)])
-            for name, lists in found.items()
-        ]
-    )
-    report = json.loads(compare_runs(results, golden, "a", "b", profile="kebab").to_json())
-    assert (
-        report["aggregate_a"]["mrr"],
-        report["aggregate_b"]["mrr"],
-        report["deltas"]["mrr"],
-    ) == (a, b, delta)
+def test_the_delta_of_a_mean_is_b_minus_a(compared, ranks_a, ranks_b, a, b, delta):
+    sides = [
+        [record(f"q{n}", [hit(f"c{n}", f"d{n}", r)] if r else []) for n, r in enumerate(ranks, 1)]
+        for ranks in (ranks_a, ranks_b)
+    ]
+    report = report_of(compared(THREE_QUERIES[:2], *sides))
+    means = [report[part]["mrr"] for part in ("aggregate_a", "aggregate_b", "deltas")]
+    assert means == [a, b, delta]
 
 
 def test_an_aggregate_stored_before_precision_was_is_computed_anew(write_golden, write_run):

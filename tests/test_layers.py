@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import ragscore
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ragscore"
 # A folder a layer: what it may import of the others, and the statements that it has reached.
@@ -50,6 +52,7 @@ ON_USE_ONLY = (
 )  # fmt: skip
 
 
+NAMESPACES = ("io", "match", "stats", "plot", "judging", "extras")
 PROFILES = ("ragscore.scoring.readings", "ragscore.analysis.comparison.profile_report")
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -107,12 +110,12 @@ def attributes(cls: type) -> set[str]:
 
 def public_names() -> int:
     """Return how many names a user can type: attributes of the main objects are counted, too."""
-    import ragscore as rs
-
-    objects = (rs.Evaluation, rs.Comparison, rs.Results, rs.Golden, rs.RunStore, rs.Leaderboard,
-               rs.Report, rs.Reading)  # fmt: skip
-    own = sum(len(attributes(one)) for one in objects)
-    return len(rs.__all__) + own + sum(len(getattr(rs, one).__all__) for one in NAMESPACES)
+    objects = ("Evaluation", "Comparison", "Results", "Golden", "RunStore", "Leaderboard",
+               "Report", "Reading")  # fmt: skip
+    own = sum(len(attributes(getattr(ragscore, one))) for one in objects)
+    return (
+        len(ragscore.__all__) + own + sum(len(getattr(ragscore, one).__all__) for one in NAMESPACES)
+    )
 
 
 def words_by_hand() -> int:
@@ -156,10 +159,6 @@ def test_no_imports_run_in_a_circle():
     assert not left
 
 
-def test_only_the_face_and_the_evaluation_lie_flat():
-    assert {file.name for file in PACKAGE.glob("*.py")} <= {"__init__.py", "evaluation.py"}
-
-
 def test_no_module_but_profiles_names_a_profile_in_code():
     for name, file in MODULES.items():
         if name in PROFILES or layer_of(name) == "cli":
@@ -172,93 +171,50 @@ def test_no_module_but_profiles_names_a_profile_in_code():
         assert "kebab" not in literals, name
 
 
-def test_optional_and_heavy_packages_are_imported_on_use_only():
-    code = f"import sys, ragscore; print([name for name in {ON_USE_ONLY!r} if name in sys.modules])"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
-    )
+# What is done in a process of its own -> which modules must not be there afterwards.
+NOT_IMPORTED = {
+    "import ragscore": [*ON_USE_ONLY, "pandas", "pyarrow", "numpy", *sorted(MODULES)[1:]],
+    "import ragscore as rs; rs.load_golden, rs.load_results, rs.evaluate": [
+        *ON_USE_ONLY, "yaml", "sqlite3", "html", "pyarrow.csv", "pyarrow.json", "pyarrow.parquet",
+    ],
+}  # fmt: skip
 
 
-def test_readers_of_some_files_only_are_imported_where_such_a_file_is_read():
-    some = ("yaml", "sqlite3", "html", "pyarrow.csv", "pyarrow.json", "pyarrow.parquet")
-    code = (
-        "import sys, ragscore as rs; rs.load_golden, rs.load_results, rs.evaluate;"
-        f" print([name for name in {some!r} if name in sys.modules])"
-    )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
-    )
+def printed(code: str) -> str:
+    """Return what a process of its own prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
-def test_nothing_is_imported_before_it_is_used():
-    code = (
-        "import sys, ragscore; print([name for name in sys.modules if name.startswith(('ragscore.',"
-        " 'pandas', 'pyarrow', 'numpy'))])"
-    )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
-    )
+@pytest.mark.parametrize("code", NOT_IMPORTED)
+def test_nothing_is_imported_before_it_is_used(code):
+    names = f"import sys; print([one for one in {NOT_IMPORTED[code]!r} if one in sys.modules])"
+    assert printed(f"{code}\n{names}") == "[]"
 
 
 @pytest.mark.slow
 def test_functions_are_what_the_package_shows_also_where_their_modules_were_imported_first():
-    modules = [name for name in MODULES if not name.endswith("__main__")]
-    code = f"""
-import importlib, types
-for name in {modules!r}:
-    importlib.import_module(name)
-import ragscore as rs
-print([name for name in rs.__all__ if isinstance(getattr(rs, name), types.ModuleType)])
-"""
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "['extras', 'io', 'judging', 'match', 'plot', 'stats']"
-    )
+    names = [name for name in MODULES if not name.endswith("__main__")]
+    modules = "[one for one in rs.__all__ if isinstance(getattr(rs, one), types.ModuleType)]"
+    code = f"import importlib, types, ragscore as rs; [*map(importlib.import_module, {names!r})]"
+    assert printed(f"{code}; print({modules})") == repr(sorted(NAMESPACES))
 
 
 def test_the_stub_lists_by_stage_what_it_imports():
-    import ragscore
-
     stub = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
     (listed,) = (ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign))
     assert sorted(listed) == sorted(ragscore.__all__)
 
 
-def test_every_public_name_is_there_and_documented():
-    import ragscore
-
-    assert len(set(ragscore.__all__)) == len(ragscore.__all__) <= 32
-    for name in ragscore.__all__:
-        assert getattr(ragscore, name).__doc__, name
-
-
-NAMESPACES = ("io", "match", "stats", "plot", "judging", "extras")
-
-
-def test_every_name_of_a_namespace_is_there_and_documented():
-    import ragscore
-
-    for namespace in NAMESPACES:
-        module = getattr(ragscore, namespace)
-        for name in module.__all__:
-            found = getattr(module, name)
-        assert found.__doc__ or not callable(found) or name == "Rule", f"{namespace}.{name}"
+@pytest.mark.parametrize("namespace", [ragscore, *(getattr(ragscore, one) for one in NAMESPACES)])
+def test_every_public_name_is_there_once_and_documented(namespace):
+    assert len(set(namespace.__all__)) == len(namespace.__all__) <= 32
+    for name in namespace.__all__:
+        found = getattr(namespace, name)
+        assert found.__doc__ or not callable(found) or name == "Rule", name
 
 
 def test_texts_and_docstrings_name_what_the_package_shows():
-    import ragscore
-
     for name, file in MODULES.items():
         for path in re.findall(
             r"\brs((?:\.[A-Za-z_]+)+)(?!\{)\b", file.read_text(encoding="utf-8")

@@ -1,23 +1,18 @@
 """A metric's version says what its formula meant when a value was stored.
 
-Values on a fixed example may change only with it.
-
-`metric_values.json` beside this file holds version and values of every metric. After a deliberate
-change of a formula raise the metric's `version` in the metric table, then write the file anew with
-`python tests/test_metric_versions.py`.
+Values on a fixed example may change only with it. `metric_values.json` beside this file holds
+version and values of every metric. After a deliberate change of a formula raise the metric's
+`version` in the metric table, then write the file anew: run this test with RAGSCORE_RENEW=1.
 """
 
 import json
-import sys
-import tempfile
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from conftest import answer, hit, record
 
 import ragscore as rs
@@ -62,59 +57,35 @@ RECORDS = [
 ]  # fmt: skip
 
 
-def example(folder: Path) -> tuple[rs.Results, rs.Golden]:
-    (folder / "run").mkdir()
-    (folder / "golden.yaml").write_text(json.dumps(GOLDEN), encoding="utf-8")
-    (folder / "run" / "per_query.jsonl").write_text(
-        "".join(json.dumps(one) + "\n" for one in RECORDS), encoding="utf-8"
-    )
-    (folder / "run" / "run.json").write_text(
-        json.dumps({"run_id": "run", "k": 10, "config": {"folder_mode": "on"}}), encoding="utf-8"
-    )
-    results = rs.load_results(folder / "run" / "per_query.jsonl")
-    rows = [
-        {"run_id": "run", "query_id": query, "criterion": name, "item": item, "value": value}
-        for name in CRITERIA for query,
-        values in (("good", {"c1": 1.0, "c2": 0.0, "c3": 1.0}), ("late", {"": 0.25})) for item,
-        value in values.items()
-    ]  # fmt: skip
-    rows += [
-        {"run_id": "run", "query_id": query, "criterion": "nuggets", "item": str(n), "value": value}
-        for query, values in (("good", (1.0, 0.5)), ("late", (0.5, 1.0)), ("poor", (1.0, 1.0)))
-        for n, value in enumerate(values, 1)
-    ]
-    rows += [
-        {"run_id": "run", "query_id": "good", "criterion": name, "item": "", "value": 3.5}
-        for name in ("judge_groundedness", "judge_correctness")
-    ]
-    rows += [
-        {
-            "run_id": "run",
-            "query_id": "good",
-            "criterion": "judge_refused",
-            "item": "",
-            "value": 0.0,
-        }
-    ]
-    rows += [
-        {
-            "run_id": "run",
-            "query_id": "poor",
-            "criterion": "faithfulness",
-            "item": "",
-            "value": np.nan,
-            "state": "judge_failed",
-        }
-    ]
-    frames = {name: getattr(results, name) for name in ("runs", "hits", "citations")}
-    frames["hits"] = results.hits.assign(call=results.hits["rank"].astype("Int64"))
-    responses = results.responses.assign(cost_usd=[0.1, 0.2, 0.3, None, None, None, None])
-    return rs.Results(**frames, responses=responses, judgments=pd.DataFrame(rows)), rs.load_golden(
-        folder / "golden.yaml"
-    )
+# criterion, query, item, value, state
+JUDGED = [
+    *((name, "good", item, value, "scored") for name in CRITERIA
+      for item, value in (("c1", 1.0), ("c2", 0.0), ("c3", 1.0))),
+    *((name, "late", "", 0.25, "scored") for name in CRITERIA),
+    *(("nuggets", query, item, value, "scored")
+      for query, values in (("good", (1.0, 0.5)), ("late", (0.5, 1.0)), ("poor", (1.0, 1.0)))
+      for item, value in zip("12", values, strict=True)),
+    ("judge_groundedness", "good", "", 3.5, "scored"),
+    ("judge_correctness", "good", "", 3.5, "scored"),
+    ("judge_refused", "good", "", 0.0, "scored"),
+    ("faithfulness", "poor", "", np.nan, "judge_failed"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def example(write_golden, write_run):
+    found = rs.load_results(write_run("run", RECORDS, k=10, config={"folder_mode": "on"}))
+    columns = ["criterion", "query_id", "item", "value", "state"]
+    return replace(
+        found,
+        hits=found.hits.assign(call=found.hits["rank"].astype("Int64")),
+        responses=found.responses.assign(cost_usd=[0.1, 0.2, 0.3, *[None] * 4]),
+        judgments=pd.DataFrame(JUDGED, columns=columns).assign(run_id="run"),
+    ), rs.load_golden(write_golden(GOLDEN))
 
 
 def measured(results: rs.Results, golden: rs.Golden) -> dict[str, dict[str, object]]:
+    """Version and values of every metric."""
     labels = {
         metric.name.replace("@k", f"@{K}").replace("@r", "@0.5"): metric.version
         for metric in TABLE.values()
@@ -130,46 +101,29 @@ def measured(results: rs.Results, golden: rs.Golden) -> dict[str, dict[str, obje
 
 
 def without_version(found: dict[str, dict[str, object]]) -> list[str]:
-    """Metrics whose values on the example differ from the file's though their version is the same,
-    or of which the file holds another version.
-    """
+    """Metrics of which the file holds other values, or another version."""
     kept = json.loads(FILE.read_text(encoding="utf-8"))
     return [label for label, of_metric in found.items() if kept.get(label) != of_metric]
 
 
-@pytest.fixture
-def small(tmp_path):
-    return example(tmp_path)
+def test_a_formulas_values_change_only_with_its_version(example):
+    found = measured(*example)
+    if "RAGSCORE_RENEW" in os.environ:
+        lines = [f" {json.dumps(label)}: {json.dumps(one)}" for label, one in found.items()]
+        FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    assert without_version(found) == [], "raise the versions of these metrics, and renew the file"
 
 
-def test_a_formulas_values_change_only_with_its_version(small):
-    assert without_version(measured(*small)) == [], (
-        "raise the versions of these metrics, and write metric_values.json anew"
-    )
-
-
-def test_the_example_gives_every_metric_of_the_table_different_values(small):
-    found = measured(*small)
+def test_the_example_gives_every_metric_of_the_table_different_values(example):
+    found = measured(*example)
     assert set(found) == set(json.loads(FILE.read_text(encoding="utf-8")))
-    assert [
-        label
-        for label, one in found.items()
-        if len({value for value in one["values"] if value is not None}) < 2
-    ] == []
+    n_values = {label: len({*one["values"]} - {None}) for label, one in found.items()}
+    assert [label for label, n in n_values.items() if n < 2] == []
 
 
-def test_a_changed_formula_is_noticed(small, monkeypatch):
+def test_a_changed_formula_is_noticed(example, monkeypatch):
     halved = replace(
         TABLE["precision@k"], compute=lambda e, label: e.total(e.gain > 0) / label.k / 2
     )
     monkeypatch.setitem(TABLE, "precision@k", halved)
-    assert without_version(measured(*small)) == [f"precision@{K}"]
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        lines = [
-            f" {json.dumps(label)}: {json.dumps(one)}"
-            for label, one in measured(*example(Path(folder))).items()
-        ]
-        FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    assert without_version(measured(*example)) == [f"precision@{K}"]

@@ -10,8 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.kinds import FAILED
-from ragscore.frames.render import flat, parsed
+from ragscore.frames.kinds import FAILED, flat, parsed
 from ragscore.scoring.metrics import CRITERIA, TABLE
 from ragscore.scoring.provenance import relevant, settings_text
 

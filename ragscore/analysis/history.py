@@ -22,8 +22,7 @@ from ragscore.analysis.breaks import (
 from ragscore.analysis.reported import label_of
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
-from ragscore.frames.kinds import FAILED, KINDS, cast
-from ragscore.frames.render import dumped, parsed
+from ragscore.frames.kinds import FAILED, KINDS, cast, dumped, parsed
 from ragscore.scoring.metrics import CRITERIA, TABLE, MetricTable
 from ragscore.scoring.provenance import judges_by_criterion
 from ragscore.scoring.summary import STATISTICS, metric_columns, summarize

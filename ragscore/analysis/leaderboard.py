@@ -16,8 +16,7 @@ from ragscore.analysis.comparison.text import few_names, in_words
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import excerpt, nearest, plural
-from ragscore.frames.render import shown_interval, shown_intervals
-from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Display, Table
+from ragscore.frames.tables import SHOWN_ROWS, SIGNS, Display, Table, shown_intervals
 from ragscore.frames.typing import Codes, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
@@ -94,7 +93,7 @@ class Leaderboard(JsonResult, Display):
         for place, metric in enumerate(self._metrics):
             rows = self.table[(self.table["metric"] == metric).to_numpy()]
             rows = rows.set_index("run_id").reindex(self._run_ids)
-            cells = [shown_interval(*row) for row in rows[["value", "low", "high"]].to_numpy()]
+            cells = shown_intervals(rows[["value", "low", "high"]])
             name = in_words(metric)
             if place:
                 cells = [text.partition(" ")[0] for text in cells]

@@ -8,8 +8,7 @@ from typing import Self
 
 import pandas as pd
 
-from ragscore.frames.render import dump, reload
-from ragscore.frames.tables import SHOWN_ROWS, Display, Table
+from ragscore.frames.tables import SHOWN_ROWS, Display, Table, dump, reload
 
 NO_ROWS = "(no rows)"
 

@@ -16,8 +16,7 @@ from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.text import in_words, shown_figures
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.render import shown_n
-from ragscore.frames.tables import SHOWN_ROWS, Display, Table
+from ragscore.frames.tables import SHOWN_ROWS, Display, Table, shown_n
 from ragscore.frames.typing import Codes, Flags
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (

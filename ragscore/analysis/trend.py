@@ -19,8 +19,7 @@ from ragscore.analysis.breaks import (
 from ragscore.analysis.history import History, read_history
 from ragscore.frames.data import DataError, run_names
 from ragscore.frames.errors import name_list, plural
-from ragscore.frames.render import shown_intervals, shown_number
-from ragscore.frames.tables import Display, Table
+from ragscore.frames.tables import Display, Table, shown_intervals, shown_number
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.stats.moments import t_quantile

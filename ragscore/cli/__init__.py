@@ -12,11 +12,10 @@ import warnings
 from collections.abc import Sequence
 
 from ragscore import __version__
+from ragscore.cli.ask import demo_command, judge_command, run_command
 from ragscore.cli.compare import compare_command, gate_command, report_command, score_command
 from ragscore.cli.golden import check_command, label_command, validate_command
-from ragscore.cli.judge import judge_command
 from ragscore.cli.options import CommandParser, say
-from ragscore.cli.run import demo_command, run_command
 from ragscore.frames.data import DataError
 
 COMMANDS = (

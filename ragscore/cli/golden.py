@@ -66,35 +66,16 @@ def check_command(args: argparse.Namespace) -> None:
         rows = records_of(table)
         say({"traces": counts, "left_out": notes, "metrics": rows} if traced else rows)
         return
-    levels = next((text for text in table["levels"] if text), "")
-    lines += [
-        *map(_seen, counts),
-        *map(_left_out, notes),
-        *([f"targets: {levels}"] if levels else []),
-    ]
+    lines += [traces(one).T.to_string(header=False) for one in traced]
+    lines += [_filled(f"left out: {one['found']}; {one['allowed']}") for one in notes]
+    levels = next((text for text in table["levels"] if text), "none")
+    lines.append(f"targets: {levels}")
     lines.append(_filled(f"supported: {', '.join(table.loc[table['supported'], 'metric'])}"))
     judged = "judgments of a model (`ragscore judge`)"
     missing = table["missing"].str.replace(r"^judgments of \w+$", judged, regex=True)
     for lacks, metrics in table.loc[~table["supported"], "metric"].groupby(missing, sort=False):
         lines.append(_filled(f"without {lacks}: {', '.join(metrics)}"))
     say("\n".join(lines))
-
-
-def _seen(counts: dict[str, Any]) -> str:
-    """Return what was read of the traces of a run, in three lines."""
-    n = {name.removeprefix("n_"): f"{one:,}" for name, one in counts.items() if name != "run_id"}
-    return (
-        f"traces: {n['traces']} ({n['turns']} turns of {n['sessions']} sessions;"
-        f" {n['without_query']} without a question, {n['without_calls']} without a call)\n"
-        f"spans: {n['spans']} ({n['orphans']} whose parent is not there)\n"
-        f"calls: {n['calls']} ({n['empty']} without documents), documents: {n['documents']}"
-    )
-
-
-def _left_out(problem: dict[str, Any]) -> str:
-    line = f"line {problem['line']}: " if problem.get("line") is not None else ""
-    way = f" ({problem['allowed']})" if problem.get("allowed") else ""
-    return _filled(f"left out: {line}{problem['found']}{way}")
 
 
 def _filled(text: str) -> str:
@@ -143,10 +124,9 @@ def _line(problem: dict[str, Any]) -> str:
 
 
 HELP = """\
-1 4, 2=3   hits 1 and 4 support the answer, hit 2 has grade 3 (0: no help); again: take it off
-x, y       nothing answers it, a system should refuse; it can be answered; again: take that back
-s 2 words  words of hit 2 by which its label finds it again
-n, q       next query (an empty line is n); quit (everything is saved already)"""
+1 4=3   hit 1 supports the answer, hit 4 has grade 3 (0: no help); again: take it off
+x       nothing answers it, a system should refuse; again: take that back
+n, q    next query (an empty line is n); quit (everything is saved already)"""
 
 
 @command(
@@ -185,31 +165,26 @@ def label_command(args: argparse.Namespace) -> None:
             if word == "q" or not line:
                 return
             try:
-                if (marked := _marked(part, word)) is not None:
-                    add_labels(args.golden, marked)
-                elif word not in ("", "n"):
-                    say(HELP)
+                if word not in ("", "n"):
+                    add_labels(args.golden, _marked(part, word))
             except DataError as error:
                 say(str(error))
 
 
-def _marked(part: pd.DataFrame, line: str) -> pd.DataFrame | None:
-    """Return the rows of a query with what a line says of them; None if it says nothing."""
-    marked, stated = part.copy(), {"x": False, "y": True}.get(line)
-    words = re.fullmatch(r"s (\d+) (.+)", line)
-    graded = [re.fullmatch(r"(\d+)(?:=(\d))?", word) for word in re.split(r"[\s,]+", line)]
-    cells: list[tuple[int, str, Any]] = [
-        (int(one[1]), "grade", int(one[2] or 1)) for one in graded if one
-    ]
-    cells = [(int(words[1]), "snippet", words[2])] if words else cells if all(graded) else []
-    if stated is not None:
-        marked["answerable"] = pd.NA if part["answerable"].iloc[0] is stated else stated
-    for number, column, value in cells:
-        if not 1 <= number <= part["rank"].count():
-            raise DataError(f"no hit {number}", allowed=f"1 to {part['rank'].count()}")
-        is_off = str(part[column].iloc[number - 1]) == str(value)
-        marked.loc[marked.index[number - 1], column] = pd.NA if is_off else value
-    return marked if cells or stated is not None else None
+def _marked(part: pd.DataFrame, line: str) -> pd.DataFrame:
+    """Return the rows of a query with what a line says of them."""
+    marked, hits = part.copy(), part.index[part["rank"].notna()]
+    if line == "x":
+        is_refused = part["answerable"].eq(False).fillna(False).all()
+        marked["answerable"] = pd.NA if is_refused else False
+        return marked
+    for word in line.replace(",", " ").split():
+        found = re.fullmatch(r"([1-9]\d*)(?:=(\d))?", word)
+        if not found or int(found[1]) > len(hits):
+            raise DataError(f"found {word!r}", allowed=f"1 to {len(hits)}, and:\n{HELP}")
+        row, grade = hits[int(found[1]) - 1], int(found[2] or 1)
+        marked.loc[row, "grade"] = pd.NA if str(part.loc[row, "grade"]) == str(grade) else grade
+    return marked
 
 
 def _shown(part: pd.DataFrame) -> str:

@@ -338,28 +338,14 @@ def load(args: argparse.Namespace, names: Sequence[str]) -> tuple[Golden, Result
 
 def read_runs(args: argparse.Namespace, names: Sequence[str]) -> Results:
     """Return runs from files or from the store, in the order named; --run picks among them."""
-    parts = [
-        one if isinstance(one, Results) else load_results(one) for one in _sources(args, names)
-    ]
-    run_ids = [run_id for part in parts for run_id in part.runs["run_id"]]
-    if twice := sorted({one for one in run_ids if run_ids.count(one) > 1}):
-        raise DataError(
-            f"{name_list(twice)} named by more than one argument", field="run",
-            allowed="each run once; runs of different names, as run.json says them",
-        )  # fmt: skip
-    found = Results.concat(parts)
+    found = load_results(_sources(args, names), **reading(args))
     return found.select(args.run) if getattr(args, "run", None) else found
 
 
 def _sources(args: argparse.Namespace, names: Sequence[str]) -> list[str | Results]:
-    """Return the files named; those that options tell how to read, and stored runs, are loaded."""
-    options, found = reading(args), list[str | Results]()
-    for name in names:
-        if Path(name).exists() or args.store is None:
-            found.append(load_results(name, **options) if options else name)
-        else:
-            found.append(args.store.load([name]))
-    return found
+    """Return the files named, and the runs of the store."""
+    is_file = args.store is None
+    return [one if is_file or Path(one).exists() else args.store.load([one]) for one in names]
 
 
 def evaluation(
@@ -372,7 +358,9 @@ def evaluation(
     if args.golden != NO_GOLDEN:
         golden, results = load(args, names)
         return evaluate(results, golden, chosen, **how)
-    found = evaluate(_sources(args, names), None, chosen, **how)
+    # labels stand beside the runs in files of other tools, which `evaluate` reads
+    sources = read_runs(args, names) if reading(args) else _sources(args, names)
+    found = evaluate(sources, None, chosen, **how)
     return found.select(runs=args.run) if args.run else found
 
 

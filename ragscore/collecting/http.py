@@ -28,17 +28,17 @@ from ragscore.frames.data import check_type
 from ragscore.frames.errors import DataError, nearest, packages_of
 from ragscore.frames.schema import columns
 from ragscore.io.files import read_text
-from ragscore.io.secrets import (
+from ragscore.io.servers import (
     SCHEME,
     Redactor,
     checked_address,
     checked_key,
     is_secret_parameter,
     refuse_keys,
+    retry_after,
 )
 from ragscore.io.source import describe, parse_json
 from ragscore.io.values import value_at
-from ragscore.io.waiting import retry_after
 from ragscore.io.yaml_text import yaml_value
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import Any
 
 from ragscore.analysis.extras.harness_files import config_hash
 from ragscore.frames.errors import DataError, plural
-from ragscore.frames.render import dumped, flat
+from ragscore.frames.kinds import dumped, flat
 from ragscore.io.files import json_line
 
 JOURNAL_NAME, RUN_NAME = ".per_query.journal", "per_query.jsonl"

@@ -11,14 +11,19 @@ from typing import Any
 
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
-from ragscore.io.run_file import ANSWER, HIT_COLUMNS, USAGE, frames_of
-from ragscore.io.secrets import Redactor, hidden
+from ragscore.io.run_file import (
+    HIT,
+    RECORD,
+    names,
+    results_of,
+)
+from ragscore.io.servers import Redactor, hidden
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
 from ragscore.io.values import plain
 
-_ANSWER_FIELDS = ("citations", *(name for name in ANSWER.fields if name != "answer"), "usage")
-_TOKENS = tuple(USAGE.fields)
+_ANSWER_FIELDS = ({"citations", "usage"} | names(RECORD, "answer.")) - {"answer"}
+_TOKENS = names(RECORD, "answer.usage.")
 # Fields of a reply with a place of their own in the record; all others are copied as they are.
 _PLACED = frozenset(
     (
@@ -33,8 +38,8 @@ _CONFIG_OF_ANSWERS = {
     "embedding": "embedding",
     "prompt_template_version": "prompt_template_version",
 }
-_HIT_NAMES = {"heading": "heading_path"} | {
-    column: name for name, column in HIT_COLUMNS.items() if column != name
+_HIT_NAMES = {
+    column: name for name, (column, _) in HIT.items() if "." not in name and column != name
 }
 _CITATION_NAMES = {"heading": "heading_path"}
 
@@ -88,7 +93,7 @@ def record_of(
     config = hidden(_reported_config(values))
     k = {"k": config["k"]} if isinstance(config.get("k"), int) else {}
     try:
-        frames_of([Row(record, 1)], "", Problems("reply", strict=True))
+        results_of({"run_id": "reply"}, [Row(record, 1)], Problems("reply", strict=True))
         run_record({"run_id": "reply", "config": config, **k}, "reply")
     except DataError as fault:
         place = ": ".join(part for part in (fault.field, fault.found) if part)

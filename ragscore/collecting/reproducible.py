@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type
-from ragscore.frames.render import dumped, flat, parsed
+from ragscore.frames.kinds import dumped, flat, parsed
 from ragscore.io.load import load_results
 
 # Durations, and values that are new in every call.

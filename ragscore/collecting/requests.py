@@ -25,9 +25,8 @@ from ragscore.collecting.systems import (
 )
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError, check_choice, plural
-from ragscore.io.secrets import refuse_keys
+from ragscore.io.servers import LONGEST_WAIT, refuse_keys
 from ragscore.io.values import row_dicts, unflatten
-from ragscore.io.waiting import LONGEST_WAIT, too_long
 
 # Waits before retries are random, in seconds: up to FIRST_WAIT before the first, up to twice as
 # long before each next one, and never more than LONGEST_WAIT.
@@ -220,7 +219,7 @@ def ask(
         most = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(attempts - 1, 20))
         wait = random.uniform(0, most) if failed.wait is None else failed.wait
         if wait > LONGEST_WAIT:
-            text += f" ({too_long(wait)})"
+            text += f" (it asks for a wait of {wait:.0f} s, and {LONGEST_WAIT:g} s are the most)"
         if not failed.again or attempts > policy.retries or wait > LONGEST_WAIT:
             return record_of(request, {"error": text}, elapsed_ms, attempts, system.redactor)
         if sleep(wait):

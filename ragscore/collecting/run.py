@@ -42,10 +42,9 @@ from ragscore.frames.errors import warn
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.run_file import results_of
 from ragscore.io.run_write import write_per_query
-from ragscore.io.secrets import redacted_logs, refuse_keys
+from ragscore.io.servers import progress_bar, redacted_logs, refuse_keys
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id
-from ragscore.io.waiting import progress_bar
 
 Given: TypeAlias = (
     "System | Callable[..., Any] | str | os.PathLike[str] | dict[str, Any] | list[str]"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ragscore.frames.errors import DataError
-from ragscore.io.secrets import Redactor, is_secret, refuse_keys
+from ragscore.io.servers import Redactor, is_secret, refuse_keys
 from ragscore.io.source import describe, parse_json
 
 SETTINGS = ("mode", "k", "temperature", "seed", "with_answer")

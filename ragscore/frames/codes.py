@@ -113,11 +113,6 @@ def is_among(
     return np.repeat(np.asarray(found).astype(bool), lengths)
 
 
-def is_present(column: pd.Series) -> npt.NDArray[np.bool_]:
-    """Flag values that are not NA."""
-    return column.notna().to_numpy()
-
-
 def pair_codes(
     frame: pd.DataFrame, columns: tuple[str, str], first: pd.Index, second: pd.Index
 ) -> Codes:
@@ -269,15 +264,6 @@ def pair_keys(codes: SmallCodes, prints: Fingerprints, n_codes: int) -> Codes:
     )
 
 
-def are_unambiguous(keys: Codes, column: pd.Series) -> bool:
-    """Check that all rows with the same key hold the same text."""
-    if all_differ(keys):
-        return True
-    order = np.argsort(keys, kind="stable")
-    again = np.flatnonzero(np.diff(keys[order]) == 0)
-    return bool(are_equal(column, order[again], column, order[again + 1]).all())
-
-
 def all_differ(numbers: Codes) -> bool:
     """Check that no number is there twice; fast where they are nearly in order."""
     return bool(np.diff(np.sort(numbers, kind="stable")).all())
@@ -289,8 +275,8 @@ def pair_numbers(codes: Codes, column: pd.Series) -> Codes:
     # As a rule no two rows are alike, and sorting numbers costs less than comparing texts.
     if all_differ(keys):
         return np.arange(len(keys))
-    texts = distinct(column)
-    return codes * len(texts) + lookup(column, texts)
+    of_text, texts = pd.factorize(column)
+    return codes * len(texts) + of_text
 
 
 def contains_each(

@@ -11,26 +11,34 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import (
-    all_differ,
-    is_among,
-    lookup,
-    pair_numbers,
+from ragscore.frames.codes import is_among, lookup
+from ragscore.frames.errors import (
+    DataError,
+    check_known,
+    check_type,
+    excerpt,
+    name_list,
+    names_of,
+    plural,
 )
-from ragscore.frames.errors import DataError as DataError
-from ragscore.frames.errors import check_known, excerpt, name_list, names_of, plural
-from ragscore.frames.errors import check_type as check_type
 from ragscore.frames.escaping import visible
-from ragscore.frames.kinds import KINDS as KINDS
-from ragscore.frames.kinds import categorical as categorical
-from ragscore.frames.kinds import conform as conform
-from ragscore.frames.kinds import empty as empty
-from ragscore.frames.kinds import from_records as from_records
-from ragscore.frames.kinds import records_of as records_of
-from ragscore.frames.kinds import refuse_rows
+from ragscore.frames.kinds import (
+    KINDS,
+    categorical,
+    conform,
+    empty,
+    from_records,
+    records_of,
+    refuse_rows,
+)
 from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
+__all__ = [
+    "KINDS", "DataError", "Golden", "Results", "categorical", "check_inputs", "check_type",
+    "conform", "empty", "from_records", "golden_part", "narrowed", "records_of", "rows_where",
+    "run_names", "runs_without_hits",
+]  # fmt: skip
 T = TypeVar("T")
 
 LEVELS = pd.Index(KINDS["targets"].choices["level"])
@@ -65,15 +73,11 @@ def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     return targets
 
 
-def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
+def _refuse_ambiguous(targets: pd.DataFrame) -> None:
     """Refuse targets that stand there twice, or with more than one grade."""
-    key, alternative = ["query_id", "level", "target_id"], targets["alternative"].to_numpy()
-    place = lookup(targets["query_id"], pd.Index(query_ids)) * len(LEVELS)
-    place += lookup(targets["level"], LEVELS)
-    place = place * (int(alternative.max(initial=0)) + 1) + alternative
-    if not all_differ(pair_numbers(place, targets["target_id"])):
-        _refuse_repeats(targets, [*key, "alternative"], "targets")
-    if alternative.any():
+    key = ["query_id", "level", "target_id"]
+    _refuse_repeats(targets, [*key, "alternative"], "targets")
+    if targets["alternative"].any():
         differs = targets.groupby(key)["grade"].transform("nunique").to_numpy() > 1
         allowed = "one grade for all alternatives of a target"
         refuse_rows(targets["target_id"], differs, "targets", allowed)
@@ -131,7 +135,7 @@ class Golden(GoldenVerbs):
                     "ids of the queries frame; `golden.select` takes a part of a golden set",
                 )  # fmt: skip
         self.targets = _with_ids(self.targets)
-        _refuse_ambiguous(self.targets, self.queries["query_id"])
+        _refuse_ambiguous(self.targets)
 
     def select(self, queries: Any) -> "Golden":
         """Return the part of the golden set about some queries.
@@ -270,12 +274,8 @@ class Results(ResultsVerbs):
                 setattr(self, item.name, conform(frame, item.name))
         # All frames share one list of categories, in the order of the runs, so that their codes can
         # be joined.
+        _refuse_repeats(self.runs, ["run_id"], "runs")
         names = self.runs["run_id"].astype("str").tolist()
-        if len(set(names)) < len(names):
-            raise DataError(
-                f"{name_list(sorted(one for one in names if names.count(one) > 1))} stands there"
-                " twice", field="runs.run_id", allowed="run ids must be unique",
-            )  # fmt: skip
         for name, frame in self._of_runs().items():
             column = frame["run_id"].cat
             if column.categories.tolist() != names:

@@ -116,9 +116,8 @@ def names_of(value: object, field: str, allowed: str = "a name, or a list of nam
         return [value]
     is_listed = isinstance(value, Iterable) and not hasattr(value, "columns")
     names = list(cast("Iterable[object]", value)) if is_listed else [value]
-    for one in names:
-        if not isinstance(one, str):
-            raise DataError(f"found {excerpt(one)}", field=field, allowed=allowed)
+    if others := [one for one in names if not isinstance(one, str)]:
+        raise DataError(f"found {excerpt(others[0])}", field=field, allowed=allowed)
     return cast("list[str]", names)
 
 

@@ -25,11 +25,7 @@ _BLOCK = re.compile(r"(\d{1,9}(?=[.)](?:\s|$))|(?=[-+=](?:[-+=\s]|$)|#{1,6}(?:\s
 
 def visible(text: str) -> str:
     r"""Return a text with what would control a terminal or turn the writing shown as `\u001b`."""
-    return _escaped(text.replace("\r\n", "\n")) if _UNSEEN.search(text) else text
-
-
-def _escaped(text: str) -> str:
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
 def html_text(text: object) -> str:
@@ -78,4 +74,4 @@ def json_text(content: Any, **options: Any) -> str:
 
     NaN is refused. Characters that are no text stand as escapes, which reload into the same.
     """
-    return _escaped(json.dumps(content, ensure_ascii=False, allow_nan=False, **options))
+    return visible(json.dumps(content, ensure_ascii=False, allow_nan=False, **options))

@@ -16,6 +16,7 @@ these are read from an order:
 """
 
 import datetime as dt
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import infer_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
+from pandas.api.types import infer_dtype, is_float_dtype, is_integer_dtype
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.errors import DataError, check_choice, name_list
@@ -88,6 +89,7 @@ KINDS: dict[str, Kind] = {
          "grade": "int32"},
         {**_LOCATORS, "snippet": "str", "date": "str", "source_key": "str",
          "chunker_version": "str", "gain": "float64", "judged_by": "str"},
+        ("x_",),
         lowest={"grade": 0, "alternative": 0},
         choices={"level": ("chunk", "doc", "anchor", "text", "source_key", "predicate")},
         made={"alternative": lambda rows: 0, "grade": lambda rows: 1},
@@ -328,6 +330,32 @@ def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
+def parsed(text: Any) -> Any:
+    """Return a stored config: {} where there is none, and text that isn't JSON as it is."""
+    if pd.isna(text) or not text:
+        return {}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def flat(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Return values by dotted key; a config that is no object is the value of the key `config`."""
+    if not isinstance(config, dict):
+        return {prefix or "config": config}
+    return {
+        key: value
+        for name, inner in config.items()
+        for key, value in flat(inner, f"{prefix}.{name}" if prefix else str(name)).items()
+    }
+
+
+def dumped(value: Any) -> str:
+    """Return a value as JSON, the same text for equal values: 5 and "5" differ."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
 def categorical(codes: Any, categories: Any) -> pd.Categorical:
     """Return codes (-1 = unknown) as a column over these categories, or over a category dtype."""
     is_dtype = isinstance(categories, pd.CategoricalDtype)
@@ -347,29 +375,15 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """
     if str(column.dtype) == dtype:
         return column
-    try:
-        if dtype == "category":
-            return cast(column, "str", kind).astype("category")
-        if dtype == "str":
-            return _as_text(column, kind)
-        if dtype in ("int32", "int64", "Int64"):
-            return _as_whole_numbers(column, dtype, kind)
-        if dtype == "boolean" and column.dtype == object:
-            return column.convert_dtypes().astype("boolean")
-        if dtype.startswith("datetime64"):
-            return _as_times(column, dtype, kind)
-        numbers = column.astype(dtype)  # type: ignore[call-overload]
-    except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(
-            f"{column.dtype} values don't fit {dtype} ({error})", field=f"{kind}.{column.name}"
-        ) from error
-    if not is_numeric_dtype(column):  # texts or objects: 1e999 is no infinity
-        texts = column.where(np.isinf(numbers)).astype("str").str.lower()
-        is_over = texts.notna() & ~texts.str.contains("inf", na=False)
-        refuse_rows(column, is_over.to_numpy(dtype=bool), kind, "numbers that 64 bits can hold")
-    return numbers
+    if dtype == "category":
+        return _as_text(column, kind).astype("category")
+    if dtype == "str":
+        return _as_text(column, kind)
+    if dtype.startswith("datetime64"):
+        return _as_times(column, dtype, kind)
+    if dtype == "boolean":
+        return _as_flags(column, kind)
+    return _as_numbers(column, dtype, kind)
 
 
 def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) -> None:
@@ -387,10 +401,8 @@ def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) 
 
 def _as_text(column: pd.Series, kind: str) -> pd.Series:
     """Return texts. Ids are text or whole numbers; other texts may be any number."""
-    if isinstance(column.dtype, pd.CategoricalDtype):  # a text per category, not per row
-        each = _as_text(pd.Series(column.cat.categories, name=column.name), kind)
-        texts = each.array.take(column.cat.codes.to_numpy(), allow_fill=True)
-        return pd.Series(texts, column.index, name=column.name)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype("str" if column.cat.categories.dtype == "str" else "object")
     if infer_dtype(column, skipna=True) not in ("string", "integer", "empty"):
         is_id = str(column.name).endswith("_id")
         types = (str, int, np.integer) if is_id else (str, int, float, np.number)
@@ -410,30 +422,37 @@ def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     return times.astype(dtype)  # type: ignore[call-overload]
 
 
-def _as_whole_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
-    """Return whole numbers: no fraction is cut off and nothing wraps around."""
-    low, high = (-(2**31), 2**31 - 1) if dtype == "int32" else (-(2**63), 2**63 - 1)
-    numbers = column if column.dtype.kind in "iuf" else _as_numbers(column)
-    fits = (numbers >= low) & (numbers <= high)
-    if not is_integer_dtype(numbers.dtype):
-        # 2**63 - 1 is no float: the next one up must not pass for it.
-        fits &= (numbers % 1 == 0) & (numbers < 2.0**63)
+def _as_flags(column: pd.Series, kind: str) -> pd.Series:
+    """Return flags; 0 and 1 are some, too."""
+    is_bad = column.notna() & ~column.map(
+        lambda one: isinstance(one, (int, float, np.generic)) and one in (0, 1)
+    ).astype(bool)
+    refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, "true or false")
+    return column.map(bool, na_action="ignore").astype("boolean")
+
+
+def _as_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
+    """Return numbers: no fraction is cut off, nothing wraps around, and 1e999 is no infinity."""
+    numbers, allowed = column, "numbers that 64 bits can hold"
+    if column.dtype.kind not in "iuf":
+        values = column.astype(object)
+        others = (dt.date, dt.timedelta) if dtype == "float64" else (bool, dt.date, dt.timedelta)
+        is_other = values.map(lambda one: isinstance(one, others) or _is_beyond_64_bits(one))
+        values = values.mask(is_other.astype(bool))
+        # None among whole numbers: a detour over floats would round the large ones
+        is_whole = infer_dtype(values, skipna=True) == "integer"
+        numbers = values.astype("Int64") if is_whole else pd.to_numeric(values, errors="coerce")
+    fits = numbers.notna()
+    if dtype != "float64":
+        low, high = (-(2**31), 2**31 - 1) if dtype == "int32" else (-(2**63), 2**63 - 1)
+        allowed = f"whole numbers from {low} to {high}"
+        fits &= numbers.between(low, high)
+        if not is_integer_dtype(numbers.dtype):
+            # 2**63 - 1 is no float: the next one up must not pass for it
+            fits &= (numbers % 1 == 0) & (numbers < 2.0**63)
+    elif numbers is not column:
+        fits &= ~np.isinf(numbers) | values.astype("str").str.lower().str.contains("inf")
     is_bad = ~fits.fillna(False).to_numpy(dtype=bool)
-    is_bad &= (column.notna() | (dtype != "Int64")).to_numpy()
-    refuse_rows(column, is_bad, kind, f"whole numbers from {low} to {high}")
+    is_bad &= (column.notna() | (dtype in ("int32", "int64"))).to_numpy()
+    refuse_rows(column, is_bad, kind, allowed)
     return numbers.astype(dtype)  # type: ignore[call-overload]
-
-
-def _as_numbers(column: pd.Series) -> pd.Series:
-    """Return texts or objects as numbers; NA for what is none: flags, times, too large ones."""
-    values = column.astype(object)
-    is_none = values.map(
-        lambda one: (
-            isinstance(one, (bool, np.bool_, dt.date, dt.timedelta)) or _is_beyond_64_bits(one)
-        )
-    )
-    values = values.mask(is_none.astype(bool))
-    # None among whole numbers: a detour over floats would round the large ones.
-    if infer_dtype(values, skipna=True) == "integer":
-        return values.astype("Int64")
-    return pd.to_numeric(values, errors="coerce")

@@ -13,11 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Results, conform
 from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.kinds import refuse_rows
 from ragscore.frames.typing import Codes, Flags
+
+CELL = ["run_id", "query_id"]  # what a list of hits belongs to
 
 
 def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
@@ -66,15 +67,13 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
     One row per hit kept, in the order and with the index of `hits`; `rank` counts the hits kept,
     from 1.
     """
-    if "doc_id" not in hits or not len(hits):
+    if "doc_id" not in hits:
         return hits
-    cell, doc = _cells(hits), _codes(hits["doc_id"])
-    order = np.lexsort((hits["rank"].to_numpy(), cell))
-    ranked = pd.DataFrame({"cell": cell, "doc": doc}).iloc[order]
-    is_kept = (~ranked.duplicated() | (ranked["doc"] < 0)).to_numpy()
-    rank = np.zeros(len(hits), dtype="int32")
-    rank[order[is_kept]] = ranked[is_kept].groupby("cell").cumcount() + 1
-    return hits[rank > 0].assign(rank=rank[rank > 0])
+    ranked = hits[[*CELL, "doc_id", "rank"]].reset_index(drop=True).sort_values("rank")
+    is_again = ranked.duplicated([*CELL, "doc_id"]) & ranked["doc_id"].notna()
+    cells = ranked[~is_again].groupby(CELL, observed=True)
+    rank = cells.cumcount().sort_index() + 1
+    return hits.iloc[rank.index].assign(rank=rank.to_numpy("int32"))
 
 
 def tied(cell: Codes, hits: pd.DataFrame) -> Flags:
@@ -82,11 +81,6 @@ def tied(cell: Codes, hits: pd.DataFrame) -> Flags:
     scores = hits.reindex(columns=["score"])["score"].to_numpy("float64", na_value=np.nan)
     is_repeated = pd.DataFrame({"cell": cell, "score": scores}).duplicated(keep=False)
     return is_repeated.to_numpy() & ~np.isnan(scores)
-
-
-def collapsed(results: Results) -> Results:
-    """Return the same results with each document's first hit only, ranks closed up."""
-    return ranked_again(results, collapse_hits(results.hits))
 
 
 def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
@@ -101,7 +95,7 @@ def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
     """
     if results.hit_meta is None:
         return replace(results, hits=hits)
-    keys = ["run_id", "query_id", "rank"]
+    keys = [*CELL, "rank"]
     moved = results.hits.loc[hits.index, keys].assign(new=hits["rank"].to_numpy("int32"))
     sides = [one.astype({"run_id": "str"}) for one in (results.hit_meta, moved)]
     meta = sides[0].merge(sides[1], on=keys).drop(columns="rank").rename(columns={"new": "rank"})
@@ -110,18 +104,14 @@ def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
 
 def _trec_ranks(hits: pd.DataFrame, dtype: str) -> Codes:
     cell = _cells(hits)
-    score = hits["score"].to_numpy("float64") if "score" in hits else np.full(len(hits), np.nan)
-    if (without := np.isnan(score)).any():
-        n_hits, n_without = np.bincount(cell), np.bincount(cell[without], minlength=cell.max() + 1)
-        if ((n_without > 0) & (n_without < n_hits)).any():
-            raise DataError(
-                f"{int(without.sum())} of {len(hits)} hits have no score",
-                field="hits.score",
-                allowed="a score in every hit of a list or in none, or ties='file'",
-            )
-        has_ranks = "rank" in hits and hits["rank"].notna().all()
-        order = hits["rank"].to_numpy() if has_ranks else np.arange(len(hits))
-        score = np.where(without, -order.astype("float64"), score)
+    score = hits.reindex(columns=["score"])["score"].to_numpy("float64", na_value=np.nan)
+    without = np.isnan(score)
+    if pd.Series(without).groupby(cell).transform("mean").between(0, 1, "neither").any():
+        raise DataError(
+            f"{int(without.sum())} of {len(hits)} hits have no score",
+            field="hits.score",
+            allowed="a score in every hit of a list or in none, or ties='file'",
+        )
     names = [name for name in ("doc_id", "chunk_id") if name in hits and hits[name].notna().any()]
     if not names:
         raise DataError(
@@ -129,20 +119,15 @@ def _trec_ranks(hits: pd.DataFrame, dtype: str) -> Codes:
             field="hits",
             allowed="an id to break ties by, or ties='file'",
         )
+    has_ranks = "rank" in hits and hits["rank"].notna().all()
+    order = hits["rank"].to_numpy("float64") if has_ranks else np.arange(len(hits))
     with np.errstate(over="ignore"):  # scores beyond 32 bits become infinite, and tie
-        score = score.astype(dtype)
+        score = np.where(without, -order, score).astype(dtype)
     # Arrow compares texts by their bytes, as trec_eval does.
-    columns = {"cell": cell, "score": score} | {
-        name: pa.array(hits[name]).cast(pa.large_string()) for name in names
-    }
-    keys = [
-        ("cell", "ascending"),
-        ("score", "descending"),
-        *((name, "descending") for name in names),
-    ]
-    return _places(
-        cell, pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy().astype(np.int64)
-    )
+    ids = {name: pa.array(hits[name]).cast(pa.large_string()) for name in names}
+    keys = [("cell", "ascending"), *((name, "descending") for name in ("score", *names))]
+    ordered = pc.sort_indices(pa.table({"cell": cell, "score": score} | ids), sort_keys=keys)
+    return _places(cell, ordered.to_numpy().astype(np.int64))
 
 
 def _file_ranks(hits: pd.DataFrame) -> Codes:
@@ -155,68 +140,54 @@ def _file_ranks(hits: pd.DataFrame) -> Codes:
     allowed += ", or ties='trec' to rank by score"
     refuse_rows(rank, rank.isna().to_numpy() | ~(rank >= 0).to_numpy(bool), "hits", allowed)
     rows = pd.DataFrame({"cell": cell, "rank": rank.to_numpy().astype(np.int64)})
-    twice = rows.duplicated().to_numpy()
-    if twice.any():
-        first = hits.iloc[int(twice.argmax())]
+    is_again = rows.duplicated().to_numpy()
+    if is_again.any():
+        first = hits.iloc[int(is_again.argmax())]
         raise DataError(
             f"rank {first['rank']} appears twice for query {first['query_id']!r} of run"
-            f" {first['run_id']!r} ({int(twice.sum())} hits are like that)",
+            f" {first['run_id']!r} ({int(is_again.sum())} hits are like that)",
             field="hits.rank",
             allowed=allowed,
         )
-    ranks = rows.groupby("cell")["rank"]
-    from_zero = ranks.transform("min").eq(0).to_numpy()
-    is_first = ~rows["cell"].duplicated().to_numpy()
-    n_lists = int(is_first.sum())
+    # one row per list, in the order of their first hits
+    lists = rows.groupby("cell", sort=False)["rank"].agg(["min", "max", "size"])
+    lists[CELL] = hits.loc[~rows["cell"].duplicated().to_numpy(), CELL].astype("str").to_numpy()
+    from_zero = lists["min"] == 0
+    lists["max"] += from_zero
     if from_zero.any():
-        named = ", ".join(hits["run_id"].astype("str")[from_zero].unique())
         warn(
-            f"ranks of {named} start at 0 in {int((from_zero & is_first).sum())} of {n_lists}"
-            " lists: every rank there is moved up by one"
+            f"ranks of {', '.join(lists.loc[from_zero, 'run_id'].unique())} start at 0 in"
+            f" {int(from_zero.sum())} of {len(lists)} lists: every rank there is moved up by one"
         )
-    n_hits, last = ranks.transform("size"), ranks.transform("max") + from_zero
-    has_gaps = is_first & last.ne(n_hits).to_numpy()
-    if has_gaps.any():
-        at = int(has_gaps.argmax())
-        first = hits.iloc[at]
+    if len(gaps := lists[lists["max"] != lists["size"]]):
+        first = gaps.iloc[0]
         warn(
-            f"{int(has_gaps.sum())} of {n_lists} lists leave ranks out, such as query"
-            f" {first['query_id']!r} of run {first['run_id']!r} with {n_hits[at]} hits up to rank"
-            f" {last[at]}: the ranks stay as they are, and ties='trec' ranks by score"
+            f"{len(gaps)} of {len(lists)} lists leave ranks out, such as query"
+            f" {first['query_id']!r} of run {first['run_id']!r} with {first['size']} hits up to"
+            f" rank {first['max']}: the ranks stay as they are, and ties='trec' ranks by score"
         )
-    return rows["rank"].to_numpy() + from_zero
+    return rows["rank"].to_numpy() + from_zero.reindex(cell).to_numpy()
 
 
 def n_contradicting(hits: pd.DataFrame) -> int:
     """Count the lists in which a hit has a higher score than one ranked before it."""
-    cell, rank = _cells(hits), hits["rank"].to_numpy()
-    order = np.lexsort((rank, cell))
-    scores = hits["score"].to_numpy("float64")[order]
-    rises = scores[1:] > scores[:-1]  # a difference of two infinities would be none
-    rises &= np.diff(cell[order]) == 0
-    return len(np.unique(cell[order[1:]][rises]))
+    columns = {"cell": _cells(hits), "rank": hits["rank"], "score": hits["score"]}
+    rows = pd.DataFrame(columns).sort_values(["cell", "rank"])
+    rises = rows["score"] > rows.groupby("cell")["score"].shift()
+    return rows.loc[rises, "cell"].nunique()
 
 
 def _places(cell: Codes, order: Codes) -> Codes:
-    """Return the rank of each row within its cell, from 1.
-
-    `order` sorts the rows by cell, and within a cell as they should rank.
-    """
-    begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
+    """Return the rank of each row within its cell, from 1; `order` sorts rows as they rank."""
     places = np.empty(len(cell), dtype=np.int64)
-    places[order] = np.arange(len(cell)) - np.repeat(begins, np.diff(begins, append=len(cell))) + 1
+    places[order] = pd.Series(order).groupby(cell[order]).cumcount() + 1
     return places
 
 
 def _cells(hits: pd.DataFrame) -> Codes:
     """Return one number per row that tells its run and query (its cell)."""
-    query = _codes(hits["query_id"])
-    return _codes(hits["run_id"]) * (query.max(initial=0) + 1) + query
-
-
-def _codes(column: pd.Series) -> Codes:
-    """Return the values of a column as codes from 0, -1 for NA."""
-    return codes_of(coded(column)).astype(np.int64)
+    cells = hits.groupby(CELL, sort=False, observed=True, dropna=False)
+    return np.asarray(cells.ngroup(), dtype=np.int64)
 
 
 # The values of the policy `ties`, the default first: what ranks the hits, and what it goes by.

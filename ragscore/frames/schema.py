@@ -9,6 +9,7 @@ from dataclasses import dataclass
 DTYPES = {
     "text": "str", "id": "str", "flag": "boolean", "number": "float64", "whole": "Int64",
     "score": "float64", "json": "str", "texts": "str", "failure": "str", "refusal": "boolean",
+    "heading": "str",
     "run": "category", "rank": "int32", "place": "int32",
 }  # fmt: skip
 """Type of a field -> dtype of its column."""
@@ -71,7 +72,8 @@ MADE_ID = "q-[0-9a-f]{12}"  # of ids that readers make of a query's text
 TURN_NAMES = "turn turn_number turn_no turn_index"
 QUERY_NAMES = "query question query_text question_text user_input user_query prompt"
 _CELL = [_RUN, Field("query_id", "id", required=True)]
-_SPAN = [Field("start", "whole"), Field("end", "whole"), Field("span_unit")]  # citations.py
+_HEADING = Field("heading", "heading", "heading_path")
+_SPAN = [Field("start", "whole"), Field("end", "whole"), Field("span_unit")]  # see io.run_file
 DOC_ID_NAMES = (
     "docno doc_id docid doc document_id document documents corpus_id did pid article_id item_id"
     " page_id product_id url"
@@ -115,7 +117,7 @@ FIELDS: dict[str, list[Field]] = {
               " retrieved_documents retrieved_ids retrieved ranked_doc_ids ranked_ids ranked"
               " ranking doc_ids docids docnos document_ids result_ids results hits top_k hits_top_k"
               f" predicted_ids predictions {DOC_ID_NAMES} ids id _id"),
-        Field("path"), Field("heading"), *_SPAN,
+        Field("path", "text", "doc_path"), _HEADING, *_SPAN,
         Field("text", "text", "snippet", names="retrieved_texts retrieved_contexts"
               " retrieved_passages contexts passages texts text passage passage_text chunk_text"
               " document_text content contents page_content context"),
@@ -134,7 +136,7 @@ FIELDS: dict[str, list[Field]] = {
         Field("position", "place", required=True),
         Field("marker", "text", "marker"),
         *_same("chunk_id", "doc_id", type="id"),
-        Field("path"), Field("heading"), *_SPAN,
+        Field("path", "text", "path"), _HEADING, *_SPAN,
     ],
     "calls": [
         *_CELL,
@@ -150,14 +152,15 @@ FIELDS: dict[str, list[Field]] = {
     ],
 }  # fmt: skip
 
-LAYOUT: dict[str, tuple[str, ...]] = {
-    "responses": ("query_id", "query", "conversation", "turn", "mode", "hits_top_k", "answer",
-                  "elapsed_ms", "error", "latency_*", "scope"),
-    "responses.answer": ("answer", "grounded", "refused", "refusal_reason", "cost_usd",
-                         "citations"),
+LAYOUT = {
+    "responses": ("query_id", "query", "conversation", "turn", "mode", "hits_top_k",
+                  "answer.answer", "answer.grounded", "answer.refused", "answer.refusal_reason",
+                  "answer.cost_usd", "answer.citations", "answer", "elapsed_ms", "error"),
     "hits": ("rank", "call", "chunk_id", "doc_id", "source_key", "chunker_version", "stale",
-             "text_cut",
-             "score_kind", "doc_path", "snippet", "heading_path", "citation", "retrieval"),
+             "text_cut", "score_kind", "doc_path", "snippet", "heading_path", "citation.kind",
+             "citation.path"),
+    "citations": ("marker", "chunk_id", "doc_id", "heading_path", "citation.kind",
+                  "citation.path"),
 }  # fmt: skip
 """Object of our file -> its first fields, in the order in which they are written; others follow."""
 

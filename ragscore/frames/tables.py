@@ -1,32 +1,36 @@
-"""How objects are shown to people: `Table`, and `Display` that shows some.
+"""How objects are shown to people: `Table`, `Display` that shows some; and how they leave as JSON.
 
 In: frames and sentences. Out: the same cells as text of 100 columns, HTML and Markdown; LaTeX is
-pandas' own. Nothing is computed here but the number of decimals, and what fits.
+pandas' own. Nothing is computed here but the number of decimals, and what fits. Reports, which are
+dataclasses of frames and values, are written as JSON with nothing rounded, and reload from it.
 """
 
+import json
+import math
 import re
 import shutil
 import sys
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, is_dataclass, replace
 from itertools import zip_longest
 from textwrap import wrap
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.errors import plural
+from ragscore.frames.errors import DataError, plural
 from ragscore.frames.escaping import (
     html_text,
+    json_text,
     markdown_cell,
     markdown_line,
     markdown_paragraph,
     visible,
 )
-from ragscore.frames.render import decimals_of_size, shown_intervals, shown_number
+from ragscore.frames.kinds import records_of
 
 # the word of a verdict or an outcome -> the sign before it
 SIGNS = {
@@ -46,6 +50,9 @@ CUTS = (40, 20)  # characters of a text in a terminal, at most and at least
 SHOWN_ROWS = 20  # of a table on one screen
 LONG = 90  # characters from which a text is folded to three lines
 INTERVALS = ("95 % interval", "interval")  # columns of text that belong to the number before
+ALPHA = 0.05  # p values below it decide
+EXACT = 15  # decimals that a number needs at most
+ALLOWED = "the JSON that to_json wrote"
 
 BLANK = ("—", "")
 _NUMBERS = re.compile(r"(?=.*\d)(?:[\W\d_]|\b(?:of|n|exact|p(?=\d\d )))+", re.DOTALL)
@@ -124,7 +131,9 @@ class Table:
 
     def to_text(self, width: int | None = None) -> str:
         """Return the table for a terminal: no line is longer than its width, at most 100."""
-        width = width or terminal_width()
+        if width is None:  # a notebook has no terminal
+            is_terminal = getattr(sys.stdout, "isatty", bool)()
+            width = min(WIDTH, shutil.get_terminal_size().columns) if is_terminal else WIDTH
         columns = self._columns()
         shown, widths = _fitting(columns, width)
         heads = [
@@ -139,11 +148,12 @@ class Table:
 
     def _rest(self, columns: list["_Column"], shown: list["_Column"]) -> list[str]:
         """Return sentences that count the rows and columns that are not shown."""
-        n = len(self.frame) - len(self.frame.iloc[: self.limit])
-        more = [one.name for one in columns if one not in shown]
-        rows = f"{plural(n, 'more row')}{f': {self.way}' * bool(self.way)}."
-        names = f"{plural(len(more), 'more column')} in the frame: {', '.join(more)}."
-        return [rows] * bool(n) + [names] * bool(more)
+        n, told = len(self.frame.iloc[self.limit :]) if self.limit is not None else 0, []
+        if n:
+            told.append(f"{plural(n, 'more row')}{f': {self.way}' * bool(self.way)}.")
+        if more := [one.name for one in columns if one not in shown]:
+            told.append(f"{plural(len(more), 'more column')} in the frame: {', '.join(more)}.")
+        return told
 
     def _columns(self) -> list["_Column"]:
         """Return what is shown: a value, `low` and `high` are one column."""
@@ -184,12 +194,6 @@ class _Column:
         """Return the width of its heading, which breaks at `_`, too, and that of its cells."""
         longest = max(map(wide, _parted(self.name).split(" ")))
         return max(min(longest, CUTS[0]), 1), max(map(wide, map(_line, self.cells)), default=0)
-
-
-def terminal_width() -> int:
-    """Return the characters of a line: a terminal's own, 100 at most and anywhere else."""
-    is_terminal = getattr(sys.stdout, "isatty", lambda: False)()
-    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if is_terminal else WIDTH
 
 
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
@@ -237,17 +241,15 @@ def _padded(text: str, width: int, column: _Column) -> str:
     return space + text if column.is_number else text + space
 
 
-def _html_cells(column: _Column) -> list[str]:
-    """Return the cells of a column as HTML; long texts are folded."""
-    cells = []
+def _html_cells(column: _Column) -> Iterator[str]:
+    """Yield the cells of a column as HTML; long texts are folded."""
     for text in column.cells:
         found = _WORD.fullmatch(text) if column.is_verdict else None
         tint = f"rs-{TINTS.get(found['word'], 'open')}" if found else ""
         inner = html_text(text)
         if len(text) > LONG:
             inner = f"<details><summary>{inner}</summary></details>"
-        cells.append(f"<td{_side('n' if column.is_number else tint)}>{inner}</td>")
-    return cells
+        yield f"<td{_side('n' if column.is_number else tint)}>{inner}</td>"
 
 
 def _side(kind: str) -> str:
@@ -334,7 +336,7 @@ def _texts(column: pd.Series) -> list[str]:
     if pd.api.types.is_float_dtype(column.dtype):
         values = column.to_numpy(dtype="float64", na_value=np.nan)
         known = np.abs(values[np.isfinite(values)])
-        decimals = 0 if (known == np.round(known)).all() else decimals_of_size(known.max())
+        decimals = 0 if (known == np.round(known)).all() else _decimals_of_size(known.max())
         return [shown_number(one, decimals) for one in values]
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.strftime("%Y-%m-%d %H:%M")
@@ -357,6 +359,132 @@ def wide(text: str) -> int:
         0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1
         for one in text
     )
+
+
+def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
+    """Return a number for a table: `—` for NaN, with a sign on request, but none for 0."""
+    if pd.isna(value):
+        return "—"
+    text = f"{value:{'+' if signed else ''}.{decimals}f}"
+    return text if text.strip("+-0.") else text.lstrip("+-")
+
+
+def _decimals_of_size(value: float) -> int:
+    """Return the decimals of a number without a standard error: 3 below 10, 0 from 1,000."""
+    return 3 - sum(abs(value) >= limit for limit in (10, 100, 1000))
+
+
+def decimals_within(low: float, high: float, least: int = 2) -> int:
+    """Return the decimals of a value by its 95 % interval, and so many that a bound isn't 0.
+
+    An interval that leaves out 0 is shown as one that does: words that go by it stand beside it.
+    """
+    error = (high - low) / 4  # .04 is worth 2 decimals, .004 3
+    places = max(min(-math.floor(math.log10(error)), 4) if error > 0 else 3, least)
+    nearest = min(abs(low), abs(high))
+    return decimals_beside(nearest, 0.0, True, places) if low * high > 0 else places
+
+
+def decimals_beside(value: float, limit: float, is_beyond: bool, decimals: int) -> int:
+    """Return how many decimals a value needs to be seen beyond a limit, or not beyond it."""
+    for places in range(decimals, EXACT):
+        if (float(f"{value:.{places}f}") > limit) == is_beyond:
+            return places
+    return EXACT
+
+
+def shown_intervals(rows: pd.DataFrame, signed: bool = False) -> list[str]:
+    """Return each row of value, low and high as text, `.85 [.79, .91]`.
+
+    It is as precise as its interval is worth: shares have two decimals at least, numbers below 10
+    one. A value without an interval stands alone.
+    """
+    texts = []
+    for value, low, high in rows.to_numpy("float64", na_value=np.nan):
+        if math.isnan(low) or math.isnan(high):
+            texts.append(shown_number(value, _decimals_of_size(value), signed))
+        else:
+            least = 2 if max(abs(low), abs(high)) <= 1 else int(abs(value) < 10)
+            places = decimals_within(low, high, least)
+            shown, *ends = (shown_number(one, places, signed) for one in (value, low, high))
+            texts.append(f"{shown} [{', '.join(ends)}]")
+    return texts
+
+
+def shown_p(p: float) -> str:
+    """Return a p value for a table, with so many decimals that it is seen below .05, or not."""
+    if p < 0.001:
+        return "< .001"
+    return f"{p:.{decimals_beside(-p, -ALPHA, p < ALPHA, 3)}f}".removeprefix("0")
+
+
+def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
+    """Return "n / expected" for a table; with `other`, the number expected of the candidate."""
+    if other is None or other == n_expected:
+        return f"{n} / {n_expected}"
+    return f"{n} / {n_expected} (baseline), {other} (candidate)"
+
+
+def dump(report: Any, **more: Any) -> str:
+    """Return a report as JSON: its fields, and those of `more` beside or instead of them.
+
+    A field's leading `_` is left out. Frames become rows, with their dtypes under the key `dtypes`:
+    they restore NaN, NA and the columns of an empty frame. NaN becomes null.
+    """
+    return json_text(_plain(report, **more))
+
+
+def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
+    """Return the report that `dump` wrote; `allowed` says what else is refused.
+
+    Raises
+    ------
+    DataError
+        No JSON, or not that of such a report.
+    """
+    values: dict[str, Any] = {}
+    try:
+        content = json.loads(text)
+        for field, kind in get_type_hints(report).items():
+            name = field.removeprefix("_")
+            value = content[name]
+            if name in content["dtypes"]:
+                dtypes = content["dtypes"][name]
+                value = pd.DataFrame(value, columns=[*dtypes], dtype=object).astype(dtypes)
+            elif hasattr(kind, "from_plain"):
+                value = kind.from_plain(value)
+            values[field] = tuple(value) if get_origin(kind) is tuple else value
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"no JSON of a report: {error!r}", field="text", allowed=allowed) from error
+    return report(**values)
+
+
+def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as JSON writes them: None for missing values, times as ISO text."""
+    texts = frame.select_dtypes("datetimetz").astype("str")
+    values = frame.assign(**texts).astype("object")
+    return records_of(values.replace({math.inf: "Infinity", -math.inf: "-Infinity"}))
+
+
+def _plain(value: Any, **more: Any) -> Any:
+    """Return a report, or the value of a field, as JSON holds it."""
+    if isinstance(value, pd.DataFrame):
+        return rows_of(value)
+    if hasattr(value, "to_plain"):
+        return value.to_plain()
+    if is_dataclass(value):
+        hints = get_type_hints(type(value))
+        values = {name.removeprefix("_"): getattr(value, name) for name in hints} | more
+        dtypes = {
+            name: {str(of): str(one).replace("category", "str") for of, one in held.dtypes.items()}
+            for name, held in values.items()
+            if isinstance(held, pd.DataFrame)
+        }
+        return {name: _plain(one) for name, one in values.items()} | {"dtypes": dtypes}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 # Colours are those of the page: JupyterLab's and VS Code's variables, else the browser's own.

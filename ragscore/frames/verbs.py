@@ -69,14 +69,19 @@ def takes(*others: Callable[..., Any] | Iterable[Parameter]) -> Callable[[F], F]
 
     def shown(function: F) -> F:
         whole = signature(function)
-        given = [one for one in whole.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-        kept = {one.name: one for one in given}
-        for other in others:
-            of = signature(other).parameters.values() if callable(other) else other
-            for one in (one for one in of if one.default is not Parameter.empty):
-                kept.setdefault(one.name, one.replace(kind=Parameter.KEYWORD_ONLY))
-        listed = list(kept.values())
-        function.__signature__ = whole.replace(parameters=listed)  # type: ignore[attr-defined]
+        kept = {
+            one.name: one
+            for other in others
+            for one in (signature(other).parameters.values() if callable(other) else other)
+            if one.default is not Parameter.empty
+        }
+        own = [one for one in whole.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        more = [
+            one.replace(kind=Parameter.KEYWORD_ONLY)
+            for one in kept.values()
+            if one.name not in whole.parameters
+        ]
+        function.__signature__ = whole.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
         return function
 
     return shown

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragscore.golden.health import health, near_duplicates
     from ragscore.golden.sheet import with_labels
     from ragscore.golden.validate import validate
-    from ragscore.io.save import save
+    from ragscore.io.registry import save
     from ragscore.judging.agreement import spot_check
     from ragscore.judging.corrected import corrected
     from ragscore.plot.accessor import Gallery, Plots

@@ -15,14 +15,10 @@ from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.frames.errors import plural
 from ragscore.frames.ranking import tied
 from ragscore.scoring.ids import COLUMN
-from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.rows import Rows
 from ragscore.scoring.rules import pairs_with_equal
 from ragscore.scoring.targets import targets_at
 
-JUDGED_K = 10
-ALWAYS_SHOWN = ("n_golden", "n_rows", "n_missing", "n_failed", "k", f"judged@{JUDGED_K}")
+ALWAYS_SHOWN = ("n_golden", "n_rows", "n_missing", "n_failed", "k")
 # Up to so many runs are shown side by side, more below each other.
 SIDE_BY_SIDE = 8
 
@@ -35,14 +31,12 @@ class Coverage(FramesResult):
     ----------
     runs
         One row per run (index run_id): `n_golden` queries, `n_rows` responses; golden queries
-        without a row (`n_missing`), rows without a golden query (`n_extra`), repeated rows that
-        loading refused (`n_duplicate`), `n_failed`, `n_empty` (no hits, not failed); of the golden
-        queries `n_unlabelled` and `n_should_refuse`; queries whose stored ranks contradict the list
-        order (`n_rank_order`) or with tied scores (`n_ties`); `k`, the hits per query that the run
-        says it kept (NA: unknown; metrics with a higher cut-off see no more hits); `judged@10`, the
-        judged share of the first ten hits by document (by anchor or chunk where no documents are
-        expected), 0 to 1, NaN without any hit; `n_cut`, hits whose text is cut, where
-        an expected text may no longer be found.
+        without a row (`n_missing`), rows without a golden query (`n_extra`), `n_failed`, `n_empty`
+        (no hits, not failed); of the golden queries `n_unlabelled` and `n_should_refuse`; queries
+        whose stored ranks contradict the list order (`n_rank_order`) or with tied scores
+        (`n_ties`); `k`, the hits per query that the run says it kept (NA: unknown; metrics with a
+        higher cut-off see no more hits); `n_cut`, hits whose text is cut, where an expected text
+        may no longer be found. The judged share of the hits is the metric judged@k.
     ids
         One row per run and match level at which the golden set expects ids: `run_id`, `level`;
         `n_hits`; `n_with_id`, hits with an id of that level; `n_ids`, how many distinct ids these
@@ -51,7 +45,7 @@ class Coverage(FramesResult):
         expects their id. Counts are 0 or more; a level with 0 joined ids scores 0.
     issues
         The queries behind the counts, one row per finding: run_id, query_id and `issue`: missing,
-        extra, duplicate, empty, rank order, ties.
+        extra, empty, rank order, ties.
     """
 
     runs: pd.DataFrame
@@ -64,7 +58,7 @@ class Coverage(FramesResult):
 
     def _shown(self) -> pd.DataFrame:
         """Return what is always shown, what isn't 0 for all runs, and the ids by level."""
-        runs = self.runs.round({f"judged@{JUDGED_K}": 3})
+        runs = self.runs
         counts = [name for name in runs if name in ALWAYS_SHOWN or runs[name].fillna(0).any()]
         table = runs[counts].astype("object").where(runs[counts].notna(), "—")
         for level, rows in self.ids.groupby("level", sort=False):
@@ -90,7 +84,6 @@ def coverage(results: Results, golden: Golden) -> Coverage:
         "n_rows": of_run.size(),
         "n_missing": counts.get("missing", 0),
         "n_extra": counts.get("extra", 0),
-        "n_duplicate": counts.get("duplicate", 0),
         "n_failed": of_run["error"].count(),
         "n_empty": counts.get("empty", 0),
         "n_unlabelled": int(golden.queries["answerable"].isna().sum()),
@@ -98,7 +91,6 @@ def coverage(results: Results, golden: Golden) -> Coverage:
         "n_rank_order": counts.get("rank order", 0),
         "n_ties": counts.get("ties", 0),
         "k": results.runs.set_index("run_id").reindex(columns=["k"])["k"].astype("Int64"),
-        f"judged@{JUDGED_K}": _judged(results, golden),
         "n_cut": is_cut.groupby(hits["run_id"], observed=False).sum(),
     }
     runs = pd.DataFrame(columns, index=counts.index).rename_axis("run_id")
@@ -118,14 +110,9 @@ def _issues(results: Results, golden: Golden) -> pd.DataFrame:
     query = lookup(hits["query_id"], distinct(hits["query_id"]))
     cell = codes_of(hits["run_id"]).astype(np.int64) * (query.max(initial=0) + 1) + query
     is_late = hits["rank"].groupby(cell).diff().lt(0)
-    # records that loading with strict=False refused as repeats of a query
-    problems = results.problems.reindex(columns=["run_id", "field", "found"]).astype("str")
-    repeated = problems["found"].str.extract(r"^'(.*)' stood on line \d+ already$")[0]
-    repeats = problems[["run_id"]].assign(query_id=repeated.where(problems["field"].eq("query_id")))
     parts = {
         "missing": missing,
         "extra": asked[~is_among(asked["query_id"], query_ids)],
-        "duplicate": repeats.dropna(),
         "empty": asked[~has_hits & responses["error"].isna().to_numpy()],
         "rank order": hits.loc[is_late, pair].drop_duplicates(),
         "ties": hits.loc[tied(cell, hits), pair].drop_duplicates(),
@@ -135,15 +122,6 @@ def _issues(results: Results, golden: Golden) -> pd.DataFrame:
     table = pd.concat(rows, ignore_index=True).astype({"run_id": order})
     table = table.sort_values(["run_id", "issue"], kind="stable", ignore_index=True)
     return table.astype({"run_id": "str"})
-
-
-def _judged(results: Results, golden: Golden) -> pd.Series:
-    """Return the mean judged@10 of each run over the queries that have hits."""
-    levels = set(golden.targets["level"].unique())
-    level = "doc" if "doc" in levels else "anchor" if "anchor" in levels else "chunk"
-    rows = Rows(results, golden, Level(level, "", (level,)))
-    judged = pd.Series(rows.score(TABLE.parse(f"judged@{JUDGED_K}")))
-    return judged.groupby(rows.runs[rows.run]).mean().reindex(rows.runs)
 
 
 def _ids(hits: pd.DataFrame, golden: Golden) -> pd.DataFrame:

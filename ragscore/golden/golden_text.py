@@ -1,8 +1,7 @@
-"""A golden file's text with some fields changed, and its writing to disk.
+"""A golden file's text with some fields of some rows changed, and its writing to disk.
 
-Only the text of changed fields is written anew, and of a list only the changed items: comments,
-order and spelling of everything else stay. A row in braces, or a JSON line, is written anew as a
-whole. The new text is parsed again: if anything but what was meant differs, nothing is written.
+The text of a changed field is written anew, of a row in braces or a JSON line that of the row:
+comments, order and spelling of everything else stay.
 """
 
 import gzip
@@ -10,18 +9,15 @@ import json
 import os
 import re
 import shutil
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ragscore.frames.data import DataError
 from ragscore.io.files import lines_of, read_bytes, write_bytes
 from ragscore.io.golden_read import file_rows
 from ragscore.io.golden_write import flow_text, yaml_text
@@ -29,7 +25,6 @@ from ragscore.io.source import Problems, Row, as_id
 from ragscore.io.yaml_text import yaml_documents
 
 BOM = "\ufeff"
-_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # JSON in YAML escapes them
 Values = dict[str, Any]
 """Value by field; in a change None removes the field."""
 Edit = tuple[int, int, str]
@@ -45,60 +40,12 @@ class GoldenText:
 
     @cached_property
     def rows(self) -> dict[str, Row]:
-        """Rows by id, in the order of the file.
-
-        Raises
-        ------
-        DataError
-            The file can't be read, or an id is missing or not unique, so that rows can't be told
-            apart.
-        """
-        rows: dict[str, Row] = {}
-        content = self.text.removeprefix(BOM)
-        for row in file_rows(self.path, Problems(self.path, strict=True), content):
-            query_id = as_id(row.values.get("id", row.values.get("query_id")))
-            if query_id is None or query_id in rows:
-                missing = "the field is missing or no id"
-                raise DataError(
-                    missing if query_id is None else f"{query_id} appears more than once",
-                    file=self.path, line=row.line_of("id"), field="id",
-                    allowed="ids must be there and unique",
-                )  # fmt: skip
-            rows[query_id] = row
-        return rows
+        """Rows by id, in the order of the file."""
+        rows = file_rows(self.path, Problems(self.path, strict=True), self.text.removeprefix(BOM))
+        return {str(as_id(row.values.get("id", row.values.get("query_id")))): row for row in rows}
 
     def edited(self, changes: dict[str, Values]) -> "GoldenText":
-        """Return the text with some fields of some rows changed.
-
-        Raises
-        ------
-        DataError
-            A row can't be changed alone, for example because it is an alias of another one.
-        """
-        wanted = {name: row.values for name, row in self.rows.items()}
-        for name, fields in changes.items():
-            gone = {field for field, value in fields.items() if value is None}
-            both = wanted[name] | fields
-            wanted[name] = {field: both[field] for field in both if field not in gone}
-        wrong = list(changes)
-        for whole in ([], wrong):  # changed fields, then the whole row where that isn't enough
-            with suppress(DataError, LookupError, ValueError):
-                after = self._replaced(changes, wanted, whole)
-                if list(after.rows) == list(wanted):
-                    rows = {name: row.values for name, row in after.rows.items()}
-                    wrong[:] = [name for name in wanted if not same(rows[name], wanted[name])]
-                    if not wrong:
-                        return after
-        name = next((name for name in changes if name in wrong), next(iter(changes)))
-        raise DataError(
-            f"the row of {name} can't be changed alone", file=self.path,
-            line=self.rows[name].line, allowed="a plain list of mappings; edit this row by hand",
-        )  # fmt: skip
-
-    def _replaced(
-        self, changes: dict[str, Values], wanted: dict[str, Values], whole: list[str]
-    ) -> "GoldenText":
-        """Return the text with the changed fields of some rows, and with some rows written anew."""
+        """Return the text with some fields of some rows changed."""
         mark = BOM if self.text.startswith(BOM) else ""
         body = self.text.removeprefix(BOM)
         line_end = "\r\n" if "\r\n" in body else "\n"
@@ -106,15 +53,18 @@ class GoldenText:
         body, edits = body + last, list[Edit]()
         is_yaml = self.path.name.removesuffix(".gz").endswith((".yaml", ".yml"))
         nodes = yaml_documents(body, self.path)[-1].value if is_yaml else []
-        for name, fields in changes.items():
-            row = self.rows[name]
-            if is_yaml:
-                node = nodes[[*self.rows].index(name)]
-                edits += _row_edits(body, node, row.values, fields, wanted[name], name in whole)
-            else:
+        for place, (name, row) in enumerate(self.rows.items()):
+            fields = changes.get(name, {})
+            values = {field: one for field, one in (row.values | fields).items()
+                      if one is not None or field not in fields}  # fmt: skip
+            if fields and is_yaml:
+                edits += _row_edits(body, nodes[place], fields, values)
+            elif fields:
                 *before, line = body.split("\n")[: row.line]
-                place = sum(len(one) + 1 for one in before)
-                edits.append((place, place + len(line.rstrip()), _json_text(wanted[name])))
+                start = sum(len(one) + 1 for one in before)
+                edits.append(
+                    (start, start + len(line.rstrip()), json.dumps(values, ensure_ascii=False))
+                )
         for start, end, text in sorted(edits, reverse=True):
             body = body[:start] + re.sub("\r?\n", line_end, text) + body[end:]
         return GoldenText(self.path, mark + body.removesuffix(last))
@@ -125,69 +75,30 @@ class GoldenText:
         return gzip.compress(data, mtime=0) if self.path.suffix == ".gz" else data
 
 
-def _row_edits(
-    body: str, row: Any, old: Values, fields: Values, wanted: Values, is_whole: bool
-) -> list[Edit]:
-    """Return the edits of a row of YAML: of its changed fields, or of the whole row."""
-    start, end, column = row.start_mark.index, _end(body, row, row), row.start_mark.column
+def _row_edits(body: str, row: Any, fields: Values, values: Values) -> list[Edit]:
+    """Return the edits of a row of YAML: of its changed fields, or of a whole row in braces."""
+    column = row.start_mark.column
     if row.flow_style:
-        is_json = body[row.value[0][0].start_mark.index] == '"'
-        return [(start, end, _json_text(wanted) if is_json else flow_text(wanted))]
-    if is_whole:
-        return [(start, end, _block(wanted, column))]
-    edits = list[Edit]()
+        return [(row.start_mark.index, row.end_mark.index, flow_text(values))]
+    edits, added = list[Edit](), {name: new for name, new in fields.items() if new is not None}
     for key, value in row.value:
-        name, start, end = key.value, key.start_mark.index, _end(body, key, value)
-        new = fields.get(name)
-        if name in fields and new is None:
-            edits.append((body.rfind("\n", 0, start) + 1, body.index("\n", end) + 1, ""))
-        elif new and isinstance(new, list) and isinstance(old[name], list) and _has_lines(value):
-            edits.append(_list_edit(body, value, end, old[name], new))
-        elif name in fields:
-            edits.append((start, end, _block({name: new}, column)))
-    known = {key.value for key, _ in row.value}
-    added = {name: new for name, new in fields.items() if name not in known and new is not None}
+        start, end = key.start_mark.index, _end(body, key, value)
+        if key.value in added:
+            edits.append((start, end, _block({key.value: added.pop(key.value)}, column)))
+        elif key.value in fields:
+            edits.append((body.rindex("\n", 0, start) + 1, body.index("\n", end) + 1, ""))
     if added:
         place = body.index("\n", end) + 1
         edits.append((place, place, " " * column + _block(added, column) + "\n"))
     return edits
 
 
-def _has_lines(node: Any) -> bool:
-    """Return whether a value is a list or mapping whose items have lines of their own."""
-    return isinstance(node, yaml.CollectionNode) and not node.flow_style and bool(node.value)
-
-
-def _list_edit(body: str, node: Any, end: int, old: list[Any], new: list[Any]) -> Edit:
-    """Return the edit of a list whose items have lines of their own; those that stay keep them."""
-    starts = [body.rindex("\n", 0, one.start_mark.index) + 1 for one in node.value]
-    last = body.index("\n", end) + 1
-    indent = " " * (body.index("-", starts[0]) - starts[0])
-    left = [
-        (value, body[a:b]) for value, (a, b) in zip(old, pairwise([*starts, last]), strict=True)
-    ]
-    text = ""
-    for item in new:
-        place = next((n for n, (value, _) in enumerate(left) if same(value, item)), None)
-        if place is not None:
-            text += left.pop(place)[1]
-        elif isinstance(item, dict):
-            text += textwrap.indent(yaml_text([item]), indent)
-        else:
-            text += f"{indent}- {flow_text(item)}\n"
-    return starts[0], last, text
-
-
 def _end(body: str, key: Any, node: Any) -> int:
     """Return where a field's value ends, without the blank lines and comments behind it."""
-    while _has_lines(node):
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
-        key, node = last if isinstance(last, tuple) else (last, last)
-        if node.start_mark.index < key.start_mark.index:
-            break
+        node = last[1] if isinstance(last, tuple) else last
     start = key.start_mark.index
-    if node.start_mark.index < start:  # an alias
-        return body.index("\n", start)
     return start + len(body[start : node.end_mark.index].rstrip(" \t\r\n"))
 
 
@@ -197,61 +108,35 @@ def _block(values: Values, column: int) -> str:
     return "\n".join([first[2:], *(" " * column + one[2:] if one else one for one in others)])
 
 
-def _json_text(value: Any) -> str:
-    written = json.dumps(value, ensure_ascii=False)
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Compare two values of rows, down to the spelling of their numbers."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
-    return (
-        isinstance(one, bool) == isinstance(other, bool)
-        and one == other
-        and getattr(one, "text", str(one)) == getattr(other, "text", str(other))
-    )
-
-
 def read_golden_text(path: Path) -> GoldenText:
     """Read a golden file's text, with its line ends and byte-order mark."""
-    if not path.name.removesuffix(".gz").endswith((".yaml", ".yml", ".jsonl", ".json")):
-        raise DataError(
-            f"found {path.name!r}", field="golden_file",
-            allowed="a golden file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
-        )  # fmt: skip
     data = read_bytes(path)
     lines_of(data, path)  # refuses what isn't UTF-8
     return GoldenText(path, data.decode())
 
 
-def change_file(path: Path, action: Callable[[GoldenText], GoldenText]) -> None:
-    """Read a golden file, change its text and replace it, in one step; others wait meanwhile.
-
-    Before its first change a copy is kept (.bak), which is never replaced. Waiting needs a system
-    with file locks.
+def write_golden_text(content: GoldenText) -> None:
+    """Replace a golden file. Before its first change a copy is kept (.bak), never replaced.
 
     Raises
     ------
     DataError
         The file can't be written; it is as it was.
     """
-    with _alone(path.parent):
-        before = read_golden_text(path)
-        after = action(before)
-        if after.text != before.text:
-            copy = path.with_name(f"{path.name}.bak")
-            if not copy.exists():
-                write_bytes(copy, path.read_bytes())
-                shutil.copystat(path, copy)
-            write_bytes(path, after.data())
+    path = content.path
+    copy = path.with_name(f"{path.name}.bak")
+    if not copy.exists():
+        write_bytes(copy, path.read_bytes())
+        shutil.copystat(path, copy)
+    write_bytes(path, content.data())
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock out others; the lock ends with the descriptor, however this process ends."""
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder's golden files; others wait meanwhile, where a system has file locks.
+
+    The lock ends with the descriptor, however this process ends.
+    """
     descriptor = None
     with suppress(ImportError, OSError):
         import fcntl

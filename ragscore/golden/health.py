@@ -7,6 +7,7 @@ queries that have nearly the same words.
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import Metric
 from ragscore.scoring.rows import Rows
-from ragscore.scoring.targets import targets_at
 from ragscore.stats import minimum_detectable, queries_needed
 from ragscore.stats.moments import sample
 
@@ -142,19 +142,15 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
 
 def _unreturned(results: Results, golden: Golden) -> pd.DataFrame:
     """Return targets of asked queries that no run returned."""
-    level, keys = Level.of(results, golden), ["query_id", "target_id"]
-    asked, parts = results.responses["query_id"].value_counts(), [_NO_TARGETS]
-    for name in level.joinable if level.name == "per_query" else (level.name,):
-        rows = targets_at(golden, name).targets
-        rows = rows[(rows["grade"] > 0) & rows["query_id"].isin(asked.index)]
-        rows = rows.assign(n_runs=rows["query_id"].map(asked)).drop_duplicates(keys)
-        _, found = Rows(results, golden, Level(name, "", (name,))).relevant_targets()
-        returned = pd.MultiIndex.from_frame(found[keys].astype("str"))
-        is_found = pd.MultiIndex.from_frame(rows[keys].astype("str")).isin(returned)
-        parts.append(rows.loc[~is_found, list(_NO_TARGETS)])
-    table = pd.concat(parts).astype(_NO_TARGETS.dtypes.to_dict())
+    keys = ["query_id", "level", "target_id"]
+    targets, found = Rows(results, golden, Level.of(results, golden)).relevant_targets()
+    n_runs = targets["query_id"].map(results.responses["query_id"].value_counts())
+    returned = pd.MultiIndex.from_frame(found[keys])
+    is_lost = n_runs.notna() & ~pd.MultiIndex.from_frame(targets[keys]).isin(returned)
+    table = targets.assign(n_runs=n_runs)[is_lost].astype({"n_runs": "int64"})
     place = pd.Index(golden.queries["query_id"]).get_indexer(table["query_id"])
-    return table.iloc[place.argsort(kind="stable")].reset_index(drop=True)
+    columns = [*keys, "grade", "n_runs"]
+    return table.iloc[place.argsort(kind="stable")].reset_index(drop=True)[columns]
 
 
 def _needed(
@@ -195,13 +191,6 @@ def _needed(
     )
 
 
-_NO_TARGETS = pd.DataFrame({
-    "query_id": pd.Series([], dtype="str"), "level": pd.Series([], dtype="str"),
-    "target_id": pd.Series([], dtype="str"), "grade": pd.Series([], dtype="int32"),
-    "n_runs": pd.Series([], dtype="int64"),
-})  # fmt: skip
-
-
 def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFrame:
     """Return pairs of queries that have nearly the same words.
 
@@ -214,8 +203,7 @@ def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFr
     similarity
         Minimum Jaccard similarity of the two sets of words (shared words / words of either),
         above 0 and up to 1. Words are compared without case and punctuation; their order doesn't
-        count here, but see `same_order`. Of queries with exactly the same words, the later ones are
-        paired with the first only, and other queries are paired with that first one.
+        count here, but see `same_order`.
 
     Returns
     -------
@@ -261,27 +249,21 @@ def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFr
 def _similar_pairs(words: list[list[str]], similarity: float) -> pd.DataFrame:
     """Return positions `first` < `second` of similar sets of words, the most similar first.
 
-    |A∩B| of many pairs at once is a product of sparse matrices. A thousand queries of the same
-    words would make half a million pairs: each is paired with the first of them only.
+    |A∩B| of many pairs at once is a product of sparse matrices.
     """
     from scipy.sparse import csr_matrix
 
-    place: dict[frozenset[str], int] = {}
-    first_of = [place.setdefault(frozenset(one), n) for n, one in enumerate(words)]
-    rows = [(a, n, 1.0) for n, a in enumerate(first_of) if a != n and words[n]]
-    kept = [n for n, first in enumerate(first_of) if first == n]
-    sizes = np.array([len(words[n]) for n in kept])
-    row = np.repeat(np.arange(len(kept)), sizes)
-    codes, known = pd.factorize(pd.Series([word for n in kept for word in words[n]], dtype="str"))
-    table = csr_matrix((np.ones(len(row)), (row, codes)), shape=(len(kept), len(known)))
-    for start in range(0, len(kept), _BATCH):
+    sizes = np.array([len(one) for one in words], dtype=np.int64)
+    row = np.repeat(np.arange(len(words)), sizes)
+    codes, known = pd.factorize(pd.Series([*chain.from_iterable(words)], dtype="str"))
+    table = csr_matrix((np.ones(len(row)), (row, codes)), shape=(len(words), len(known)))
+    parts = []
+    for start in range(0, len(words) or 1, _BATCH):
         shared = (table[start : start + _BATCH] @ table.T).tocoo()
-        first, second = shared.row.astype(np.int64) + start, shared.col
+        first, second = shared.row.astype(np.int64) + start, shared.col.astype(np.int64)
         jaccard = shared.data / (sizes[first] + sizes[second] - shared.data)
-        similar = np.flatnonzero((first < second) & (jaccard >= similarity))
-        rows += [(kept[first[n]], kept[second[n]], jaccard[n]) for n in similar]
-    columns = {"first": "int64", "second": "int64", "similarity": "float64"}
-    pairs = pd.DataFrame(rows, columns=[*columns]).astype(columns)
-    return pairs.sort_values(
+        pairs = pd.DataFrame({"first": first, "second": second, "similarity": jaccard})
+        parts.append(pairs[(first < second) & (jaccard >= similarity)])
+    return pd.concat(parts).sort_values(
         ["similarity", "first", "second"], ascending=[False, True, True], ignore_index=True
     )

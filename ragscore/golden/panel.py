@@ -49,11 +49,10 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._list.observe(lambda change: self._show(), "value")
         self._bar, self._query, self._status = (widgets.HTML() for _ in range(3))
         self._refuse, self._hits = _button("∅ no answer", "refuse"), widgets.VBox()
-        previous, following = _button("◀ previous", "previous"), _button("next ▶", "next")
-        previous.on_click(lambda _: self._go(-1))
-        following.on_click(lambda _: self._go(1))
+        following = _button("next ▶", "next")
+        following.on_click(lambda _: self._next())
         self._refuse.on_click(lambda _: self._toggle(slice(None), "answerable", False))
-        buttons = widgets.HBox([previous, following, self._refuse])
+        buttons = widgets.HBox([following, self._refuse])
         super().__init__([
             widgets.HBox([self._bar, self._list]), buttons, self._status, self._query, self._hits,
         ], layout={"max_width": "1000px"})  # fmt: skip
@@ -69,27 +68,24 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         stated = self.sheet.drop_duplicates("query_id")["answerable"].notna()
         return f"{stated.sum()} of {len(stated)}"
 
-    def _go(self, step: int) -> None:
+    def _next(self) -> None:
         if n := len(self._list.options):
-            self._list.index = (self._list.index + step) % n
+            self._list.index = (self._list.index + 1) % n
 
-    def _toggle(self, row: Any, column: str, value: Any) -> None:
-        cells = self._part().loc[row, [column]]
-        self._write(row, column, pd.NA if cells.eq(value).fillna(False).any(axis=None) else value)
-
-    def _part(self) -> pd.DataFrame:
-        return self.sheet[self.sheet["query_id"].eq(self._list.value)].copy()
-
-    def _write(self, row: Any, column: str, value: Any) -> None:
-        """Change cells of the query shown, write them, and show the file's state or the error."""
+    def _toggle(self, rows: Any, column: str, value: Any) -> None:
+        """Set or clear cells of the query shown, write them, and show what the file says now."""
         part = self._part()
-        part.loc[row, column] = value
+        is_set = part.loc[rows, column].eq(value).fillna(False).any()
+        part.loc[rows, column] = pd.NA if is_set else value
         try:
             add_labels(self.golden_file, part)
             status = f'<div role="status">saved in {html_text(self.golden_file.name)}</div>'
         except (DataError, OSError) as error:
             status = error_html(error)
         self._show(status)
+
+    def _part(self) -> pd.DataFrame:
+        return self.sheet[self.sheet["query_id"].eq(self._list.value)].copy()
 
     def _show(self, status: str = "") -> None:
         self.sheet = filled(self.sheet, golden_to_label(self.golden_file))
@@ -104,19 +100,15 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         ]
 
     def _card(self, row: Any, hit: "pd.Series") -> Any:
-        buttons, shown = [], [widgets.HTML(hit_html(hit))]
+        buttons = []
         for grade, text in GRADES.items():
             button = _button(text, f"grade-{grade}")
             button.on_click(lambda _, grade=grade: self._toggle([row], "grade", grade))
             if not pd.isna(hit["grade"]) and hit["grade"] == grade:
                 button.button_style = "success" if grade else "warning"
             buttons.append(button)
-        is_labelled = not pd.isna(hit["grade"]) and hit["level"] == "anchor"
-        if is_labelled and isinstance(hit["snippet"], str):
-            words = widgets.Text(hit["snippet"], continuous_update=False)
-            words.observe(lambda change: self._write([row], "snippet", change["new"]), "value")
-            shown.append(words)
-        card = widgets.HBox([widgets.VBox(buttons), widgets.VBox(shown, layout={"flex": "1 1 0"})])
+        shown = widgets.VBox([widgets.HTML(hit_html(hit))], layout={"flex": "1 1 0"})
+        card = widgets.HBox([widgets.VBox(buttons), shown])
         card.add_class("ragscore-hit")
         return card
 
@@ -132,8 +124,8 @@ def query_html(part: pd.DataFrame) -> str:
     if not len(part):
         return ""
     first = part.iloc[0]
-    words = {True: "labelled", False: "should refuse"}
-    stated = "unlabelled" if pd.isna(first["answerable"]) else words[bool(first["answerable"])]
+    words = {"True": "labelled", "False": "should refuse"}
+    stated = words.get(str(first["answerable"]), "unlabelled")
     return (
         f'<div class="ragscore-query"><b>{html_text(first["query_id"])}</b> ({stated})'
         f'<div style="font-size:135%;line-height:1.35">{html_text(str(first["query"]))}</div></div>'

@@ -86,25 +86,24 @@ def read_source(source: Any, options: dict[str, Any]) -> tuple[list[Golden | Res
     if isinstance(source, (Golden, Results)):
         return [source], []
     found, told, errors = list[Golden | Results](), list[str](), list[DataError]()
-    loaders: dict[str, Any] = {"golden set": load_golden, "results": load_results}
-    for what, load in loaders.items():
+    loaders: tuple[Any, ...] = (load_golden, load_results)
+    for load in loaders:
         with unsaid() as said:
             try:
                 one = load(source, **options)
                 if not len(one.queries if isinstance(one, Golden) else one.responses):
                     load(source, **options | {"strict": True})  # tells why nothing is left
                 found.append(one)
-                told.append(f"{source}: {found[-1]!r}")
+                told.append(f"{source}: {one!r}")
             except DataError as error:
                 errors.append(error)
-                told += [f"no {what}: {error}"] if error.columns else []
         told += said
     if found:
-        return found, told
-    asked = [error for error in errors if error.field == "columns"]
+        return found, told + [f"not read: {error}" for error in errors if error.columns]
+    as_golden, as_results = errors
+    asked = [one for one in errors if one.field == "columns"]
     if len(asked) == 1:
         raise asked[0]
-    as_golden, as_results = errors
     if as_results.columns or as_golden.found == as_results.found:
         raise as_results
     raise DataError(f"neither golden set ({as_golden}) nor results ({as_results})")

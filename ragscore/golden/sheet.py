@@ -6,12 +6,15 @@ changed fields of golden rows. What changed is told by the column `was`, so that
 work on one file.
 """
 
-import json
 import os
 import re
 import textwrap
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,18 +22,27 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import check_choice, name_list, unsaid
-from ragscore.golden.golden_text import GoldenText, Values, change_file
+from ragscore.golden.golden_text import (
+    GoldenText,
+    Values,
+    locked,
+    read_golden_text,
+    write_golden_text,
+)
 from ragscore.io.columns import ANSWERABLE
+from ragscore.io.formats.chatbot import chatbot_cases
 from ragscore.io.golden_read import ID_FIELDS, golden_of
 from ragscore.io.golden_write import golden_rows
 from ragscore.io.load import load_golden, load_results
-from ragscore.io.source import Problems, Row, as_id
-from ragscore.io.values import by_query
+from ragscore.io.source import Problems, Row
 from ragscore.scoring.rules import ELLIPSES, Rule, by_anchor, by_chunk, by_doc, matched_pairs
 
 RULES: dict[str, Rule] = {"anchor": by_anchor(), "chunk": by_chunk, "doc": by_doc}
 LEVELS = tuple(RULES)
-FIELD_OF = {"anchor": "gold_supports"} | {level: ID_FIELDS[level][0] for level in ("chunk", "doc")}
+LOCATORS = {
+    "anchor": ["path", "heading", "snippet"], "chunk": ["chunk_id", "chunker_version"],
+    "doc": ["doc_id"],
+}  # fmt: skip
 STATE = ["grade", "answerable", "snippet"]
 SHOWN = (
     "path", "heading", "text", "text_cut", "chunk_id", "doc_id", "start", "end", "span_unit",
@@ -108,7 +120,8 @@ def filled(sheet: pd.DataFrame, golden: Golden) -> pd.DataFrame:
         grade=of_row["grade"].astype("Int64"), snippet=of_row["snippet"].astype("str"),
         answerable=sheet["query_id"].map(stated).astype("boolean"),
     )  # fmt: skip
-    was = state(told).agg("|".join, axis=1)
+    said = state(told)
+    was = said["grade"] + "|" + said["answerable"] + "|" + said["snippet"]
     told["snippet"] = told["snippet"].fillna(sheet.get("snippet", told["snippet"]))
     return sheet.assign(**told[STATE], was=was)
 
@@ -161,11 +174,6 @@ def pooled_hits(results: Results, level: str, k: int) -> pd.DataFrame:
     """
     hits = results.hits[(results.hits["rank"] <= k).to_numpy()].reset_index(drop=True)
     columns = hits.reindex(columns=SHOWN)
-    if results.chunks is not None and {"chunk_id", "text"} <= {*results.chunks}:
-        texts = results.chunks.drop_duplicates("chunk_id").set_index("chunk_id")["text"]
-        columns["text"] = (
-            columns["chunk_id"].map(texts).astype("str").fillna(columns["text"].astype("str"))
-        )
     if "chunker_version" in results.runs:
         of_run = results.runs.set_index(results.runs["run_id"].astype("str"))["chunker_version"]
         stated = hits["run_id"].astype("str").map(of_run).astype("str")
@@ -196,8 +204,9 @@ def add_labels(
 ) -> list[str]:
     """Write the changes of a label sheet into a golden file; return the ids of changed queries.
 
-    Only the labels that changed are written: comments, order and spelling of everything else stay,
-    and so do labels that others gave meanwhile. A copy of the file as it was is kept (.bak).
+    Only fields whose labels changed are written anew: comments, order and spelling of everything
+    else stay, and so do labels that others gave meanwhile. A copy of the file as it was is kept
+    (.bak).
 
     Parameters
     ----------
@@ -211,16 +220,22 @@ def add_labels(
     DataError
         As `Golden.with_labels`; or a row of the file can't be changed alone. Nothing is written.
     """
-    path, changed = Path(golden_file).resolve(), list[str]()
-
-    def action(text: GoldenText) -> GoldenText:
-        rows = {name: row.values for name, row in text.rows.items()}
-        changes = _changes(golden_to_label(path), sheet, rows)
-        changed[:] = changes
-        return text.edited(changes)
-
-    change_file(path, action)
-    return changed
+    path = Path(golden_file).resolve()
+    with locked(path.parent):
+        text, golden = read_golden_text(path), golden_to_label(path)
+        if [*text.rows] != golden.queries["query_id"].tolist():
+            raise DataError("its rows have no ids", file=path, allowed="a file of golden.save")
+        meant, rows_of = with_labels(golden, sheet), partial[Any](golden_rows, path=path)
+        if any("question" in row.values for row in text.rows.values()):  # a chatbot's cases
+            meant.queries["answerable"] = meant.queries["answerable"].fillna(True)
+            rows_of = partial(chatbot_cases)
+        changes = _changed_fields(text, rows_of(golden), rows_of(meant), golden, meant)
+        if changes:
+            after = text.edited(changes)
+            first = next(iter(changes))
+            _check_text(after, meant, first, text.rows[first].line)
+            write_golden_text(after)
+    return list(changes)
 
 
 def with_labels(golden: Golden, sheet: pd.DataFrame | str | os.PathLike[str]) -> Golden:
@@ -237,10 +252,23 @@ def with_labels(golden: Golden, sheet: pd.DataFrame | str | os.PathLike[str]) ->
         somebody else changed since the sheet was made; a query to refuse that has relevant targets;
         a hit without what its level needs, or a snippet that its text doesn't hold.
     """
-    rows = {row["id"]: row for row in golden_rows(golden, "golden.with_labels")}
-    changes = _changes(golden, sheet, rows)
-    changed = [Row(row | changes.get(name, {}), n) for n, (name, row) in enumerate(rows.items(), 1)]
-    return golden_of(changed, Problems("sheet", strict=True), "unlabelled", None)
+    due = _due(golden, _read(sheet))
+    targets = _relabelled(golden, due[due["relabel"]].reset_index(drop=True))
+    queries = golden.queries.assign(answerable=_answerable(golden, due, targets))
+    rows = golden_rows(replace(golden, queries=queries, targets=targets), "golden.with_labels")
+    listed = [Row(row, number) for number, row in enumerate(rows, 1)]
+    found = golden_of(listed, Problems("sheet", strict=True), "unlabelled", None)
+    said = _split(filled(due, found)["was"])
+    _refuse(due, due["relabel"], "grade", said, "a grade for each target; words of the hit's text")
+    _refuse(due, due["restate"], "answerable", said, "false only where no grade is above 0")
+    return found
+
+
+def _refuse(due: pd.DataFrame, is_due: Any, name: str, said: pd.DataFrame, allowed: str) -> None:
+    """Refuse what labels would not say as the sheet does."""
+    for row in due.index[is_due & due[name].ne(said[name])]:
+        told = f"{due[name][row]!r} of {due['query_id'][row]} would be {said[name][row]!r}"
+        raise DataError(told, field=f"sheet.{name}", allowed=allowed)
 
 
 def _read(sheet: Any) -> pd.DataFrame:
@@ -260,12 +288,6 @@ def _due(golden: Golden, sheet: pd.DataFrame) -> pd.DataFrame:
 
     `relabel`: a new grade or snippet; `restate`: a new `answerable`; `old`: the snippet so far.
     """
-    strange = sheet.loc[~sheet["query_id"].isin(golden.queries["query_id"]), "query_id"]
-    if len(strange):
-        raise DataError(
-            f"no query {strange.iloc[0]!r}", field="sheet.query_id",
-            allowed="queries of the golden set: add the row there first",
-        )  # fmt: skip
     wanted, was = state(sheet), _split(sheet["was"])
     now = _split(filled(sheet, golden)["was"])
     changed = wanted.ne(was)
@@ -282,14 +304,14 @@ def _due(golden: Golden, sheet: pd.DataFrame) -> pd.DataFrame:
     relabel, restate = todo["grade"] | todo["snippet"], todo["answerable"]
     found = sheet.assign(**wanted, relabel=relabel, restate=restate, old=now["snippet"])
     found = found[relabel | restate]
-    if "group" not in golden.queries:
-        return found.reset_index(drop=True)
-    group = golden.queries[["query_id", "group"]].dropna()  # paraphrases expect the same documents
-    pairs = group.merge(group.rename(columns={"query_id": "member"}))
-    shared = found[found["level"].eq("doc") & found["relabel"]].merge(pairs, on="query_id")
-    shared = shared[shared["member"].ne(shared["query_id"])].assign(restate=False)
-    shared = shared.drop(columns="query_id").rename(columns={"member": "query_id"})
-    return pd.concat([found, shared], ignore_index=True)
+    if "group" in golden.queries:  # paraphrases expect the same documents
+        group = golden.queries[["query_id", "group"]].dropna()
+        pairs = group.merge(group.rename(columns={"query_id": "member"}))
+        shared = found[found["level"].eq("doc") & found["relabel"]].merge(pairs, on="query_id")
+        shared = shared[shared["member"].ne(shared["query_id"])].assign(restate=False)
+        shared = shared.drop(columns="query_id").rename(columns={"member": "query_id"})
+        found = pd.concat([found, shared])
+    return found.reset_index(drop=True)
 
 
 def _split(was: pd.Series) -> pd.DataFrame:
@@ -307,7 +329,7 @@ def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     if not (len(hits) and len(known)):
         return pd.DataFrame({"row": [], "target": []}, dtype="int64")
     hit, target = matched_pairs(RULES[level], hits, known)
-    return pd.DataFrame({"row": hit, "target": places[target]})
+    return pd.DataFrame({"row": hit, "target": places[target]}).sort_values("row", kind="stable")
 
 
 def _level(sheet: pd.DataFrame) -> str:
@@ -320,165 +342,94 @@ def _level(sheet: pd.DataFrame) -> str:
     return str(levels[0])
 
 
-def _changes(golden: Golden, sheet: Any, rows: dict[str, Values]) -> dict[str, Values]:
-    """Return the fields of golden rows that a sheet changes, by query; None removes one."""
-    due, targets = _due(golden, _read(sheet)), golden.targets
-    if len(due) and "gain" in targets and targets["gain"].notna().any():
+def _relabelled(golden: Golden, hits: pd.DataFrame) -> pd.DataFrame:
+    """Return the targets as hits say: those they meet are graded or go, others come."""
+    targets, level = golden.targets.reset_index(drop=True), _level(hits)
+    if len(hits) and "gain" in targets and targets["gain"].notna().any():
         raise DataError("the set has gains", field="targets.gain", allowed="whole grades")
-    met, changes = _met(due, targets), dict[str, Values]()
-    names = targets["target_id"].iloc[met["target"]].groupby(met["row"].to_numpy()).agg(list)
-    hits = by_query(due.assign(asked=due["query_id"], met=names.reindex(due.index)))
-    known, queries = by_query(targets), by_query(golden.queries)
-    checked = {*golden.checks["query_id"]}
-    for query_id, own in hits.items():
-        (query,), values = queries[query_id], rows[query_id]
-        grades = {(one["level"], one["target_id"]): one["grade"] for one in known.get(query_id, [])}
-        labelled = [hit for hit in own if hit["relabel"]]
-        found = _relabelled(values, labelled, grades) if labelled else {}
-        before, is_positive = query.get("answerable"), any(grade > 0 for grade in grades.values())
-        expects = query_id in checked or "reference_answer" in query
-        after = _answerable(own, before, is_positive, expects)
-        if after is not before:
-            found = _restated(values, after, is_positive) | found
-        found = {name: value for name, value in found.items() if value != values.get(name)}
-        changes |= {query_id: found} if found else {}
-    return changes
-
-
-def _relabelled(values: Values, hits: list[Values], grades: dict[tuple[str, str], int]) -> Values:
-    """Return the fields with the targets that hits meet or add; `grades` are changed likewise."""
-    _check_words(hits)
-    level, asked = hits[0]["level"], hits[0]["asked"]
-    field, is_case = FIELD_OF[level], "question" in values
-    raw = values.get(field) or []
-    listed = [{"any": [one], "grade": raw[one]} for one in raw] if isinstance(raw, dict) else raw
-    names = [name for of, name in grades if of == level]
-    if len(listed) != len(names):
-        raise _by_hand(field, asked, "has items that are no target, or one twice")
-    items = dict(zip(names, listed, strict=True))
-    wanted = {name: hit for hit in hits for name in hit.get("met", [])}  # the last one counts
-    for name, hit in wanted.items():
-        items[name] = _regraded(items[name], hit)
-        grades[level, name] = int(hit["grade"] or grades[level, name])
-        if items[name] is None:
-            del items[name], grades[level, name]
-    if len(items) < len(names) and values.get("required_support_groups"):
-        raise _by_hand("required_support_groups", asked, "may name a target that goes")
-    new = [hit for hit in hits if hit["grade"] and "met" not in hit]
-    for hit in new:
-        item = _new_item(hit, is_case)
-        name = json.dumps(item, sort_keys=True)
-        items[name], grades[level, name] = item, int(hit["grade"])
-    listed = list(items.values())
-    if isinstance(raw, dict):
-        listed = {one["any"][0]: one.get("grade", 1) for one in map(_as_mapping, listed)}
-    changes: Values = {field: listed or ([] if is_case else None)}
-    if level == "chunk":
-        stated = [values.get("chunker_version"), *(hit.get("chunker_version") for hit in new)]
-        versions = sorted({one for one in stated if one})
-        if len(versions) > 1:
-            raise DataError(
-                f"chunks of {asked} are of the chunkers {name_list(versions)}",
-                field="chunker_version", allowed="one of them; or label anchors",
-            )  # fmt: skip
-        changes["chunker_version"] = versions[0] if listed and versions else None
-    return changes
-
-
-def _by_hand(field: str, query_id: str, fault: str) -> DataError:
-    found = f"{field} of {query_id} {fault}"
-    return DataError(found, field=field, allowed="edit this row by hand")
-
-
-def _regraded(item: Any, hit: Values) -> Any:
-    """Return a target's item with the grade and words of a hit that meets it; None if it has none.
-
-    Without a grade a hit is no alternative of its target any more.
-    """
-    given = _as_mapping(item)
-    if not hit["grade"]:
-        own = hit.get(f"{hit['level']}_id")
-        given["any"] = [one for one in given.get("any", []) if as_id(one) != own]
-        return _shortest(given) if given["any"] else None
-    if hit["old"] and hit["snippet"] and "snippets" in given:
-        words = given["snippets"]
-        given["snippets"] = [hit["snippet"] if one == hit["old"] else one for one in words]
-    if given.get("grade", 1) != int(hit["grade"]):
-        given.pop("judged_by", None)
-    return _shortest(given | {"grade": int(hit["grade"])})
-
-
-def _new_item(hit: Values, is_case: bool) -> Any:
-    """Return a hit as a target's item."""
-    column = "path" if hit["level"] == "anchor" else f"{hit['level']}_id"
-    if column not in hit:
+    met = _met(hits, targets)
+    said = hits.loc[met["row"], ["grade", "snippet", "old"]].set_axis(met["target"].to_numpy())
+    said = said[~said.index.duplicated(keep="last")]
+    number = targets.groupby(["query_id", "level", "target_id"], sort=False).ngroup()
+    gone = pd.Series(number.index.isin(said.index[said["grade"].eq("")]))
+    if level == "anchor":  # of ids, other alternatives of a target stay
+        gone = number.isin(number[gone])
+    named = golden.support_groups.merge(targets.loc[gone, ["query_id", "target_id"]])
+    if len(named):
         raise DataError(
-            f"a hit of {hit['asked']} has no {column}", field=f"sheet.{column}",
-            allowed=f"a level that it has: {', '.join(LEVELS)}",
+            f"a group of {named['query_id'].iloc[0]} names a target that goes",
+            field="required_support_groups", allowed="edit this row by hand",
         )  # fmt: skip
-    item: Values = {"any": [hit[column]]}
-    if hit["level"] == "anchor":
-        item = {"rel_path" if is_case else "path": hit["path"]}
-        item |= {"heading_path" if is_case else "heading": hit.get("heading")}
-        item |= {"snippets": [hit["snippet"]] if hit["snippet"] else None}
-    return _shortest(item | {"grade": int(hit["grade"])})
-
-
-def _as_mapping(item: Any) -> Values:
-    """Return an item of a field as a mapping."""
-    given = dict(item) if isinstance(item, dict) else {"any": item}
-    if "any" in given and not isinstance(given["any"], list):
-        given["any"] = [given["any"]]
-    return given
-
-
-def _shortest(given: Values) -> Any:
-    """Return an item without a grade of 1; an id, or a list of ids, where it says no more."""
-    given = {name: one for name, one in given.items() if one is not None}
-    if given.get("grade") == 1:
-        del given["grade"]
-    if given.keys() != {"any"}:
-        return given
-    return given["any"] if len(given["any"]) > 1 else given["any"][0]
-
-
-def _check_words(hits: list[Values]) -> None:
-    for hit in hits:
-        is_cited = hit["level"] == "anchor" and hit["grade"] and "text" in hit
-        if is_cited and hit["snippet"].lower() not in hit["text"].lower():
-            raise DataError(
-                f"{hit['snippet']!r} is not in the hit's text (query {hit['asked']})",
-                field="sheet.snippet", allowed="words as they stand in the text",
-            )  # fmt: skip
-
-
-def _answerable(
-    hits: list[Values], before: bool | None, is_positive: bool, expects: bool
-) -> bool | None:
-    """Return `answerable` of a query: as its targets say, else as the sheet does."""
-    stated = {hit["answerable"] for hit in hits if hit["restate"]}
-    if len(stated) > 1 or (is_positive and stated == {"false"}):
-        targets = " beside labels of its answer" if is_positive else ""
+    said = said[said["grade"].ne("")]
+    of_target = said["grade"].astype("int32").groupby(number[said.index]).last()
+    grade = number.map(of_target).fillna(targets["grade"]).astype("int32")
+    if "judged_by" in targets:
+        targets["judged_by"] = targets["judged_by"].where(grade.eq(targets["grade"]))
+    targets["grade"] = grade
+    for place, old, words in said[["old", "snippet"]].itertuples():
+        if old and words and targets.loc[place, "snippet"] == old:
+            targets.loc[place, "snippet"] = words
+    new = hits[hits["grade"].ne("") & ~hits.index.isin(met["row"])]
+    new = new.reindex(columns=["query_id", "grade", *LOCATORS[level]])
+    new = new.mask(new == "").dropna(subset=LOCATORS[level][0]).drop_duplicates()
+    new = new.assign(level=level, alternative=0)
+    new["target_id"], new["grade"] = "new " + new.index.astype("str"), new["grade"].astype("int32")
+    targets = pd.concat([targets[~gone], new], ignore_index=True)
+    chunks = targets[targets["level"].eq("chunk")].reindex(columns=["query_id", "chunker_version"])
+    chunks = chunks.dropna().drop_duplicates()
+    many = chunks[chunks.duplicated("query_id", keep=False)]
+    if len(many):
         raise DataError(
-            f"{' and '.join(sorted(stated))}{targets} (query {hits[0]['asked']})",
-            field="sheet.answerable", allowed="one of them; false where no hit has a grade above 0",
+            f"chunks of {many['query_id'].iloc[0]} are of {name_list(many['chunker_version'])}",
+            field="chunker_version", allowed="one chunker; or label anchors",
         )  # fmt: skip
-    if is_positive:
-        return True
-    if stated:
-        return {"true": True, "false": False}.get(*stated)
-    return None if before and not expects else before
+    return targets
 
 
-def _restated(values: Values, answerable: bool | None, is_positive: bool) -> Values:
-    """Return the fields that say `answerable`: only where the targets don't imply it."""
-    is_case = "question" in values
-    changes: Values = {name: None for name in ANSWERABLE if name in values}
-    if answerable is False or is_case or (answerable and not is_positive):
-        changes["answerable"] = answerable is not False
-    if answerable is not False and not is_case:  # an empty list says that it should be refused
-        changes |= {name: None for name in FIELD_OF.values() if name in values and not values[name]}
+def _answerable(golden: Golden, due: pd.DataFrame, targets: pd.DataFrame) -> pd.Series:
+    """Return `answerable` of each query: of those due as their targets say, else as the sheet."""
+    queries = golden.queries.reindex(columns=["query_id", "answerable", "reference_answer"])
+    ids = queries["query_id"]
+    expects = ids.isin(golden.checks["query_id"]) | queries["reference_answer"].notna()
+    is_due = ids.isin(due["query_id"])
+    stated = due[due["restate"]].drop_duplicates("query_id").set_index("query_id")["answerable"]
+    answerable = queries["answerable"].mask(
+        is_due & ~expects & queries["answerable"].eq(True).fillna(False)
+    )
+    told = ids.map(stated.map({"true": True, "false": False})).astype("boolean")
+    answerable = told.where(ids.isin(stated.index), answerable)
+    return answerable.mask(is_due & ids.isin(targets.loc[targets["grade"] > 0, "query_id"]), True)
+
+
+def _changed_fields(
+    text: GoldenText, old: list[Values], new: list[Values], before: Golden, after: Golden
+) -> dict[str, Values]:
+    """Return the fields of a file's rows that differ, by query; None removes one."""
+    was, now = (one.queries["answerable"].astype("str").fillna("") for one in (before, after))
+    changes = dict[str, Values]()
+    for row, labelled, stated, states in zip(old, new, was, now, strict=True):
+        values, names = text.rows[row["id"]].values, row | labelled
+        found = {name: labelled.get(name) for name in names if row.get(name) != labelled.get(name)}
+        if stated != states:
+            gone = [name for name in ANSWERABLE if name in values]
+            if states != "False":  # an empty list says so, too
+                gone += [name for name, _ in ID_FIELDS.values() if values.get(name) == []]
+            found = dict.fromkeys(gone) | {"answerable": labelled.get("answerable")} | found
+        changes |= {row["id"]: found} if found else {}
     return changes
+
+
+def _check_text(text: GoldenText, meant: Golden, query_id: str, line: int) -> None:
+    """Refuse a text that would not be read as it is meant."""
+    with TemporaryDirectory() as folder, suppress(DataError):
+        copy = Path(folder) / text.path.name
+        copy.write_bytes(text.data())
+        if golden_to_label(copy).golden_hash == meant.golden_hash:
+            return
+    raise DataError(
+        f"the row of {query_id} can't be changed alone", file=text.path,
+        line=line, allowed="a plain list of mappings; edit this row by hand",
+    )  # fmt: skip
 
 
 LONGEST, SHORTEST = 100, 12  # characters

@@ -5,7 +5,6 @@ and grades, paraphrases that expect different documents) or from `RULES`. A rule
 of a kind, or for none, of the queries that its condition selects; `_items` finds the items.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ from ragscore.frames.kinds import UNKNOWN_TARGET
 from ragscore.io.golden_read import (
     ID_FIELDS,
     KNOWN_FIELDS,
-    SUPPORT_EXTRAS,
     SUPPORT_FIELDS,
     file_rows,
 )
@@ -218,7 +216,7 @@ def _items(golden: Golden, catalogue: pd.DataFrame | None) -> pd.DataFrame:
         _texts_and_ids(queries),
         _forbidden(golden),
         _outside(golden),
-        _misspelt(queries),
+        _misspelt(golden),
     ]
     for column in ("path", "heading"):
         if column in targets:
@@ -326,21 +324,17 @@ def _place(text: str, vaults: list[str]) -> PurePosixPath:
     return PurePosixPath(*path.parts[1:]) if {*path.parts[:1]} & {*vaults} else path
 
 
-def _misspelt(queries: pd.DataFrame) -> pd.DataFrame:
+def _misspelt(golden: Golden) -> pd.DataFrame:
     """Return fields of the user's own whose names resemble a field of ours, with a first query."""
-    own = {str(name): queries[name].notna() for name in queries if str(name).startswith("x_")}
-    own.pop(SUPPORT_EXTRAS, None)
-    named = {(name[2:], ""): has for name, has in own.items()}
-    if SUPPORT_EXTRAS in queries:
-        extras = queries[SUPPORT_EXTRAS].fillna("[]").map(json.loads)
-        inner = extras.map(lambda supports: {name for one in supports for name in one})
-        for name in sorted(set().union(*inner)):
-            named[name, "gold_supports"] = inner.map(lambda names, name=name: name in names)
     rows = []
-    for (name, field), has in named.items():
-        meant = suggest_field(name, frozenset(SUPPORT_FIELDS if field else KNOWN_FIELDS))
-        if meant and has.any():
-            told = f"unknown field {name!r}, in {plural(int(has.sum()), 'query')}"
-            first = queries.loc[has, "query_id"].iloc[0]
-            rows.append((first, "misspelt field", told, field or name, f"did you mean {meant!r}?"))
+    for frame, field, known in (
+        (golden.queries, "", KNOWN_FIELDS),
+        (golden.targets, "gold_supports", SUPPORT_FIELDS),
+    ):
+        for name in [str(one)[2:] for one in frame if str(one).startswith("x_")]:
+            ids = frame.loc[frame[f"x_{name}"].notna(), "query_id"].unique()
+            if len(ids) and (meant := suggest_field(name, known)):
+                told = f"unknown field {name!r}, in {plural(len(ids), 'query')}"
+                means = f"did you mean {meant!r}?"
+                rows.append((ids[0], "misspelt field", told, field or name, means))
     return pd.DataFrame(rows, columns=ITEM)

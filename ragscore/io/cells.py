@@ -1,10 +1,10 @@
 """Columns of tables as ids, texts, numbers or flags; other values are problems with their line."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
@@ -13,7 +13,7 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import LONGEST_ID, has_limits
 from ragscore.io.run_records import Batch, Level, Values, series, values_of
 from ragscore.io.source import Problems, as_id, as_text, describe
-from ragscore.io.values import ID_ALLOWED, as_json, loose_flag, plain_cell
+from ragscore.io.values import ID_ALLOWED, VERDICTS, as_json, as_number, plain_cell
 
 WIDTHS: dict[str, Any] = {"number": "float64", "whole": "Int64", "rank": "int32"}
 
@@ -51,61 +51,41 @@ class Cells:
             self.keep &= ~is_bad
 
     def ids(self, column: pd.Series, role: str, is_needed: bool = True) -> pd.Series:
-        """Return ids as text; booleans, dates and decimal numbers are problems.
-
-        So is 1 beside "1" for runs: these may be two. For documents and queries they are one.
-        """
-        if (texts := plain_texts(column)) is None:
+        """Return ids as text; booleans, dates and decimal numbers are problems."""
+        if (texts := _plain_texts(column)) is None:
             values = [as_id(plain_cell(one)) for one in column]
             texts = pd.Series(values, column.index, dtype="str", name=column.name)
-            wrong = (texts.isna() & column.notna()).to_numpy()
-            allowed = (
-                f'an id: text or a whole number; columns={{"{role}": None}} if it is no {role}'
-            )
-            self.report(column, wrong, allowed)
-            is_needed &= not wrong.any()
-            if role == "run_id":
-                is_text = column.map(lambda one: isinstance(one, str)).astype(bool)
-                is_same = is_text & texts.isin(texts[~is_text].dropna())
-                self.report(column, is_same, "another name than the number's")
         lengths = texts.str.len().to_numpy("float64", na_value=0)
-        if is_needed:
-            self.report(texts, lengths == 0, "an id in every row")
+        is_bad = (lengths == 0) & (is_needed | column.notna())
         if has_limits():
-            self.report(texts, lengths > LONGEST_ID, ID_ALLOWED)
+            is_bad |= lengths > LONGEST_ID
+        allowed = f"{ID_ALLOWED}, in every row" if is_needed else ID_ALLOWED
+        self.report(column, is_bad, f'{allowed}; columns={{"{role}": None}} if it is no {role}')
         return texts
 
-    def texts(self, column: pd.Series, allowed: str = "text") -> pd.Series:
-        """Return texts as written; numbers keep their spelling, true is "true"."""
-        if (texts := plain_texts(column)) is None:
-            values = [_loose_text(plain_cell(one)) for one in column]
-            texts = pd.Series(values, column.index, dtype="str", name=column.name)
-            self.report(column, texts.isna() & column.notna(), allowed, drops=self.drops)
-        return texts
-
-    def answers(self, column: pd.Series) -> pd.Series:
-        """Return answers: texts, lists of one text, and the blocks of a message."""
-        if column.dtype == object:
-            column = column.map(_of_blocks, na_action="ignore")
-        return self.texts(column, "one text, or the blocks of a message")
-
-    def failures(self, column: pd.Series) -> pd.Series:
-        """Return why queries failed; blank text, false, 0 and empty values say that they didn't."""
-        values = [_failure(plain_cell(one)) for one in column]
-        return pd.Series(values, column.index, dtype="str")
+    def take(self, column: pd.Series, type: str, allowed: str = "") -> pd.Series:
+        """Return a column as one of a type; texts and numbers are read as what they say."""
+        if type in WIDTHS:
+            return self.numbers(column, type)
+        read, told = READ.get(type, READ["text"])
+        if read is _text and (texts := _plain_texts(column)) is not None:
+            return texts
+        values = [None if (value := plain_cell(one)) is None else read(value) for one in column]
+        dtype = "boolean" if read is _flag else "str"
+        found = pd.Series(values, column.index, dtype=dtype, name=column.name)
+        if told:
+            is_bad = found.isna() & column.notna()
+            self.report(column, is_bad, allowed or told, drops=self.drops)
+        return found
 
     def numbers(self, column: pd.Series, type: str = "number") -> pd.Series:
         """Return a column as numbers; texts are none, nor decimals for whole ones."""
-        is_int = isinstance(column.dtype, np.dtype) and column.dtype.kind == "i"
-        if is_int and len(column) and column.abs().max() < 2**31:
-            return column.astype(WIDTHS[type])
         is_number = is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
         floats = (column if is_number else _written(column)).to_numpy("float64", na_value=np.nan)
         wrong = np.isnan(floats) & column.notna().to_numpy()
         if type != "number":
-            is_whole = (np.floor(floats) == floats) & (
-                np.abs(floats) < 2 ** (31 if type == "rank" else 53)
-            )
+            most = 2 ** (31 if type == "rank" else 53)
+            is_whole = (np.floor(floats) == floats) & (np.abs(floats) < most)
             wrong |= ~is_whole & (column.notna().to_numpy() | (type == "rank"))
         elif not is_number:
             # NaN as text is no number, and none is meant; 1e999 overflows and is no infinity.
@@ -117,81 +97,66 @@ class Cells:
         found = np.where(wrong, 1 if type == "rank" else np.nan, floats)
         return pd.Series(found, column.index, name=column.name).astype(WIDTHS[type])
 
-    def flags(self, column: pd.Series) -> pd.Series:
-        """Return a column as booleans; yes / no and 1 / 0 are two."""
-        if is_bool_dtype(column.dtype):
-            return column.astype("boolean")
-        values = [loose_flag(plain_cell(one)) for one in column]
-        found = pd.Series(
-            [one if isinstance(one, bool) else None for one in values],
-            column.index, dtype="boolean", name=column.name,
-        )  # fmt: skip
-        wrong = found.isna().to_numpy() & [one is not None for one in values]
-        self.report(column, wrong, "true or false", drops=self.drops)
-        return found
 
-    def take(self, column: pd.Series, type: str, role: str) -> pd.Series:
-        """Return a column of a response as one of its type."""
-        if role == "answer":
-            return self.answers(column)
-        if type in ("flag", "refusal"):
-            return self.flags(column)
-        if type == "failure":
-            return self.failures(column)
-        return self.numbers(column, type) if type in WIDTHS else self.texts(column)
-
-
-def plain_texts(column: pd.Series) -> pd.Series | None:
+def _plain_texts(column: pd.Series) -> pd.Series | None:
     """Return a column of texts or whole numbers as texts; None where each value is looked at."""
     dtype: Any = column.dtype
     dtype = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
-    if isinstance(dtype, pd.StringDtype):
-        return column.astype("str")
-    if is_float_dtype(column.dtype):
-        floats = column.to_numpy("float64", na_value=np.nan)
-        if not np.isinf(floats).any() and not (floats[~np.isnan(floats)] % 1).any():
-            column = column.astype("Int64")  # whole numbers with a gap
-    if not is_integer_dtype(column.dtype):
-        return None
-    written = pa.array(column.array).cast(pa.large_string())
-    return pd.Series(pd.array(written, dtype="str"), index=column.index, name=column.name)
+    known = column.dropna() if is_float_dtype(dtype) else None
+    if known is not None and ((known % 1 == 0) & (known.abs() < 2**53)).all():
+        column = column.astype("Int64")  # whole numbers with a gap
+    is_plain = isinstance(dtype, pd.StringDtype) or is_integer_dtype(column.dtype)
+    return column.astype("str") if is_plain else None
 
 
 def _written(column: pd.Series) -> pd.Series:
     """Return the numbers that values are written as, NaN for other values."""
     texts = column.astype("str")
     with suppress(pa.ArrowInvalid):  # many times as fast, for plain numbers only
-        numbers = pa.array(texts.array).cast(pa.float64())
-        return pd.Series(numbers.to_numpy(zero_copy_only=False), column.index)
+        return pd.Series(pa.array(texts.array).cast(pa.float64()).to_pandas(), column.index)
     return pd.to_numeric(texts, errors="coerce")
 
 
-def _loose_text(value: Any) -> str | None:
+def _text(value: Any) -> str | None:
     return str(value).lower() if isinstance(value, bool) else as_text(value)
 
 
-def _failure(value: Any) -> str | None:
-    if not value or str(value).strip() in ("", "0"):
-        return None
-    return as_json(value) if isinstance(value, (dict, list)) else _loose_text(value)
-
-
-def _of_blocks(value: Any) -> Any:
-    """Return the text of a list of one text, or of the blocks of a message; else the value."""
-    value = plain_cell(value)
+def _answer(value: Any) -> str | None:
+    """Return a text, that of a list of one text, or of the blocks of a message."""
     if not isinstance(value, list):
-        return value
+        return _text(value)
     blocks = [one.get("text") for one in value if isinstance(one, dict)]
     texts: list[Any] = blocks if blocks and len(blocks) == len(value) else value
     is_one = texts is blocks or len(texts) == 1
-    return "".join(texts) if is_one and all(isinstance(one, str) for one in texts) else value
+    return "".join(texts) if is_one and all(isinstance(one, str) for one in texts) else None
+
+
+def _failure(value: Any) -> str | None:
+    """Return why a query failed; blank text, false, 0 and empty values say that it didn't."""
+    if not value or str(value).strip() in ("", "0"):
+        return None
+    return as_json(value) if isinstance(value, (dict, list)) else _text(value)
+
+
+def _flag(value: Any) -> bool | None:
+    """Return a value that says true or false as such; yes / no and 1 / 0 are two."""
+    word = value.strip().lower() if isinstance(value, str) else value
+    found = VERDICTS.get(word, as_number(word)) if isinstance(word, str) else word
+    return bool(found) if isinstance(found, (int, float)) and found in (0, 1) else None
+
+
+READ: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "text": (_text, "text"),
+    "answer": (_answer, "one text, or the blocks of a message"),
+    "failure": (_failure, ""),
+    "flag": (_flag, "true or false"),
+    "refusal": (_flag, "true or false"),
+}
+"""Type of a column -> what reads one value of it, or gives None, and what is allowed."""
 
 
 def column_of(values: Values) -> pd.Series:
     """Return values as a column of one type, else of Python's objects."""
-    if isinstance(values, list) and values and type(values[0]) is str:
-        with suppress(pa.ArrowTypeError):  # not all are texts
-            return series(pa.array(values, pa.string()))
     found = values_of(values) if isinstance(values, list) else values
     return pd.Series(found, dtype=object) if isinstance(found, list) else series(found)
 
@@ -203,8 +168,6 @@ def own_columns_of(fields: dict[str, Values], lines: Codes) -> dict[str, pd.Seri
     return {name: series(values) for name, values in found.items()}
 
 
-def own_values(column: pd.Series) -> npt.NDArray[Any]:
+def plain_values(column: pd.Series) -> list[Any]:
     """Return a column's values as Python has them, None for missing ones."""
-    values = np.empty(len(column), dtype=object)
-    values[:] = [plain_cell(one) for one in column]
-    return values
+    return [plain_cell(one) for one in column]

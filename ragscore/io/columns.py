@@ -8,12 +8,12 @@ are the only place that knows how other people call their columns.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from types import NoneType
 from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.errors import DataError, excerpt, name_list, nearest
+from ragscore.frames.errors import DataError, excerpt, nearest
 from ragscore.frames.schema import (
     CHUNK_ID_NAMES,
     CONVERSATION_NAMES,
@@ -273,23 +273,25 @@ def _column_of(
 ) -> str | None:
     """Return the column of a role, None if no name tells one."""
     own, names = _OWN.get(side, {}).get(role, plain_name(role)), _KNOWN[side][role]
+    plain = {one: plain_name(one) for one in fields}
     every = [
         one
-        for one in sorted(fields, key=lambda one: _place(names, one))
-        if plain_name(one) in names
+        for name in names
+        for one in fields
+        if plain[one] == name
         and one not in roles.values()
         # a label without any value is one, too: what is asked by it is all in one slice
-        and (kind_of(fields[one]) != "empty" or (plain_name(one) == own and role not in _KINDS))
+        and (kind_of(fields[one]) != "empty" or (plain[one] == own and role not in _KINDS))
     ]
     fitting = [one for one in every if _fits(role, one, fields[one])]
-    mine = [one for one in every if plain_name(one) == own]
+    mine = [one for one in every if plain[one] == own]
     if mine and (role != "answer" or len(fitting) < 2) and role not in PLACE:
         return mine[0]
-    specific = [one for one in fitting if plain_name(one) not in _VAGUE]
+    specific = [one for one in fitting if plain[one] not in _VAGUE]
     if side == "golden" and role in ID_ROLES:
         # ids of anything come after those of what is expected
         ids = {plain_name(name) for name in _IDS[role].split()}
-        specific = [one for one in specific if plain_name(one) not in ids] or specific[:1]
+        specific = [one for one in specific if plain[one] not in ids] or specific[:1]
     if len(specific) > 1:
         shown = ", ".join(f"{name}={_short(fields[name])}" for name in specific[:3])
         raise DataError(
@@ -297,23 +299,21 @@ def _column_of(
             file=where, field="columns", columns={role: specific[0]},
             allowed=f"or another one of them ({shown})",
         )  # fmt: skip
-    unfit = [one for one in every if plain_name(one) not in _VAGUE and role not in PLACE]
+    unfit = [one for one in every if plain[one] not in _VAGUE and role not in PLACE]
     return next(iter([*specific, *fitting, *unfit]), None)
-
-
-def _place(names: list[str], column: str) -> int:
-    plain = plain_name(column)
-    return names.index(plain) if plain in names else len(names)
 
 
 def _fits(role: str, column: str, value: Any) -> bool:
     """Return True for a value such as those of a role are."""
     if role in _KINDS and kind_of(value) not in _KINDS[role]:
         return False
-    if role in ID_ROLES:
-        return not _are_texts(value)
+    items = found if isinstance(found := nested(value), list) else []
+    if (
+        role in ID_ROLES and items and isinstance(items[0], dict)
+    ):  # else they are texts, or the like
+        return bool({*ID_ROLES} & inner_roles(items[0], "doc_id").keys())
     if role == "citations":  # accepted answers are texts with blanks
-        return not any(isinstance(one, str) and " " in one.strip() for one in nested(value) or ())
+        return not any(isinstance(one, str) and " " in one.strip() for one in items)
     if role == "grade" and plain_name(column) == "score":  # one of 2.5 is a system's
         return isinstance(value, int) or str(value).lstrip("-").isdigit()
     return True
@@ -366,7 +366,7 @@ def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where:
         (
             role == "answer" and isinstance(values, dict),
             f"{column} is no text, but {_short(values)}",
-            _paths(values, column),
+            _paths(values, column) if isinstance(values, dict) else {},
             'or {"answer": None}',
         ),
         (
@@ -388,14 +388,14 @@ _EXPECTED = ("expected", "gold", "golds", "target")
 def _paths(value: Any, column: str) -> Columns:
     """Return the columns= for a mapping that holds an answer and hits: the first of each."""
     paths: Columns = {}
-    for name, inner in value.items() if isinstance(value, dict) else ():
+    for name, inner in value.items():
         path, first = f"{column}.{name}", inner[0] if isinstance(inner, list) and inner else None
         if isinstance(inner, str):
             paths.setdefault("answer", path)
         elif isinstance(first, dict):
-            known = inner_roles(first, "doc_id")
-            paths |= {one: f"{path}.{known[one]}" for one in (*ID_ROLES, "text") if one in known}
-        elif first is not None and not isinstance(first, list):
+            paths |= {role: f"{path}.{one}" for role, one in inner_roles(first, "doc_id").items()
+                      if role in (*ID_ROLES, "text")}  # fmt: skip
+        elif isinstance(first, (str, int)):
             paths.setdefault("doc_id", path)
     return paths or {"answer": f"{column}.???"}
 
@@ -434,12 +434,6 @@ _METRIC = re.compile(
 )
 
 
-def _are_texts(value: Any) -> bool:
-    """Return True for a list of objects without an id, such as answers that a model gave."""
-    first = next(iter(found), None) if isinstance(found := nested(value), list) else None
-    return isinstance(first, dict) and not {*ID_ROLES} & inner_roles(first, "doc_id").keys()
-
-
 def _refuse_other_side(roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse hits as labels and labels as hits: every score would be 1, or none mean anything.
 
@@ -461,15 +455,13 @@ def _refuse_other_side(roles: Columns, fields: Mapping[str, Any], side: str, whe
 
 def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
     """Return role -> field of a hit that is a mapping; a bare `id` has the given role."""
-    roles: Columns = {}
     plain = {plain_name(name): name for name in hit}
+    roles: Columns = {}
     for name in (*ID_ROLES, "rank", "score", "text"):
-        known = [
-            one for one in _KNOWN["results"][name] if one not in ("id", "_id") and one in plain
-        ]
+        known = [one for one in _KNOWN["results"][name] if one in plain and one != "id"]
         if known:
             roles[name] = plain[known[0]]
-    if not roles.keys() & set(ID_ROLES) and "id" in plain:
+    if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]
     return roles
 
@@ -479,17 +471,10 @@ def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where:
     for role, column in columns.items():
         if not is_role(role, side):
             raise unknown_role(role, side, where)
-        if column is None:
-            continue
-        if not isinstance(column, str):
+        if not isinstance(column, (str, NoneType)):
             allowed = "role -> column, or None for no column"
             raise DataError(f"{role!r}: {column!r}", file=where, field="columns", allowed=allowed)
-        if role == "answerable" and called(column, "golden", "should_refuse"):
-            raise DataError(
-                f"{column!r} says the opposite of answerable", file=where, field="columns",
-                columns={"should_refuse": column},
-            )  # fmt: skip
-        if column in fields or value_at(dict(fields), column) is not None:
+        if column is None or column in fields or value_at(dict(fields), column) is not None:
             continue
         outer = column.partition(".")[0]
         inner = nested(fields.get(outer))
@@ -500,6 +485,11 @@ def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where:
                 f"no column {excerpt(column)} for {role}", file=where, field="columns",
                 allowed=nearest(column, inside or fields, "there are"),
             )  # fmt: skip
+    if called(str(columns.get("answerable")), "golden", "should_refuse"):
+        raise DataError(
+            f"{columns['answerable']!r} says the opposite of answerable", file=where,
+            field="columns", columns={"should_refuse": columns["answerable"]},
+        )  # fmt: skip
 
 
 def is_role(role: str, side: str) -> bool:
@@ -510,17 +500,12 @@ def is_role(role: str, side: str) -> bool:
 def unknown_role(role: str, side: str, where: str | None = None) -> DataError:
     """Return the error of an unknown role, with the one that was probably meant."""
     other = "golden" if side == "results" else "results"
-    found, allowed = f"no role {excerpt(role)}", "role -> column; "
     meant = next((one for one in ROLES[side] if called(str(role), side, one)), None)
+    known = [*ROLES[side], *(["score.<metric>"] if side == "results" else [])]
+    allowed = f"did you mean {meant}?" if meant else nearest(role, known, "roles are")
     if role in ROLES[other]:
-        found = f"{role!r} is no role of {'a golden set' if side == 'golden' else side}"
-        allowed = f"rs.load_{other} takes it; roles here are {name_list(ROLES[side])}"
-    elif meant:
-        allowed += f"did you mean {meant}?"
-    else:
-        metrics = ["score.<metric>"] if side == "results" else []
-        allowed += nearest(role, [*ROLES[side], *metrics], "roles are")
-    return DataError(found, file=where, field="columns", allowed=allowed)
+        allowed = f"rs.load_{other} takes it; {allowed}"
+    return DataError(f"no role {excerpt(role)}", file=where, field="columns", allowed=allowed)
 
 
 def unsettled(
@@ -530,24 +515,18 @@ def unsettled(
 
     It shows the first record and a `columns=` to complete.
     """
-    left = {plain_name(name): name for name in fields if name not in roles.values()}
     query = "query" if "query" in roles and "query_id" not in roles else "query_id"
-    wanted = {}
-    for role in (query, "doc_id"):
-        close = get_close_matches(plain_name(role), left, n=1, cutoff=0.6)
-        wanted[role] = roles.get(role) or next((left[one] for one in close), None)
-    what, more = "results", "answer for answers"
+    wanted, what, more = "doc_id", "results", "answer for answers"
     if side == "golden":
         what, more = "golden files", "grade or answerable for labels"
-        if "answer" in left and wanted["doc_id"] in (None, left["answer"]):
-            wanted = {query: wanted[query], "reference_answer": left["answer"]}
-            more = f"doc_id, {more}"
+        wanted = "reference_answer" if "answer" in fields and "doc_id" not in roles else "doc_id"
+    column = "answer" if wanted == "reference_answer" else roles.get(wanted, "???")
     shown = [f"{name}={_short(value)}" for name, value in list(fields.items())[:12]]
     shown += [f"and {len(fields) - 12} more"] if len(fields) > 12 else []
     return DataError(
         f"fits no format of {what} ({kind}); the first record is {', '.join(shown) or 'empty'}",
-        file=where, field="format", allowed=f"(also chunk_id, {more}), or a `format`",
-        columns={role: column or "???" for role, column in wanted.items()},
+        file=where, field="format", allowed=f"(also doc_id, chunk_id, {more}), or a `format`",
+        columns={query: roles.get(query, "???"), wanted: column},
     )  # fmt: skip
 
 

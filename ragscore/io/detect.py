@@ -16,7 +16,7 @@ from typing import Any
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.columns import has_labels
-from ragscore.io.files import open_bytes
+from ragscore.io.files import open_bytes, open_parquet
 from ragscore.io.source import json_fields, refuse_depth
 
 SAMPLE_BYTES = 1 << 20
@@ -146,8 +146,8 @@ class Format:
         Endings of paths that mean it when it is written.
     fields
         The fields of a record, for a reader that also takes files without those that `fits` needs.
-    rename_runs
-        Gives the runs of a file other names, if another file has the same ones.
+    has_tags
+        True if a file's tags name its runs: another file may have the same ones.
     keeps
         What its writer keeps, apart by blanks: names of frames, of columns ("hits.score"), and how
         such names begin ("responses.x_"); `{level}` stands for its option. Saving tells the rest.
@@ -161,10 +161,10 @@ class Format:
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     fields: frozenset[str] = frozenset()
-    rename_runs: Callable[[Path, Any], Any] | None = None
+    has_tags: bool = False
     keeps: str = ""
 
-    def options_of(self, given: dict[str, Any], file: Path) -> dict[str, Any]:
+    def options_of(self, given: dict[str, Any], file: str) -> dict[str, Any]:
         """Return the options that are not None.
 
         Raises
@@ -190,9 +190,12 @@ def sample(path: Path) -> Sample:
         return Sample(path, "folder", frozenset(one.name for one in path.iterdir()))
     with open_bytes(path) as opened:
         begin = opened.read(SAMPLE_BYTES)
+    if begin.startswith(b"PAR1"):
+        with suppress(DataError), open_parquet(path) as file:
+            return Sample(path, "parquet", frozenset(file.schema_arrow.names))
     for mark, kind in _BINARY.items():
         if begin.startswith(mark):
-            return Sample(path, kind, _parquet_columns(path) if kind == "parquet" else frozenset())
+            return Sample(path, kind)
     text = begin.decode("utf-8-sig", errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
     line = next((line for line in lines if not line.lstrip().startswith("#")), "".join(lines[:1]))
@@ -205,10 +208,15 @@ def sample(path: Path) -> Sample:
     if line.lstrip()[0] in "[{":
         whole = first if first is not None else _json(text)
         top = whole[0] if isinstance(whole, list) and whole else whole
-        if isinstance(top, dict):
-            return Sample(path, "json", _table_columns(top), top, line, text)
-        keys = _first_keys(text) if whole is None else frozenset()
-        return Sample(path, "json", keys, None, line, text)
+        keys: set[str] = set()
+        if isinstance(top, dict):  # a table may be written as its columns and its rows
+            is_split = {*top} == {"columns", "data"} and isinstance(top["columns"], list)
+            keys = {*map(str, top["columns"] if is_split else top)}
+        elif whole is None:  # cut by the sample: the keys of the first object that it shows
+            with suppress(ValueError, RecursionError):
+                keys.update(name for name, _, _ in json_fields(text))
+        first = top if isinstance(top, dict) else None
+        return Sample(path, "json", frozenset(keys), first, line, text)
     # a header line has commas, tabs or the like; other text has no names
     cells = first_cells(line)
     return Sample(path, "text", frozenset(cells) if len(cells) > 1 else frozenset(), line=line)
@@ -222,28 +230,6 @@ def _json(text: str) -> Any:
         refuse_depth(text)
         return json.loads(text)
     return None
-
-
-def _first_keys(text: str) -> frozenset[str]:
-    """Return the keys of a JSON object (or of the first of an array) that a cut text shows."""
-    keys = set[str]()
-    with suppress(ValueError, RecursionError):  # where the sample ends
-        keys.update(name for name, _, _ in json_fields(text))
-    return frozenset(keys)
-
-
-def _table_columns(top: dict[str, Any]) -> frozenset[str]:
-    """Return the keys of an object; of a table written as columns and rows, its columns."""
-    is_table = set(top) == {"columns", "data"} and isinstance(top["columns"], list)
-    return frozenset(map(str, top["columns"]) if is_table else top)
-
-
-def _parquet_columns(path: Path) -> frozenset[str]:
-    from ragscore.io.files import open_parquet
-
-    with suppress(DataError), open_parquet(path) as file:
-        return frozenset(file.schema_arrow.names)
-    return frozenset()
 
 
 def choose_format(
@@ -275,7 +261,7 @@ def choose_format(
     fitting = [one for one, n in zip(formats, sure, strict=True) if n == max(sure) > 0]
     if len(fitting) == 1:
         return fitting[0]
-    keys, allowed = ", ".join(sorted(seen.keys)[:12]), "pass format= to choose"
+    allowed = "pass format= to choose"
     if fitting:
         found = f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}"
     elif seen.kind == "empty":
@@ -287,8 +273,8 @@ def choose_format(
     elif own is None or (seen.keys and seen.kind in TABLES):
         return table
     else:
-        begins = f" that begins {seen.line[:60]!r}" if seen.line else ""
-        found = f"fits no format of {what} ({seen.kind}{f' with {keys}' if keys else begins})"
+        shown = f"with {', '.join(sorted(seen.keys)[:12])}" if seen.keys else repr(seen.line[:60])
+        found = f"fits no format of {what} ({seen.kind} {shown})"
         allowed = f"pass format=, one of {', '.join(by_name)}"
     raise DataError(found, file=seen.path, field="format", allowed=allowed)
 
@@ -299,12 +285,13 @@ def _may_be_ours(seen: Sample, own: Format, what: str, table: Format) -> bool:
     if seen.kind == "folder" or not name.endswith((".jsonl", ".yaml", ".yml")):
         return False
     ours = (seen.keys & own.fields) - {"conversation", "turn"}  # tables have these, too
-    is_sure = not seen.keys or seen.kind in ("yaml", "text")
-    is_sure |= what == "results" and len(ours) > 1 and bool(ours - {"query", "query_id"})
-    if what != "results" and "query" not in seen.keys and table.fits(seen):
-        return not seen.keys  # each of our queries has its text
-    is_table = table.fits(seen) or (what == "results" and has_labels(seen.keys))
-    return is_sure or (bool(ours - {"query"}) and not is_table)
+    is_table, is_ours = table.fits(seen), bool(ours - {"query"})
+    if what == "results":
+        is_sure = len(ours) > 1 and bool(ours - {"query", "query_id"})
+        is_ours = is_sure or (is_ours and not has_labels(seen.keys) and not is_table)
+    else:
+        is_ours &= not is_table
+    return not seen.keys or seen.kind in ("yaml", "text") or is_ours
 
 
 DELIMITERS = ",\t;|"

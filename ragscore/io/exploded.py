@@ -15,18 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow.compute as pc
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from ragscore.frames.codes import arrow_texts
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells, column_of, own_columns_of
 from ragscore.io.columns import ID_ROLES, inner_roles
 from ragscore.io.run_records import fields_of
-from ragscore.io.source import describe
-from ragscore.io.values import LIST_ALLOWED, as_number, is_list_text, nested, plain_cell, value_at
+from ragscore.io.values import LIST_ALLOWED, is_list_text, nested, plain_cell, value_at
 
-_LEAVES = {int, float, str, bool}
 _SCALARS = (bool, int, float, str, type(None), np.generic)
 
 
@@ -51,27 +46,29 @@ _RAW = {"_source", "payload", "page_content", "_additional"}
 class Items(NamedTuple):
     """Items of lists: which rows have a list, the row of each item, and the items' columns.
 
-    `n_calls` is how many lists each row has, None where no row has lists of lists.
+    `calls` has the row, number and `n_hits` of each list, None where no row has lists of lists.
     """
 
     is_known: Flags
     row: Codes
     columns: dict[str, pd.Series]
-    n_calls: Codes | None
+    calls: pd.DataFrame | None
     lines: Codes
 
 
 def is_listed(column: pd.Series) -> bool:
     """Return True if a cell is a list or mapping, also one as text, or if none is known."""
-    if isinstance(column.dtype, (pd.StringDtype, pd.CategoricalDtype)):
-        texts = arrow_texts(column)
-        begins = (pc.any(pc.starts_with(texts, mark)).as_py() for mark in ("[", "{"))
-        return texts.null_count == len(texts) or any(begins)
-    if column.dtype != object:
+    known = column.dropna()
+    if isinstance(known.dtype, pd.CategoricalDtype):
+        known = known.astype("str")
+    if isinstance(known.dtype, pd.StringDtype):
+        return not len(known) or bool(known.str.startswith(("[", "{")).any())
+    if known.dtype != object:
         return False
-    known = [one for one in column if not isinstance(one, _SCALARS) or isinstance(one, str)]
-    is_list = any(not isinstance(one, str) or one.lstrip()[:1] in ("[", "{") for one in known)
-    return is_list or bool(column.isna().all())
+    return not len(known) or any(
+        one.lstrip()[:1] in ("[", "{") if isinstance(one, str) else not isinstance(one, _SCALARS)
+        for one in known
+    )
 
 
 def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "score") -> Items:
@@ -81,60 +78,84 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     says nothing, and a list in a list holds alternatives.
     """
     is_ranked = beside == "score"
-    values = {role: [_listed(one, is_ranked) for one in column] for role, column in columns.items()}
-    main = next(role for role in (*ID_ROLES, "text", *values) if role in values)
-    every = values.pop(main)
-    texts = (one[0] if type(one) is list and len(one) == 1 else None for one in every)
-    is_bad = [type(one) is str and is_list_text(one) for one in texts]
-    cells.report(columns[main], is_bad, LIST_ALLOWED)
-    numbers: dict[int, list[Any]] = {}
-    calls: dict[int, list[int]] = {}
-    is_mapping = np.zeros(len(every), bool)
-    for at, one in enumerate(every):
-        if isinstance(one, dict):
-            every[at], numbers[at] = [*one], [*one.values()]
-            is_mapping[at] = is_ranked
-        elif is_ranked and one and isinstance(one[0], list):
-            if all(map(_is_pair, one)):
-                every[at], numbers[at] = ([*part] for part in zip(*one, strict=True))
-                continue
-            parts = [part if isinstance(part, list) else [part] for part in one]
-            every[at], calls[at] = [*chain.from_iterable(parts)], [*map(len, parts)]
-            for of_role in values.values():
-                if of_role[at] and all(isinstance(part, list) for part in of_role[at]):
-                    of_role[at] = [*chain.from_iterable(of_role[at])]
-    is_known = np.array([one is not None for one in every], bool)
+    main = next(role for role in (*ID_ROLES, "text", *columns) if role in columns)
+    if not any(map(is_listed, columns.values())):
+        return _items(columns, main, cells)
+    others = {role: [_listed(one, is_ranked) for one in column] for role, column in columns.items()}
+    every, numbers, sizes = others.pop(main), dict[int, list[Any]](), dict[int, list[int]]()
+    is_bad = np.zeros(len(every), bool)
+    for at, items in enumerate(every):
+        if isinstance(items, dict):
+            every[at], numbers[at], is_bad[at] = _by_number(items, is_ranked)
+        elif is_ranked and items and isinstance(items[0], list):
+            if all(map(_is_pair, items)):
+                every[at], numbers[at] = ([*part] for part in zip(*items, strict=True))
+            else:
+                every[at], sizes[at] = _joined(items)
+        elif items and len(items) == 1:
+            is_bad[at] = is_list_text(items[0])
+    cells.report(columns[main], is_bad, f"{LIST_ALLOWED}, or a mapping id -> score")
     lengths = np.array([len(one or ()) for one in every], np.int64)
     row = np.repeat(np.arange(len(lengths)), lengths)
-    items = [*chain.from_iterable(one or () for one in every)]
-    if items and type(items[0]) is dict and {*map(type, items)} == {dict}:
-        found = _objects(items, main, cells.lines[row], cells, columns[main].name)
+    held = [*chain.from_iterable(one or () for one in every)]
+    if held and {*map(type, held)} == {dict}:
+        found = _objects(held, main, cells.lines[row], cells, columns[main].name)
     else:
-        found = {main: column_of(items)}
-    if numbers:
-        one_each = None if is_ranked else 1  # ids without a grade, beside some with one
-        values[beside] = [
-            numbers.get(at, one and one_each and [one_each] * len(one))
-            for at, one in enumerate(every)
-        ]
-    for role, of_role in values.items():
-        is_known |= [one is not None for one in of_role]
+        found = {main: column_of(held)}
+    if numbers:  # of ids without a grade, beside some with one, each is 1
+        rest = None if is_ranked else [1]
+        others[beside] = [numbers.get(at, rest if one else None) for at, one in enumerate(every)]
+    is_known = np.array([one is not None for one in every], bool)
+    for role, values in others.items():
+        for at in sizes:
+            if values[at] and all(isinstance(one, list) for one in values[at]):
+                values[at] = _joined(values[at])[0]
+        is_known |= [one is not None for one in values]
         column = columns.get(role, columns[main])
-        found[role] = _beside(of_role, lengths, column, role, cells, is_one_for_all=not is_ranked)
-    n_calls = None
-    if calls:
-        sizes = [calls.get(at, [n]) for at, n in enumerate(lengths.tolist())]
-        number = np.concatenate([np.arange(1, len(one) + 1) for one in sizes])
-        found["call"] = pd.Series(np.repeat(number, [*chain.from_iterable(sizes)]).astype("int32"))
-        n_calls = np.where(lengths == 0, 0, 1)
-        n_calls[[*calls]] = [*map(len, calls.values())]
-    if is_mapping.any():
-        order = _by_score(found[beside], row, is_mapping, columns[main], cells)
-        if order is not None:
-            found = {role: one.take(order).reset_index(drop=True) for role, one in found.items()}
+        found[role] = _beside(values, lengths, column, role, cells, is_one_for_all=not is_ranked)
+    calls = _calls(sizes, lengths) if sizes else None
+    if calls is not None:
+        found["call"] = pd.Series(np.repeat(calls["call"].to_numpy(), calls["n_hits"]))
     for role, one in found.items():
         one.name = columns.get(role, columns[main]).name
-    return Items(is_known, row, found, n_calls, cells.lines[row])
+    return Items(is_known, row, found, calls, cells.lines[row])
+
+
+def _items(columns: Mapping[str, pd.Series], main: str, cells: Cells) -> Items:
+    """Return rows without lists as one item each; what stands beside no id is a problem."""
+    is_known = columns[main].notna().to_numpy()
+    for role, column in columns.items():
+        cells.report(columns[main], ~is_known & column.notna(), f"an id for each {role}")
+    row = np.flatnonzero(is_known)
+    taken = {role: one.take(row).reset_index(drop=True) for role, one in columns.items()}
+    return Items(is_known, row, taken, None, cells.lines[row])
+
+
+def _by_number(numbers: dict[str, Any], is_ranked: bool) -> tuple[list[str], list[Any], bool]:
+    """Return the ids of a mapping, the highest first if ranked, and their numbers.
+
+    The last value is True if scores are no numbers.
+    """
+    if not is_ranked:
+        return [*numbers], [*numbers.values()], False
+    if not all(type(one) in (int, float) and one == one for one in numbers.values()):
+        return [], [], True
+    ids = sorted(numbers, key=numbers.__getitem__, reverse=True)
+    return ids, [numbers[one] for one in ids], False
+
+
+def _joined(lists: list[Any]) -> tuple[list[Any], list[int]]:
+    """Return the items of several calls, and how many each has; one alone is a call of its own."""
+    calls = [one if isinstance(one, list) else [one] for one in lists]
+    return [*chain.from_iterable(calls)], [*map(len, calls)]
+
+
+def _calls(sizes: dict[int, list[int]], lengths: Codes) -> pd.DataFrame:
+    """Return the calls of each row, with those that found nothing."""
+    each = [sizes.get(at, [n] if n else []) for at, n in enumerate(lengths.tolist())]
+    rows = np.repeat(np.arange(len(each)), [*map(len, each)])
+    calls = pd.DataFrame({"row": rows, "n_hits": [*chain.from_iterable(each)]})
+    return calls.assign(call=(calls.groupby("row").cumcount() + 1).astype("int32"))
 
 
 def _beside(
@@ -149,47 +170,29 @@ def _beside(
     allowed = f'one for each hit; columns={{"{role}": None}} if it is no {role} of hits'
     text = f"{given[first]} values for {lengths[first]} hits"
     cells.report(column, is_bad, allowed, text, drops=False)
-    whole = np.where(is_one, lengths, 1).tolist()
-    is_none = (is_bad | (given < 0)).tolist()
-    each = (
-        [None] * n if without else one * times
-        for one, n, times, without in zip(values, lengths.tolist(), whole, is_none, strict=True)
-    )
+    each = [
+        [None] * n if without else values[at] * (n if is_one[at] else 1)
+        for at, (n, without) in enumerate(zip(lengths.tolist(), is_bad | (given < 0), strict=True))
+    ]
     return column_of([*chain.from_iterable(each)])
-
-
-def _by_score(
-    scores: pd.Series, row: Codes, is_mapping: Flags, column: pd.Series, cells: Cells
-) -> Codes | None:
-    """Return the order of items in which those of mappings go by their scores; None: as it is."""
-    is_number = is_numeric_dtype(scores.dtype) and not is_bool_dtype(scores.dtype)
-    numbers = scores if is_number else pd.Series(map(as_number, scores), dtype="float64")
-    score, of_mapping = numbers.to_numpy("float64", na_value=np.nan), is_mapping[row]
-    is_bad = np.zeros(len(column), bool)
-    is_bad[row[of_mapping & np.isnan(score)]] = True
-    found = f"found {describe(plain_cell(column.iloc[int(is_bad.argmax())]))}"
-    cells.report(column, is_bad, "a mapping id -> score", found)
-    rank = np.where(of_mapping, -score, 0)
-    is_ordered = (np.diff(rank) >= 0) | (np.diff(row) > 0)
-    return None if is_ordered.all() else np.lexsort((rank, row))
 
 
 def _listed(cell: Any, is_ranked: bool) -> Any:
     """Return a cell as its list or mapping; one value as a list, None where there is none."""
+    cell = cell.tolist() if isinstance(cell, np.ndarray) else cell
     if type(cell) is list and (not cell or isinstance(cell[0], _SCALARS)):
         return cell
-    if type(cell) is dict and {*map(type, cell.values())} <= _LEAVES:
+    if type(cell) is dict and {*map(type, cell.values())} <= {int, float}:
         return cell
     value = nested(plain_cell(cell))
-    if isinstance(value, dict) and is_ranked:
-        reply = hits_in(value)
+    if not isinstance(value, (list, dict)):
+        return None if value is None else [value]
+    hits = hits_in(value) if is_ranked else None
+    if hits is None and is_ranked and isinstance(value, dict):
         inner = [one for one in value.values() if isinstance(one, list)]
-        if reply is None and len(inner) == 1 and (not inner[0] or type(inner[0][0]) is dict):
-            reply = inner[0]
-        return value if reply is None else reply
-    if isinstance(value, list) and is_ranked:
-        return value if (hits := hits_in(value)) is None else hits
-    return value if isinstance(value, (list, dict)) or value is None else [value]
+        if len(inner) == 1 and (not inner[0] or type(inner[0][0]) is dict):
+            return inner[0]
+    return value if hits is None else hits
 
 
 def _is_pair(value: Any) -> bool:
@@ -214,11 +217,9 @@ def _objects(
             named.setdefault(one, []).append(called)
     found: dict[str, pd.Series] = {}
     for one, names in named.items():
-        parts = [column_of(fields.pop(called)) for called in dict.fromkeys(names)]
-        found[one] = parts[0]
-        for other in parts[1:]:
-            both = found[one].astype(object), other.astype(object)
-            found[one] = column_of(both[0].where(both[0].notna(), both[1]).tolist())
+        for called in dict.fromkeys(names):
+            column = column_of(fields.pop(called))
+            found[one] = found[one].combine_first(column) if one in found else column
     known = [found[one].notna() for one in (*ID_ROLES, "text") if one in found]
     is_bad = ~np.any(known, axis=0) if known else np.ones(len(items), bool)
     Cells(cells.problems, lines).report(

@@ -168,7 +168,7 @@ def read_text(path: Path) -> str:
     DataError
         The file can't be read, or a byte of it isn't UTF-8 (the error names its line).
     """
-    return "\n".join(lines_of(read_bytes(path), path))
+    return text_of(read_bytes(path), path)
 
 
 def text_lines(path: Path) -> Iterator[str]:
@@ -211,8 +211,8 @@ def line_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
             yield begin, rest
 
 
-def lines_of(block: bytes, path: Path, begin: int = 1) -> list[str]:
-    """Return the lines of a block as text, the first of which has this number.
+def text_of(block: bytes, path: Path, begin: int = 1) -> str:
+    """Return a block of lines as text; the first line has this number.
 
     Raises
     ------
@@ -228,7 +228,12 @@ def lines_of(block: bytes, path: Path, begin: int = 1) -> list[str]:
             line=begin + block.count(b"\n", 0, error.start),
             allowed="files must be UTF-8",
         ) from error
-    return text.split("\n" if "\n" in text else "\r")  # some end in a carriage return alone
+    return text if "\n" in text else text.replace("\r", "\n")  # lines may end in that alone
+
+
+def lines_of(block: bytes, path: Path, begin: int = 1) -> list[str]:
+    """Return the lines of a block, as `text_of` does."""
+    return text_of(block, path, begin).split("\n")
 
 
 def longest_line(data: bytes) -> int:
@@ -306,21 +311,14 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         finally:
             with suppress(OSError):
                 staging.unlink(missing_ok=True)
-        sync_folder(file.parent)
+        with suppress(OSError):  # where a system can open folders
+            folder = os.open(file.parent, os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
     except OSError as error:
         kept = "the file there is as it was" if name.exists() else "nothing was written"
         found = f"can't be written ({error.strerror or error})"
         raise DataError(found, file=name, allowed=kept) from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names of a folder's files are on disk, where a system has such a step."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def write_bytes(path: str | Path, data: bytes) -> Path:
@@ -355,13 +353,12 @@ def write_json(path: str | Path, content: dict[str, Any], indent: int = 1) -> Pa
 def json_line(record: dict[str, Any]) -> str:
     """Return a record as one line of JSON."""
     try:
-        return json.dumps(record, ensure_ascii=False)
-    except TypeError as error:
-        name, value = next(iter(record.items()))
+        return json.dumps(record, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
         raise DataError(
-            f"{name} {value!r}: {error}",
+            f"{str(record)[:60]}: {error}",
             field="x_",
-            allowed="text, numbers, true or false, and JSON text in x_*.json columns",
+            allowed="text, finite numbers, true or false, and JSON text in x_*.json columns",
         ) from error
 
 

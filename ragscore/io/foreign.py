@@ -26,6 +26,7 @@ from ragscore.io.importers import (
     PASSED,
     QUERY_KEYS,
     Fields,
+    File,
     Tool,
     dicts_in,
     each,
@@ -68,31 +69,33 @@ def _names_no_ids(seen: Sample) -> bool:
     return not any(names_ids(own, side) for side in ("results", "golden"))
 
 
-def _ragas(rows: list[Fields], top: Fields) -> Iterator[Fields]:
-    names = dict.fromkeys(name for row in rows for name in row if name not in _NO_METRICS)
+def _ragas(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
+    values = [row.values for row in rows]
+    names = dict.fromkeys(name for one in values for name in one if name not in _NO_METRICS)
     ids = [name for name in names if called(name, "results", "query_id")]
-    metrics = [name for name in names if name not in ids and _are_numbers(rows, name)]
+    metrics = [name for name in names if name not in ids and _are_numbers(values, name)]
     lists = "retrieved_context_ids retrieved_contexts contexts"
-    depths = {len(one) for row in rows if (one := _listed(row, lists))}
+    depths = {len(listed) for one in values if (listed := _listed(one, lists))}
     # recall is the same at any cut-off that cuts nothing, precision only if all lists are as long
-    same = {"id_based_context_recall": f"recall@{max(depths, default=0)}"} if depths else {}
+    same = {"id_based_context_recall": f"recall@{max(depths)}"} if depths else {}
     if len(depths) == 1:
         same["id_based_context_precision"] = f"precision@{max(depths)}"
     own = {*names} - {*ids, *metrics} | {"rubrics", "multi_responses", "rubric"}
     for row in rows:
-        has_answer = first_at(row, "response answer") is not None
-        references = _listed(row, "reference ground_truth ground_truths")
-        yield {
-            "query": text_of(first_at(row, "user_input question"), QUERY_KEYS),
-            "query_id": first_at(row, " ".join(ids)),
+        one = row.values
+        has_answer = first_at(one, "response answer") is not None
+        references = _listed(one, "reference ground_truth ground_truths")
+        yield row, {
+            "query": text_of(first_at(one, "user_input question"), QUERY_KEYS),
+            "query_id": first_at(one, " ".join(ids)),
             "reference_answer": references[0] if references else None,
-            **{f"tags.{name}": row.get(name) for name in _STYLE},
-            "extra": {name: one for name, one in row.items() if name in own and one is not None},
+            **{f"tags.{name}": one.get(name) for name in _STYLE},
+            "extra": {name: one[name] for name in one if name in own and one[name] is not None},
             "scores": [
-                {"metric": same.get(name, name), "value": row.get(name),
+                {"metric": same.get(name, name), "value": one.get(name),
                  "is_judged": not name.startswith(_COMPUTED),
-                 "error": "NaN in the file" if row.get(name) is None else None}
-                for name in metrics if has_answer or row.get(name) is not None
+                 "error": "NaN in the file" if one.get(name) is None else None}
+                for name in metrics if has_answer or one.get(name) is not None
             ],
         }  # fmt: skip
 
@@ -121,40 +124,39 @@ _JUDGED_BY_PROMPTFOO = (
 )  # fmt: skip
 
 
-def _promptfoo(rows: list[Fields], top: Fields) -> Iterator[Fields]:
+def _promptfoo(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     providers = [
-        text_in(mapping(row, "provider"), ("label", "id"))
-        or as_text(row.get("provider"))
-        or "provider"
+        as_text(first_at(row.values, "provider.label provider.id provider")) or "provider"
         for row in rows
     ]
-    n_prompts = len({as_text(row.get("promptIdx")) for row in rows})
+    n_prompts = len({as_text(row.values.get("promptIdx")) for row in rows})
     has_prompts = n_prompts > len({*providers})
     for row, provider in zip(rows, providers, strict=True):
-        asked, response = mapping(row, "vars"), mapping(row, "response")
-        texts = {name: one for name, one in asked.items() if isinstance(one, str)}
+        one = row.values
+        asked, response = mapping(one, "vars"), mapping(one, "response")
+        texts = {name: text for name, text in asked.items() if isinstance(text, str)}
         query = text_in(asked, QUERY_KEYS) or text_in(texts, texts)
         # `error` also has the message of a failed assertion; only this says that the system failed
-        has_failed = as_number(row.get("failureReason")) == 2
-        error = (has_failed and row.get("error")) or response.get("error")
+        has_failed = as_number(one.get("failureReason")) == 2
+        error = (has_failed and one.get("error")) or response.get("error")
         error = error or ("error without a message" if has_failed else None)
-        success = [{"metric": "success", "value": row.get("success"), "is_judged": False} | PASSED]
-        asserted = each(row, "testCase.assert", {"type": "type", "value": "value"})
-        stated = [(one["type"], text) for one in asserted for text in _listed(one, "value")
+        success = [{"metric": "success", "value": one.get("success"), "is_judged": False} | PASSED]
+        asserted = each(one, "testCase.assert", {"type": "type", "value": "value"})
+        stated = [(check["type"], text) for check in asserted for text in _listed(check, "value")
                   if as_text(text)]  # fmt: skip
-        is_cached, prompt = response.get("cached") is True, f".prompt{row.get('promptIdx')}"
-        yield labels_in(mapping(row, "testCase.metadata")) | {
+        is_cached, prompt = response.get("cached") is True, f".prompt{one.get('promptIdx')}"
+        yield row, labels_in(mapping(one, "testCase.metadata")) | {
             "run_id": provider + prompt * has_prompts,
             "query_id": hash_query(json.dumps(asked, ensure_ascii=False, sort_keys=True))
             if asked else None,
-            "query": query or as_text(value_at(row, "prompt.raw")), "error": error,
-            "scores": _scores_of_promptfoo(row) + ([] if error else success),
-            "latency_ms": None if is_cached else row.get("latencyMs"),
+            "query": query or as_text(value_at(one, "prompt.raw")), "error": error,
+            "scores": _scores_of_promptfoo(one) + ([] if error else success),
+            "latency_ms": None if is_cached else one.get("latencyMs"),
             **{check: [text for kind, text in stated if _CHECKS.get(kind) == check] or None
                for check in ("must_contain", "forbidden")},
             "reference_answer": next((text for kind, text in stated if kind == "equals"), None),
             "answerable": False if any(one["type"] == "is-refusal" for one in asserted) else None,
-            "extra": without_missing({"cached": is_cached, "testIdx": row.get("testIdx")}),
+            "extra": without_missing({"cached": is_cached, "testIdx": one.get("testIdx")}),
         }  # fmt: skip
 
 
@@ -194,13 +196,14 @@ _SPANS_OF_DEEPEVAL = [
 ]
 
 
-def _deepeval(rows: list[Fields], top: Fields) -> Iterator[Fields]:
-    listed = [each(row, "metricsData", _METRICS_OF_DEEPEVAL) for row in rows]
+def _deepeval(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
+    listed = [each(row.values, "metricsData", _METRICS_OF_DEEPEVAL) for row in rows]
     beyond = {one["metric"] for scores in listed for one in scores
               if not 0 <= (as_number(one["value"]) or 0) <= 1}  # fmt: skip
     for row, scores in zip(rows, listed, strict=True):
-        metadata = mapping(row, "metadata additionalMetadata")
-        spans = [one for path in _SPANS_OF_DEEPEVAL for one in dicts_in(value_at(row, path))]
+        values = row.values
+        metadata = mapping(values, "metadata additionalMetadata")
+        spans = [one for path in _SPANS_OF_DEEPEVAL for one in dicts_in(value_at(values, path))]
         # the trace itself may say SUCCESS although its root span failed
         failed = [one.get("error") or "the trace's status is ERRORED" for one in spans
                   if one.get("status") == "ERRORED" and one.get("parentUuid") is None]  # fmt: skip
@@ -213,11 +216,11 @@ def _deepeval(rows: list[Fields], top: Fields) -> Iterator[Fields]:
             above = 0.0 if value is None or threshold is None else value - threshold
             if above and success is not None:
                 one["better"] = "higher" if (above > 0) == success else "lower"
-        passed = {"metric": "success", "value": row.get("success"), "is_judged": False} | PASSED
+        passed = {"metric": "success", "value": values.get("success"), "is_judged": False} | PASSED
         labels = labels_in(metadata)
         own = {name: one for name, one in metadata.items() if name not in ("id", *labels)}
-        kept = {"name": row.get("name"), "comments": row.get("comments"), "metadata": own}
-        yield labels | {
+        kept = {"name": values.get("name"), "comments": values.get("comments"), "metadata": own}
+        yield row, labels | {
             "error": next(iter(failed), None), "scores": [*scores, passed] if scores else [],
             "extra": {name: one for name, one in kept.items() if one},
         }  # fmt: skip
@@ -247,39 +250,37 @@ def _fits_mlflow(seen: Sample) -> bool:
     )
 
 
-def _mlflow(rows: list[Fields], top: Fields) -> Iterator[Fields]:
+def _mlflow(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     for row in rows:
-        answer = nested(first_at(row, "outputs response prediction"))
-        if isinstance(answer, (dict, list)):
-            named = text_in(answer, _ANSWERS) if isinstance(answer, dict) else None
-            answer = named or json.dumps(answer, ensure_ascii=False, default=str)
-        spans = dicts_in(nested(first_at(row, "spans trace.data.spans")))
-        named_spans = [Row({"trace_id": "-", "span_id": None} | one, 1) for one in spans]
+        one = row.values
+        spans = dicts_in(nested(first_at(one, "spans trace.data.spans")))
+        named_spans = [Row({"trace_id": "-", "span_id": None} | span, 1) for span in spans]
         searches = traces.calls_of(traces.spans_of(named_spans, Problems("", False)))
-        has_failed = row.get("state") in ("ERROR", "TraceState.ERROR")
+        has_failed = one.get("state") in ("ERROR", "TraceState.ERROR")
         message = value_at(spans, "0.status.message") or "the trace's state is ERROR"
-        expected = mapping(row, "expectations") | without_missing(
-            {str(one["name"]): nested(one["value"]) for one in each(row, "assessments", _ASSESSED)}
-            | {name: one for name in _EXPECTED if (one := row.get(f"{name}/value")) is not None}
-        )
+        expected = mapping(one, "expectations") | without_missing(
+            {str(told["name"]): nested(told["value"])
+             for told in each(one, "assessments", _ASSESSED)}
+            | without_missing({name: one.get(f"{name}/value") for name in _EXPECTED})
+        )  # fmt: skip
         passages = each(expected, "expected_retrieved_context", _PASSAGES)
-        ids = {name: row.get(name) for name in ("trace_id", "request_id", "client_request_id")}
-        yield {
-            "query": text_of(first_at(row, "inputs request"), QUERY_KEYS),
-            "answer": as_text(answer),
-            "error": row.get("error_message") or (message if has_failed else None),
+        ids = {name: as_text(one.get(name)) for name in _IDS}
+        yield row, {
+            "query": text_of(first_at(one, "inputs request"), QUERY_KEYS),
+            "answer": text_of(first_at(one, "outputs response prediction"), _ANSWERS),
+            "error": one.get("error_message") or (message if has_failed else None),
             "reference_answer": first_at(expected, "expected_response")
-            or first_at(row, "ground_truth targets target"),
+            or first_at(one, "ground_truth targets target"),
             "key_facts": expected.get("expected_facts"),
-            **{name: [one[name] for one in passages if one[name] is not None] or None
+            **{name: [passage[name] for passage in passages if passage[name] is not None] or None
                for name in _PASSAGES},
             **(searches if searches["calls"] else {}),
-            "scores": _scores_of_mlflow(row),
-            "extra": without_missing({name: as_text(one) for name, one in ids.items()}),
+            "scores": _scores_of_mlflow(one), "extra": without_missing(ids),
         }  # fmt: skip
 
 
 _ANSWERS = ("response", "answer", "output", "content")
+_IDS = ("trace_id", "request_id", "client_request_id")
 
 
 def _scores_of_mlflow(row: Fields) -> list[Fields]:
@@ -309,24 +310,24 @@ _ANNOTATION = {
 _FLAT = re.compile(f"annotation_(.+)_(?:{'|'.join(_ANNOTATION.values())})$")
 
 
-def _phoenix(rows: list[Fields], top: Fields) -> Iterator[Fields]:
+def _phoenix(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield texts and annotations, in CSV in columns `annotation_<name>_score` and so on."""
     for row in rows:
-        flat = dict.fromkeys(found[1] for name in row if (found := _FLAT.match(name)))
-        scores = each(row, "annotations", _ANNOTATION)
-        scores += [
-            {ours: row.get(f"annotation_{name}_{one}") for ours, one in _ANNOTATION.items()}
-            | {"metric": name} for name in flat
-        ]  # fmt: skip
+        values = row.values
+        flat = dict.fromkeys(found[1] for name in values if (found := _FLAT.match(name)))
+        scores = each(values, "annotations", _ANNOTATION) + [
+            {ours: values.get(f"annotation_{name}_{one}") for ours, one in _ANNOTATION.items()}
+            | {"metric": name}
+            for name in flat
+        ]
         for one in scores:
-            kind = as_text(one["judge"])
-            one |= {"same": {}, "is_judged": kind != "CODE", "error": one["error"] or None,
-                    "judge": kind and kind.lower(),
-                    "metric": one["metric"] or "annotation"}  # fmt: skip
-        yield {
-            "query": text_of(row.get("input"), QUERY_KEYS),
-            "answer": text_of(row.get("output"), ANSWER_KEYS), "reference_answer":
-            text_of(row.get("reference_output"), ANSWER_KEYS), "scores":
+            kind = (as_text(one["judge"]) or "").lower()
+            one |= {"same": {}, "is_judged": kind != "code", "error": one["error"] or None,
+                    "judge": kind or None, "metric": one["metric"] or "annotation"}  # fmt: skip
+        yield row, {
+            "query": text_of(values.get("input"), QUERY_KEYS),
+            "answer": text_of(values.get("output"), ANSWER_KEYS), "reference_answer":
+            text_of(values.get("reference_output"), ANSWER_KEYS), "scores":
             [one for one in scores if first_at(one, "value verdict error") is not None],
         }  # fmt: skip
 
@@ -344,90 +345,51 @@ def _results_of_lm_eval(source: Path) -> Fields:
     return content | {"task": named["task"]} if named and isinstance(content, dict) else {}
 
 
-def _lm_eval(rows: list[Fields], top: Fields) -> Iterator[Fields | None]:
+def _lm_eval(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield one answer for the lines of a document, of which there is one per filter."""
-    better = mapping(mapping(top, "higher_is_better"), top.get("task", ""))
-    of_doc: dict[str, list[Fields]] = {}
+    better = mapping(mapping(file.top, "higher_is_better"), file.top.get("task", ""))
+    of_doc: dict[str, list[Row]] = {}
     for row in rows:
-        of_doc.setdefault(str(row.get("doc_id")), []).append(row)
-    for row in rows:
-        lines, prompt = of_doc[str(row.get("doc_id"))], row.get("arguments")
+        of_doc.setdefault(str(row.values.get("doc_id")), []).append(row)
+    for row, *others in of_doc.values():
+        one = row.values
+        prompt, answer = one.get("arguments"), value_at(one, "filtered_resps.0")
         while isinstance(prompt, (list, dict)) and prompt:  # the first one of the first request
             prompt = next(iter(prompt.values())) if isinstance(prompt, dict) else prompt[0]
-        doc, answer, target = (
-            mapping(row, "doc"),
-            value_at(row, "filtered_resps.0"),
-            row.get("target"),
-        )
-        yield None if row is not lines[0] else {
-            "query": text_in(mapping(row, "doc"), (*QUERY_KEYS, "problem")) or as_text(prompt),
+        yield row, {
+            "query": text_in(mapping(one, "doc"), (*QUERY_KEYS, "problem")) or as_text(prompt),
             "answer": answer if isinstance(answer, str) else None,
-            "reference_answer": target if isinstance(target, str) else None,
-            "extra": {"doc": doc},
+            "reference_answer": one["target"] if isinstance(one.get("target"), str) else None,
+            "extra": {"doc": mapping(one, "doc")},
             "scores": [
                 {"metric": f"{name},{as_text(line.get('filter')) or 'none'}", "value": line[name],
                  "is_judged": False, "same": {},
                  **({"better": "higher" if better[name] else "lower"} if name in better else {})}
-                for line in lines for name in map(str, _listed(line, "metrics"))
+                for line in (one, *(other.values for other in others))
+                for name in map(str, _listed(line, "metrics"))
                 if as_number(line.get(name)) is not None or isinstance(line.get(name), bool)
             ],
         }  # fmt: skip
 
 
-# RAGChecker
-
-_CLAIMS = {
-    "faithfulness": ("response_claims", "retrieved2response"),
-    "context_recall": ("gt_answer_claims", "retrieved2answer"),
-}
-"""A criterion -> the claims that it judges, and the verdicts of each passage on each claim."""
-_VERDICTS = {"Entailment", "Neutral", "Contradiction"}
-_READ_OF_RAGCHECKER = {"query_id", "query", "response", "retrieved_context", "metrics"}
-
-
-def _ragchecker(rows: list[Fields], top: Fields) -> Iterator[Fields]:
-    for row in rows:
-        yield {
-            "judgments": [one for criterion in _CLAIMS for one in _verdicts(row, criterion)],
-            "extra": {name: row[name] for name in row if name not in _READ_OF_RAGCHECKER},
-        }
-
-
-def _verdicts(row: Fields, criterion: str) -> list[Fields]:
-    """Return one judgment per claim; none unless there are verdicts on each claim."""
-    claims, verdicts = (_listed(row, name) for name in _CLAIMS[criterion])
-    known = [one for one in verdicts if isinstance(one, list) and {*map(str, one)} <= _VERDICTS]
-    if not len(claims) == len(verdicts) == len(known):
-        return []
-    return [
-        {
-            "criterion": criterion, "item": str(place), "state": "scored",
-            "item_text": " ".join(map(str, claim)) if isinstance(claim, list) else as_text(claim),
-            "value": float("Entailment" in found),
-            "verdict": "supported" if "Entailment" in found else "unsupported",
-        }
-        for place, (claim, found) in enumerate(zip(claims, known, strict=True))
-    ]  # fmt: skip
-
-
 # Elasticsearch's rank_eval
 
 
-def _requests(rows: list[Row], problems: Problems, described: Fields) -> list[tuple[Row, Fields]]:
-    """Return one row per request: its ratings and, of a response, its hits and its score."""
-    top, made = rows[0] if rows else Row({}, 1), []
-    for one in dicts_in(top.values.get("requests")):
-        made.append({"query_id": one.get("id"), "gold_doc_id": _ratings(one, "ratings", "_id")})
-    for query_id, one in mapping(top.values, "details").items():
+def _requests(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
+    """Yield each request: its ratings and, of a response, its hits and its score."""
+    row = Row(file.top, 1)
+    for one in dicts_in(file.top.get("requests")):
+        yield row, {"query_id": one.get("id"), "gold_doc_id": _ratings(one, "ratings", "_id")}
+    for query_id, one in mapping(file.top, "details").items():
         metric = next(iter(mapping(one, "metric_details")), "metric_score")
         score = {"metric": metric, "value": one.get("metric_score"), "is_judged": False}
-        made.append({"query_id": query_id, "gold_doc_id": _ratings(one, "hits", "hit._id"),
-                     "doc_id": first_at(one, "hits.hit._id"),
-                     "score": first_at(one, "hits.hit._score"),
-                     "scores": [score | {"better": "higher"}]})  # fmt: skip
-    for query_id, one in mapping(top.values, "failures").items():
-        made.append({"query_id": query_id, "error": str(value_at(one, "reason") or one)})
-    return [(Row({}, top.line), one) for one in made]
+        yield row, {
+            "query_id": query_id, "gold_doc_id": _ratings(one, "hits", "hit._id"),
+            "doc_id": first_at(one, "hits.hit._id"), "score": first_at(one, "hits.hit._score"),
+            "scores": [score | {"better": "higher"}],
+        }  # fmt: skip
+    for query_id, one in mapping(file.top, "failures").items():
+        yield row, {"query_id": query_id, "error": str(value_at(one, "reason") or one)}
 
 
 def _ratings(values: Fields, place: str, doc: str) -> Fields:
@@ -439,57 +401,48 @@ def _ratings(values: Fields, place: str, doc: str) -> Fields:
 # MTEB's predictions
 
 
-def _predictions(
-    rows: list[Row], problems: Problems, described: Fields
-) -> list[tuple[Row, Fields]]:
-    """Return one row per query of each subset and split, with its documents' scores."""
-    top = rows[0] if rows else Row({}, 1)
-    subsets = {one: mapping(top.values, one) for one in top.values if one != "mteb_model_meta"}
+def _predictions(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
+    """Yield one row per query of each subset and split, with its documents' scores."""
+    subsets = {one: mapping(file.top, one) for one in file.top if one != "mteb_model_meta"}
     lists = {f"{subset}.{split}": mapping(of_subset, split)
              for subset, of_subset in subsets.items() for split in of_subset}  # fmt: skip
-    return [
-        (top, {"query_id": query_id, "doc_id": scores} | run)
-        for name, queries in lists.items()
-        for run in [{"run_id": name} if len(lists) > 1 else {}]
-        for query_id, scores in queries.items()
-    ]  # fmt: skip
+    for name, queries in lists.items():
+        run = {"run_id": name} if len(lists) > 1 else {}
+        for query_id, scores in queries.items():
+            yield Row(file.top, 1), {"query_id": query_id, "doc_id": scores} | run
 
 
 # AutoNuggetizer
 
 
-def _nuggets(rows: list[Row], problems: Problems, described: Fields) -> list[tuple[Row, Fields]]:
-    """Return each query with its nuggets; an answer with their assignments, too."""
-    made = []
+def _nuggets(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
+    """Yield each query with its nuggets; an answer with their assignments, too."""
     for row in rows:
-        known = []
-        for number, one in enumerate(each(row.values, "nuggets", _NUGGET), 1):
-            wrong = [name for name, allowed in _ONE_OF.items() if one[name] not in (None, *allowed)]
-            for name in wrong:
-                allowed = f"one of {', '.join(_ONE_OF[name])}"
-                problems.reject(one[name], row.line, f"nuggets.{number}.{name}", allowed)
-            if not wrong and one["text"] is not None:
-                known.append(one | {"item": str(number)})
-        told = {name: first_at(row.values, one) for name, one in _OF_NUGGETS.items()}
-        told["key_facts"] = [
-            without_missing({name: one[name] for name in ("text", "importance", "weight")})
-            for one in known
-        ] or None
-        told["judgments"] = [
-            {"criterion": "nuggets", "item": one["item"], "item_text": one["text"],
-             "value": WORTH[one["verdict"]], "verdict": one["verdict"], "state": "scored"}
-            for one in known if one["verdict"] is not None
+        nuggets = each(row.values, "nuggets", _NUGGET)
+        for number, one in enumerate(nuggets, 1):
+            one["item"] = str(number)
+            for name, words in _ONE_OF.items():
+                if one[name] not in (None, *words):
+                    allowed, field = f"one of {', '.join(words)}", f"nuggets.{number}.{name}"
+                    file.problems.reject(one[name], row.line, field, allowed)
+        known = [
+            one for one in nuggets if one["text"] is not None
+            and all(one[name] in (None, *words) for name, words in _ONE_OF.items())
         ]  # fmt: skip
-        made.append((row, told))
-    return made
+        facts = ("text", "importance", "weight")
+        yield row, {
+            "key_facts": [without_missing({name: one[name] for name in facts}) for one in known]
+            or None,
+            "judgments": [
+                {"criterion": "nuggets", "item": one["item"], "item_text": one["text"],
+                 "value": WORTH[one["verdict"]], "verdict": one["verdict"], "state": "scored"}
+                for one in known if one["verdict"] is not None
+            ],
+        }  # fmt: skip
 
 
 _NUGGET = {"text": "text", "importance": "importance", "weight": "weight", "verdict": "assignment"}
 _ONE_OF = {"importance": IMPORTANCE, "verdict": WORTH}
-_OF_NUGGETS = {
-    "query_id": "qid query_id", "run_id": "run_id", "query": "query",
-    "answer": "answer_text answer",
-}  # fmt: skip
 
 
 # All tools
@@ -506,7 +459,7 @@ TOOLS = [
         {"text": "retrieved_contexts contexts", "chunk_id": "retrieved_context_ids",
          "answer": "response answer", "error": "error", "gold_text": "reference_contexts",
          "gold_chunk_id": "reference_context_ids"},
-        add=_ragas,
+        read=_ragas,
     ),
     Tool(
         "promptfoo",
@@ -516,14 +469,14 @@ TOOLS = [
         {"answer": "response.output", "cost_usd": "cost", "prompt_tokens": "tokenUsage.prompt",
          "completion_tokens": "tokenUsage.completion"},
         rows="results.results results.outputs results", run={"config": "config"},
-        add=_promptfoo,
+        read=_promptfoo,
     ),
     Tool(
         "inspect", inspect_log.fits,
         ("Inspect AI's log", "`eval` and `status`, or the ending `.eval`",
          "targets of Inspect AI's log"),
         inspect_log.COLUMNS, rows="samples", run=inspect_log.RUN, top=inspect_log.opened,
-        add=inspect_log.samples,
+        read=inspect_log.samples,
     ),
     Tool(
         "deepeval", Mark("", "testCases testRunData"),
@@ -532,7 +485,7 @@ TOOLS = [
          "answer": "actualOutput", "reference_answer": "expectedOutput", "gold_text": "context",
          "text": "retrievalContext", "latency_s": "completionTime", "cost_usd": "tokenCost",
          "tags": "tags"},
-        rows="testRunData.testCases testCases", add=_deepeval,
+        rows="testRunData.testCases testCases", read=_deepeval,
         run={"system": "testRunData.identifier identifier",
              "config": "testRunData.hyperparameters hyperparameters"},
     ),
@@ -544,7 +497,7 @@ TOOLS = [
          "queries and reference answers of RAGChecker's files"),
         {"query_id": "query_id", "query": "query", "answer": "response",
          "reference_answer": "gt_answer", "doc_id": "retrieved_context", "scores": "metrics"},
-        rows="results", run={"metrics": "metrics"}, add=_ragchecker,
+        rows="results", run={"metrics": "metrics"},
     ),
     Tool(
         "rank_eval",
@@ -562,20 +515,22 @@ TOOLS = [
         "lm_eval", Mark("doc_id resps filtered_resps target"),
         ("lm-evaluation-harness's samples, with the results beside them",
          "`filtered_resps` and `target`", "targets of lm-evaluation-harness's samples"),
-        {"query_id": "doc_id"}, add=_lm_eval, top=_results_of_lm_eval,
+        {"query_id": "doc_id"}, read=_lm_eval, top=_results_of_lm_eval,
         run={"system": "model_name", "suite": "task", "config": "config"},
     ),
     Tool(
         "nuggets", Mark("qid nuggets"),
         ("nuggets of AutoNuggetizer, and its assignments to answers", "`qid` and `nuggets`",
          "nuggets with their importance"),
+        {"query_id": "qid query_id", "run_id": "run_id", "query": "query",
+         "answer": "answer_text answer"},
         read=_nuggets,
     ),
     Tool(
         "mlflow", _fits_mlflow,
         ("MLflow's evaluation table", "`<name>/value`, or `trace_id`, `request`, `response`",
          "expectations of MLflow's table"),
-        {"latency_ms": "execution_duration", "latency_s": "latency"}, add=_mlflow,
+        {"latency_ms": "execution_duration", "latency_s": "latency"}, read=_mlflow,
     ),
     Tool(
         "phoenix", Mark("example_id repetition_number"),
@@ -584,7 +539,7 @@ TOOLS = [
         {"query_id": "example_id", "repeat": "repetition_number", "error": "error",
          "latency_ms": "latency_ms", "prompt_tokens": "prompt_token_count",
          "completion_tokens": "completion_token_count"},
-        add=_phoenix,
+        read=_phoenix,
     ),
     Tool(
         "traces", traces.fits,

@@ -5,7 +5,7 @@ TSV, Parquet or JSON. Cells are as their source has them; who reads a column che
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -16,12 +16,12 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import DataError
-from ragscore.frames.typing import Codes
+from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import column_of
 from ragscore.io.columns import Columns, are_means, kind_of, names_query
 from ragscore.io.detect import delimiter_of, first_cells, sample
 from ragscore.io.exploded import hits_in, response_hits
-from ragscore.io.files import read_bytes, read_text
+from ragscore.io.files import read_bytes, read_parquet, read_text
 from ragscore.io.run_records import kinds_of
 from ragscore.io.source import Problems, Row, as_id, describe, json_fault, json_rows, parse_json
 from ragscore.io.values import ID_ALLOWED, plain_cell, value_at
@@ -73,6 +73,11 @@ class Table:
         values = [value_at({longest: plain_cell(one)}, name) for one in self.frame[longest]]
         return pd.Series(values, dtype=object, name=name)
 
+    def part(self, keep: Flags) -> "Table":
+        """Return some of the rows."""
+        rows = self.frame[keep].reset_index(drop=True)
+        return replace(self, frame=rows, lines=self.lines[keep])
+
     def rows(self) -> list[Row]:
         """Return the rows as records of plain values."""
         records = zip(self.frame.to_dict("records"), self.lines.tolist(), strict=True)
@@ -83,8 +88,7 @@ class Table:
 
 
 def _first(column: pd.Series) -> Any:
-    known = column.iloc[:1000].dropna()
-    known = known if len(known) else column.dropna()
+    known = column.dropna()
     values = (plain_cell(one) for one in known.iloc[:100])
     # an empty list first: the next ones may hold something
     found = next((one for one in values if one not in EMPTY), None)
@@ -110,44 +114,19 @@ def frame_table(
 
 
 def arrow_table(data: pa.Table, name: str = "frame", kind: str = "frame", first: int = 1) -> Table:
-    """Return an Arrow table as a table: texts and numbers stay in Arrow's memory."""
+    """Return an Arrow table as a table: whole numbers stay exact, also beside missing ones."""
     if len({*data.column_names}) < len(data.column_names):
         raise DataError("a column is there twice", file=name, allowed="one name per column, once")
-    columns = {one: _from_arrow(data.column(one)) for one in data.column_names}
+    columns = {
+        one: pd.Series(column.to_pylist(), dtype=object)
+        if pa.types.is_nested(column.type) and not pa.types.is_dictionary(column.type)
+        else column.to_pandas(integer_object_nulls=True)
+        for one, column in zip(data.column_names, data.columns, strict=True)
+    }
     return frame_table(pd.DataFrame(columns, copy=False), name, kind, first)
 
 
-def _from_arrow(column: pa.ChunkedArray) -> pd.Series:
-    types, is_coded = pa.types, pa.types.is_dictionary(column.type)
-    of = column.type.value_type if is_coded else column.type
-    if types.is_string(of) or types.is_large_string(of) or types.is_string_view(of):
-        if is_coded:  # Arrow can't decode views of text
-            column = column.cast(pa.dictionary(column.type.index_type, pa.large_string()))
-        return pd.Series(pd.array(column.cast(pa.large_string()), dtype="str"))
-    if types.is_nested(of):  # rows per query, as a rule
-        return pd.Series(column.to_pylist(), dtype=object)
-    if types.is_integer(of) and column.null_count:
-        dtype = pd.UInt64Dtype() if types.is_unsigned_integer(of) else pd.Int64Dtype()
-        return column.to_pandas(types_mapper=lambda _: dtype)
-    return column.to_pandas()
-
-
 # Files
-
-
-def file_table(path: Path, problems: Problems, kind: str) -> Table:
-    """Return the table that a file holds: CSV, TSV, Parquet or JSON lines.
-
-    Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
-    """
-    if kind == "parquet":
-        from ragscore.io.files import read_parquet
-
-        return arrow_table(read_parquet(path), str(path), "parquet")
-    if kind == "jsonl":
-        rows = list(json_rows(path, problems))
-        return record_table([one.values for one in rows], str(path), kind, [r.line for r in rows])
-    return _csv_table(path, problems)
 
 
 def table_rows(source: Source, problems: Problems) -> list[Row]:
@@ -155,20 +134,24 @@ def table_rows(source: Source, problems: Problems) -> list[Row]:
 
     The line of a frame's row is its number, from 1.
     """
-    if isinstance(source, pd.DataFrame):
-        return frame_table(source).rows()
-    kind = _kind(source)
-    if kind == "jsonl":
-        return list(json_rows(source, problems))
-    if kind == "json":
-        return _json_records(json_value(source), problems)
-    return file_table(source, problems, kind).rows()
+    held = frame_table(source) if isinstance(source, pd.DataFrame) else _content(source, problems)
+    if isinstance(held, dict):
+        return [Row(held, 1)]
+    return held.rows() if isinstance(held, Table) else held
 
 
-def _kind(path: Path) -> str:
-    """Return the kind of a file; one that is called so has JSON lines, also if the first is bad."""
+def _content(path: Path, problems: Problems) -> Table | list[Row] | dict[str, Any]:
+    """Return what a file holds: a table, the records of JSON, or the one object that it is."""
     kind = sample(path).kind
-    return "jsonl" if kind == "json" and ".jsonl" in path.suffixes else kind
+    if kind == "jsonl" or (kind == "json" and ".jsonl" in path.suffixes):
+        return list(json_rows(path, problems))
+    if kind == "json":
+        value = json_value(path)
+        is_object = isinstance(value, dict) and not _is_split(value)
+        return value if is_object else json_records(value, problems)
+    if kind == "parquet":
+        return arrow_table(read_parquet(path), str(path), kind)
+    return _csv_table(path, problems)
 
 
 def json_value(path: Path, allowed: str = "one JSON value") -> Any:
@@ -187,8 +170,8 @@ def json_value(path: Path, allowed: str = "one JSON value") -> Any:
         raise DataError(**json_fault(error), file=path, allowed=allowed) from error
 
 
-def _json_records(value: Any, problems: Problems) -> list[Row]:
-    """Return the records of a list, of `{columns, data}`, or the one that an object is."""
+def json_records(value: Any, problems: Problems) -> list[Row]:
+    """Return the records of a list, or of `{columns, data}`."""
     if _is_split(value):
         value = [
             dict(zip(value["columns"], one, strict=False)) if isinstance(one, list) else one
@@ -221,10 +204,6 @@ def _csv_table(path: Path, problems: Problems) -> Table:
 
     begin = data[: 1 << 16].decode("utf-8-sig", errors="replace")
     header = first_cells(begin)
-    if twice := sorted({name for name in header if header.count(name) > 1}):
-        raise DataError(
-            f"column {twice[0]!r} appears twice", file=path, line=1, allowed="each column once"
-        )
     try:
         read = pa_csv.read_csv(
             pa.BufferReader(data),
@@ -240,12 +219,11 @@ def _csv_table(path: Path, problems: Problems) -> Table:
         )  # fmt: skip
     except (pa.ArrowException, UnicodeError) as error:
         read_text(path)  # names the line of a byte that isn't UTF-8
-        if not begin.strip():
-            return Table(str(path), "csv", pd.DataFrame(), np.zeros(0, np.int64))
         raise DataError(f"not readable as CSV ({error})", file=path) from error
     for line, found in bad.items():
         problems.add(found, line=line, allowed="as many cells as columns")
-    frame = arrow_table(read).frame.drop(columns="", errors="ignore")  # pandas' index has no name
+    frame = arrow_table(read, str(path)).frame
+    frame = frame.drop(columns="", errors="ignore")  # pandas' index has no name
     lines = np.delete(np.arange(2, len(frame) + len(bad) + 2), [line - 2 for line in bad])
     return Table(str(path), "csv", frame, lines)
 
@@ -258,14 +236,15 @@ def record_table(
 ) -> Table:
     """Return a list of records as a table."""
     lines = lines or [*range(1, len(records) + 1)]
-    for line, record in zip(lines, records, strict=True):
-        if not isinstance(record, Mapping):
-            found = f"found {type(record).__name__}"
-            raise DataError(found, file=name, line=line, allowed="a dict per row")
+    kinds = [*map(type, records)]
+    for one in {*kinds}:
+        if not issubclass(one, Mapping):
+            line = lines[kinds.index(one)]
+            raise DataError(f"found {one.__name__}", file=name, line=line, allowed="a dict a row")
     names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
     columns = {
-        str(one): _column([record.get(one) for record in records], str(one), name, lines)
-        for one in names
+        str(key): _column([record.get(key) for record in records], str(key), name, lines)
+        for key in names
     }
     frame = pd.DataFrame(columns, index=range(len(records)), copy=False)
     return Table(name, kind or name, frame, np.array(lines, np.int64))
@@ -314,13 +293,12 @@ def table_of(
     """Return a file, a dict or what is a table already as a table with at least one row."""
     name = str(source) if isinstance(source, Path) else getattr(source, "name", "dict")
     problems = Problems(name, strict)
-    if isinstance(source, Path):
-        path, kind = source, _kind(source)
-        source = json_value(path) if kind == "json" else file_table(path, problems, kind)
-        if _is_split(source) or not isinstance(source, (dict, Table)):
-            rows = _json_records(source, problems)
-            source = record_table([r.values for r in rows], name, kind, [r.line for r in rows])
-    table = source if isinstance(source, Table) else _of_dict(source, name, columns, side)
+    held = _content(source, problems) if isinstance(source, Path) else source
+    if isinstance(held, list):
+        values, lines = [one.values for one in held], [one.line for one in held]
+        table = record_table(values, name, "JSON", lines)
+    else:
+        table = held if isinstance(held, Table) else _of_dict(held, name, columns, side)
     if not len(table):
         raise DataError(
             f"the {table.kind} has no rows", file=table.name, allowed="at least one row"
@@ -341,12 +319,6 @@ def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side
         lines = [*range(1, lengths.pop() + 1)]
         made = {str(key): _column([*one], str(key), name, lines) for key, one in source.items()}
         return frame_table(pd.DataFrame(made), name, "dict")
-    if (
-        side == "results"
-        and is_named
-        and any(type(o) in (str, int, float) for o in source.values())
-    ):
-        return record_table([dict(source)], name, "json")  # one record alone
     lists = [one for one in source.values() if isinstance(one, list) and one]
     known = [one for one in lists if all(isinstance(i, dict) for i in one) and names_query(one[0])]
     if len(known) == 1:  # records under one key, beside means or a config
@@ -375,44 +347,40 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
     for run_id, of_run in (_keyed(source, name, "run") if has_runs else {None: source}).items():
         queries = _keyed(of_run, name, "query")
         # A text beside lists is a description of something, not one expected id.
-        are_ids = side == "golden" and not any(map(_is_listed, queries.values()))
-        first = next((one for one in queries.values() if _is_listed(one) and len(one)), None)
-        are_replies = hits_in(first) is not None
-        held = "hits" if are_replies else held
+        listed = [isinstance(one, (list, tuple, Mapping)) for one in queries.values()]
         for query_id, value in queries.items():
-            plain = value if type(value) in (list, dict) else plain_cell(value)
-            is_fit = isinstance(plain, (list, dict)) or (plain is None and side == "golden")
-            is_fit |= are_ids and isinstance(plain, str) and kind_of(plain) != "long"
-            if side == "golden" and isinstance(plain, dict):
-                is_fit = not {*map(type, plain.values())} & {dict, list}
-            if not is_fit:
-                found = f"found {describe(plain)} for {query_id!r}"
+            hits = hits_in(value) if side == "results" else None
+            held = held if hits is None else "hits"
+            value = value if type(value) in (list, dict) else plain_cell(value)
+            if hits is None and not _tells_ids(value, side, not any(listed)):
+                found = f"found {describe(value)} for {query_id!r}"
                 raise DataError(found, file=name, allowed=_SHAPES[side])
-            hits = hits_in(plain) if are_replies else None
-            columns["doc_id"].append(plain if hits is None else hits)
+            columns["doc_id"].append(value if hits is None else hits)
         columns["run_id"] += [run_id] * len(queries)
         columns["query_id"] += queries
-    names = {"run_id": "run_id", "query_id": "query_id", "doc_id": held}
-    frame = pd.DataFrame({
-        names[role]: pd.Series(values, dtype=object if role == "doc_id" else "str")
-        for role, values in columns.items() if has_runs or role != "run_id"
-    })  # fmt: skip
-    roles = {role: one for role, one in names.items() if one in frame}
+    roles = {"run_id": "run_id"} if has_runs else {}
+    roles |= {"query_id": "query_id", "doc_id": held}
+    frame = pd.DataFrame({one: pd.Series(columns[role], dtype=object if role == "doc_id" else "str")
+                          for role, one in roles.items()})  # fmt: skip
     return Table(name, name, frame, np.arange(1, len(frame) + 1), roles)
 
 
-def _is_listed(value: Any) -> bool:
-    return isinstance(value, (list, tuple, Mapping))
+def _tells_ids(value: Any, side: str, are_ids: bool) -> bool:
+    """Return True for what may stand for a query: ids, numbers by id, or one expected id."""
+    if isinstance(value, dict) and side == "golden":
+        return not {*map(type, value.values())} & {dict, list}
+    if isinstance(value, (list, dict)) or side == "results":
+        return isinstance(value, (list, dict))
+    return value is None or (are_ids and isinstance(value, str) and kind_of(value) != "long")
 
 
 def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
     """Return the values of a dict by its keys as ids; 1 and "1" would be one."""
-    found: dict[str, Any] = {}
-    for key, value in source.items():
-        one = as_id(key if type(key) is str and key.isascii() else plain_cell(key))
-        if one is None or one in found:
-            twice = "" if one is None else ", which is there as text and as a number"
-            text = f"found {describe(plain_cell(key))} as a {what}{twice}"
-            raise DataError(text, file=name, allowed=ID_ALLOWED)
-        found[one] = value
+    ids = [as_id(plain_cell(key)) for key in source]
+    found = dict(zip(map(str, ids), source.values(), strict=True))
+    if None in ids or len(found) < len(ids):
+        key = next(key for key, one in zip(source, ids, strict=True)
+                   if one is None or ids.count(one) > 1)  # fmt: skip
+        told = f"found {describe(plain_cell(key))} as a {what}, or twice"
+        raise DataError(told, file=name, allowed=ID_ALLOWED)
     return found

@@ -16,11 +16,11 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type, from_records
 from ragscore.frames.errors import plural
 from ragscore.frames.kinds import IMPORTANCE, LABELS
-from ragscore.io.citations import HEADING_SEPARATOR
 from ragscore.io.columns import ANSWERABLE
 from ragscore.io.files import read_text
-from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
+    HEADING_SEPARATOR,
     ID_ALLOWED,
     SPAN_ALLOWED,
     FieldReader,
@@ -42,11 +42,6 @@ SUPPORT_COLUMNS = ("path", "heading", "start", "end", "span_unit", "doc_id", "da
 SUPPORT_FIELDS = frozenset(
     (*SUPPORT_COLUMNS, "rel_path", "heading_path", "grade", "snippets")  # two of them are synonyms
 )
-SUPPORT_EXTRAS = "x_gold_supports"
-"""Column of `queries` with the unknown fields of supports: a JSON list, one object per support.
-
-No field of a user can get this name, since `gold_supports` is a known field.
-"""
 IDS_ALLOWED = (
     "ids, lists of alternative ids, mappings {any: [ids], grade: n, judged_by: model}, or one"
     " mapping id: grade"
@@ -107,31 +102,28 @@ def golden_of(
     """Return a golden set from rows with our fields, after the checks that span rows."""
     records: Records = {name: [] for name in FRAMES}
     first: dict[str, int] = {}  # the line of each id
-    repeated = []
+    twice = dict[str, int]()
     for row in rows:
         name = "query_id" if "query_id" in row.values and "id" not in row.values else "id"
         allowed = "text, quoted where YAML reads a date or a yes/no"
         query_id, line = _required(row, name, as_id, allowed, problems), row.line_of(name)
         if query_id in first:
-            repeated.append((f"{query_id} (first on line {first[query_id]})", line))
+            twice[f"{query_id} (first on line {first[query_id]})"] = line
         elif query_id is not None and (parts := read_row(row, query_id, problems, absent_docs)):
             first[query_id] = line
             parts["queries"][0]["position"] = len(records["queries"])
             for kind, found in parts.items():
                 records[kind] += found
-    if problems.strict and repeated:  # one error names all
-        names = dict.fromkeys(name for name, _ in sorted(repeated))
-        repeated = [(", ".join(names), max(line for _, line in repeated))]
-    for told, line in repeated:
-        found_twice = f"there more than once: {told}"
-        problems.add(found_twice, line=line, field="id", allowed="ids must be unique")
+    if twice:  # one error names all
+        told, line = f"there more than once: {', '.join(sorted(twice))}", max(twice.values())
+        problems.add(told, line=line, field="id", allowed="ids must be unique")
     records["targets"] = with_levels(records["targets"])
     frames = {
         name: from_records(records[name], name).drop_duplicates(ignore_index=True)
         for name in FRAMES
     }
     queries = frames["queries"]
-    _check_groups(queries, frames["targets"], first, problems)
+    check_groups(queries, frames["targets"], first, problems)
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
     # A column without any value is one, too: what is asked `by` it is all in one slice.
@@ -148,9 +140,7 @@ def _required(
     """Return the value of a field that each row must have."""
     found = take(row.values.get(name))
     if found is None:
-        is_there = name in row.values
-        told = f"found {describe(row.values[name])}" if is_there else "the field is missing"
-        problems.add(told, line=row.line_of(name), field=name, allowed=allowed)
+        problems.reject(row.values.get(name), row.line_of(name), name, allowed)
     return found
 
 
@@ -163,10 +153,8 @@ def read_row(
         return None
     problems.typos.check(row.values, KNOWN_FIELDS, row.line)
     fields = FieldReader(row.values, "", row.line, problems, lines=row.lines)
-    targets, extras = targets_of(fields)
+    targets = targets_of(fields)
     record: dict[str, Any] = {"query": query}
-    if any(extras):
-        record[SUPPORT_EXTRAS] = json.dumps(extras, ensure_ascii=False)
     metadata = fields.shaped("a mapping", ("expected_metadata",), dict)
     checks = _checks(fields)
     parts: dict[str, Iterable[dict[str, Any]]] = {
@@ -197,8 +185,7 @@ def _checks(fields: FieldReader) -> list[dict[str, Any]]:
     """Take the fields that tell how an answer is checked; return one row per text or flag."""
     checks: list[dict[str, Any]] = []
     for name, kind in CHECK_FIELDS.items():
-        listed = fields.values.get(name) if kind == "key_fact" else None
-        if isinstance(listed, list) and any(isinstance(one, dict) for one in listed):
+        if kind == "key_fact":
             checks += [{"kind": kind} | one for one in _facts(fields, name)]
         else:
             checks += [{"kind": kind, "text": one} for one in fields.text_list(name)]
@@ -216,7 +203,7 @@ FACTS_ALLOWED = "a list of texts, or of mappings {text, importance: vital or oka
 
 def _facts(fields: FieldReader, name: str) -> Iterator[dict[str, Any]]:
     """Yield key facts as texts with what is known of each."""
-    for one in fields.pop(name):
+    for one in fields.shaped(FACTS_ALLOWED, (name,), list):
         reader = fields.inner(one if isinstance(one, dict) else {"text": one}, name)
         fact = {
             "text": reader.take("text", "text"),
@@ -261,7 +248,7 @@ def _answerable(
     return True if is_checked or row.values.get("reference_answer") else None
 
 
-def _check_groups(
+def check_groups(
     queries: pd.DataFrame, targets: pd.DataFrame, lines: dict[str, int], problems: Problems
 ) -> None:
     """Report paraphrases of one group that expect different documents."""
@@ -309,14 +296,11 @@ def _plain(value: Any) -> Any:
 # Targets
 
 
-def targets_of(fields: FieldReader) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Take the fields that name targets; return one row per alternative, and supports' own fields.
-
-    The latter are what each support has beside the known fields.
-    """
+def targets_of(fields: FieldReader) -> list[dict[str, Any]]:
+    """Take the fields that name targets; return one row per alternative."""
     predicates = [one for name, one in PREDICATE_FIELDS.items() if fields.values.get(name)]
     version = fields.take("text", "chunker_version")
-    targets, extras = list[dict[str, Any]](), list[dict[str, Any]]()
+    targets = list[dict[str, Any]]()
     for level, (name, column) in ID_FIELDS.items():
         about = {"level": level} | ({"chunker_version": version} if level == "chunk" else {})
         targets += [about | target for target in _expected(fields, name, column)]
@@ -326,13 +310,13 @@ def targets_of(fields: FieldReader) -> tuple[list[dict[str, Any]], list[dict[str
         if anchor := _anchor(reader, support):
             anchor["target_id"] = _numbered(anchor["target_id"], names)
             snippets: list[str | None] = [*reader.text_list("snippets")] or [None]
+            anchor |= {f"x_{name}": _plain(one) for name, one in reader.values.items()}
             targets += [anchor | {"alternative": n, "snippet": one}
                         for n, one in enumerate(snippets)]  # fmt: skip
-            extras.append(reader.values)
     if predicates:  # one target: where both are expected, one hit must have both
         target = {"level": "predicate", "target_id": predicates[0]}
         targets.append(target | {"alternative": 0, "grade": 1})
-    return targets, extras
+    return targets
 
 
 def _expected(fields: FieldReader, name: str, column: str) -> Iterator[dict[str, Any]]:
@@ -358,9 +342,7 @@ def _expected(fields: FieldReader, name: str, column: str) -> Iterator[dict[str,
             for alternative, one in enumerate(ids):
                 yield target | {"alternative": alternative, column: one}
         elif grades[ids] != grade:
-            found = f"{', '.join(ids)} has the grades {grades[ids]} and {grade}"
-            line = fields.lines.get(name, fields.line)
-            fields.problems.add(found, line=line, field=name, allowed="one grade per target")
+            fields.reject(item, name, f"one grade per target: it had {grades[ids]}")
 
 
 def _numbered(name: str, counts: Counter[str]) -> str:
@@ -423,31 +405,20 @@ def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
     return anchor
 
 
-def target_names(targets: list[dict[str, Any]]) -> dict[str, str]:
-    """Map each name by which a group may call a target to the target's id.
-
-    A target is called by the id of one of its alternatives, or by its own.
-    """
-    return {
-        target[column]: target["target_id"]
-        for target in targets
-        for column in ("doc_id", "chunk_id", "target_id")
-        if target.get(column)
-    }
-
-
 def support_groups(fields: FieldReader, targets: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield one row per member of each group of targets.
 
-    A member is a target's name, or the position of an anchor. An unknown one stays, under a name
-    that no hit can meet, so that its group fails.
+    A member is a target's name, an id of one of its alternatives, or the position of an anchor. An
+    unknown one stays, under a name that no hit can meet, so that its group fails.
     """
-    name = "required_support_groups"
-    anchors, by_name = anchor_ids(targets), target_names(targets)
-    for number, group in enumerate(fields.shaped(GROUPS_ALLOWED, (name,), list)):
+    field = "required_support_groups"
+    anchors, columns = anchor_ids(targets), ("doc_id", "chunk_id")
+    by_name = {one[name]: one["target_id"] for one in targets for name in columns if one.get(name)}
+    by_name |= {one["target_id"]: one["target_id"] for one in targets}
+    for number, group in enumerate(fields.shaped(GROUPS_ALLOWED, (field,), list)):
         for member in group if isinstance(group, list) else [{}]:
             if (called := as_id(member)) is None:
-                fields.reject(group, name, GROUPS_ALLOWED)
+                fields.reject(group, field, GROUPS_ALLOWED)
                 continue
             target_id = by_name.get(called, f"unknown:{called}")
             if is_int(member) and anchors:

@@ -1,14 +1,13 @@
 """Files of other tools: one declaration each -> labels and results side by side.
 
 A `Tool` says what tells its file, where the rows stand, and which of our columns is at which path
-of a row. What no path says, its `add` says. The rows get our names, and the user's `columns=` come
+of a row. What no path says, its `read` says. The rows get our names, and the user's `columns=` come
 before the tool's own. Such rows become frames as those of any table do, with the scores, calls and
 verdicts that stand in them.
 """
 
 import json
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,16 +18,15 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.frames.errors import packages_of
 from ragscore.frames.kinds import LABELS
-from ragscore.io.cells import Cells
 from ragscore.io.columns import METRIC_ROLES, Columns, is_role, unknown_role
 from ragscore.io.detect import Format, Sample
-from ragscore.io.frames_in import Source, record_table, table_rows
+from ragscore.io.frames_in import Source, json_records, record_table, table_rows
 from ragscore.io.labels import labels_of
 from ragscore.io.made_ids import ids_of_queries, run_name_of
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.stored import frames_of_scores, stored
 from ragscore.io.tables import IN_DIALOGUE, OF_HITS, PER_QUERY, Asked, of_queries
-from ragscore.io.values import as_number, flatten, metadata_rows, nested, value_at
+from ragscore.io.values import as_number, flatten, nested, value_at
 
 Fields = dict[str, Any]
 QUERY_KEYS = ("question", "query", "input", "user_input", "prompt", "request")
@@ -38,11 +36,21 @@ EXPECTED = {"gold_doc_id": "doc_id", "gold_chunk_id": "chunk_id", "gold_text": "
 LABELLED = (*EXPECTED, "reference_answer", "answerable", "must_contain", "forbidden", "key_facts")
 PASSED: Fields = {"better": "higher", "lowest": 0.0, "highest": 1.0}
 """What is known of a share, and of what holds or doesn't."""
-LISTS = ("scores", "judgments", "calls", "hit_meta", "citations")
+LISTS = ("scores", "judgments", "calls", "citations")
 """What a row may hold beside values: lists of mappings, each of which becomes a row of a frame."""
-ANSWERED = ("run_id", "answer", "error", "latency_ms", "doc_id", "chunk_id", "text", "hits")
+ANSWERED = ("run_id", "answer", "error", "latency_ms", "doc_id", "chunk_id", "text")
 """A row of results has one of these, or something in one of the first three lists."""
 OF_RUN = ("system", "suite", "config", "created_at")
+
+
+@dataclass(frozen=True)
+class File:
+    """A tool's file: its one object (empty where it has none), and who asks for it how."""
+
+    problems: Problems
+    top: Fields
+    side: str
+    options: Fields
 
 
 @dataclass(frozen=True)
@@ -57,20 +65,18 @@ class Tool:
     columns
         Our column -> its paths in a row, the surest first, apart by blanks. A path goes through
         lists: `passages.ref` is the `ref` of each passage. `scores` is a mapping of metrics, or a
-        list as `add` returns it: numbers become `reported`, words a judgment's verdict.
+        list as `read` makes it: numbers become `reported`, words a judgment's verdict.
     rows
         Paths of the list of rows in the file's one object; without one, the file is the rows.
     run
         Column of runs -> its paths in that object; other names become `x_<name>`.
-    add
-        Takes the rows and that object, and yields for each row what no path says; None: it is no
-        answer. `scores`, `calls`, `judgments`, `citations` and `hit_meta` are lists of mappings,
-        `extra` is one. Without it, fields that no path names are `extra`, and those of labels stay
-        in the results, too, as `x_<name>`.
-    top
-        Returns that object, where the file isn't it.
     read
-        Returns pairs of a row and our columns, where rows of the file aren't answers.
+        Takes the rows and the file, and yields each answer: its row, and what no path says of it.
+        `scores`, `calls`, `judgments` and `citations` are lists of mappings, `extra` is one.
+        Without it, fields that no path names are `extra`, and those of labels stay in the results,
+        too, as `x_<name>`.
+    top
+        Returns the one object, where the file itself isn't it.
     """
 
     name: str
@@ -79,9 +85,8 @@ class Tool:
     columns: dict[str, str] = field(default_factory=dict)
     rows: str = ""
     run: dict[str, str] = field(default_factory=dict)
-    add: Callable[[list[Fields], Fields], Iterable[Fields | None]] | None = None
+    read: Callable[[list[Row], File], Iterable[tuple[Row, Fields]]] | None = None
     top: Callable[[Path], Fields] | None = None
-    read: Callable[[list[Row], Problems, Fields], list[tuple[Row, Fields]]] | None = None
     options: tuple[str, ...] = ()
 
 
@@ -89,88 +94,78 @@ class Tool:
 
 
 def _read(
-    tool: Tool, source: Source, problems: Problems, columns: Columns | None, side: str, **about: Any
+    tool: Tool,
+    source: Source,
+    problems: Problems,
+    columns: Columns | None,
+    side: str,
+    **options: Any,
 ) -> tuple[list[Fields], Fields]:
     """Return the rows of a tool's file with our names, and what the file says of the run."""
     for role in columns or {}:
         if not is_role(role, side):
             raise unknown_role(role, side, problems.file)
-    expected = {role: ours for ours, role in EXPECTED.items()} if side == "golden" else {}
-    given = {expected.get(role, role): one for role, one in (columns or {}).items() if one}
     top = tool.top(source) if tool.top and isinstance(source, Path) else {}
     rows = [Row(top, 1)] if tool.rows and top else list(table_rows(source, problems))
     top = top or (rows[0].values if len(rows) == 1 else {})
     if (held := nested(first_at(top, tool.rows))) is not None:
-        rows = _rows_in(held, tool.rows.split()[-1], problems)
-    for name, paths in tool.run.items():
-        if (told := first_at(top, paths)) is not None:
-            about[name] = json_text(told) if name == "config" else told
-    about["is_golden"] = side == "golden"
-    pairs = tool.read(rows, problems, about) if tool.read else _declared(tool, rows, top)
-    return [_with_users(row, made, given) for row, made in pairs], about
+        if not isinstance(held, list):
+            problems.reject(held, None, tool.rows.split()[-1], "a list of mappings")
+        rows = json_records(held, problems)
+    file = File(problems, top, side, options)
+    read = tool.read(rows, file) if tool.read else _with_other_fields(tool, rows)
+    expected = {role: ours for ours, role in EXPECTED.items()} if side == "golden" else {}
+    given = {expected.get(role, role): one for role, one in (columns or {}).items() if one}
+    made = [
+        _with_users(
+            {name: first_at(row.values, paths) for name, paths in tool.columns.items()} | more,
+            without_missing({role: value_at(row.values, path) for role, path in given.items()}),
+        )
+        | {"line": row.line}
+        for row, more in read
+    ]
+    told = {name: first_at(top, paths) for name, paths in tool.run.items()}
+    if told.get("config") is not None:
+        told["config"] = json_text(told["config"])
+    return made, without_missing(told)
 
 
-def _rows_in(held: Any, place: str, problems: Problems) -> list[Row]:
-    """Return the mappings of a list as rows; whatever else it holds is a problem."""
-    allowed = "a list of mappings"
-    if not isinstance(held, list):
-        problems.reject(held, None, place, allowed)
-        return []
-    for number, one in enumerate(held, 1):
-        if not isinstance(one, dict):
-            problems.reject(one, number, place, allowed)
-    return [Row(one, number) for number, one in enumerate(held, 1) if isinstance(one, dict)]
-
-
-def _declared(tool: Tool, rows: list[Row], top: Fields) -> list[tuple[Row, Fields]]:
-    """Return rows with what paths and `add` say; without `add`, with the other fields, too."""
+def _with_other_fields(tool: Tool, rows: list[Row]) -> Iterator[tuple[Row, Fields]]:
+    """Yield rows with the fields that no path names."""
     read = " ".join(paths for name, paths in tool.columns.items() if name not in LABELLED)
     known = {path.split(".")[0] for path in read.split()}
-    values = [row.values for row in rows]
-    added = tool.add(values, top) if tool.add else (
-        {"extra": {name: one[name] for name in one if name not in known}} for one in values
-    )  # fmt: skip
-    return [
-        (row, {name: first_at(row.values, paths) for name, paths in tool.columns.items()} | more)
-        for row, more in zip(rows, added, strict=True)
-        if more is not None
-    ]
+    for row in rows:
+        yield row, {"extra": {name: row.values[name] for name in row.values if name not in known}}
 
 
-def _with_users(row: Row, made: Fields, columns: dict[str, str]) -> Fields:
-    """Return a row with our names in which the user's columns come first; its scores are a list."""
-    own = without_missing({role: value_at(row.values, path) for role, path in columns.items()})
-    if own.keys() & {"doc_id", "chunk_id", "text"}:
-        made.pop("hits", None)
+def _with_users(made: Fields, own: Fields) -> Fields:
+    """Return a row with what the user's columns say of it; its scores are a list."""
+    if own.keys() & {"doc_id", "chunk_id", "text"} and "calls" in made:
+        made.pop("doc_id", None)
     made |= own
     scores = nested(made.get("scores")) or []
     if isinstance(scores, dict):
         scores = [{"metric": name, "value": one, "same": {}, "is_judged": False,
                    "error": "no value in the file" if one is None else None}
                   for name, one in scores.items()]  # fmt: skip
-    for role in [role for role in made if role.startswith(METRIC_ROLES)]:
-        name = role.partition(".")[2]
+    metrics = [role.partition(".")[2] for role in made if role.startswith(METRIC_ROLES)]
+    for name in dict.fromkeys(metrics):
         value, reason, error = (made.get(one + name) for one in METRIC_ROLES)
         scores.append({"metric": name, "value": value, "reason": reason, "error": error,
                        "is_judged": reason is not None})  # fmt: skip
-    if (seconds := as_number(made.pop("latency_s", None))) is not None:
+    if (seconds := as_number(made.get("latency_s"))) is not None:
         made["latency_ms"] = seconds * 1000
-    return made | {"scores": scores, "line": row.line}
+    return made | {"scores": scores}
 
 
-def _with_ids(rows: list[Fields], problems: Problems) -> list[Fields]:
+def _with_ids(rows: list[Fields]) -> list[Fields]:
     """Return rows with an id of the query, made of its text where there is none."""
     texts = {name: [as_text(row.get(name)) for row in rows] for name in IN_DIALOGUE}
     made = ids_of_queries(pd.DataFrame(texts, dtype="str"), [row.get("run_id") for row in rows])
-    known = []
-    for row, one in zip(rows, made.where(made.notna(), None), strict=True):
-        query_id = one if row.get("query_id") is None else row["query_id"]
-        if query_id is None:
-            problems.add("neither a query nor an id", line=row["line"],
-                         allowed="text of the query, or its id")  # fmt: skip
-        else:
-            known.append(row | {"query_id": query_id})
-    return known
+    known = [row.get("query_id") for row in rows]
+    ids = pd.Series(known, dtype=object).fillna(made.astype(object))
+    found = ids.where(ids.notna(), None)
+    return [row | {"query_id": one} for row, one in zip(rows, found, strict=True)]
 
 
 # Rows with our names -> frames
@@ -184,16 +179,13 @@ def results_of_rows(
 
     `called` is what the file calls our columns, for messages.
     """
-    rows = _with_hits(_with_ids(rows, problems))
+    rows = _with_ids(rows)
     lines = [row["line"] for row in rows]
     known = [without_missing({name: row.get(name) for name in _ROLES}) for row in rows]
     table = record_table(known, problems.file, "file", lines)
     own = record_table([row.get("extra") or {} for row in rows], problems.file, "file", lines)
     named = {one: one for one in _ROLES} | (called or {})
-    columns = {str(one): column.rename(named[str(one)]) for one, column in table.frame.items()}
-    if "error" in columns and "answer" in columns:  # a failed query has no answer
-        has_failed = Cells(problems, table.lines).failures(columns["error"]).notna()
-        columns["answer"] = columns["answer"].mask(has_failed)
+    columns = {str(name): one.rename(named[str(name)]) for name, one in table.frame.items()}
     extra = {str(name): one for name, one in own.frame.items()}
     asked = Asked(table, columns, extra, problems, run_id, are_repeats)
     results = of_queries(asked)
@@ -208,22 +200,6 @@ def results_of_rows(
             parts = [one for one in [frames.get(kind)] if one is not None]
             frames[kind] = pd.concat([*parts, from_records(records, kind)], ignore_index=True)
     return replace(results, **frames)
-
-
-def _with_hits(rows: list[Fields]) -> list[Fields]:
-    """Return rows whose `hits`, a list of mappings for each call, are lists by role."""
-    every = [hit for row in rows for call in row.get("hits") or () for hit in call]
-    names = {name for hit in every for name in hit} - {"metadata"} or {"doc_id"}
-    found = []
-    for row in rows:
-        if (calls := row.get("hits")) is not None:
-            ranked = enumerate((hit for call in calls for hit in call), 1)
-            meta = [{"rank": rank} | one for rank, hit in ranked
-                    for one in metadata_rows(hit.get("metadata") or {})]  # fmt: skip
-            lists = {name: [[hit.get(name) for hit in call] for call in calls] for name in names}
-            row = row | lists | {"hit_meta": meta}
-        found.append(row)
-    return found
 
 
 _ROLES = (*PER_QUERY, *OF_HITS, "query_id", "run_id", "repeat")
@@ -244,7 +220,7 @@ def golden_of_rows(
     catalogue: pd.DataFrame | None = None,
 ) -> Golden:  # fmt: skip
     """Return the labels of rows with our names."""
-    rows = _with_ids(rows, problems)
+    rows = _with_ids(rows)
     named = (*LABELLED, *LABELS, "tags", "query", "query_id")
     asked: Fields = {}  # of texts that have one id, the first
     known = [
@@ -279,25 +255,11 @@ def golden_part(tool: Tool) -> Format:
 def read_ir_dataset(
     source: str, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
-    """Return the judged queries of a data set of `ir_datasets`, with their texts.
-
-    Raises
-    ------
-    DataError
-        The package isn't installed; it doesn't know the data set, or can't get it; no judgements.
-    """
+    """Return the judged queries of a data set of `ir_datasets`, with their texts."""
     problems, name = Problems(source, strict), source.partition(":")[2]
     with packages_of("ir", file=problems.file):
         import ir_datasets
-    try:
-        data = ir_datasets.load(name)
-    except (KeyError, ValueError) as error:
-        raise DataError(
-            f"ir_datasets knows no {name!r}", file=source, allowed="a name of ir-datasets.com"
-        ) from error
-    if not data.has_qrels():
-        allowed = "a part of it that has, often named .../dev or .../test"
-        raise DataError("the data set has no judgements", file=source, allowed=allowed)
+    data = ir_datasets.load(name)
     queries = data.queries_iter() if data.has_queries() else ()
     texts = {one.query_id: one.default_text() or None for one in queries}
     rows = [{"query_id": one.query_id, "query": texts.get(one.query_id), "doc_id": one.doc_id,
@@ -308,11 +270,11 @@ def read_ir_dataset(
 
 def _read_results(
     tool: Tool, source: Source, strict: bool, columns: Columns | None = None,
-    run_id: str | None = None, labels: list[Golden] | None = None, **about: Any,
+    run_id: str | None = None, labels: list[Golden] | None = None, **options: Any,
 ) -> Results:  # fmt: skip
     """Return the runs of a tool's file; labels that stand beside them are put into `labels`."""
     problems = Problems("frame" if isinstance(source, pd.DataFrame) else source, strict)
-    rows, told = _read(tool, source, problems, columns, "results", **about)
+    rows, told = _read(tool, source, problems, columns, "results", **options)
     if labels is not None and rows:
         labels.append(golden_of_rows(rows, Problems(problems.file, False)))
     rows = [row for row in rows
@@ -325,27 +287,17 @@ def _read_results(
             allowed="a file with answers, passages or scores; load_golden reads this one",
         )
     run_id, columns = run_id or run_name_of(source), columns or {}
-    names = _run_names({row.get("run_id") for row in rows}, run_id)
-    systems = {names[run]: run or told.get("system") or names[run] for run in names}
-    rows = [row | {"run_id": names[row.get("run_id")]} for row in rows]
+    systems = dict[str, str]()
+    for row in rows:
+        own = row.get("run_id")
+        row["run_id"] = run_id if own is None else f"{run_id}.{own}"
+        systems[row["run_id"]] = own or told.get("system") or run_id
     called = {name: paths.split()[0] for name, paths in tool.columns.items()} | columns
     results = results_of_rows(rows, run_id, problems, "repeat" in columns, called)
-    about_runs = flatten({one: told[one] for one in tool.run if one in told and one not in OF_RUN})
-    about_runs |= {one: told[one] for one in OF_RUN if one in told}
-    about_runs |= {"system": results.runs["system"].map(systems)}
+    about_runs = flatten({name: one for name, one in told.items() if name not in OF_RUN})
+    about_runs |= {name: told[name] for name in OF_RUN if name in told}
+    about_runs["system"] = results.runs["system"].map(systems)
     return replace(results, runs=results.runs.assign(**about_runs))
-
-
-def _run_names(runs: set[str | None], file: str) -> dict[str | None, str]:
-    """Return the name of each run of a file, which has the file's name before its own.
-
-    "-" stands in it for blanks and the like, unless two systems would become one.
-    """
-    written = {run: ".".join(filter(None, (file, run))) for run in runs}
-    plain = {
-        run: re.sub(r"[^\w.+@=-]+", "-", name).strip("-.") or "run" for run, name in written.items()
-    }
-    return plain if len(set(plain.values())) == len(plain) else written
 
 
 def _read_golden(
@@ -420,7 +372,8 @@ def text_of(value: Any, names: tuple[str, ...]) -> str | None:
         said = _said(nested(first_at(parsed, "messages choices")), names is QUERY_KEYS)
         only = text_in(parsed, parsed) if len(parsed) == 1 else None
         return text_in(parsed, names) or said or only or json_text(parsed)
-    return _said(parsed, names is QUERY_KEYS) or as_text(value)
+    listed = json_text(parsed) if isinstance(parsed, list) and parsed else None
+    return _said(parsed, names is QUERY_KEYS) or as_text(value) or listed
 
 
 def _said(messages: Any, is_query: bool) -> str | None:

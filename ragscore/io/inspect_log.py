@@ -23,13 +23,14 @@ from ragscore.io.importers import (
     PASSED,
     QUERY_KEYS,
     Fields,
+    File,
     dicts_in,
     each,
     labels_in,
     mapping,
     text_of,
 )
-from ragscore.io.source import parse_json
+from ragscore.io.source import Row, parse_json
 from ragscore.io.stored import SAME as COMMON
 from ragscore.io.stored import our_name, score_of
 from ragscore.io.values import nested
@@ -55,35 +56,36 @@ def fits(seen: Sample) -> bool:
     return is_log or seen.has("eval_id", "epoch", "input")
 
 
-def samples(rows: list[Fields], top: Fields) -> Iterator[Fields]:
+def samples(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield what no path says of a sample and epoch; the target is its reference answer.
 
     A row of `samples_df` has no answer, and its texts may be cut.
     """
     # an accuracy is better if it is higher; a mean may be of anything
-    scorers = each(top, "results.scores", {"name": "name", "accuracy": "metrics.accuracy"})
+    scorers = each(file.top, "results.scores", {"name": "name", "accuracy": "metrics.accuracy"})
     accurate = {our_name(one["name"] or "score", SAME) for one in scorers if one["accuracy"]}
-    has_epochs = any("eval_id" in row or row.get("epoch") != 1 for row in rows)
+    has_epochs = any("eval_id" in row.values or row.values.get("epoch") != 1 for row in rows)
     for row in rows:
-        target, metadata = nested(row.get("target")), mapping(row, "metadata")
+        one = row.values
+        target, metadata = nested(one.get("target")), mapping(one, "metadata")
         first = target[0] if isinstance(target, list) and target else target  # of several right
-        query, scores = text_of(row.get("input"), QUERY_KEYS), mapping(row, "scores")
-        if "eval_id" in row:
+        query, scores = text_of(one.get("input"), QUERY_KEYS), mapping(one, "scores")
+        if "eval_id" in one:
             query = re.sub(r"^user:\s*", "", query or "").strip()
-            scores = {name.removeprefix("score_"): one for name, one in row.items()
+            scores = {name.removeprefix("score_"): value for name, value in one.items()
                       if name.startswith("score_")
-                      and not (one is None and row.get("error"))}  # fmt: skip
-        kept = {name: one for name, one in row.items() if name.startswith("metadata_")}
-        kept |= {"metadata": metadata, "limit": row.get("limit"), "retries": row.get("retries")}
-        kept["tool_calls"] = [one["name"] for message in dicts_in(row.get("messages"))
-                              for one in each(message, "tool_calls", {"name": "function"})
+                      and not (value is None and one.get("error"))}  # fmt: skip
+        kept = {name: value for name, value in one.items() if name.startswith("metadata_")}
+        kept |= {"metadata": metadata, "limit": one.get("limit"), "retries": one.get("retries")}
+        kept["tool_calls"] = [call["name"] for message in dicts_in(one.get("messages"))
+                              for call in each(message, "tool_calls", {"name": "function"})
                               ]  # fmt: skip
-        yield labels_in(metadata) | {
-            "query": query, "repeat": row.get("epoch") if has_epochs else None,
+        yield row, labels_in(metadata) | {
+            "query": query, "repeat": one.get("epoch") if has_epochs else None,
             "reference_answer": first if isinstance(first, str) and first else None,
-            "scores": [one for name, score in scores.items()
-                       for one in _scores(name, score, accurate)],
-            "extra": {name: one for name, one in kept.items() if one},
+            "scores": [told for name, score in scores.items()
+                       for told in _scores(name, score, accurate)],
+            "extra": {name: value for name, value in kept.items() if value},
         }  # fmt: skip
 
 

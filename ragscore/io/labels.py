@@ -5,14 +5,12 @@ columns; a row that a step can't take is a problem with its line.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pandas.api.types import is_bool_dtype
 
 from ragscore.frames.codes import all_differ, coded, codes_of, pair_numbers
 from ragscore.frames.data import Golden
@@ -26,13 +24,13 @@ from ragscore.io.columns import (
     called,
     grade_columns,
 )  # fmt: skip
-from ragscore.io.exploded import Items, exploded, is_listed
+from ragscore.io.exploded import exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
-from ragscore.io.golden_read import check_catalogue, golden_of
-from ragscore.io.source import Problems, Row, as_text
+from ragscore.io.golden_read import check_catalogue, check_groups, golden_of
+from ragscore.io.source import Problems, Row, as_id
 from ragscore.io.stored import score_of
 from ragscore.io.tables import Groups, mapping_of, own_columns, own_frame, query_ids_of, roles_of
-from ragscore.io.values import as_number, nested, plain_cell
+from ragscore.io.values import nested, plain_cell
 
 LEVELS = {"doc": "doc_id", "chunk": "chunk_id", "text": "text"}
 TAGS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
@@ -66,7 +64,9 @@ def read_golden_table(
     if "grade" not in roles.keys() | (columns or {}).keys():
         _ask_for_grades(table, roles, own)
     golden = labels_of(table, roles, problems, absent_docs, catalogue)
-    return golden if table.roles else replace(golden, _mapping=mapping_of(roles, own))
+    if not table.roles:
+        golden._mapping = mapping_of(roles, own)
+    return golden
 
 
 def nested_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -93,19 +93,14 @@ def _ask_for_grades(table: Table, roles: Columns, own: Mapping[str, pd.Series]) 
     query = roles.get("query_id", roles.get("query"))
     if not ids or query is None or any(is_listed(table.column(roles[role])) for role in ids):
         return
-    empty_ones = [
-        name for name in own if own[name].isna().all() and called(name, "golden", "grade")
-    ]
-    if empty_ones and len(table) > 1:
-        raise DataError(
-            f"{empty_ones[0]} holds no grade, so every id would be relevant", file=table.name,
-            field=empty_ones[0], columns={"grade": None}, allowed="if this is meant",
-        )  # fmt: skip
-    if found := grade_columns(table.frame, own, table.column(query)):
+    empty_ones = [n for n in own if own[n].isna().all() and called(n, "golden", "grade")]
+    if found := empty_ones[: len(table) - 1] or grade_columns(
+        table.frame, own, table.column(query)
+    ):
+        values = name_list(table.frame[found[0]].dropna().unique())
         raise DataError(
             f"no column is taken for grades, so every id would be relevant; {found[0]} holds"
-            f" {name_list(table.frame[found[0]].dropna().unique())}",
-            file=table.name, field="columns", columns={"grade": found[0]},
+            f" {values}", file=table.name, field="columns", columns={"grade": found[0]},
             allowed='if these are grades, {"grade": None} if not',
         )  # fmt: skip
 
@@ -122,9 +117,7 @@ def labels_of(
     cells = Cells(problems, table.lines)
     query_id = query_ids_of(columns, cells)
     if not cells.keep.all():
-        frame = table.frame[cells.keep].reset_index(drop=True)
-        table = replace(table, frame=frame, lines=table.lines[cells.keep])
-        return labels_of(table, roles, problems, absent_docs, catalogue)
+        return labels_of(table.part(cells.keep), roles, problems, absent_docs, catalogue)
     encoded = coded(query_id)
     ids = encoded.cat.categories.to_series().reset_index(drop=True)
     found: dict[str, Any] = {"query_id": ids, "query": ids}
@@ -132,13 +125,13 @@ def labels_of(
         codes_of(encoded).astype(np.int64), len(ids), cells, lambda at: excerpt(found["query"][at])
     )
     if "query" in columns:
-        texts = cells.texts(columns["query"])
+        texts = cells.take(columns["query"], "text")
         known = groups.one(texts, "query") if "query_id" in columns else groups.first(texts)
         found["query"] = known.fillna(ids)
     stated = pd.Series(pd.NA, ids.index, dtype="boolean")
     for role in ("answerable", "should_refuse"):
         if role in columns:
-            says = groups.one(cells.flags(columns[role]), role)
+            says = groups.one(cells.take(columns[role], "flag"), role)
             stated = stated.fillna(says if role == "answerable" else ~says)
     checks = []
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
@@ -146,7 +139,7 @@ def labels_of(
             found[role], others = _accepted(columns[role], groups)
             checks.append(others)
         else:
-            found[role] = groups.one(_label(columns[role], cells), role)
+            found[role] = groups.one(cells.take(columns[role], "answer"), role)
     if "reference_answer" in found and not found["reference_answer"].notna().any():
         del found["reference_answer"]
     tag_kinds = TAGS | {role: role[5:] for role in columns if role.startswith("tags.")}
@@ -164,7 +157,8 @@ def labels_of(
         "tags": _with_ids(pd.concat([_NO_TEXTS, *tags]), ids).rename(columns={"text": "value"}),
         "targets": targets.drop(columns="query"),
     }
-    _check_groups(queries, frames["targets"], groups)
+    lines = dict(zip(ids, groups.first(pd.Series(table.lines)), strict=True))
+    check_groups(queries, frames["targets"], lines, problems)
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
     return Golden(queries, **frames, _problems=problems.frame())
@@ -180,18 +174,6 @@ def _with_ids(rows: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
     return rows.assign(query_id=named).drop_duplicates(ignore_index=True)
 
 
-def _label(column: pd.Series, cells: Cells) -> pd.Series:
-    """Return the texts of a label; a list of one text is that text, and yes / no is none."""
-    allowed = "text (quote a yes/no)"
-    if column.dtype == object or is_bool_dtype(column.dtype):
-        is_one = [isinstance(one, (list, tuple)) and len(one) == 1 for one in column]
-        column = column.mask(pd.Series(is_one), column.str[0]) if any(is_one) else column
-        is_flag = column.map(type).isin([bool, np.bool_])
-        cells.report(column, is_flag, allowed, drops=False)
-        column = column.mask(is_flag)
-    return cells.texts(column, allowed)
-
-
 def _accepted(column: pd.Series, groups: Groups) -> tuple[pd.Series, pd.DataFrame]:
     """Return the first of several accepted answers of each query, and the others as checks."""
     is_mapping = column.map(lambda one: isinstance(nested(plain_cell(one)), dict)).astype(bool)
@@ -205,31 +187,20 @@ def _accepted(column: pd.Series, groups: Groups) -> tuple[pd.Series, pd.DataFram
 
 def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
     """Return lists of texts as rows: tags, or checks; key facts may be mappings."""
-    column = column.map(_facts, na_action="ignore") if kind == "key_fact" else column
     items = exploded({"text": column}, groups.cells, "grade")
     cells = Cells(groups.cells.problems, items.lines)
-    texts = cells.texts(items.columns["text"], "a list of texts")
-    made = pd.DataFrame({"query": groups.of[items.row], "kind": kind, "text": texts})
-    for name in ("importance", "weight"):
-        if f"x_{name}" in items.columns:
-            made[name] = items.columns[f"x_{name}"]
+    known = items.columns
+    made = pd.DataFrame({"query": groups.of[items.row], "kind": kind})
+    made["text"] = cells.take(known["text"], "text", "a list of texts")
+    if "x_importance" in known:
+        made["importance"] = cells.take(known["x_importance"], "text")
+        is_other = made["importance"].notna() & ~made["importance"].isin(IMPORTANCE)
+        cells.report(known["x_importance"], is_other, name_list(IMPORTANCE))
+    if "x_weight" in known:
+        made["weight"] = cells.take(known["x_weight"], "number")
+    for name in known.keys() - {"text", "x_importance", "x_weight"}:
+        cells.report(known[name], known[name].notna(), "text, importance and weight")
     return made.dropna(subset=["text"])
-
-
-def _facts(cell: Any) -> Any:
-    """Return key facts as mappings, if one of them is."""
-    facts = nested(plain_cell(cell))
-    if not (isinstance(facts, list) and any(isinstance(one, dict) for one in facts)):
-        return cell
-    every = [one if isinstance(one, dict) else {"text": one} for one in facts]
-    for one in every:
-        is_known = {*one} <= {"text", "importance", "weight"}
-        is_known &= one.get("importance") in (None, *IMPORTANCE)
-        if not is_known or as_text(one.get("text")) is None:
-            return [facts]  # no texts: refused where they are read
-        if one.get("weight") is not None:
-            one["weight"] = as_number(one["weight"])
-    return every
 
 
 # Judgements
@@ -243,7 +214,8 @@ def _targets(
     for level, role in LEVELS.items():
         if role not in columns or (role == "text" and "chunk_id" in columns):
             continue
-        items = _judgements(columns[role], columns.get("grade"), role, groups.cells)
+        judged = {one: columns[one] for one in (role, "grade") if one in columns}
+        items = exploded(judged, groups.cells, "grade")
         if level == "doc":
             n_items = np.bincount(items.row, minlength=len(groups.of))
             expects[groups.of[items.is_known & (n_items == 0)]] = True
@@ -252,7 +224,8 @@ def _targets(
         grade = _grades(items.columns.get("grade"), cells)
         kept = keys.notna().to_numpy() & (grade >= 0)
         query, keys = groups.of[items.row[kept]], keys[kept].reset_index(drop=True)
-        once = _once(query, keys, grade[kept], cells.lines[kept], role, cells.problems)
+        of_kept = Cells(cells.problems, cells.lines[kept])
+        once = _once(query, keys, grade[kept], of_kept)
         keys = keys.take(once).reset_index(drop=True)
         parts.append(_target_rows(query[once], keys, grade[kept][once], level, ids))
     filled = [one for one in parts if len(one)]
@@ -273,44 +246,25 @@ def _targets(
     return targets.astype({"grade": "int32"}), expects
 
 
-def _judgements(column: pd.Series, grade: pd.Series | None, role: str, cells: Cells) -> Items:
-    """Return each judged id with its grade, and which rows state any."""
-    both = {role: column} | ({} if grade is None else {"grade": grade})
-    if is_listed(column) or (grade is not None and grade.dtype == object and is_listed(grade)):
-        return exploded(both, cells, "grade")
-    is_known = column.notna().to_numpy()
-    if grade is not None:
-        lacks = ~is_known & grade.notna()
-        cells.report(column, lacks, "an id for each grade", drops=False)
-    row = np.flatnonzero(is_known)
-    taken = {name: one.take(row).reset_index(drop=True) for name, one in both.items()}
-    return Items(is_known, row, taken, None, cells.lines[row])
-
-
 def _keys(column: pd.Series, role: str, cells: Cells) -> pd.Series:
     """Return the ids of judgements as texts; alternatives are joined."""
     if role == "text":
-        return cells.texts(column)
-    if column.dtype != object or list not in {*map(type, column)}:
-        return cells.ids(column, role).where(cells.keep)
-    each = column.explode()
-    inner = Cells(cells.problems, cells.lines[each.index], drops=True)
-    ids = inner.ids(each.reset_index(drop=True), role).dropna()
-    joined = ids.groupby(each.index.to_numpy()[ids.index]).agg(
-        lambda one: _APART.join(dict.fromkeys(one))
-    )
-    return joined.reindex(column.index).astype("str")
+        return cells.take(column, "text")
+    joined = column.map(_alternatives, na_action="ignore") if column.dtype == object else column
+    return cells.ids(joined, role).where(cells.keep)
+
+
+def _alternatives(cell: Any) -> Any:
+    """Return a list of ids as one text; what holds none stays, and is refused."""
+    ids = [as_id(one) for one in cell] if isinstance(cell, list) else [None]
+    return cell if None in ids else _APART.join(dict.fromkeys(map(str, ids)))
 
 
 def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
     """Return grades as numbers, NaN for what is none; negative ones are told."""
     if column is None:
         return np.ones(len(cells.lines))
-    if column.dtype == object:
-        codes, written = np.arange(len(column)), list(column)
-    else:
-        codes, found = pd.factorize(column)
-        written = list(found)
+    codes, written = pd.factorize(column.astype("str") if column.dtype == object else column)
     known = [score_of(plain_cell(one))[0] for one in written]
     grade = np.array([*known, None], np.float64)[codes]
     is_fraction = np.floor(grade) < grade
@@ -329,20 +283,17 @@ def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
     return grade
 
 
-def _once(
-    query: Codes, keys: pd.Series, grade: Any, lines: Codes, role: str, problems: Problems
-) -> Codes:
+def _once(query: Codes, keys: pd.Series, grade: Any, cells: Cells) -> Codes:
     """Return the first of equal judgements; another grade for the same id is a problem."""
     pair = pair_numbers(query, keys) if len(keys) else query
     if all_differ(pair):
         return np.arange(len(pair))
     _, first, group = np.unique(pair, return_index=True, return_inverse=True)
-    for at in np.flatnonzero(grade != grade[first][group]):
-        names = keys[at].replace(_APART, ", ")
-        problems.add(
-            f"{names} has the grades {grade[first[group[at]]]:g} and {grade[at]:g}",
-            line=int(lines[at]), field=role, allowed="one grade per target",
-        )  # fmt: skip
+    if (differs := grade != grade[first][group]).any():
+        at = int(differs.argmax())
+        found = f"has the grades {grade[first[group[at]]]:g} and {grade[at]:g}"
+        told = f"{keys[at].replace(_APART, ', ')} {found}"
+        cells.report(keys, differs, "one grade per target", told)
     return np.sort(first)
 
 
@@ -381,20 +332,3 @@ def _implied(
     asked = checks[checks["kind"].isin(["must_contain", "key_fact"])]
     is_known = has(targets[targets["grade"] > 0]) | is_refused | answers | has(asked)
     return pd.Series(~is_refused, dtype="boolean").where(is_known)
-
-
-def _check_groups(queries: pd.DataFrame, targets: pd.DataFrame, groups: Groups) -> None:
-    """Report paraphrases of one group that expect different documents."""
-    if "group" not in queries:
-        return
-    docs = targets[targets["level"] == "doc"].groupby("query_id")["doc_id"].agg(frozenset)
-    expected = [docs.get(one, frozenset()) for one in queries["query_id"]]
-    for group, members in queries.dropna(subset=["group"]).groupby("group"):
-        first = members.index[0]
-        if other := [at for at in members.index if expected[at] != expected[first]]:
-            groups.cells.problems.add(
-                f"{', '.join(sorted(queries['query_id'][other]))} of group {group!r} expect other"
-                f" documents than {queries['query_id'][first]}",
-                line=int(groups.cells.lines[groups.of == other[0]][0]), field="group",
-                allowed="one set of expected_doc_ids per group",
-            )  # fmt: skip

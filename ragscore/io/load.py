@@ -5,15 +5,15 @@ In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Resu
 """
 
 import os
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import is_among
@@ -27,7 +27,7 @@ from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.frames_in import Table, frame_of, record_table
 from ragscore.io.importers import read_ir_dataset
-from ragscore.io.registry import GOLDEN_TABLE, TABLES, formats_of
+from ragscore.io.registry import TABLES, formats_of
 from ragscore.io.source import without_collector
 
 IR_DATASETS = "ir_datasets:"
@@ -45,7 +45,7 @@ def given_or_named(source: Any) -> Any:
     """Return what is given as golden set, else the file that the environment names."""
     named = (os.environ.get(name) for name in GOLDEN_VARIABLES)
     chosen = next(filter(None, named), None) if source is None else source
-    if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
+    if chosen is None or (isinstance(chosen, str) and not chosen):
         allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)};"
         allowed += " to compare stored scores without one: rs.evaluate(results), --golden none"
         raise DataError("no golden file given", field="source", allowed=allowed)
@@ -124,14 +124,13 @@ def load_golden(
     """
     check_choice(absent_docs, ("unlabelled", "refuse"), "absent_docs")
     options = {"columns": _named(columns), "topics": topics, "split": split}
-    sources = _sources(given_or_named(source), "golden")
-    parts = []
+    sources, parts = _sources(given_or_named(source), "golden"), list[Golden]()
     for one in sources:
-        golden, found, name = _loaded(
+        golden, found = _loaded(
             one, "golden", format, max_bytes, (strict, absent_docs, catalogue), options
         )
         if found is not None:
-            _warn_of_expectations(golden, name, found is GOLDEN_TABLE)
+            _warn_of_expectations(golden, _name(one))
         parts.append(golden)
     return parts[0] if len(parts) == 1 else _joined(parts, sources)
 
@@ -143,43 +142,35 @@ def _loaded(
     max_bytes: int | None,
     how: tuple[Any, ...],
     options: dict[str, Any],
-) -> tuple[Any, Format | None, str]:
-    """Return what one source holds, its format, and its name for messages.
-
-    What was loaded before has no format.
-    """
+) -> tuple[Any, Format | None]:
+    """Return what one source holds, and its format; what was loaded before has none."""
     if isinstance(source, (Results, Golden)):
         if isinstance(source, Results) != (side == "results"):
             told = f"found {type(source).__name__} in place of {_WHAT[side]}"
             allowed = "results first, then the golden set"
             raise DataError(told, field="source", allowed=allowed)
-        return source, None, ""
-    is_file = isinstance(source, Path)
-    name = str(source) if isinstance(source, (Path, str)) else ""  # a dict may be large
-    with size_limit(max_bytes), naming(name) if is_file else nullcontext(), without_collector():
-        if isinstance(source, str):  # names a data set
-            found, options = IR_DATASET, options | {"format": format}
-        else:
-            name, source = (name, source) if is_file else _content(source, side)
-            found = _choose(source, side, format, options["columns"])
-            if isinstance(source, Table) and found not in TABLES.values():
-                source = source.frame
+        return source, None
+    is_named = isinstance(source, (Path, str))
+    with size_limit(max_bytes), naming(source) if is_named else nullcontext(), without_collector():
+        found = _choose(source, side, format, options["columns"])
         own = {one: options[one] for one in options if one in found.options or one not in AFTER}
-        own = found.options_of(own, Path(name))
+        own = found.options_of(own, _name(source))
         if found.name in LABELLED and "labels" in options:
             own["labels"] = options["labels"]
-        loaded = function_at(found.read)(source, *how, **own)
-        if is_file:
-            _check_values(loaded)
-    return loaded, found, name
+        is_frame = isinstance(source, Table) and found is not TABLES[side]
+        loaded = function_at(found.read)(source.frame if is_frame else source, *how, **own)
+    return loaded, found
 
 
-def _warn_of_expectations(golden: Golden, name: str, is_table: bool) -> None:
+def _name(source: Any) -> str:
+    """Return the name of a source for messages; a dict may be large."""
+    is_named = isinstance(source, (Path, str))
+    return str(source) if is_named else getattr(source, "name", type(source).__name__)
+
+
+def _warn_of_expectations(golden: Golden, name: str) -> None:
     """Warn of queries that expect nothing, and of those whose labels contradict each other."""
     checks, queries, targets = golden.checks, golden.queries, golden.targets
-    should_refuse, is_answerable = (
-        queries["answerable"].eq(one).fillna(False).astype(bool) for one in (False, True)
-    )
     retrieval = checks[checks["kind"].isin(["expected_empty", "forbidden_source_key"])]
     is_unlabelled = queries["answerable"].isna() & ~queries["query_id"].isin(retrieval["query_id"])
     if is_unlabelled.any():
@@ -188,15 +179,14 @@ def _warn_of_expectations(golden: Golden, name: str, is_table: bool) -> None:
             " are unlabelled and only absent_docs='refuse' reads them as should-refuse"
         )
     own = [str(one).removeprefix("x_") for one in queries if str(one).startswith("x_")]
-    has_answers = "reference_answer" in queries and queries["reference_answer"].notna().any()
-    expects = len(targets) or len(checks) or has_answers
-    if is_table and is_answerable.any() and own and not expects:
+    n_answerable = int(queries["answerable"].eq(True).sum())
+    if n_answerable and own and not (len(targets) or len(checks) or "reference_answer" in queries):
         warn(
-            f"{name}: {plural(int(is_answerable.sum()), 'query')} to be answered, and nothing says"
-            " what answers them: only refusals are judged (columns without a role:"
-            f" {name_list(own)})"
+            f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
+            f" them: only refusals are judged (columns without a role: {name_list(own)})"
         )
     relevant = targets.loc[targets["grade"] > 0, "query_id"]
+    should_refuse = queries["answerable"].eq(False).fillna(False).astype(bool)
     both = queries.loc[should_refuse & is_among(queries["query_id"], relevant), "query_id"]
     if len(both):
         warn(
@@ -278,9 +268,9 @@ def load_results(
     """
     check_choice(ties, TIES, "ties")
     check_type(run_id, (str, type(None)), "run_id", "a name")
-    is_one_tool = isinstance(calls_from, Mapping) and {*calls_from} == {"tool"}
-    if calls_from is not None and not is_one_tool:
-        found = f"found {name_list(calls_from) if isinstance(calls_from, Mapping) else calls_from}"
+    check_type(calls_from, (Mapping, type(None)), "calls_from", CALLS_ALLOWED)
+    if calls_from is not None and {*calls_from} != {"tool"}:
+        found = f"found {name_list(calls_from)}"
         raise DataError(found, field="calls_from", allowed=CALLS_ALLOWED)
     options = {"columns": _named(columns), "calls_from": calls_from, "run_id": run_id}
     return _runs(source, format, max_bytes, strict, options | {"ties": ties})
@@ -303,17 +293,21 @@ def _runs(
         raise DataError(told, field="run_id", allowed="one source")
     parts, formats = list[Results](), list[Format | None]()
     for one in sources:
-        part, found, name = _loaded(one, "results", format, max_bytes, (strict,), options)
+        part, found = _loaded(one, "results", format, max_bytes, (strict,), options)
         if found is not None and "ties" not in found.options and ties != "file":
             part = ranked_again(part, rank_hits(part.hits, ties))
         if found is not None and "run_id" not in found.options and run_id is not None:
-            part = _renamed(part, run_id, name)
+            if len(part.runs) != 1:
+                told = f"{run_id!r} for {len(part.runs)} runs"
+                allowed = "a source with one run"
+                raise DataError(told, file=_name(one), field="run_id", allowed=allowed)
+            part = _renamed(part, lambda _: run_id)
         parts.append(part)
         formats.append(found)
     if twice := _repeated_names(parts):
         for n, found in enumerate(formats):
-            if found and found.rename_runs and twice & {*parts[n].runs["run_id"].astype("str")}:
-                parts[n] = found.rename_runs(sources[n], parts[n])
+            if found and found.has_tags and twice & {*parts[n].runs["run_id"].astype("str")}:
+                parts[n] = _named_by_file(parts[n], sources[n])
         if twice := _repeated_names(parts):
             raise DataError(
                 f"{', '.join(sorted(twice))} named by more than one file",
@@ -341,88 +335,76 @@ def golden_files(source: Any) -> list[Path]:
 
 
 def _sources(source: Any, side: str) -> list[Any]:
-    """Return each file, frame, dict or list of records of what was given."""
+    """Return each file, dict and table of what was given; what was loaded before stays as it is."""
     if isinstance(source, (str, os.PathLike)):
         is_named = side == "golden" and str(source).startswith(IR_DATASETS)
         return [source] if is_named else _files(source, side)
-    if not isinstance(source, (list, tuple)):
+    if isinstance(source, (Results, Golden)):
         return [source]
+    if isinstance(source, Mapping):
+        frames = ("__arrow_c_stream__", "to_pandas")
+        if any(hasattr(one, name) for one in source.values() for name in frames):
+            allowed = "one of them, such as dataset['test'], or a list of what load_results gave"
+            raise DataError("a dict of frames", field="source", allowed=allowed)
+        if not source:
+            raise DataError("the dict is empty", field="source", allowed=_SHAPES[side])
+        return [source]
+    if not isinstance(source, (list, tuple)):
+        return [frame_of(source, _SHAPES[side])]
     if not source:
         raise DataError("no file given", field="source", allowed="at least one file or record")
     are_paths = all(isinstance(one, (str, os.PathLike, Golden)) for one in source)
+    # named tuples are records, too: ir_measures and ir_datasets have them
     are_records = isinstance(source[0], Mapping) or hasattr(source[0], "_fields")
     if are_records or (side == "golden" and not are_paths):
-        return [source]
+        plain = [one._asdict() if hasattr(one, "_asdict") else one for one in source]
+        return [record_table(plain)]
     return [part for one in source for part in _sources(one, side)]
 
 
 def _files(path: str | os.PathLike[str], side: str) -> list[Path]:
     """Return the files of a path, or of a pattern (sorted); of runs, those in folders, too."""
-    name = os.fspath(path)
-    matches = [name]
-    if has_magic(name) and not Path(name).exists():
-        found = sorted(glob(name))  # beside runs, a README is no run
-        matches = [one for one in found if not one.endswith(".md")] or found
-    files = [Path(one) for one in matches if Path(one).exists()]
-    if not files or len(files) < len(matches):
-        told = f"no such file: {name}" if matches else f"no file matches {name}"
-        raise DataError(told, field="source")
+    files = [Path(path)]
+    if is_pattern := has_magic(os.fspath(path)) and not files[0].exists():
+        # beside runs, a README is no run
+        files = [Path(one) for one in sorted(glob(os.fspath(path))) if not one.endswith(".md")]
+    if not files or not files[0].exists():
+        told = "no file matches" if is_pattern else "no such file:"
+        raise DataError(f"{told} {os.fspath(path)}", field="source")
     if side == "golden":
         return files
-    return [file for one in files for file in _run_files(one) or _deeper(one) or [one]]
+    return [file for one in files for file in _run_files(one) or [one]]
 
 
-def _run_files(folder: Path) -> list[Path]:
-    """Return the run files in a folder; a run of which only aggregates are there is its folder."""
-    names = frozenset(one.name for one in folder.iterdir()) if folder.is_dir() else frozenset()
-    return [folder / one for one in RUN_FILES if one in names] or [folder] * fits_folder(names)
+def _run_files(folder: Path, depth: int = 1) -> list[Path]:
+    """Return the run files in a folder, else in the folders in it.
 
-
-def _deeper(folder: Path) -> list[Path]:
-    """Return the run files of the folders in a folder."""
-    inner = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [file for one in inner for file in _run_files(one)]
-
-
-def _joined(parts: list[Golden], names: list[Any]) -> Golden:
-    """Return one golden set of several with different queries.
-
-    Raises
-    ------
-    DataError
-        Two have a query in common. `names` are their files, or golden sets as they are.
+    A run of which only aggregates are there is its folder.
     """
+    inner = sorted(folder.iterdir()) if folder.is_dir() else []
+    names = frozenset(one.name for one in inner)
+    found = [folder / one for one in RUN_FILES if one in names] or [folder] * fits_folder(names)
+    if found or not depth:
+        return found
+    return [file for one in inner for file in _run_files(one, depth - 1)]
+
+
+def _joined(parts: list[Golden], sources: list[Any]) -> Golden:
+    """Return one golden set of several; a query that two of them have is an error."""
     queries = pd.concat([part.queries["query_id"] for part in parts], keys=range(len(parts)))
     if (twice := queries[queries.duplicated()]).any():
         at = queries[queries == twice.iloc[0]].index.get_level_values(0)
-        first, second = (str(names[n]) for n in at[:2])
+        first, second = (_name(sources[n]) for n in at[:2])
         told = f"query {twice.iloc[0]!r} is in {first}, too"
         raise DataError(told, file=second, field="query_id", allowed="each query in one file")
     frames = {"queries": parts[0].queries}
     for item in fields(Golden):
         if some := [frame for part in parts if len(frame := getattr(part, item.name))]:
             frames[item.name] = pd.concat(some, ignore_index=True)
-    frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
+    frames["queries"] = frames["queries"].assign(position=range(len(queries)))
     if "_mapping" in frames:
         frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
     return Golden(**frames)
-
-
-def _content(source: Any, side: str) -> tuple[str, Any]:
-    """Return the name of what is at hand for messages, and it as a `Table` or a dict."""
-    if isinstance(source, (list, tuple)):
-        # Named tuples are records, too: ir_measures and ir_datasets have them.
-        records = [one._asdict() if hasattr(one, "_asdict") else one for one in source]
-        return "records", record_table(records)
-    if not isinstance(source, Mapping):
-        return "frame", frame_of(source, _SHAPES[side])
-    if not source:
-        raise DataError("the dict is empty", field="source", allowed=_SHAPES[side])
-    frames = ("__arrow_c_stream__", "to_pandas")
-    if any(hasattr(one, name) for one in source.values() for name in frames):
-        allowed = "one of them, such as dataset['test'], or a list of load_results(frame,"
-        raise DataError("a dict of frames", field="source", allowed=f"{allowed} run_id=...)")
-    return "dict", source
 
 
 _SHAPES = {
@@ -448,11 +430,12 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
     With `columns`, and for frames, only the formats that have columns are looked at.
     """
     formats, table = formats_of(side), TABLES[side]
-    if isinstance(source, Mapping):
-        if format not in (None, table.name):
-            found = f"format={format!r} for a dict"
+    if isinstance(source, (str, Mapping)):
+        only = IR_DATASET if isinstance(source, str) else table
+        if format not in (None, only.name):
+            found = f"format={format!r} for {_name(source)}"
             raise DataError(found, field="format", allowed="no format, or a path")
-        return table
+        return only
     is_file = isinstance(source, Path)
     own = formats[0] if is_file and (columns is None or format is not None) else None
     formats = formats if own else [one for one in formats if "columns" in one.options]
@@ -462,32 +445,22 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
     return choose_format(seen, formats, format, what, table, own)
 
 
-def _renamed(results: Results, run_id: str, name: str) -> Results:
-    """Return results of one run under another name."""
-    if len(results.runs) != 1:
-        found = f"{run_id!r} for {len(results.runs)} runs"
-        raise DataError(found, file=name, field="run_id", allowed="a source with one run")
+def _named_by_file(results: Results, path: Path) -> Results:
+    """Return runs of tags that another file has, too, under the file's name."""
+    stem = re.sub(r"(\.run)?(\.trec)?(\.txt)?(\.gz)?$", "", path.name)
+    is_one = len(results.runs) == 1
+    return _renamed(results, lambda tag: stem if is_one else f"{stem}:{tag}")
+
+
+def _renamed(results: Results, name: Callable[[str], str | None]) -> Results:
+    """Return results with other names of their runs."""
     frames = {item.name: getattr(results, item.name) for item in fields(results)}
     renamed = {
-        kind: one.assign(run_id=one["run_id"].cat.rename_categories([run_id]))
+        kind: one.assign(run_id=one["run_id"].cat.rename_categories(name))
         for kind, one in frames.items()
         if one is not None and "run_id" in one
     }
     return replace(results, **renamed)
-
-
-def _check_values(loaded: Results | Golden) -> None:
-    """Refuse infinite numbers that a reader let pass, so that none is ever stored.
-
-    Readers refuse them with their line; this is the door that no reader can forget.
-    """
-    for item in fields(loaded):
-        frame = getattr(loaded, item.name)
-        for name, column in () if frame is None else frame.select_dtypes("float").items():
-            # infinite scores are only told apart from others: the logarithm of 0 is one
-            place = f"{item.name}.{name}"
-            if place != "hits.score" and np.isinf(column.to_numpy("float64", na_value=0)).any():
-                raise DataError("an infinite number", field=place, allowed="finite numbers")
 
 
 def _repeated_names(parts: list[Results]) -> set[str]:

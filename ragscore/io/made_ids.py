@@ -1,7 +1,6 @@
-"""Ids of queries and passages that have none, made of their texts; names that tell places."""
+"""Ids of queries and passages that have none, made of their texts, and names of runs."""
 
 import hashlib
-import re
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -55,33 +54,11 @@ def ids_made(texts: pd.Series, make: Callable[[str], str]) -> pd.Series:
     return pd.Series(made.take(codes_of(found), allow_fill=True), texts.index, name=texts.name)
 
 
-def normal_text(text: str) -> str:
-    """Return a text without differences of white space."""
-    return " ".join(text.split())
-
-
 def text_id(text: str) -> str:
     """Return an id for a passage that has none: `text-` and 12 hex digits."""
-    return "text-" + hashlib.sha256(normal_text(text).encode("utf-8", "replace")).hexdigest()[:12]
-
-
-DIALOGUES = frozenset(
-    "session conversation thread dialog dialogue chat user customer tenant persona".split()
-)
-"""Last words of the names of fields that make one question another one, and are no document's."""
-CIRCUMSTANCES = DIALOGUES | frozenset(
-    "turn locale lang language country region market context contexts history scope collection"
-    " corpus".split()
-)
-
-
-def is_called(name: str, words: frozenset[str]) -> bool:
-    """Return True for the name of a field such as `session_id` or `metadata.locale`."""
-    parts = [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name.rpartition(".")[2])]
-    return next((part for part in reversed(parts) if part not in _SUFFIXES), "") in words
-
-
-_SUFFIXES = ("id", "name", "code", "key")
+    return (
+        "text-" + hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:12]
+    )
 
 
 def run_name_of(source: Path | pd.DataFrame) -> str:

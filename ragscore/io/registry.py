@@ -1,31 +1,35 @@
 """All formats, each declared once: its mark, its reader, its writer, its line in the manual.
 
-`load_results`, `load_golden`, `save`, the command line and the manual's tables follow from these
-declarations. Users add theirs with `register`.
+`load_results`, `load_golden`, the command line and the manual's tables follow from these
+declarations. `save` is `results.save` and `golden.save`. Users add formats with `register`.
 """
 
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, check_type
+from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.errors import excerpt, nearest, warn
+from ragscore.frames.kinds import KINDS
 from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, function_at
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.formats.metric_report import is_report
+from ragscore.io.formats.fields import is_report
 from ragscore.io.formats.qrels import is_qrels
 from ragscore.io.formats.retrievers import fits_golden
-from ragscore.io.formats.trec import is_json_run, is_run, named_by_file
+from ragscore.io.formats.trec import is_run
 from ragscore.io.frames_in import frame_of
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.importers import Tool, golden_part, result_part
 from ragscore.io.made_ids import run_name_of
-from ragscore.io.run_file import RECORD_FIELDS
+from ragscore.io.run_file import RECORD_NAMES
 
 _IO, _FORMATS = "ragscore.io.", "ragscore.io.formats."
 _JSON = ("jsonl", "json")
@@ -46,7 +50,7 @@ RESULT_FORMATS = [
         _IO + "run_write:write_per_query",
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
-        fields=RECORD_FIELDS,
+        fields=RECORD_NAMES,
         keeps="runs responses hits hit_meta citations calls",
     ),
     Format(
@@ -81,12 +85,9 @@ RESULT_FORMATS = [
     Format(
         "trec_rag",
         Mark("topic_id references answer", kinds=("jsonl",)),
-        _FORMATS + "trec_rag:read_trec_rag",
-        _FORMATS + "trec_rag:write_trec_rag",
-        ("cited answers of the TREC RAG track",
-         "JSON lines with `topic_id`, `references`, `answer`"),
-        keeps="responses.query responses.answer responses.x_ hits.{level}_id"
-              " citations",
+        _FORMATS + "documents:read_trec_rag",
+        about=("cited answers of the TREC RAG track",
+               "JSON lines with `topic_id`, `references`, `answer`"),
     ),
     Format("sqlite", Mark(kinds=("sqlite",)), _FORMATS + "kebab:read_sqlite",
            about=("kebab's database", "a SQLite file")),
@@ -101,26 +102,17 @@ RESULT_FORMATS = [
          "six columns, the fourth a rank, the fifth a score"),
         options=("ties",),
         suffixes=(".trec", ".run"),
-        rename_runs=named_by_file,
+        has_tags=True,
         keeps="hits.{level}_id hits.score",
     ),
     Format(
         "metric_report",
         is_report,
-        _FORMATS + "metric_report:read_report",
-        _FORMATS + "metric_report:write_report",
+        _FORMATS + "fields:read_report",
+        _FORMATS + "fields:write_report",
         ("metrics with their values per query, and the summary",
          "JSON with a list `metrics` of objects with `metric`"),
         keeps="runs.suite runs.system runs.x_ responses.query_id reported",
-    ),
-    Format(
-        "json_run",
-        is_json_run,
-        _FORMATS + "trec:read_json_run",
-        _FORMATS + "trec:write_json_run",
-        ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
-        options=("ties",),
-        keeps="responses.query_id hits.{level}_id hits.score",
     ),
     *map(result_part, TOOLS),
 ]  # fmt: skip
@@ -169,14 +161,6 @@ GOLDEN_FORMATS = [
         ("a BEIR folder", "`queries.jsonl` and the folder `qrels`"),
         options=("split",),
         keeps="queries.query queries.x_ targets.{level}_id targets.grade",
-    ),
-    Format(
-        "json_qrels",
-        is_json_run,
-        _FORMATS + "qrels:read_json_qrels",
-        _FORMATS + "qrels:write_json_qrels",
-        ("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
-        keeps="queries.query_id targets.{level}_id targets.grade",
     ),
     Format(
         "predicates",
@@ -296,3 +280,116 @@ def format_names(side: str) -> list[str]:
 def formats_of(side: str) -> list[Format]:
     """Return the formats of results or golden sets, registered ones too."""
     return [*FORMATS[side], *(one[side] for one in _registered.values())]
+
+
+# Writing
+
+BESIDE = [
+    Format(name, lambda seen: 0, "", write)
+    for name, write in {
+        "judgments": "ragscore.io.sidecars:write_judgments",
+        "retriever_summary": "ragscore.io.formats.retrievers:write_retriever_summary",
+    }.items()
+]
+"""Files that no reader of results begins with."""
+
+
+def save(
+    data: Results | Golden, path: str | os.PathLike[str], format: str | None = None, **options: Any
+) -> Path:
+    """Write results or a golden set to a file or folder, as `load_*` reads it again.
+
+    Parameters
+    ----------
+    path
+        Its ending names the format. Of results: .jsonl our run file (one run), .trec or .run a TREC
+        run; of a golden set: .yaml or .jsonl our golden file, .qrels TREC judgements. Each may end
+        in .gz.
+    format
+        Needed only if the ending doesn't tell. Of results: per_query, trec, chatbot, retrievers or
+        metric_report; judgments (the judgments of one run) or retriever_summary (the outcomes of
+        responses, without hits). Of a golden set: golden, trec_qrels, qrels_jsonl, beir, chatbot or
+        predicates.
+    options
+        What the format takes, such as `level="chunk"` for trec.
+
+    Returns
+    -------
+    The path that was written.
+
+    Raises
+    ------
+    DataError
+        An unknown format or option; content that the format can't hold.
+
+    Warns
+    -----
+    UserWarning
+        Counts what the format has no place for.
+    """
+    is_run = isinstance(data, Results)
+    check_type(path, (str, os.PathLike), "path", "a path")
+    every = [*formats_of("results"), *BESIDE] if is_run else formats_of("golden")
+    formats = {one.name: one for one in every if one.write is not None}
+    ending = Path(os.fspath(path).removesuffix(".gz")).suffix.lower()
+    of_ending = {end: one.name for one in formats.values() for end in one.suffixes}
+    name = of_ending.get(ending) if format is None else format
+    if not isinstance(name, str) or name not in formats:
+        told, allowed = f"unknown format {excerpt(name)}", nearest(name, formats)
+        if format is None:
+            told = f"{path} doesn't tell the format"
+            allowed = f"format=, one of {', '.join(formats)}; or a path that ends in"
+            allowed = f"{allowed} {', '.join(of_ending)}"
+        raise DataError(told, field="format", allowed=allowed)
+    write = function_at(formats[name].write or "")
+    known = dict([*signature(write).parameters.items()][2:])  # after the data and the path
+    for unknown in sorted({*options} - {*known}):
+        raise DataError(
+            f"{unknown}={options[unknown]!r} means nothing in format {name}",
+            field=unknown,
+            allowed=f"one of {', '.join(known) or 'no options'}",
+        )
+    written: Path = write(data, os.fspath(path), **options)
+    level = options.get("level", known["level"].default if "level" in known else "")
+    keeps = formats[name].keeps.format(level=level).split()
+    if keeps and (told := _left_out(data, keeps, level)):
+        warn(f"{written} has no place for {told}")
+    return written
+
+
+_MADE_ANEW = ("n_queries", "n_failed", "position", "target_id")
+_IMPLIED: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "system": lambda runs: runs["run_id"].astype("str"), "repeat": lambda runs: 1,
+    "answerable": lambda queries: True,
+}  # fmt: skip
+_ROWS_OF = {"responses": "hits", "queries": "targets"}
+"""Frame -> the one whose rows name its rows, where a format has no records of queries."""
+
+
+def _left_out(data: Results | Golden, keeps: list[str], level: str) -> str:
+    """Return how many rows of each frame say what isn't kept: "responses: 3 (answer, error)"."""
+    told = []
+    for kind in (one.name for one in fields(data)):
+        frame = getattr(data, kind)
+        if frame is None or kind.strip("_") in ("problems", "mapping", *keeps):
+            continue
+        kept = tuple(one.partition(".")[2] for one in keeps if one.startswith(f"{kind}."))
+        made = KINDS[kind].made | _IMPLIED
+        keys = ({*KINDS[kind].key} - {*made}).union(_MADE_ANEW)
+        said = frame[[one for one in frame if one not in keys and not one.startswith(kept)]].notna()
+        for name in [one for one in said if one in made]:
+            said[name] &= frame[name].ne(made[name](frame)).fillna(True)
+        is_lost, columns = said.any(axis=1), [*said.columns[said.any()]]
+        if not kept and kind not in ("runs", *_ROWS_OF):  # it has no place for any row
+            is_lost, columns = pd.Series(True, frame.index), []
+        if kind in _ROWS_OF and not kept:
+            key = [name for name in ("run_id", "query_id") if name in frame]
+            both = (one[key].astype("str") for one in (frame, getattr(data, _ROWS_OF[kind])))
+            rows, named = map(pd.MultiIndex.from_frame, both)
+            is_lost |= ~rows.isin(named)
+        if kind == "targets" and level:
+            is_lost |= frame["level"] != level
+        if is_lost.any():
+            names = f" ({', '.join(columns)})" if columns else ""
+            told.append(f"{kind}: {int(is_lost.sum()):,}{names}")
+    return "; ".join(told)

@@ -5,11 +5,9 @@ column says the schema (`Part`); here is what needs several fields at once, and 
 imply about refusals. Fields that no column takes are kept in `x_*` columns.
 """
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Results, from_records
-from ragscore.frames.schema import BESIDE, FIELDS, LAYOUT, Field
+from ragscore.frames.schema import BESIDE, FIELDS
 from ragscore.frames.typing import Codes, Flags
-from ragscore.io.citations import SPAN_FIELDS, take_heading, take_span
 from ragscore.io.files import line_blocks, lines_of, read_text
 from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
+    Batch,
     Columns,
+    Fields,
     Frames,
     Level,
     LineParser,
     NotPlain,
     Reader,
     Values,
+    is_stated,
+    kept,
     listed,
     values_of,
 )
@@ -41,88 +42,66 @@ from ragscore.io.sidecars import (
     read_judgments,
     run_record,
 )
-from ragscore.io.source import Problems, Row, as_id, describe, field_lines, json_rows
-from ragscore.io.values import ARROW, ID_ALLOWED, nested_of
+from ragscore.io.source import Problems, Row, describe, field_lines, json_rows
+from ragscore.io.values import ARROW, SPAN_ALLOWED, unflatten
 
+
+def _fields(kind: str) -> Fields:
+    return {one.at: (one.column, one.type) for one in FIELDS[kind] if one.at}
+
+
+RECORD, HIT, CITATION, CALL = map(_fields, ("responses", "hits", "citations", "calls"))
+"""Fields of our objects by their places, such as `answer.usage.prompt_tokens`."""
+NULLS = [one.at for one in FIELDS["responses"] if one.null and one.at]
+"""Fields that are written as null where they are unknown."""
+ALSO = {name: one.column for one in FIELDS["hits"] for name in one.also}
+"""Fields of hits that are read, too, where the declared one is absent -> their column."""
+
+
+def names(fields: Iterable[str], under: str = "", beside: str = "") -> frozenset[str]:
+    """Return the names of the fields of an object, which may lie `under` another one."""
+    inside = (name.removeprefix(under) for name in fields if name.startswith(under))
+    return frozenset((*(name.partition(".")[0] for name in inside), *beside.split()))
+
+
+RECORD_NAMES = names(RECORD, beside=BESIDE["responses"])
+ANSWER_NAMES = names(RECORD, "answer.", BESIDE["responses.answer"])
+HIT_NAMES = names((*HIT, *ALSO), beside=BESIDE["hits"])
+CITATION_NAMES = names(CITATION, beside=BESIDE["citations"])
+
+SPAN_FIELDS = {
+    "line": ("start", "end", 1),
+    "code": ("line_start", "line_end", 1),
+    "page": ("page", "page", 1),
+    "time": ("start_ms", "end_ms", 0),
+}
+"""Kind of citation -> its first and last field, and what to add to make the last one half-open.
+
+Lines and pages are inclusive in a citation, times are not.
+"""
+SPAN_UNITS = {"line": "line", "code": "line", "page": "page", "time": "ms"}
+CITATION_KINDS = (*SPAN_FIELDS, "region", "caption")
+KIND_ALLOWED = f"one of {', '.join(CITATION_KINDS)}"
+
+
+_EXAMPLES = {pa.string(): "", pa.bool_(): True, pa.int64(): 0, pa.float64(): 0.5}
+
+
+def _example(fields: Fields, **others: Any) -> dict[str, Any]:
+    """Return an object with a value in each field."""
+    return unflatten({name: _EXAMPLES[ARROW[type]] for name, (_, type) in fields.items()} | others)
+
+
+_ENDS = {name for first, last, _ in SPAN_FIELDS.values() for name in (first, last)}
+_CITED = {"citation": {"kind": "", "path": "", **dict.fromkeys(_ENDS, 0)}, "heading_path": [""]}
+_LISTS = {
+    "hits_top_k": [_example(HIT) | _CITED],
+    "answer.citations": [_example(CITATION) | _CITED],
+}
+TYPES = pa.array([_example(RECORD, **_LISTS)]).type
+"""Types of the fields of a record, for pyarrow's parser."""
 UNKNOWN = "unknown"
 """`refused` of an answer that tells neither that it is a refusal nor that it is none."""
-
-
-WRITE: dict[str, Callable[[Any], Any]] = {"json": nested_of, "texts": json.loads}
-
-
-class Part:
-    """One object of our file."""
-
-    def __init__(self, kind: str, inner: str = "", place: str = "") -> None:
-        self.kind, self.place = kind, place
-        prefix = f"{inner}." if inner else ""
-        at = {field.at.removeprefix(prefix): field for field in FIELDS[kind]
-              if field.at and field.at.startswith(prefix)}  # fmt: skip
-        order = LAYOUT.get(f"{kind}.{inner}" if inner else kind, ())
-        here = [name for name in at if "." not in name]
-        names = [*(name for name in order if name in here), *(n for n in here if n not in order)]
-        self.fields: dict[str, Field] = {name: at[name] for name in names}
-        self.order = order
-        self.also = {} if inner else {n: field for field in FIELDS[kind] for n in field.also}
-        self.own = frozenset(self.fields)
-        beside = BESIDE.get(f"{kind}.{inner}" if inner else kind, "").split()
-        self.known = frozenset((*self.own, *self.also, *beside))
-        self.columns = {
-            name: (field.column, "number" if field.type == "score" else field.type)
-            for name, field in self.fields.items()
-            if field.type not in ("rank", "place") and name != "query_id"
-        }
-
-    def write(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return the columns of a row as fields, in the order of the file."""
-        return {
-            name: WRITE[field.type](row[field.column])
-            if field.type in WRITE and field.column in row
-            else row.get(field.column)
-            for name, field in self.fields.items()
-            if field.null or field.column in row
-        }
-
-    def write_in_order(self, row: dict[str, Any], inside: dict[str, Any]) -> dict[str, Any]:
-        """Return the columns of a row with the objects inside, in the order of the file."""
-        found, written = self.write(row) | inside, dict[str, Any]()
-        for name in self.order:
-            if name.endswith("*"):
-                begin = name[:-1]
-                written |= {one: value for one, value in row.items() if one.startswith(begin)}
-            elif name in found:
-                written[name] = found.pop(name)
-        return written | found
-
-
-RECORD = Part("responses")
-ANSWER = Part("responses", "answer", "answer.")
-USAGE = Part("responses", "answer.usage", "answer.usage.")
-HIT = Part("hits", "", "hits_top_k.")
-RETRIEVAL = Part("hits", "retrieval", "hits_top_k.retrieval.")
-CITATION = Part("citations", "", "answer.citations.")
-CALL = Part("calls", "", "answer.hops.")
-RECORD_FIELDS = RECORD.own | {"hits_top_k"}
-ANSWER_FIELDS = ANSWER.own | {"citations"}
-CITATION_FIELDS = CITATION.own | {"path", "span_unit"}
-HIT_FIELDS = HIT.own | {"doc_path", "span_unit", "metadata", "score_lexical", "score_vector"}
-HIT_COLUMNS = {name: field.column for name, field in HIT.fields.items()} | {"doc_path": "path"}
-
-
-def _type(part: Part, *others: tuple[str, pa.DataType]) -> pa.DataType:
-    return pa.struct([(name, ARROW[type]) for name, (_, type) in part.columns.items()] + [*others])
-
-
-_SPAN = pa.struct(
-    [("kind", pa.string()), ("path", pa.string())]
-    + [(name, pa.int64()) for name in sorted({*chain(*(one[:2] for one in SPAN_FIELDS.values()))})]
-)
-_PLACE = [("citation", _SPAN), ("heading_path", pa.list_(pa.string()))]
-_HIT = _type(HIT, *_PLACE, ("retrieval", _type(RETRIEVAL)))
-_ANSWER = _type(ANSWER, ("usage", _type(USAGE)), ("citations", pa.list_(_type(CITATION, *_PLACE))))
-TYPES = _type(RECORD, ("hits_top_k", pa.list_(_HIT)), ("answer", _ANSWER))
-"""Types of the fields of a record, for pyarrow's parser."""
 STATED, LEFT_OPEN = "some answer says whether it is a refusal", "some says that this is unknown"
 RUN_FIELDS = ("run_id", "run_name", "run", "system")
 """Fields that may name the run of a record. A file holds one run, so they have one value."""
@@ -139,9 +118,8 @@ def read_per_query(path: Path, strict: bool) -> Results:
     reader = _Records(columns_of, problems)
     for _ in reader.blocks(path):
         pass
-    frames = reader.frames(run["run_id"])
     problems.typos.warn()
-    return _results(run, frames | _judgments(path, run, problems), problems)
+    return reader.results(run, **_judgments(path, run, problems))
 
 
 def _judgments(path: Path, run: dict[str, Any], problems: Problems) -> dict[str, pd.DataFrame]:
@@ -173,10 +151,6 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
         described, lines = json_object(run_json), field_lines(read_text(run_json))
     except DataError as error:
         faults.add(error.found, line=error.line, field=error.field, allowed=error.allowed)
-    if "run_id" in described and as_id(described["run_id"]) is None:
-        faults.reject(described.pop("run_id"), lines.get("run_id"), "run_id", ID_ALLOWED)
-    for name in ("n_queries", "n_failed"):  # counted anew
-        described.pop(name, None)
     run = run_record({**named, **described}, run_json, lines=lines, problems=faults)
     faults.typos.warn()
     return run
@@ -184,25 +158,9 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
 
 def results_of(run: dict[str, Any], rows: Iterable[Row], problems: Problems) -> Results:
     """Return the records of one run as `Results`."""
-    return _results(run, frames_of(rows, run["run_id"], problems), problems)
-
-
-def _results(run: dict[str, Any], frames: dict[str, pd.DataFrame], problems: Problems) -> Results:
-    """Return the frames as `Results`, with the number of queries in the runs frame."""
-    counts = {
-        "n_queries": len(frames["responses"]),
-        "n_failed": int(frames["responses"]["error"].notna().sum()),
-    }
-    return Results(
-        runs=from_records([run | counts], "runs"), **frames, problems=problems.frame(run["run_id"])
-    )
-
-
-def frames_of(rows: Iterable[Row], run_id: str, problems: Problems) -> dict[str, pd.DataFrame]:
-    """Return the frames of the records of one run."""
     reader = _Records(columns_of, problems)
     reader.read(rows)
-    return reader.frames(run_id)
+    return reader.results(run)
 
 
 def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterator[Results]:
@@ -216,10 +174,10 @@ def load_pieces(path: str | os.PathLike[str], *, strict: bool = True) -> Iterato
     run, whole = _run(file, problems), _Records(columns_of, problems)
     counts = {"n_queries": 0, "n_failed": 0}
     for parts in whole.blocks(file):
-        for part in parts:
-            error = part["responses"].get("error")
-            counts["n_queries"] += len(part["responses"]["query_id"])
-            counts["n_failed"] += 0 if error is None else len(error) - error.null_count
+        for responses in (columns for kind, columns in parts if kind == "responses"):
+            error = responses.get("error", pa.nulls(0))
+            counts["n_queries"] += len(responses["query_id"])
+            counts["n_failed"] += len(error) - error.null_count
         parts.clear()
     problems.typos.warn()
     beside = _judgments(file, run, problems) | {"problems": problems.frame(run["run_id"])}
@@ -248,14 +206,15 @@ class _Records(Reader):
                 self.add(parsed)
             except (NotPlain, pa.ArrowException):
                 parser.is_off |= parsed is not None
-                rows = json_rows(path, self.problems, lines_of(block, path, begin), begin)
-                self.read(parser.learning(rows))
+                rows = [*json_rows(path, self.faults, lines_of(block, path, begin), begin)]
+                parser.learn([row.values for row in rows])
+                self.read(rows)
             yield self.parts
 
     def add(self, records: Level) -> None:
         """Add records; those of another run are faults."""
         for name in RUN_FIELDS:
-            for at, one in enumerate(listed(records.fields.get(name, pa.nulls(0)))):
+            for at, one in enumerate(listed(records.values(name))):
                 if one is not None and one != self.run.setdefault(name, one):
                     records.fault(
                         at,
@@ -272,91 +231,145 @@ class _Records(Reader):
         frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
         return frames
 
+    def results(self, run: dict[str, Any], **others: pd.DataFrame) -> Results:
+        """Return the frames as `Results`, with the number of queries in the runs frame."""
+        frames = self.frames(run["run_id"])
+        n_failed = int(frames["responses"]["error"].notna().sum())
+        counts = {"n_queries": len(frames["responses"]), "n_failed": n_failed}
+        problems = self.problems.frame(run["run_id"])
+        runs = from_records([run | counts], "runs")
+        return Results(runs=runs, **frames, **others, problems=problems)
+
 
 # Records
 
 
 def columns_of(record: Level) -> Frames:
     """Return the columns of a batch of records."""
-    record.check_names(RECORD.known)
-    responses = record.columns(RECORD.columns)
+    record.check_names(RECORD_NAMES)
+    answer = record.inner("answer")
+    answer.check_names(ANSWER_NAMES)
+    refused = listed(answer.values("refused"))
+    is_unknown = pa.array([one == UNKNOWN for one in refused], pa.bool_())
+    if UNKNOWN in refused:
+        answer.fields["refused"] = values_of([None if one == UNKNOWN else one for one in refused])
+    responses = record.columns(RECORD)
     for name in [name for name in record.fields if name.startswith("latency_")]:
         responses[name] = record.take(name, "number")
-    frames = _hits(record) | _answer(record, responses)
+    as_text = record.take("answer", "text")
+    responses["answer"] = pc.coalesce(responses.get("answer", as_text), as_text)
+    _imply_refusals(responses, is_unknown, record.batch)
+    if "citations" in answer.fields:
+        responses["n_citations"] = none_cited(answer.fields["citations"])
+    frames = [*_hits(record), *_citations(answer), *_calls(answer)]
     record.extras(responses)
-    return {"responses": (np.arange(len(record)), responses)} | frames
+    return [("responses", np.arange(len(record)), responses), *frames]
 
 
 def _hits(record: Level) -> Frames:
     hits, row, at = record.items("hits_top_k")
-    hits.check_names(HIT.known)
+    hits.check_names(HIT_NAMES)
     rank = hits.order("rank", row, at)
     meta, source_key = hits.metadata(row, rank)
-    found = {"rank": pa.array(rank.astype(np.int32))} | hits.columns(HIT.columns)
+    found = {"rank": rank} | hits.columns(HIT)
     found["source_key"] = pc.coalesce(found.get("source_key", source_key), source_key)
-    found |= take_span(hits, "doc_path")
-    inside = hits.inner("retrieval")
-    found |= inside.columns(RETRIEVAL.columns)
-    for name in [name for name in HIT.also if name in hits.fields]:
-        column, on_hit = HIT.also[name].column, hits.take(name, "number")
-        own = found.get(column, pa.nulls(len(hits), pa.float64()))
-        found[column] = pc.coalesce(own, on_hit)
-        # beside one within `retrieval` it is a field of its own
-        hits.fields[name] = pc.if_else(pc.and_(own.is_valid(), on_hit.is_valid()), on_hit, None)
-    found |= take_heading(hits)
-    inside.extras(found, "x_retrieval.")
+    _take_span(hits, found)
+    for name in [name for name in ALSO if name in hits.fields]:
+        on_hit = hits.take(name, "number")
+        own = found.get(ALSO[name], pa.nulls(len(hits), pa.float64()))
+        found[ALSO[name]] = pc.coalesce(own, on_hit)
+        # beside the declared one it is a field of its own
+        hits.fields[name] = kept(on_hit, is_stated(own))
     hits.extras(found)
-    return {"hits": (row, found)} | meta
+    return [("hits", row, found), *meta]
 
 
-def _answer(record: Level, responses: Columns) -> Frames:
-    """Add the columns of answers; return their citations and calls."""
-    answer = record.inner("answer")
-    answer.check_names(ANSWER.known)
-    refused = listed(answer.fields.get("refused", pa.nulls(len(answer))))
-    is_unknown = pa.array([one == UNKNOWN for one in refused], pa.bool_())
-    if UNKNOWN in refused:
-        answer.fields["refused"] = values_of([None if one == UNKNOWN else one for one in refused])
-    responses |= answer.columns(ANSWER.columns)
-    said = listed(record.fields.pop("answer", pa.nulls(len(record))))
-    as_text = pa.array([one if isinstance(one, str) else None for one in said], pa.string())
-    record.fields["answer"] = [None if isinstance(one, str) else one for one in said]
-    record.refuse("answer", "an object, text or null")
-    responses["answer"] = pc.coalesce(responses.get("answer", as_text), as_text)
-    _imply_refusals(responses, is_unknown, record)
-    usage = answer.inner("usage")
-    responses |= usage.columns(USAGE.columns)
-    if (lists := answer.fields.get("citations")) is not None:
-        responses["n_citations"] = none_cited(lists)
+def _citations(answer: Level) -> Frames:
     cited, row, _ = answer.items("citations")
-    cited.check_names(CITATION.known)
-    citations = {"position": positions(row)} | cited.columns(CITATION.columns)
-    citations |= take_span(cited, "path") | take_heading(cited)
+    cited.check_names(CITATION_NAMES)
+    citations = {"position": positions(row)} | cited.columns(CITATION)
+    _take_span(cited, citations)
     cited.extras(citations)
-    no_hops = none_cited(answer.fields.get("hops", pa.nulls(len(answer))))
-    hops, hop_row, hop_at = answer.items("hops")
-    number = hops.order("iter", hop_row, hop_at, first=0) + 1
-    calls = {"call": pa.array(number.astype(np.int32))} | hops.columns(CALL.columns)
+    return [("citations", row, citations)]
+
+
+def _calls(answer: Level) -> Frames:
+    hops, row, at = answer.items("hops")
+    calls = {"call": pc.add(hops.order("iter", row, at, first=0), 1)} | hops.columns(CALL)
     hops.extras(calls)
-    usage.extras(responses, "x_answer.usage.")
-    answer.extras(responses, "x_answer.")
-    if no_hops.null_count < len(no_hops):
-        responses["x_answer.hops.json"] = pc.if_else(pc.is_valid(no_hops), "[]", None)
-    return {"citations": (row, citations), "calls": (hop_row, calls)}
+    return [("calls", row, calls)]
 
 
-def _imply_refusals(responses: Columns, is_unknown: pa.Array, record: Level) -> None:
-    """Say of an answer that isn't grounded, or blank, that it is a refusal if it doesn't say so."""
-    none = pa.nulls(len(record), pa.bool_())
-    stated = pc.coalesce(responses.get("refused", none), pc.invert(responses.get("grounded", none)))
-    stated = pc.if_else(is_unknown, None, stated)
+def _take_span(level: Level, found: Columns) -> None:
+    """Add path and half-open span of hits or citations to their columns.
+
+    A path of their own comes before that of the citation object, which is kept where it differs. A
+    span of their own has a unit; it may not contradict the citation.
+    """
+    has_one = is_stated(level.values("citation"))
+    cited = level.inner("citation", lambda one: one.get("kind") in CITATION_KINDS)
+    level.refuse("citation", f"an object whose kind is {KIND_ALLOWED}")
+    kind = cited.fields.get("kind", pa.nulls(len(level), pa.string()))
+    if (has_one & ~np.asarray(pc.is_in(kind, pa.array(CITATION_KINDS)))).any():
+        level.batch.refuse_parsed()
+    start, end = pa.nulls(len(level), pa.int64()), pa.nulls(len(level), pa.int64())
+    unit = pa.nulls(len(level), pa.string())
+    for name, (first, last, step) in SPAN_FIELDS.items():
+        is_kind = np.asarray(pc.fill_null(pc.equal(kind, name), False))
+        if is_kind.any():
+            begins, ends = _ends(cited, is_kind, first, last, step, "whole numbers in order")
+            start, end = pc.coalesce(start, begins), pc.coalesce(end, ends)
+            unit = pc.if_else(begins.is_valid(), SPAN_UNITS[name], unit)
+    if "span_unit" in level.fields:
+        own = level.take("span_unit", "text")
+        begins, ends = _ends(level, is_stated(own), "start", "end", 0, SPAN_ALLOWED)
+        is_other = pc.and_(start.is_valid(), pc.not_equal(own, unit))
+        is_other = pc.or_kleene(is_other, pc.not_equal(begins, start))
+        is_other = pc.or_kleene(is_other, pc.not_equal(ends, end))
+        for at in np.flatnonzero(np.asarray(pc.fill_null(is_other, False))):
+            one = f"start {begins[at]}, end {ends[at]}, span_unit {own[at]}"
+            level.fault(at, "", f"found {one} beside a citation that says otherwise", "one span")
+        start, end, unit = map(pc.coalesce, (start, end, unit), (begins, ends, own))
+    found |= {"start": start, "end": end, "span_unit": unit}
+    path = cited.take("path", "text")
+    own = found.get("path", pa.nulls(len(level), pa.string()))
+    found["path"] = pc.coalesce(own, path)
+    cited.fields["path"] = pc.if_else(pc.not_equal(own, path), path, None)
+
+
+def _ends(
+    level: Level, where: Flags, first: str, last: str, step: int, allowed: str
+) -> tuple[pa.Array, pa.Array]:
+    """Take out the ends of some spans, half-open; those that are none are faults."""
+    begins = level.take_at(where, first, "whole")
+    ends = begins if last == first else level.take_at(where, last, "whole")
+    ends = pc.add(ends, step)
+    is_span = np.asarray(pc.fill_null(pc.greater(ends, begins), False))
+    for at in np.flatnonzero((is_stated(begins) | is_stated(ends)) & ~is_span):
+        level.fault(at, "", f"found {first} {begins[at]}, {last} {ends[at]}", allowed)
+    return kept(begins, is_span), kept(ends, is_span)
+
+
+def _imply_refusals(responses: Columns, is_unknown: pa.Array, batch: Batch) -> None:
+    """Say of answers that don't say so whether they are refusals, where that is implied."""
+    none = pa.nulls(len(is_unknown), pa.bool_())
+    refused, grounded = responses.get("refused", none), responses.get("grounded", none)
+    stated = pc.if_else(is_unknown, None, pc.coalesce(refused, grounded))
     if stated.null_count < len(stated):
-        record.batch.notes.add(STATED)
+        batch.notes.add(STATED)
     if pc.any(is_unknown).as_py():
-        record.batch.notes.add(LEFT_OPEN)
-    is_blank = pc.equal(pc.utf8_trim(responses["answer"], characters=WHITESPACE), "")
-    is_implied = pc.and_(pc.and_(is_blank, pc.is_null(stated)), pc.invert(is_unknown))
-    responses["refused"] = pc.if_else(pc.fill_null(is_implied, False), True, stated)
+        batch.notes.add(LEFT_OPEN)
+    implied = implied_refusals(responses["answer"], grounded)
+    responses["refused"] = pc.if_else(is_unknown, None, pc.coalesce(refused, implied))
+
+
+def implied_refusals(answer: pa.Array, grounded: pa.Array) -> pa.Array:
+    """Return True for an answer that isn't grounded, or that is blank if `grounded` is unknown.
+
+    Null for a text: whether its words refuse is unknown.
+    """
+    is_blank = pc.equal(pc.utf8_trim(answer, characters=WHITESPACE), "")
+    return pc.coalesce(pc.invert(grounded), pc.if_else(pc.fill_null(is_blank, False), True, None))
 
 
 def positions(row: Codes) -> pa.Array:
@@ -366,21 +379,11 @@ def positions(row: Codes) -> pa.Array:
 
 def none_cited(lists: Values) -> pa.Array:
     """Return 0 for an answer with an empty list, of citations as a rule, else null."""
-    if isinstance(lists, pa.Array):
-        is_list = pa.types.is_list(lists.type)
-        n = pc.list_value_length(lists) if is_list else pa.nulls(len(lists), pa.int32())
-        return pc.if_else(pc.equal(n, 0), pa.scalar(0, pa.int64()), None)
-    return pa.array([0 if one == [] else None for one in lists], pa.int64())
-
-
-def implied_refusal(answer: str | None, grounded: bool | None) -> bool | None:
-    """Return True for an answer that isn't grounded, or that is blank if `grounded` is unknown.
-
-    None for a text: whether its words refuse is unknown.
-    """
-    if isinstance(grounded, bool):
-        return not grounded
-    return None if answer is None or answer.strip() else True
+    if isinstance(lists, pa.Array) and pa.types.is_list(lists.type):
+        is_empty = pc.equal(pc.list_value_length(lists), 0)
+    else:
+        is_empty = pa.array([one == [] for one in listed(lists)], pa.bool_())
+    return pc.if_else(is_empty, pa.scalar(0, pa.int64()), None)
 
 
 def with_refusals_implied(responses: pd.DataFrame, stated: Flags | bool) -> pd.DataFrame:

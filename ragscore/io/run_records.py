@@ -8,7 +8,7 @@ of an object's record gives the line of a fault.
 Null, absent and an empty object are the same. Fields without a column are kept as `x_*`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -20,13 +20,23 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.data import KINDS, DataError, categorical, conform, empty
+from ragscore.frames.data import KINDS, categorical, conform, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import LONGEST_ID, UNFORESEEN, longest_line
 from ragscore.io.source import Problems, Row, as_id, describe, parse_json, suggest_field
-from ragscore.io.values import ARROW, ID_ALLOWED, JSON_SUFFIX, READ, as_json, escape_key, is_int
+from ragscore.io.values import (
+    ARROW,
+    HEADING_SEPARATOR,
+    ID_ALLOWED,
+    JSON_SUFFIX,
+    READ,
+    as_json,
+    escape_key,
+    is_int,
+)
 
+REQUIRED = ("responses", "hits", "citations")
 BATCH = 1 << 12
 """So many records become columns at once: few enough that their objects never fill the memory."""
 Columns = dict[str, pa.Array]
@@ -34,8 +44,10 @@ Values: TypeAlias = "pa.Array | list[Any]"
 """Values of a field: an array of scalars, or of what pyarrow parsed; else Python's values."""
 Fields = Mapping[str, tuple[str, str]]
 """Name in the file -> column and type (one of `values.READ`)."""
-Frames = dict[str, tuple[Codes, Columns]]
-"""Kind of frame -> the record of each of its rows, and its columns."""
+Frames = list[tuple[str, Codes, Columns]]
+"""Rows of frames: the kind, the record of each row, and the columns."""
+_ITEMS = (pa.null(), pa.string(), pa.bool_(), pa.int64())
+"""Types of the items of own lists that pyarrow surely has as the file has them."""
 _SCALARS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 _DTYPES: dict[Any, Any] = {
     pa.string(): pd.StringDtype(na_value=np.nan),
@@ -58,7 +70,11 @@ class Batch(Problems):
         super().__init__("", strict=False)
         self.lines, self.is_parsed = np.asarray(lines, np.int64), is_parsed
         self.notes: set[str] = set()
-        self.query_ids: pa.Array | None = None  # of the records, for messages
+
+    def add(self, found: str, **where: Any) -> None:
+        """Record a fault."""
+        self.refuse_parsed()
+        super().add(found, **where)
 
     def refuse_parsed(self) -> None:
         """Raise NotPlain if the values may not be those of the file."""
@@ -67,9 +83,10 @@ class Batch(Problems):
 
 
 def tell(faults: Problems, problems: Problems) -> None:
-    """Add the faults of a file to its problems, by their lines."""
+    """Move the faults of a file to its problems, by their lines."""
     for one in sorted(faults.records, key=lambda one: one["line"] or 0):
         problems.add(one["found"], **{name: one[name] for name in ("line", "field", "allowed")})
+    faults.records = []
 
 
 def fields_of(objects: list[dict[str, Any]]) -> dict[str, Values]:
@@ -86,10 +103,9 @@ def kinds_of(values: Iterable[Any]) -> set[type]:
 def values_of(values: list[Any]) -> Values:
     """Return values as an array if all are text, booleans, numbers of one kind, or null."""
     kinds = kinds_of(values)
-    if len(kinds) > 1 or not kinds <= _SCALARS.keys():
-        return values
-    with suppress(OverflowError, pa.ArrowInvalid):
-        return pa.array(values, *(_SCALARS[one] for one in kinds))
+    if len(kinds) <= 1 and kinds <= _SCALARS.keys():
+        with suppress(OverflowError, pa.ArrowInvalid):
+            return pa.array(values, *(_SCALARS[one] for one in kinds))
     return values
 
 
@@ -105,9 +121,15 @@ def listed(values: Values) -> list[Any]:
 
 def is_stated(values: Values) -> Flags:
     """Return where a value is known."""
+    is_array = isinstance(values, pa.Array)
+    return np.asarray(values.is_valid() if is_array else [o is not None for o in values], np.bool_)
+
+
+def kept(values: Values, where: Flags) -> Values:
+    """Return values, null elsewhere."""
     if isinstance(values, pa.Array):
-        return np.asarray(values.is_valid())
-    return np.array([one is not None for one in values], np.bool_)
+        return pc.if_else(pa.array(where), values, None)
+    return values_of([one if stays else None for one, stays in zip(values, where, strict=True)])
 
 
 @dataclass
@@ -123,12 +145,15 @@ class Level:
         The number of each object's record in the batch.
     place
         How the names of fields begin in messages, such as "answer.".
+    inside
+        The objects that were in fields.
     """
 
     fields: dict[str, Values]
     record: Codes
     place: str
     batch: Batch
+    inside: dict[str, "Level"] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.record)
@@ -155,11 +180,13 @@ class Level:
                 for line in np.unique(self.batch.lines[self.record[is_stated(values)]]).tolist():
                     self.batch.typos.check([name], known, line)
 
+    def values(self, name: str) -> Values:
+        """Return the values of a field, which may be absent."""
+        return self.fields.get(name, pa.nulls(len(self)))
+
     def take(self, name: str, type: str) -> pa.Array:
         """Take a field out, as a column of a type; a value that isn't of it is a fault."""
-        values = self.fields.pop(name, None)
-        if values is None:
-            return pa.nulls(len(self), ARROW[type])
+        values = self.fields.pop(name, pa.nulls(len(self)))
         if isinstance(values, pa.Array):
             if (plain := _plain(values, type)) is not None:
                 return plain
@@ -172,32 +199,48 @@ class Level:
         ]
         return pa.array(found, ARROW[type])
 
+    def take_at(self, where: Flags, name: str, type: str) -> pa.Array:
+        """Take a field of some of the objects out; the others keep theirs."""
+        values = self.values(name)
+        self.fields[name] = kept(values, where)
+        found = self.take(name, type)
+        self.fields[name] = kept(values, ~where)
+        return found
+
     def columns(self, fields: Fields) -> Columns:
-        """Take out those fields that are columns."""
-        return {
-            column: self.take(name, type)
-            for name, (column, type) in fields.items()
-            if name in self.fields
-        }
+        """Take out those fields that are columns; names with dots lie in objects."""
+        found = {}
+        for name, (column, type) in fields.items():
+            *outer, last = name.split(".")
+            level = self
+            for one in outer:
+                level = level.inner(one)
+            if last in level.fields:
+                found[column] = level.take(last, type)
+        return found
 
     def inner(self, name: str, fits: Callable[[dict[str, Any]], bool] = bool) -> "Level":
-        """Take out the objects of a field. Values of other kinds stay in it."""
-        values, fields, place = self.fields.get(name), {}, f"{self.place}{name}."
+        """Return the objects of a field. Values of other kinds stay in it."""
+        if name in self.inside:
+            return self.inside[name]
+        values, fields = self.fields.get(name), {}
         if isinstance(values, pa.Array):
             if pa.types.is_struct(values.type):
                 fields = members(self.fields.pop(name))
         elif values is not None:
-            is_object = [isinstance(one, dict) and (not one or fits(one)) for one in values]
-            pairs = [*zip(values, is_object, strict=True)]
-            self.fields[name] = values_of([None if is_one else one for one, is_one in pairs])
-            fields = fields_of([one if is_one else {} for one, is_one in pairs])
-        return Level(fields, self.record, place, self.batch)
+            is_object = np.array([isinstance(o, dict) and (not o or fits(o)) for o in values], bool)
+            self.fields[name] = kept(values, ~is_object)
+            fields = fields_of(
+                [o if is_one else {} for o, is_one in zip(values, is_object, strict=True)]
+            )
+        return self.inside.setdefault(
+            name, Level(fields, self.record, f"{self.place}{name}.", self.batch)
+        )
 
     def refuse(self, name: str, allowed: str) -> None:
         """Take out a field that may have no value, or none that is left in it."""
-        values = self.fields.pop(name, pa.nulls(0))
+        values = self.fields.pop(name, pa.nulls(len(self)))
         for at in np.flatnonzero(is_stated(values)):
-            self.batch.refuse_parsed()
             self.fault(at, name, f"found {describe(listed(values)[at])}", allowed)
 
     def items(self, name: str, allowed: str = "a list of objects") -> tuple["Level", Codes, Codes]:
@@ -209,25 +252,25 @@ class Level:
             is_plain = pa.types.is_struct(flat.type) and not flat.null_count
             if not is_plain and len(flat):
                 raise NotPlain
-            row, at = _places(lengths)
+            row = np.repeat(np.arange(len(lengths)), lengths)
+            at = np.arange(1, len(row) + 1) - (np.cumsum(lengths) - lengths)[row]
             fields = members(flat) if is_plain else {}
             return Level(fields, self.record[row], place, self.batch), row, at
-        lists = []
-        for n, one in enumerate(listed(values)):
-            lists.append(one if isinstance(one, list) else ())
-            others = [i for i in lists[-1] if type(i) is not dict] if one else []
-            for other in others if isinstance(one, list) else [one] * (one not in (None, {})):
-                self.batch.refuse_parsed()
-                self.fault(n, name, f"found {describe(other)}", allowed)
-        row, at = _places(np.array([*map(len, lists)], np.int64))
-        objects = [*chain.from_iterable(lists)]
-        if kinds_of(objects) - {dict} or None in objects:
-            keep = np.array([isinstance(one, dict) for one in objects])
-            row, at = row[keep], at[keep]
-            objects = [one for one in objects if isinstance(one, dict)]
-        return Level(fields_of(objects), self.record[row], place, self.batch), row, at
+        found: list[tuple[dict[str, Any], int, int]] = []
+        for n, one in enumerate(listed(values) if is_stated(values).any() else ()):
+            given = one if isinstance(one, list) else [] if one in (None, {}) else [None]
+            for at, item in enumerate(given, 1):
+                if isinstance(item, dict):
+                    found.append((item, n, at))
+                else:
+                    other = item if isinstance(one, list) else one
+                    self.fault(n, name, f"found {describe(other)}", allowed)
+        objects, rows, places = zip(*found, strict=True) if found else ((), (), ())
+        row = np.array(rows, np.int64)
+        level = Level(fields_of([*objects]), self.record[row], place, self.batch)
+        return level, row, np.array(places, np.int64)
 
-    def order(self, name: str, row: Codes, at: Codes, first: int = 1) -> Codes:
+    def order(self, name: str, row: Codes, at: Codes, first: int = 1) -> pa.Array:
         """Take out the numbers of objects in lists, such as ranks, each once in its list.
 
         A list without any, or with impossible ones, which are a fault, counts from `first`.
@@ -238,58 +281,54 @@ class Level:
         else:
             stated = (one if is_int(one) and first <= one <= last else -1 for one in listed(values))
             numbers = np.fromiter(stated, np.int64, len(row))
-        is_impossible = (numbers < first) | (numbers > last)
         is_ordered = np.isin(row, row[is_stated(values)])
-        is_again = pd.DataFrame({"row": row, "number": numbers}).duplicated().to_numpy()
-        bad = np.flatnonzero(is_ordered & (is_impossible | is_again))
+        is_bad = (numbers < first) | (numbers > last)
+        is_bad |= pd.DataFrame({"row": row, "number": numbers}).duplicated().to_numpy()
+        bad = np.flatnonzero(is_ordered & is_bad)
         for one in bad[np.unique(row[bad], return_index=True)[1]].tolist():
-            found = f"is {describe(listed(values)[one])}"
-            if not is_impossible[one]:
-                found = f"{numbers[one]} appears twice"
-            query_id = listed(self.batch.query_ids)[self.record[one]]
-            self.fault(
-                one,
-                name,
-                f"{name} {found} for query {query_id!r}",
-                f"whole numbers from {first}, each once, or no {name} at all",
-            )
+            found = f"found {describe(listed(values)[one])}"
+            allowed = f"whole numbers from {first}, each once, or no {name} at all"
+            self.fault(one, name, found, allowed)
         is_good = is_ordered & ~np.isin(row, row[bad])
-        return np.where(is_good, numbers, at + first - 1)
+        return pa.array(np.where(is_good, numbers, at + first - 1).astype(np.int32))
 
-    def metadata(self, row: Codes, rank: Codes) -> tuple[Frames, pa.Array]:
+    def metadata(self, row: Codes, rank: pa.Array) -> tuple[Frames, pa.Array]:
         """Take out the metadata of hits: the frame hit_meta, and the source keys in it."""
-        values = self.fields.get("metadata", pa.nulls(len(self)))
+        values, none = self.values("metadata"), pa.nulls(len(self), pa.string())
         if isinstance(values, pa.Array):
             self.refuse("metadata", "a mapping or null")
-            return {}, pa.nulls(len(self), pa.string())
+            return [], none
         about = [one if isinstance(one, dict) else {} for one in values]
         self.fields["metadata"] = [None if isinstance(one, dict) else one for one in values]
         self.refuse("metadata", "a mapping or null")
         at = np.repeat(np.arange(len(about)), [*map(len, about)])
+        written = [as_json(one) for one in chain.from_iterable(map(dict.values, about))]
         columns = {
-            "rank": pa.array(rank[at].astype(np.int32)),
+            "rank": rank.take(pa.array(at)),
             "key": pa.array([*chain.from_iterable(about)], pa.string()),
-            "value": pa.array(
-                [as_json(one) for one in chain.from_iterable(map(dict.values, about))], pa.string()
-            ),
+            "value": pa.array(written, pa.string()),
         }
         keys = [as_id(one.get("source_key")) for one in about]
-        return {"hit_meta": (row[at], columns)}, pa.array(keys or [None] * len(self), pa.string())
+        return [("hit_meta", row[at], columns)], pa.array(keys, pa.string())
 
     def extras(self, found: Columns, prefix: str = "x_") -> None:
         """Take out all that is left, as flat columns."""
-        for name in [*self.fields]:
+        for name in dict.fromkeys([*self.fields, *self.inside]):
             full = prefix + escape_key(name)
             self.inner(name).extras(found, f"{full}.")
-            values = self.fields.pop(name, None)
-            if values is None or not is_stated(values).any():
+            values = self.fields.pop(name, pa.nulls(0))
+            if not is_stated(values).any():
                 continue
             if isinstance(values, pa.Array) and not pa.types.is_list(values.type):
-                found[full] = self._own_number(values)
+                found[full] = values
+                if pa.types.is_floating(values.type):
+                    if not pc.all(pc.less(pc.abs(values), LARGEST_EXACT_FLOAT)).as_py():
+                        self.batch.refuse_parsed()  # it may have been a large whole number
+                    found[full] = pc.if_else(pc.is_nan(values), None, values)
                 continue
-            if isinstance(values, pa.Array):
-                _refuse_changed_items(values.flatten())
-                values = values.to_pylist()
+            if isinstance(values, pa.Array) and values.type.value_type not in _ITEMS:
+                raise NotPlain  # objects have fields that others have, and numbers may be decimal
+            values = listed(values)
             whole = [one for one in values if is_int(one)]
             is_exact = max(map(abs, whole), default=0) <= LARGEST_EXACT_FLOAT
             if kinds_of(values) == {int, float} and is_exact:
@@ -298,47 +337,23 @@ class Level:
                 written = [None if one is None else as_json(one) for one in values]
                 found[full + JSON_SUFFIX] = pa.array(written, pa.string())
 
-    def _own_number(self, values: pa.Array) -> pa.Array:
-        """Return values with NaN as null; a parsed number may have been a large whole one."""
-        if not pa.types.is_floating(values.type):
-            return values
-        if not pc.all(pc.less(pc.abs(values), LARGEST_EXACT_FLOAT)).as_py():
-            self.batch.refuse_parsed()
-        return pc.if_else(pc.is_nan(values), None, values)
-
-
-def _refuse_changed_items(items: pa.Array) -> None:
-    """Raise NotPlain for items of parsed lists that may not be as their file has them.
-
-    Objects have fields that others have, and whole numbers may have become decimal ones.
-    """
-    if pa.types.is_floating(items.type):
-        if pc.any(pc.equal(items, pc.floor(items))).as_py():
-            raise NotPlain
-    elif pa.types.is_nested(items.type):
-        raise NotPlain
-
-
-def _places(lengths: Codes) -> tuple[Codes, Codes]:
-    """Return the list of each item, and its place in the list, from 1."""
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    return row, np.arange(1, len(row) + 1) - (np.cumsum(lengths) - lengths)[row]
-
 
 def _plain(values: pa.Array, type: str) -> pa.Array | None:
     """Return values as a column of a type; None where each value has to be looked at."""
     of = values.type
     if pa.types.is_null(of):
         return values.cast(ARROW[type])
-    if pa.types.is_integer(of) and type in ("number", "text", "id"):
+    if pa.types.is_integer(of) and type in ("number", "score", "text", "id"):
         values = values.cast(ARROW[type], safe=False)
-    if values.type != ARROW[type] or type == "texts":
+    if type == "heading" and pa.types.is_list(of) and pa.types.is_string(of.value_type):
+        return None if values.flatten().null_count else pc.binary_join(values, HEADING_SEPARATOR)
+    if values.type != ARROW[type] or type in ("texts", "any"):
         return None
     is_good: Any = True
     if type == "id":
         length = pc.binary_length(values)
         is_good = pc.and_(pc.greater(length, 0), pc.less_equal(length, LONGEST_ID))
-    elif type == "number":
+    elif type in ("number", "score"):
         is_good = pc.is_finite(values)
     elif type in ("whole", "positive"):
         is_good = pc.greater_equal(values, int(type == "positive"))
@@ -371,25 +386,19 @@ class Reader:
     keys: Mapping[str, str] = field(default_factory=lambda: {"query_id": "query_id"})
     once: str = "one record per query"
     notes: set[str] = field(default_factory=set)
-    parts: list[dict[str, Columns]] = field(default_factory=list)
+    parts: list[tuple[str, Columns]] = field(default_factory=list)
     lines: dict[tuple[str, ...], int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.faults = Problems(self.problems.file, strict=False)
+
     def read(self, rows: Iterable[Row]) -> None:
-        """Read records. A fault of an earlier line is told before one that `rows` raises."""
-        source, error = iter(rows), None
-        while error is None:
-            batch: list[Row] = []
-            try:
-                batch.extend(islice(source, BATCH))
-            except DataError as raised:
-                error = raised
-            if batch:
-                lines = Batch([row.line for row in batch])
-                fields = fields_of([row.values for row in batch])
-                self.add(Level(fields, np.arange(len(batch)), "", lines))
-            elif error is None:
-                return
-        raise error
+        """Read records. Faults of `rows` among `faults` are told by their lines, with others."""
+        source = iter(rows)
+        while batch := [*islice(source, BATCH)]:
+            fields = fields_of([row.values for row in batch])
+            self.add(Level(fields, np.arange(len(batch)), "", Batch([row.line for row in batch])))
+        tell(self.faults, self.problems)
 
     def add(self, records: Level) -> None:
         """Add a batch of records.
@@ -399,59 +408,52 @@ class Reader:
         NotPlain
             A parsed block has to be read anew; nothing of it was added.
         """
-        batch = records.batch
-        records, ids, lines = self._identified(records)
+        batch, lines = records.batch, dict[tuple[str, ...], int]()
+        records, ids = self._identified(records, lines)
         frames = self.columns(records)
-        if batch.records:
-            batch.refuse_parsed()
-        for row, columns in frames.values():
+        for _, row, columns in frames:
             columns |= {name: one.take(pa.array(row)) for name, one in ids.items()}
-        self.parts.append({kind: columns for kind, (_, columns) in frames.items()})
+        self.parts += [(kind, columns) for kind, _, columns in frames]
         self.notes |= batch.notes
         self.lines |= lines
         self.problems.typos.merge(batch.typos)
-        tell(batch, self.problems)
+        self.faults.records += batch.records
+        tell(self.faults, self.problems)
 
     def _identified(
-        self, records: Level
-    ) -> tuple[Level, dict[str, pa.Array], dict[tuple[str, ...], int]]:
-        """Return the records that have ids of their own, these ids, and their lines."""
-        batch, none = records.batch, pa.nulls(len(records))
+        self, records: Level, lines: dict[tuple[str, ...], int]
+    ) -> tuple[Level, Columns]:
+        """Return the records that have ids of their own, and these ids; add their lines."""
         for name in self.keys:
-            for at in np.flatnonzero(~is_stated(records.fields.get(name, none))):
+            for at in np.flatnonzero(~is_stated(records.values(name))):
                 records.fault(at, name, "the field is missing", ID_ALLOWED)
         ids = {column: records.take(name, "id") for name, column in self.keys.items()}
-        cells = [*zip(*map(listed, ids.values()), strict=True)]
-        batch.query_ids = next(iter(ids.values()))
-        first = {cell: len(cells) - at for at, cell in enumerate(cells[::-1], 1)}
-        lines = {cell: int(batch.lines[at]) for cell, at in first.items()} | self.lines
-        is_known = np.array([None not in cell for cell in cells], np.bool_)
-        is_again = np.array(
-            [cell in self.lines or first[cell] != at for at, cell in enumerate(cells)], np.bool_
-        )
-        is_fault = is_known & is_again & bool(self.once)
-        for at in np.flatnonzero(is_fault):
-            found = f"{' of '.join(map(repr, cells[at]))} stood on line {lines[cells[at]]} already"
-            records.fault(at, next(iter(self.keys)), found, self.once)
-        kept = np.flatnonzero(is_known & ~is_fault)
-        if len(kept) < len(cells):
-            records = records.rows(kept)
-            ids = {name: one.take(pa.array(kept)) for name, one in ids.items()}
-        return records, ids, lines
+        cells, good = [*zip(*map(listed, ids.values()), strict=True)], list[int]()
+        for at, (cell, line) in enumerate(zip(cells, records.batch.lines.tolist(), strict=True)):
+            if None in cell:
+                continue
+            before = self.lines.get(cell, lines.get(cell))
+            if before is None or not self.once:
+                lines.setdefault(cell, line)
+                good.append(at)
+            else:
+                found = f"{' of '.join(map(repr, cell))} stood on line {before} already"
+                records.fault(at, next(iter(self.keys)), found, self.once)
+        if len(good) < len(cells):
+            records = records.rows(np.array(good, np.int64))
+            ids = {name: one.take(pa.array(good, pa.int64())) for name, one in ids.items()}
+        return records, ids
 
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames of what was read, those with rows and responses, hits, citations."""
         file = self.problems.file
         self.problems.records.sort(key=lambda one: (one["file"] != file, one["line"] or 0))
-        kinds = dict.fromkeys(["responses", "hits", "citations", *chain.from_iterable(self.parts)])
-        found = {
-            kind: _frame(kind, [part[kind] for part in self.parts if kind in part], run_id)
-            for kind in kinds
-        }
-        return {kind: one for kind, one in found.items() if len(one) or kind in REQUIRED}
-
-
-REQUIRED = ("responses", "hits", "citations")
+        found = {}
+        for kind in dict.fromkeys([*REQUIRED, *(kind for kind, _ in self.parts)]):
+            frame = _frame(kind, [columns for of, columns in self.parts if of == kind], run_id)
+            if len(frame) or kind in REQUIRED:
+                found[kind] = frame
+        return found
 
 
 def _frame(kind: str, parts: list[Columns], run_id: str | None) -> pd.DataFrame:
@@ -538,9 +540,8 @@ class LineParser:
         try:
             if not len(self.types):
                 lines = data.splitlines()
-                self._learn(
-                    [parse_json(one.decode()) for one in lines[:: -(-n_lines // N_SAMPLED)]]
-                )
+                sampled = lines[:: -(-n_lines // N_SAMPLED)]
+                self.learn([parse_json(one.decode()) for one in sampled])
             types = json.ParseOptions(
                 pa.schema(list(self.types)), unexpected_field_behavior="error"
             )
@@ -553,15 +554,7 @@ class LineParser:
         records = table.combine_chunks().to_struct_array().combine_chunks()
         return Level(members(records), np.arange(n_lines), "", batch)
 
-    def learning(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield the rows, and learn the types of their fields."""
-        values = []
-        for row in rows:
-            values += [] if self.is_off else [row.values]
-            yield row
-        self._learn(values)
-
-    def _learn(self, values: list[dict[str, Any]]) -> None:
+    def learn(self, values: list[dict[str, Any]]) -> None:
         """Add the types of these fields; where one has several, `json` parses all that follows."""
         try:
             seen = [pa.schema({"record": one}) for one in (self.types, pa.array(values).type)]

@@ -4,7 +4,6 @@ The inverse of run_file.py, whose tables of fields it shares. A row that reading
 is an error, never a silent change.
 """
 
-import gzip
 import json
 import os
 from collections.abc import Iterator
@@ -13,29 +12,50 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import name_list, warn
-from ragscore.io.citations import citation_and_span, heading_parts
-from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_lines
+from ragscore.frames.schema import LAYOUT
+from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_text
+from ragscore.io.formats.fields import flat_fields, object_of
 from ragscore.io.run_file import (
-    ANSWER,
-    ANSWER_FIELDS,
+    ALSO,
     CALL,
     CITATION,
-    CITATION_FIELDS,
+    CITATION_KINDS,
     HIT,
-    HIT_FIELDS,
+    KIND_ALLOWED,
+    NULLS,
     RECORD,
-    RECORD_FIELDS,
-    RETRIEVAL,
+    SPAN_FIELDS,
+    SPAN_UNITS,
     UNKNOWN,
-    USAGE,
-    implied_refusal,
+    implied_refusals,
 )
 from ragscore.io.sidecars import run_description
-from ragscore.io.values import by_query, extra_fields, row_dicts
+from ragscore.io.source import describe
+from ragscore.io.values import (
+    JSON_SUFFIX,
+    SPAN_ALLOWED,
+    by_query,
+    escape_key,
+    row_dicts,
+    unflatten,
+)
+
+KNOWN: dict[str, set[str]] = {
+    "responses": {*RECORD, "hits_top_k", "answer", "answer.citations", "answer.hops"},
+    "hits": {*HIT, *ALSO, "citation", "metadata", "span_unit"},
+    "citations": {*CITATION, "citation", "span_unit"},
+    "calls": {*CALL, "iter"},
+}
+"""Frame -> places of fields that are no fields of one's own."""
+BARE_HIT = {name: one for name, one in HIT.items() if one[0] not in ALSO.values()} | {
+    name: (column, "score") for name, column in ALSO.items()
+}
+"""The fields of a hit whose `retrieval` is no object."""
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:
@@ -67,40 +87,37 @@ def write_per_query(results: Results, path: str | Path) -> Path:
         1, 2, 3, ..., half a span, an `x_` column that bears a known field's name.
     """
     check_one_run(results)
-    description = json.dumps(run_description(results.runs), ensure_ascii=False, indent=1)
+    described = run_description(results.runs)
     is_file = str(path).endswith((".jsonl", ".jsonl.gz"))
-    file = path if is_file else Path(path) / "per_query.jsonl"
-    if Path(file).name.removesuffix(".gz") != "per_query.jsonl":
-        described = {name for name, value in json.loads(description).items() if value}
-        described -= {"n_queries", "n_failed"}
-        if Path(file).name.startswith(f"{results.runs['run_id'].iloc[0]}."):
-            described -= {"run_id"}
-        if described:
-            warn(
-                f"{file}: there is no run.json beside it for {name_list(sorted(described))}; name"
-                " the file per_query.jsonl, or a folder"
-            )
-        return write_lines(file, _records(results))
-    records = "".join(f"{json_line(record)}\n" for record in _records(results)).encode()
-    content = gzip.compress(records, mtime=0) if str(file).endswith(".gz") else records
-    return _write_both(Path(file), content, f"{description}\n".encode())
+    file = Path(path) if is_file else Path(path) / "per_query.jsonl"
+    text = "".join(f"{json_line(record)}\n" for record in _records(results))
+    stem = file.name.removesuffix(".gz").removesuffix(".jsonl")
+    if stem == "per_query":
+        description = json.dumps(described, ensure_ascii=False, indent=1)
+        return _write_both(file, text, f"{description}\n".encode())
+    known = {name for name, value in described.items() if value} - {"n_queries", "n_failed"}
+    if lost := known - ({"run_id"} if stem == described["run_id"] else set()):
+        warn(
+            f"{file}: there is no run.json beside it for {name_list(sorted(lost))}; name the file"
+            " per_query.jsonl, or a folder"
+        )
+    return write_text(file, text)
 
 
-def _write_both(file: Path, records: bytes, description: bytes) -> Path:
+def _write_both(file: Path, records: str, description: bytes) -> Path:
     """Write `per_query.jsonl` and `run.json`, never one run's records with another's description.
 
-    No file system puts two files in place in one step. So both are on disk before either is put in
-    place, and an older description goes before the records change: a kill in between leaves
-    records without a description.
+    No file system puts two files in place in one step. So an older description goes before the
+    records change, and the new one comes after: a kill in between leaves records without one.
     """
     beside = Path(os.path.realpath(file.parent / "run.json"))
-    old = beside.read_bytes() if file.exists() and beside.is_file() else description
+    old = beside.read_bytes() if beside.is_file() else description
     try:
-        with replacing(beside) as described, replacing(file) as out:
-            described.write(description)
-            out.write(records)
+        with replacing(beside) as out:
+            out.write(description)
             if old != description:
                 beside.unlink()
+            write_text(file, records)
     except BaseException:
         if old != description and not beside.exists():
             with suppress(DataError):
@@ -110,33 +127,37 @@ def _write_both(file: Path, records: bytes, description: bytes) -> Path:
 
 
 def _records(results: Results) -> Iterator[dict[str, Any]]:
-    hits, citations, calls, meta = (
-        _by_query(results, kind) for kind in ("hits", "citations", "calls", "hit_meta")
-    )
+    rows = {kind: _by_query(results, kind) for kind in ("hits", "citations", "calls", "hit_meta")}
+    _check_names(results.responses, "responses")
     states = any(
         one in results.responses and results.responses[one].notna().any()
         for one in ("refused", "grounded")
     )
-    for response in row_dicts(results.responses.drop(columns="run_id")):
-        query_id = response["query_id"]
-        extra = extra_fields(response, RECORD_FIELDS, "responses", "latency_")
-        if query_id in calls:
-            steps = [
-                {"iter": int(call["call"]) - 1} | CALL.write(call) | extra_fields(call)
-                for call in calls[query_id]
+    wanted = results.responses.reindex(columns=["answer", "grounded"])
+    answers = pa.array(wanted["answer"], pa.string())
+    implied = implied_refusals(answers, pa.array(wanted["grounded"], pa.bool_())).to_pylist()
+    responses = row_dicts(results.responses.drop(columns="run_id"))
+    for response, is_implied in zip(responses, implied, strict=True):
+        hits, citations, calls, meta = (of.get(response["query_id"], []) for of in rows.values())
+        record = dict.fromkeys(f"x_{name}" for name in NULLS) | flat_fields(response, RECORD)
+        record |= {f"x_{name}": one for name, one in response.items() if name[:8] == "latency_"}
+        if citations or "n_citations" in response:
+            record["x_answer.citations"] = _cited(citations)
+        if calls:
+            record["x_answer.hops"] = [
+                {"iter": int(one["call"]) - 1} | object_of(one, CALL) for one in calls
             ]
-            extra["answer"] = {**extra.get("answer", {}), "hops": steps}
-        cited = sorted(citations.get(query_id, []), key=lambda row: row["position"])
-        positions = [int(row["position"]) for row in cited]
-        if positions != list(range(1, len(positions) + 1)):
-            raise DataError(
-                f"query {query_id!r} has the positions {positions}",
-                field="citations.position",
-                allowed="1, 2, 3, ...",
-            )
-        answer = _answer(response, extra, cited, states)
-        listed = _hits(hits.get(query_id, []), meta.get(query_id, []), query_id)
-        yield RECORD.write_in_order(response, {"hits_top_k": listed, "answer": answer}) | extra
+        if any(name.startswith("x_answer.") for name in record):
+            record.setdefault("x_answer.answer", None)
+            refused = response.get("refused")
+            if refused is None and (is_implied is not None or (states and "answer" in response)):
+                record["x_answer.refused"] = UNKNOWN
+            elif refused == is_implied:
+                record.pop("x_answer.refused", None)
+        else:
+            record["x_answer"] = None
+        record["x_hits_top_k"] = _hits(hits, meta, response["query_id"])
+        yield _object(record, "responses")
 
 
 def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
@@ -152,58 +173,65 @@ def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
             field=f"{kind}.query_id",
             allowed="a row of responses for every query",
         )
+    if kind in KNOWN:
+        _check_names(frame, kind)
+    if kind in ("hits", "citations"):
+        _check_places(frame, kind)
     return by_query(frame)
 
 
-def _answer(
-    response: dict[str, Any],
-    extra: dict[str, Any],
-    citations: list[dict[str, Any]],
-    states_refusals: bool,
-) -> dict[str, Any] | None:
-    """Return the answer object; None where the record had none.
-
-    Takes the answer's extra fields out of `extra`. Where others state whether they are refusals, an
-    answer that doesn't says so.
-    """
-    fields, tokens = ANSWER.write(response), USAGE.write(response)
-    own, place = extra.pop("answer", {}), "responses.x_answer"
-    if not (own or fields or tokens or citations or "n_citations" in response):
-        return None
-    implied = implied_refusal(fields.get("answer"), fields.get("grounded"))
-    is_open = states_refusals and "answer" in fields and "refused" not in fields
-    if is_open or (implied is not None and "refused" not in fields):
-        fields["refused"] = UNKNOWN
-    elif fields.get("refused") == implied:
-        fields.pop("refused", None)
-    if citations or "n_citations" in response:
-        fields["citations"] = [_citation(row) for row in citations]
-    answer = _with({"answer": None} | fields, own, place, ANSWER_FIELDS)
-    usage = answer.get("usage", {})
-    if tokens or isinstance(usage, dict):
-        usage = _with(tokens, usage, f"{place}.usage", USAGE.own)
-    return answer | ({"usage": usage} if usage else {})
-
-
-def _citation(row: dict[str, Any]) -> dict[str, Any]:
-    place, extra = _place(row, CITATION_FIELDS, "citations")
-    path = {"path": row["path"]} if "path" in row else {}
-    is_told = place.get("citation", {}).get("path") == row.get("path")
-    fields = CITATION.write(row) | place | ({} if is_told else path)
-    return _with(fields, extra, "citations")
-
-
-def hit_metadata(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Return the metadata of a query's hits by rank."""
-    metadata: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        try:
-            metadata.setdefault(row["rank"], {})[row["key"]] = json.loads(row["value"])
-        except ValueError as error:
+def _check_names(frame: pd.DataFrame, kind: str) -> None:
+    """Refuse columns of one's own that reading would take for a declared field."""
+    for name in [name for name in frame if name.startswith("x_")]:
+        place = name.removeprefix("x_").removesuffix(JSON_SUFFIX)
+        is_taken = place in KNOWN[kind] or (kind == "responses" and place[:8] == "latency_")
+        if place in ALSO and ALSO[place] in frame:  # beside the declared one it is of one's own
+            is_taken = frame.loc[frame[ALSO[place]].isna(), name].notna().any()
+        if is_taken:
             raise DataError(
-                f"found {row['value']!r}", field="hit_meta.value", allowed="JSON text"
-            ) from error
-    return metadata
+                f"{name} would be read as the field {place}", field=kind, allowed="another name"
+            )
+
+
+def _check_places(frame: pd.DataFrame, kind: str) -> None:
+    """Refuse spans and citations that reading would not take."""
+    names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
+    start, end, unit, path, of, other = (one for _, one in frame.reindex(columns=names).items())
+    is_span = (start.ge(0) & start.lt(end)).to_numpy(bool, na_value=False)
+    is_cited = frame.filter(like="x_citation.").notna().any(axis=1)
+    for is_bad, allowed in (
+        ((start.notna() | end.notna()) & ~is_span, f"{SPAN_ALLOWED}, or neither"),
+        (start.notna() & unit.isna(), "a span_unit: line, page, char, ms or the like"),
+        (is_cited & ~of.isin(CITATION_KINDS), f"x_citation.kind: {KIND_ALLOWED}"),
+        (other.notna() & path.isna(), "x_citation.path beside a path only"),
+    ):
+        if is_bad.any():
+            row = next(row_dicts(frame[is_bad.to_numpy()]))
+            place = {name: one for name, one in row.items() if name in names or "citation" in name}
+            raise DataError(f"found {describe(place)}", field=kind, allowed=allowed)
+
+
+def _object(fields: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return fields by their places as the object that holds them, in the order of the file."""
+    order = [name for place in LAYOUT[kind] if (name := f"x_{place}") in fields]
+    return unflatten({name: fields[name] for name in order} | fields)
+
+
+def _cited(citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the citations of an answer by their positions."""
+    rows = sorted(citations, key=lambda row: row["position"])
+    positions = [int(row["position"]) for row in rows]
+    if positions != list(range(1, len(positions) + 1)):
+        raise DataError(
+            f"found the positions {positions}", field="citations.position", allowed="1, 2, 3, ..."
+        )
+    cited = []
+    for row in rows:
+        one = _place(row) | row
+        if one.get("x_citation.path") == one.get("path"):
+            one.pop("path", None)
+        cited.append(_object(flat_fields(one, CITATION), "citations"))
+    return cited
 
 
 def _hits(
@@ -216,49 +244,37 @@ def _hits(
             field="hit_meta.rank",
             allowed="the rank of a hit",
         )
-    return [
-        _hit(row) | ({"metadata": metadata[row["rank"]]} if row["rank"] in metadata else {})
-        for row in rows
-    ]
+    hits = []
+    for row in rows:
+        hit = _place(row) | row
+        if row["rank"] in metadata:
+            hit["x_metadata"] = metadata[row["rank"]]
+        is_bare = "x_retrieval" in row or "x_retrieval.json" in row
+        hits.append(_object(flat_fields(hit, BARE_HIT if is_bare else HIT), "hits"))
+    return hits
 
 
-def _hit(row: dict[str, Any]) -> dict[str, Any]:
-    # `score` beside one within `retrieval` is an extra field; alone it would be read as the column.
-    scores = {field.column for field in RETRIEVAL.fields.values() if field.column in row}
-    place, extra = _place(row, (HIT_FIELDS | {"score"}) - scores, "hits")
-    inside = ({"doc_path": row["path"]} if "path" in row else {}) | place
-    own = extra.pop("retrieval", {})
-    if not isinstance(own, dict):  # then scores stand on the hit itself
-        inside |= {"retrieval": own} | {column: row[column] for column in sorted(scores)}
-    elif retrieval := _with(RETRIEVAL.write(row), own, "hits.x_retrieval", RETRIEVAL.own):
-        inside["retrieval"] = retrieval
-    return _with(HIT.write_in_order(row, inside), extra, "hits")
+def hit_metadata(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Return the metadata of a query's hits by rank."""
+    found: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        found.setdefault(row["rank"], {})[f"x_{escape_key(row['key'])}.json"] = row["value"]
+    return {rank: unflatten(one) for rank, one in found.items()}
 
 
-def _place(
-    row: dict[str, Any], known: frozenset[str], kind: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the heading, citation and span of a row, and its other fields without a column."""
-    extra, place = extra_fields(row, known, kind), dict[str, Any]()
-    if "heading" in row:
-        place["heading_path"] = extra.pop("heading_path", heading_parts(row["heading"]))
-    elif "heading_path" in extra:  # parts that one text couldn't give back
+def _place(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row's span: in its citation where that can hold it, else beside."""
+    kind, beside = row.get("x_citation.kind"), ("start", "end", "span_unit")
+    cited = {"x_citation.kind": kind, "x_citation.path": row.get("path")} if kind else {}
+    first, last, step = SPAN_FIELDS.get(kind, ("", "", 0))
+    is_held = "start" in row and SPAN_UNITS.get(kind) == row["span_unit"]
+    if is_held and (first != last or row["end"] - row["start"] == 1):
+        return cited | {
+            f"x_citation.{first}": row["start"],
+            f"x_citation.{last}": row["end"] - step,
+        }
+    if "span_unit" in row and row.keys() & {"x_start", "x_end"}:
         raise DataError(
-            "found x_heading_path without a heading", field=kind, allowed="both or neither"
+            "x_start and x_end would be read as the span", field="x_start", allowed="other names"
         )
-    return place | citation_and_span(row, extra), extra
-
-
-def _with(
-    fields: dict[str, Any], own: Any, kind: str, known: frozenset[str] = frozenset()
-) -> dict[str, Any]:
-    """Add fields without a column, which must not hide others nor be taken for a span."""
-    spanned = {"start", "end"} if "span_unit" in fields else set()
-    clash = {*fields, *known, *spanned} & own.keys() if isinstance(own, dict) else {"itself"}
-    if clash:
-        raise DataError(
-            f"x_{min(clash)} would be read as a field that a column holds",
-            field=kind,
-            allowed="another name",
-        )
-    return fields | own
+    return cited | {f"x_{name}": row[name] for name in beside if name in row}

@@ -29,16 +29,20 @@ from ragscore.io.source import (
 from ragscore.io.values import (
     ID_ALLOWED,
     FieldReader,
-    as_time,
     extra_fields,
     flatten,
+    is_int,
     row_dicts,
 )
 
-_TEXTS = ("system", "suite", "commit", "config_hash", "golden_hash", "chunker_version", "note")
-_NUMBERS = {"repeat": "whole", "n_queries": "whole", "n_failed": "whole", "k": "positive"}
-_RUN_FIELDS = frozenset(
-    (*_TEXTS, *_NUMBERS, "run_id", "config", "config_snapshot_json", "created_at")
+RUN = {
+    **dict.fromkeys(("system", "suite", "config_hash", "golden_hash", "note"), "text"),
+    **dict.fromkeys(("repeat", "n_queries", "n_failed"), "whole"),
+    **{"commit": "text", "chunker_version": "text", "k": "positive", "created_at": "time"},
+}
+"""Fields of a run that are columns, and their types."""
+RUN_NAMES = frozenset(
+    (*RUN, "run_id", "config", "config_snapshot", "config_snapshot_json", "commit_hash")
 )
 
 
@@ -70,7 +74,7 @@ def run_record(
     """
     reader = FieldReader(described, "", None, problems or Problems(file, strict=True), lines=lines)
     for name in described:
-        reader.problems.typos.check([name], _RUN_FIELDS, reader.lines.get(name, 1))
+        reader.problems.typos.check([name], RUN_NAMES, reader.lines.get(name, 1))
     if (run_id := as_id(reader.pop("run_id"))) is None:
         has_id = "run_id" in described
         raise DataError(
@@ -80,25 +84,18 @@ def run_record(
             field="run_id",
             allowed=ID_ALLOWED,
         )
-    if "config" in described:
-        config = reader.values.pop("config")
-    else:
-        config = snapshot_of(reader.pop("config_snapshot_json"))
+    snapshot = snapshot_of(reader.pop("config_snapshot", "config_snapshot_json"))
+    config = reader.values.pop("config", snapshot)
     settings = config if isinstance(config, dict) else {}
-    run = {"run_id": run_id} | {name: reader.take("text", name) for name in _TEXTS}
-    run |= {name: reader.take(type, name) for name, type in _NUMBERS.items()}
+    run = {"run_id": run_id, "config": json.dumps(config, ensure_ascii=False, sort_keys=True)}
+    for name, type in RUN.items():
+        synonym = ["commit_hash"] if name == "commit" else []
+        run[name] = reader.take(type, name, *synonym)
     if run["chunker_version"] is None:
         run["chunker_version"] = as_text(settings.get("chunker_version"))
     if described.get("k") is None:
         ks = (settings.get(name) for name in ("eval_k", "k"))
-        run["k"] = next((k for k in ks if type(k) is int and 1 <= k < 2**63), None)
-    created_at = reader.pop("created_at")
-    run["created_at"] = as_time(created_at)
-    if run["created_at"] is None and created_at is not None:
-        reader.reject(
-            created_at, "created_at", "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
-        )
-    run["config"] = json.dumps(config, ensure_ascii=False, sort_keys=True)
+        run["k"] = next((k for k in ks if is_int(k) and 1 <= k < 2**63), None)
     known = {name: value for name, value in run.items() if value is not None}
     return known | flatten(reader.values)
 
@@ -163,7 +160,7 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
         keys={"doc_id": "doc_id"},
         once="one record per document",
     )
-    reader.read(json_rows(Path(path), problems))
+    reader.read(json_rows(Path(path), reader.faults))
     documents = reader.frames().get("documents", empty("documents"))
     if faults := problems.records:
         first = DataError(**faults[0])
@@ -174,7 +171,7 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
 def _columns(record: Level, kind: str, fields: Fields) -> Frames:
     columns = record.columns(fields)
     record.extras(columns)
-    return {kind: (np.arange(len(record)), columns)}
+    return [(kind, np.arange(len(record)), columns)]
 
 
 JUDGMENTS_FILE = "judgments.jsonl"
@@ -214,7 +211,7 @@ def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame:
     faults = problems.for_file(file)
     keys = {name: name for name in ("query_id", "criterion")}
     reader = Reader(_judgment_columns, faults, keys, once="")
-    reader.read(json_rows(file, faults))
+    reader.read(json_rows(file, reader.faults))
     return reader.frames(run_id).get("judgments", empty("judgments"))
 
 
@@ -222,6 +219,5 @@ def _judgment_columns(record: Level) -> Frames:
     """Return the columns of a batch of judgments; the run is the one beside which they stand."""
     record.fields.pop("run_id", None)
     item = pc.fill_null(record.take("item", "text"), "")
-    frames = _columns(record, "judgments", JUDGMENT)
-    frames["judgments"][1]["item"] = item
-    return frames
+    ((kind, row, columns),) = _columns(record, "judgments", JUDGMENT)
+    return [(kind, row, columns | {"item": item})]

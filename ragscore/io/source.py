@@ -211,10 +211,6 @@ DEEPEST = 100
 class InfiniteNumber(ValueError):
     """A number that is infinite, or too large for a float, and so can't be written as JSON."""
 
-    def __init__(self, written: str, field: str | None = None, lineno: int | None = None) -> None:
-        self.written, self.field, self.lineno = written, field, lineno
-        super().__init__(f"{written[:60]} is no finite number")
-
 
 def parse_json(text: str) -> Any:
     """Return the value of a JSON text; NaN, which some tools write, is None.
@@ -231,22 +227,19 @@ def parse_json(text: str) -> Any:
     try:
         values = _DECODER.decode(text)
     except InfiniteNumber as error:
-        place = _path_of_infinite(json.loads(text))
-        line = text.count("\n", 0, text.index(error.written)) + 1
-        raise InfiniteNumber(error.written, place, line) from None
+        written = str(error)
+        told = f"{written[:60]} is no finite number"
+        raise json.JSONDecodeError(told, text, text.index(written)) from None
     if "\\ud" in text or "\\uD" in text:
         json.dumps(values, ensure_ascii=False).encode()
     return values
 
 
 def json_fault(error: ValueError | RecursionError) -> dict[str, Any]:
-    """Return what `parse_json` found, for a message: found, line and field where they are known."""
+    """Return what `parse_json` found, for a message, and its line where that is known."""
     is_deep = isinstance(error, RecursionError)
-    return {
-        "found": "nested too deeply" if is_deep else f"not valid JSON ({error})",
-        "line": getattr(error, "lineno", None),
-        "field": getattr(error, "field", None),
-    }
+    found = "nested too deeply" if is_deep else f"not valid JSON ({error})"
+    return {"found": found, "line": getattr(error, "lineno", None)}
 
 
 def finite(written: str) -> float | None:
@@ -255,18 +248,6 @@ def finite(written: str) -> float | None:
     if math.isinf(found):
         raise InfiniteNumber(written)
     return None if math.isnan(found) else found
-
-
-def _path_of_infinite(value: Any) -> str | None:
-    """Return the name of the first field that is infinite, such as `config.k`."""
-    if isinstance(value, float):
-        return "" if math.isinf(value) else None
-    if isinstance(value, list):
-        return next((one for one in map(_path_of_infinite, value) if one is not None), None)
-    for name, inner in value.items() if isinstance(value, dict) else ():
-        if (place := _path_of_infinite(inner)) is not None:
-            return f"{name}.{place}" if place else str(name)
-    return None
 
 
 _STEPS = np.zeros(256, np.int8)

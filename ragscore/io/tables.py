@@ -21,7 +21,7 @@ from ragscore.frames.kinds import empty
 from ragscore.frames.ranking import rank_hits
 from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes
-from ragscore.io.cells import Cells, own_columns_of, own_values
+from ragscore.io.cells import Cells, own_columns_of, plain_values
 from ragscore.io.columns import (
     ID_ROLES,
     METRIC_ROLES,
@@ -33,13 +33,9 @@ from ragscore.io.columns import (
 from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
 from ragscore.io.made_ids import (
-    CIRCUMSTANCES,
-    DIALOGUES,
     hash_query,
     ids_made,
     ids_of_queries,
-    is_called,
-    normal_text,
     run_name_of,
     text_id,
 )  # fmt: skip
@@ -55,7 +51,7 @@ MOST_SAME = 3  # so many answers may be their references by chance
 IN_DIALOGUE = ("query", "conversation", "turn")
 CELL = ["run_id", "query_id"]
 PER_QUERY = {
-    one.role or one.column: (one.column, one.type)
+    one.role or one.column: (one.column, "answer" if one.column == "answer" else one.type)
     for one in FIELDS["responses"]
     if one.names and one.column not in CELL
 }
@@ -100,7 +96,7 @@ def query_ids_of(columns: Mapping[str, pd.Series], cells: Cells) -> pd.Series:
     """Return the id of each row's query, made of its text or place where there is none."""
     if "query_id" in columns:
         return cells.ids(columns["query_id"], "query_id")
-    asked = {one: cells.texts(columns[one]) for one in IN_DIALOGUE if one in columns}
+    asked = {one: cells.take(columns[one], "text") for one in IN_DIALOGUE if one in columns}
     runs = columns["run_id"].astype("str") if "run_id" in columns else None
     found = ids_of_queries(pd.DataFrame(asked), runs)
     missing = "neither a query nor an id"
@@ -120,36 +116,29 @@ class Groups:
     cells: Cells
     called: Callable[[int], str]
 
-    def places(self, column: pd.Series) -> Codes:
-        """Return the first row of each query with a known value, -1 where there is none."""
+    def first(self, column: pd.Series) -> pd.Series:
+        """Return the first known value of each query."""
         place = np.full(self.n, -1)
         known = np.flatnonzero(column.notna().to_numpy())[::-1]
         place[self.of[known]] = known  # the last assignment holds: the first row's
-        return place
+        return column.reset_index(drop=True).reindex(place).reset_index(drop=True)
 
-    def first(self, column: pd.Series) -> pd.Series:
-        """Return the first known value of each query."""
-        taken = column.reset_index(drop=True).reindex(self.places(column))
-        return taken.reset_index(drop=True)
-
-    def one(self, values: pd.Series, role: str, same: Callable[[str], str] = str) -> pd.Series:
+    def one(self, values: pd.Series, role: str) -> pd.Series:
         """Return the first known value of each query; one that isn't the same is a problem."""
-        place, lines = self.places(values), self.cells.lines
         first = self.first(values)
-        known = np.flatnonzero(values.notna().to_numpy())
-        pairs = [values.take(known), first.take(self.of[known])]
-        differs = pairs[0].reset_index(drop=True) != pairs[1].reset_index(drop=True)
-        for row in known[differs.to_numpy(bool)].tolist():
-            before = place[self.of[row]]
-            if same(values.iloc[row]) == same(values.iloc[before]):
-                continue
-            found, told = (excerpt(plain_cell(values.iloc[one])) for one in (row, before))
-            self.cells.problems.add(
-                f"{role} {found} for query {self.called(self.of[row])}, which has {told} in line"
-                f" {lines[before]}",
-                line=int(lines[row]), field=str(values.name or role),
-                allowed=f"one {role} for each query; columns= may name another query_id, or the"
-                " run_id",
+        before = first.take(self.of).reset_index(drop=True)
+        differs = (values.reset_index(drop=True) != before).to_numpy() & values.notna().to_numpy()
+        at = np.flatnonzero(differs)
+        if role == "query":  # letter case and spacing don't matter
+            differs[at] = [hash_query(values.iloc[n]) != hash_query(before[n]) for n in at]
+        if differs.any():
+            row = int(differs.argmax())
+            told, found = (excerpt(plain_cell(one)) for one in (before[row], values.iloc[row]))
+            self.cells.report(
+                values, differs,
+                f"one {role} for each query; columns= may name another query_id, or the run_id",
+                f"{role} {found} for query {self.called(self.of[row])}, which has {told}",
+                drops=False,
             )  # fmt: skip
         return first
 
@@ -174,9 +163,11 @@ def read_results_table(
     asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}), roles)
     ids = [role for role in (*ID_ROLES, "text") if role in roles]
     is_per_hit = bool(ids) and not any(is_listed(given[role]) for role in ids)
+    if ties != "file":
+        given.pop("rank", None)
     results = of_hits(asked) if is_per_hit else of_queries(asked)
     if ties != "file":
-        results = replace(results, hits=rank_hits(results.hits, ties))
+        results.hits = rank_hits(results.hits, ties)
     if table.roles:
         return results
     _tell_unread(table, own, results)
@@ -184,7 +175,8 @@ def read_results_table(
     order = "order of the hits"
     rank = f"{roles['score']} (descending)" if is_per_hit and "score" in roles else order
     told = {"rank": rank} if ids and "rank" not in roles else {}
-    return replace(results, mapping=mapping_of(roles | told, own))
+    results.mapping = mapping_of(roles | told, own)
+    return results
 
 
 def roles_of(table: Table, columns: Columns | None, side: str) -> Columns:
@@ -220,14 +212,11 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
     has_answers = "answer" in results.responses or results.reported is not None
     for name in own:
         value = nested(table.fields[name])
-        first = value[0] if isinstance(value, list) and value else None
-        known = inner_roles(first, "doc_id") if isinstance(first, dict) else {}
-        role = next((role for role in (*ID_ROLES, "text") if role in known), None)
-        if role is not None:
-            told.append(
-                f"{name} (list of {plural(len(value), 'object')}: {name_list(first or ())})"
-            )
-            proposed = f'; columns={{"{role}": "{name}.{known[role]}"}}'
+        hit = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else {}
+        known = inner_roles(hit, "doc_id")
+        if roles := [role for role in (*ID_ROLES, "text") if role in known]:
+            told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(hit)})")
+            proposed = f'; columns={{"{roles[0]}": "{name}.{known[roles[0]]}"}}'
         elif not has_answers or called(name, "results", *ID_ROLES, "text"):
             told.append(name)
     if told:
@@ -251,11 +240,11 @@ def own_frame(columns: Mapping[str, pd.Series]) -> dict[str, pd.Series]:
     found: dict[str, pd.Series] = {}
     for name, column in columns.items():
         own = own_name(name, columns)
-        if column.dtype != object:
+        if column.dtype == object:
+            values = {own.removeprefix("x_"): values_of(plain_values(column))}
+            found |= own_columns_of(values, np.arange(len(column)))
+        else:
             found[own] = column
-            continue
-        values = values_of(own_values(column).tolist())
-        found |= own_columns_of({own.removeprefix("x_"): values}, np.arange(len(column)))
     return found
 
 
@@ -282,7 +271,7 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     hits = {} if items is None else _read_hits(items, asked.problems)
     none = pd.Series(pd.NA, range(len(asked.table)), dtype="str")
     columns = {"query": none, "error": none} | {
-        column: cells.take(asked.columns[role], type, role)
+        column: cells.take(asked.columns[role], type)
         for role, (column, type) in PER_QUERY.items()
         if role in asked.columns
     }
@@ -291,22 +280,21 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     responses = _with_refusals(pd.DataFrame(cell | columns | own_frame(asked.own)))
     frames: dict[str, Any] = {"hits": empty("hits")}
     if items is not None:
-        kept = keep[items.row] & hits.pop("keep")
-        row, lines, of_hits = items.row, items.lines, pd.DataFrame(hits, copy=False)
-        if not kept.all():
-            row, lines, of_hits = row[kept], lines[kept], of_hits[kept].reset_index(drop=True)
-        runs_of = coded(responses["run_id"]).take(row).reset_index(drop=True)
-        queries_of = responses["query_id"].take(row).reset_index(drop=True)
-        found = of_hits.assign(run_id=runs_of, query_id=queries_of)
-        if len(row) == len(keep) and not {"rank", "score"} & hits.keys():
-            _warn_of_joined(asked.table.name, items.columns)
-        if len(found):
-            frames |= _ranked(found, row, lines, asked, has_order)
+        kept = np.flatnonzero(keep[items.row] & hits.pop("keep"))
+        row, of_hits = items.row[kept], pd.DataFrame(hits, copy=False)
+        of_hits = of_hits if len(kept) == len(of_hits) else of_hits.take(kept)
+        of_hits = of_hits.reset_index(drop=True)
+        of_hits["run_id"] = coded(responses["run_id"]).take(row).reset_index(drop=True)
+        of_hits["query_id"] = responses["query_id"].take(row).reset_index(drop=True)
+        if len(row):
+            frames |= _ranked(of_hits, row, items.lines[kept], asked, has_order)
         if has_order and "rank" in hits and "call" not in hits:
             order = np.lexsort((frames["hits"]["rank"], row))
             frames["hits"] = frames["hits"].take(order).reset_index(drop=True)
-        if items.n_calls is not None:
-            frames["calls"] = _every_call(items.n_calls, responses, keep, frames.get("calls"))
+        if items.calls is not None:
+            calls = items.calls[keep[items.calls["row"]]]
+            of_calls = responses[CELL].take(calls["row"].to_numpy()).reset_index(drop=True)
+            frames["calls"] = of_calls.join(calls[["call", "n_hits"]].reset_index(drop=True))
     cited = _citations(asked, responses) or _inline(responses[keep], frames["hits"])
     stored = _stored(asked, responses)
     if "n_citations" in cited:
@@ -326,19 +314,6 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     )  # fmt: skip
 
 
-def _every_call(
-    n: Codes, responses: pd.DataFrame, keep: npt.NDArray[np.bool_], calls: pd.DataFrame | None
-) -> pd.DataFrame:
-    """Return the calls of lists of lists, `n` of each row, with those that found nothing."""
-    row = np.repeat(np.arange(len(n)), n)
-    number = np.arange(len(row)) - np.repeat(n.cumsum() - n, n) + 1
-    every = responses[CELL].take(row).assign(call=number)[keep[row]]
-    if calls is None:
-        return every.assign(n_hits=0)
-    both = every.merge(calls.astype({"run_id": every["run_id"].dtype}), "left", [*CELL, "call"])
-    return both.fillna({"n_hits": 0}).astype({"n_hits": calls["n_hits"].dtype})
-
-
 def _with_refusals(responses: pd.DataFrame) -> pd.DataFrame:
     """Return responses whose blank answers are refusals, where nothing states it.
 
@@ -348,100 +323,53 @@ def _with_refusals(responses: pd.DataFrame) -> pd.DataFrame:
         return responses
     unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
     refused = responses.get("refused", unknown)
-    stating = responses.loc[refused.notna(), "run_id"]
-    is_blank = responses["answer"].str.strip().eq("")
-    responses = responses.assign(refused=refused.mask(is_blank & refused.isna(), True))
-    return with_refusals_implied(responses, responses["run_id"].isin(stating).to_numpy())
+    states = responses["run_id"].isin(responses.loc[refused.notna(), "run_id"]).to_numpy()
+    is_blank = responses["answer"].str.strip().eq("") & refused.isna()
+    return with_refusals_implied(responses.assign(refused=refused.mask(is_blank, True)), states)
 
 
 def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     """Return the run of each row: further answers of a run to a query are runs of their own.
 
-    Rows that are no repeats are problems: another question under the same id, and those that a
-    session or the like tells apart.
+    Another question under the same id is a problem.
     """
     cells, query_id, same = asked.cells, asked.query_id.rename("query_id"), ["run", "query"]
-    run = asked.run.astype("str")
-    rows = pd.DataFrame({"run": run, "query": query_id, "text": ids_made(texts, hash_query)})
+    run, made = asked.run.astype("str"), ids_made(texts, hash_query)
+    rows = pd.DataFrame({"run": run, "query": query_id, "text": made})
     none = pd.Series(pd.NA, rows.index, dtype="Int64")
     declared = asked.columns.get("repeat")
     rows["repeat"] = none if declared is None else cells.numbers(declared, "whole")
     is_declared = rows["repeat"].nunique() > 1
     again = rows[cells.keep & rows.duplicated(same, keep=False).to_numpy()]
-    by_query = again.groupby(same, sort=False)
-    other = again.index[
-        again["text"].ne(by_query["text"].transform("first")) & again["text"].notna()
-    ]
-    if len(other):
-        before = again.index[(again[same] == again.loc[other[0], same]).all(axis=1)][0]
-        asks = " and of ".join(excerpt(texts.iloc[one]) for one in (before, other[0]))
+    first = again.groupby(same, sort=False)["text"].transform("first")
+    is_other = again["text"].ne(first) & again["text"].notna()
+    if is_other.any():
+        at = is_other.idxmax()
+        alike = again.index[(again[same] == again.loc[at, same]).all(axis=1)]
+        told = " and of ".join(texts[alike].map(excerpt).unique()[:3])
         cells.report(
-            query_id, rows.index.isin(other),
+            query_id, is_other.reindex(rows.index, fill_value=False),
             'one question per id; columns={"query_id": None} makes ids of the questions',
-            f"{query_id.iloc[other[0]]!r} is the id of {asks}",
+            f"{query_id[at]!r} is the id of {told}",
         )  # fmt: skip
-    again = again[cells.keep[again.index]]
-    again = again[again.duplicated([*same, "repeat"], keep=False)]
-    known = texts.fillna(query_id)[again.index].map(excerpt)  # as people know a query
-    further = again.index[again.duplicated(same)]
-    telling = None if asked.are_repeats or not len(again) else _telling(asked, again)
-    if telling is not None:
-        cells.report(
-            pd.Series(name=telling, index=rows.index, dtype=object), rows.index.isin(further),
-            f'columns={{"run_id": "{telling}"}} if it names the system, or a query_id for each'
-            f' {telling}; {{"repeat": None}} if they are repeats all the same',
-            f"{known[further[0]]} occurs more than once, with several values of {telling}:"
-            " these may not be repeats",
-        )  # fmt: skip
-    elif len(again):
-        names = known[again.index.difference(further)].unique().tolist()
-        several = "1 query stands" if len(names) == 1 else f"{len(names)} queries stand"
+    again = again[cells.keep[again.index] & again.duplicated([*same, "repeat"], keep=False)]
+    if len(again) and not asked.are_repeats:
+        names = texts.fillna(query_id)[again.drop_duplicates(same).index].map(excerpt).unique()
         warn(
-            f"{asked.table.name}: {several} there more than once ({', '.join(names[:5])}); each"
-            " further answer is kept as a repeat, in a run of its own"
+            f"{asked.table.name}: {plural(len(names), 'query')} asked more than once"
+            f" ({', '.join(names[:5])}); each further answer is kept as a repeat, in a run of its"
+            ' own; columns={"run_id": ...} tells systems apart, {"query_id": ...} queries'
         )
     kept = rows[cells.keep]
     is_free = kept["repeat"].notna() & ~kept.duplicated([*same, "repeat"])
     number = kept["repeat"].where(is_free, kept.groupby(same, sort=False).cumcount() + 1)
     repeat = number.reindex(rows.index).fillna(1).astype("Int64")
-    named = rows["run"].mask(repeat.gt(1) | is_declared, rows["run"] + "-r" + repeat.astype("str"))
-    found = pd.DataFrame({"run_id": named, "system": rows["run"], "repeat": repeat})
-    firsts = found[cells.keep].groupby("run_id", sort=False)[["system", "repeat"]]
-    differs = (firsts.transform("first") != found.loc[cells.keep, ["system", "repeat"]]).any(axis=1)
-    if differs.any():
-        first = found.loc[differs[differs].index[0]]
-        cells.report(
-            named.rename("run_id"), differs.reindex(rows.index, fill_value=False),
-            "names of runs that don't end as those of repeats do; or a column repeat",
-            f"repeat {first['repeat']} of {first['system']!r} would be named as another run is:"
-            f" {first['run_id']!r}",
-        )  # fmt: skip
-    return found
-
-
-def _telling(asked: Asked, again: pd.DataFrame) -> str | None:
-    """Return the column that tells apart rows of the same run and query, None if nothing does.
-
-    It is called as a session or the like is, or it holds the same few texts for several queries.
-    """
-    rows = again.index.to_numpy()
-    places = {one: asked.columns[one] for one in ("conversation", "turn") if one in asked.columns}
-    own = {n: one.take(rows).reset_index(drop=True) for n, one in asked.own.items()}
-    every = {str(one.name): one.take(rows) for one in places.values()} | own_frame(own)
-    group = again.groupby(["run", "query"], sort=False).ngroup().to_numpy()
-    for name, column in every.items():
-        name = name.removeprefix("x_").removesuffix(".json")
-        values = pd.Series(own_values(column))
-        kinds = {*map(type, values)}
-        pairs = pd.DataFrame({"group": group, "value": values.astype("str")})
-        if values.isna().any() or pairs.duplicated().any() or float in kinds:
-            continue
-        is_text = kinds == {str} and pd.to_numeric(values, "coerce").isna().all()
-        is_few = is_text and values.nunique() * 2 <= len(values)
-        is_place = name in [one.name for one in places.values()]
-        if is_few or is_place or is_called(name, CIRCUMSTANCES):
-            return name
-    return None
+    named = run.mask(repeat.gt(1) | is_declared, run + "-r" + repeat.astype("str"))
+    cells.report(
+        named.rename("run_id"), named.ne(run) & named.isin(run.unique()),
+        "names of runs that don't end as those of repeats do; or a column repeat",
+    )  # fmt: skip
+    return pd.DataFrame({"run_id": named, "system": run, "repeat": repeat})
 
 
 def _citations(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
@@ -455,12 +383,13 @@ def _citations(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     columns = {n: one for n, one in items.columns.items() if n not in ("rank", "score", "call")}
     found = _read_hits(items._replace(columns=columns), asked.problems)
     kept = asked.cells.keep[row] & found.pop("keep")
-    if "text" in found:
-        found["x_text"] = found.pop("text")
+    found = {"x_text" if name == "text" else name: one for name, one in found.items()}
     cell = responses[CELL].take(row).reset_index(drop=True)
     cited = cell.assign(position=_in_order(row), **found)[kept].reset_index(drop=True)
-    is_empty = items.is_known & (np.bincount(row, minlength=len(responses)) == 0)
-    n_cited = pd.Series(np.where(is_empty, 0, np.nan)).astype("Int64")
+    n_items = np.bincount(row, minlength=len(responses))
+    n_cited = pd.Series(0, dtype="Int64", index=responses.index).where(
+        items.is_known & (n_items == 0)
+    )
     return {"citations": cited if len(cited) else empty("citations"), "n_citations": n_cited}
 
 
@@ -486,7 +415,7 @@ def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     for metric in metrics:
         roles = {"value": "score.", "reason": "reason.", "error": "scorer_error."}
         about = {
-            name: own_values(asked.columns[prefix + metric])
+            name: plain_values(asked.columns[prefix + metric])
             for name, prefix in roles.items()
             if prefix + metric in asked.columns
         }
@@ -504,28 +433,17 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
     is_needed = len(given) == 1 and "text" not in columns
     hits: dict[str, Any] = {role: cells.ids(columns[role], role, is_needed) for role in given}
     if "text" in columns:
-        hits["text"] = cells.texts(columns["text"])
-        hits |= _text_ids(hits)
+        text = hits["text"] = cells.take(columns["text"], "text")
+        known = [hits[one].notna() for one in given] or [text.isna()]
+        without = text.fillna("").ne("") & ~np.any(known, axis=0)
+        if without.any():  # ids are made of passages that have none
+            made, ids = ids_made(text.where(without), text_id), hits.get("chunk_id")
+            hits["chunk_id"] = made if ids is None else ids.fillna(made)
     for role, type in (("rank", "rank"), ("call", "rank"), ("score", "number")):
         if role in columns:
             hits[role] = cells.numbers(columns[role], type)
-    hits |= {name: one for name, one in columns.items() if name.startswith("x_")}
-    return hits | {"keep": cells.keep}
-
-
-def _text_ids(hits: Mapping[str, Any]) -> dict[str, Any]:
-    """Return chunk ids for passages without any id: that of the same text, else one made of it."""
-    text, known = hits["text"], [hits[one] for one in ID_ROLES if one in hits]
-    without = text.fillna("").ne("") & np.all([one.isna() for one in known] or [True], axis=0)
-    if not without.any():
-        return {}
-    made = ids_made(text.where(without), text_id)
-    if "chunk_id" not in hits:
-        return {"chunk_id": made}
-    plain = text.where(text.notna(), "").map(normal_text)
-    first = pd.Series(hits["chunk_id"].to_numpy(), plain).dropna()
-    first = first[~first.index.duplicated()]
-    return {"chunk_id": hits["chunk_id"].where(~without, plain.map(first).fillna(made))}
+    own = {name: one for name, one in columns.items() if name.startswith("x_")}
+    return hits | own | {"keep": cells.keep}
 
 
 # One row per hit
@@ -540,44 +458,33 @@ def of_hits(asked: Asked) -> Results:
             allowed="values of metrics in a table with one row per query",
         )  # fmt: skip
     if not (keep := cells.keep).all():
-        frame = table.frame[keep].reset_index(drop=True)
-        kept = replace(table, frame=frame, lines=table.lines[keep])
         parts = [
             {name: one[keep].reset_index(drop=True) for name, one in of.items()}
             for of in (columns, asked.own)
         ]
-        return of_hits(replace(asked, table=kept, columns=parts[0], own=parts[1]))
-    query = coded(asked.query_id)
-    keys = [codes_of(asked.run), codes_of(query)]
-    widths = [len(asked.run.cat.categories), len(query.cat.categories)]
+        return of_hits(replace(asked, table=table.part(keep), columns=parts[0], own=parts[1]))
+    keys = {"run": codes_of(asked.run), "query": codes_of(coded(asked.query_id))}
     if "repeat" in columns:
-        repeats = pd.factorize(columns["repeat"])
-        keys, widths = [*keys, repeats[0] + 1], [*widths, len(repeats[1]) + 1]
-    pair = np.ravel_multi_index(keys, [max(n, 1) for n in widths])
-    is_used = np.bincount(pair) > 0
-    cell, first = (np.cumsum(is_used) - 1)[pair], np.zeros(int(is_used.sum()), np.int64)
-    first[cell[::-1]] = np.arange(len(cell))[::-1]
+        keys["repeat"] = pd.factorize(columns["repeat"])[0]
+    cell = pd.DataFrame(keys).groupby([*keys]).ngroup().to_numpy().astype(np.int64)
+    first = np.zeros(cell.max() + 1, np.int64)
+    first[cell[::-1]] = np.arange(len(cell))[::-1]  # the last assignment holds: the first row's
     ids = asked.query_id.take(first).reset_index(drop=True)
     groups = Groups(cell, len(first), cells, lambda at: excerpt(ids[at]))
     own = own_frame(asked.own)
-    for name in [name for name in own if is_called(name, DIALOGUES)]:
-        plain = name.removeprefix("x_")
-        groups.one(own[name].astype("str").rename(plain), plain)
     told: dict[str, pd.Series] = {"query_id": ids}
     for role in [role for role in columns if role in (*PER_QUERY, "citations", "repeat", "run_id")]:
         if role in (*IN_DIALOGUE, "answer"):
-            same = hash_query if role == "query" else str  # letter case and spacing don't matter
-            told[role] = groups.one(cells.take(columns[role], "text", role), role, same)
+            told[role] = groups.one(cells.take(columns[role], "text"), role)
         else:
             told[role] = groups.first(columns[role])
     of_queries = Table(table.name, table.kind, pd.DataFrame(index=ids.index), table.lines[first])
     by_query = replace(asked, table=of_queries, columns=told, own={})
     hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")} | own
     if "score" in columns and "rank" not in columns and columns["score"].isna().any():
-        score = cells.numbers(columns["score"])
-        is_known = score.notna().groupby(keys[0]).transform("any")
+        is_known = columns["score"].notna().groupby(keys["run"]).transform("any")
         allowed = "a score in every hit of a run, or a rank"
-        cells.report(columns["score"], score.isna() & is_known, allowed)
+        cells.report(columns["score"], columns["score"].isna() & is_known, allowed)
     taken = np.flatnonzero(cells.keep)
     if len(taken) < len(cell):
         hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
@@ -610,9 +517,8 @@ def _ranked(
     if "rank" in hits:
         rank = _stored_ranks(hits, within, lines, asked, run_column)
     elif by_score:
-        scores = hits["score"].to_numpy()
-        _warn_of_whole_scores(table.name, scores)
-        rank = _in_order(within, scores)
+        _warn_of_whole_scores(table.name, hits["score"])
+        rank = _in_order(within, hits["score"])
     else:
         rank = _in_order(within)
     if run_column is not None:
@@ -652,26 +558,22 @@ def _stored_ranks(
     )  # fmt: skip
 
 
-def _in_order(cell: Codes, score: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.int32]:
+def _in_order(cell: Codes, score: pd.Series | None = None) -> npt.NDArray[np.int32]:
     """Return the place of each row among those of its cell, from 1: by score, the highest first.
 
     Equal scores keep the order of the rows, as all rows do without scores.
     """
-    if score is not None:
-        order = np.argsort(-score, kind="stable")
-        ranks = np.empty(len(cell), np.int32)
-        ranks[order] = _in_order(cell[order])
-        return ranks
-    begins = np.flatnonzero(np.diff(cell, prepend=-1))
-    if len(np.unique(cell[begins])) < len(begins):  # rows of a cell lie apart
-        return pd.Series(cell).groupby(cell, sort=False).cumcount().to_numpy("int32") + np.int32(1)
-    starts = np.repeat(begins, np.diff(begins, append=len(cell)))
-    return (np.arange(len(cell)) - starts + 1).astype(np.int32)
+    if score is None:
+        return pd.Series(cell).groupby(cell).cumcount().to_numpy("int32") + np.int32(1)
+    order = np.argsort(-score.to_numpy(), kind="stable")
+    ranks = np.empty(len(cell), np.int32)
+    ranks[order] = _in_order(cell[order])
+    return ranks
 
 
-def _warn_of_whole_scores(name: str, scores: npt.NDArray[np.float64]) -> None:
+def _warn_of_whole_scores(name: str, scores: pd.Series) -> None:
     """Warn of scores that are few small whole numbers, as judges give them."""
-    if len(scores) < FEW_ROWS or not np.isin(scores, range(MOST_GRADES)).all():
+    if len(scores) < FEW_ROWS or not scores.isin(range(MOST_GRADES)).all():
         return
     low, high = int(scores.min()), int(scores.max())
     shown = f"all {low}" if low == high else f"whole numbers from {low} to {high}"
@@ -689,29 +591,11 @@ def _run_column(hits: pd.DataFrame, cell: Codes) -> str | None:
     """
     ids = [name for name in ID_ROLES if name in hits]
     keys = hits.iloc[:100_000].assign(cell=cell[:100_000])
-    own = [str(one) for one in hits if str(one).startswith("x_")]
-    if not own or not keys.duplicated(["cell", *ids]).any():
+    texts = [str(n) for n in keys if isinstance(keys[n].dtype, pd.StringDtype)]
+    if not keys.duplicated(["cell", *ids]).any():
         return None
-    for name in own:
-        column = keys[name]
-        is_text = isinstance(column.dtype, pd.StringDtype) and column.notna().all()
-        if (
-            is_text
-            and 1 < column.nunique() <= 50
-            and not keys.duplicated(["cell", *ids, name]).any()
-        ):
+    for name in [one for one in texts if one.startswith("x_")]:
+        is_few = keys[name].notna().all() and keys[name].nunique() <= 50
+        if is_few and not keys.duplicated(["cell", *ids, name]).any():
             return name.removeprefix("x_")
     return None
-
-
-def _warn_of_joined(file: str, columns: Mapping[str, pd.Series]) -> None:
-    """Warn where the only id of each query seems to be several ids in one text."""
-    for column in [columns[role] for role in ID_ROLES if role in columns]:
-        some = column.iloc[:100].dropna().astype("str")
-        joins = [one for one in ";|," if len(some) and some.str.contains(one, regex=False).all()]
-        if joins:
-            warn(
-                f"{file}: every value of {column.name} has {joins[0]!r} in it, such as"
-                f" {excerpt(some.iloc[0])}; several ids in one text count as one, lists of ids"
-                f" don't (.str.split({joins[0]!r}) makes them)"
-            )

@@ -23,6 +23,7 @@ from ragscore.io.importers import (
     ANSWER_KEYS,
     QUERY_KEYS,
     Fields,
+    File,
     dicts_in,
     first_at,
     mapping,
@@ -180,9 +181,10 @@ _SESSIONS = (
     "trace.sessionId info.trace_metadata.mlflow.trace.session"
     " info.request_metadata.mlflow.trace.session"
 )
+_TOOL = "tool.name gen_ai.tool.name tool_call.function.name"
 _FAILED = {"ERROR", "STATUS_CODE_ERROR", "2", "error"}
 Span = namedtuple(
-    "Span", "line trace id parent name kind start end error attributes dialect session scores"
+    "Span", "row trace id parent name kind start end error attributes dialect session scores tool"
 )
 
 
@@ -204,8 +206,11 @@ def fits(seen: Sample) -> bool:
 
 
 def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
-    """Return the spans of a file, whatever their container; LangSmith's patches complete runs."""
-    parts: dict[Any, tuple[int, Fields, Fields, Fields]] = {}
+    """Return the spans of a file in the order of time, whatever their container.
+
+    LangSmith's patches complete runs. Spans that show no dialect are read by that of the others.
+    """
+    parts: dict[Any, tuple[Row, Fields, Fields, Fields]] = {}
     for row in rows:
         about = _about_trace(row.values)
         for values in _spans_in(row.values):
@@ -215,11 +220,11 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
                 continue
             key = str(values.get("id")) if place is _LANGSMITH else len(parts)
             told = {name: one for name, one in values.items() if one not in (None, {}, [])}
-            parts.setdefault(key, (row.line, place, {}, about))[2].update(told)
+            parts.setdefault(key, (row, place, {}, about))[2].update(told)
     found = [one for part in parts.values() if (one := _span(*part, problems)) is not None]
-    # spans that show no dialect are read by that of the others
     other = next((one.dialect for one in found if one.dialect), OPENINFERENCE)
-    return [one if one.dialect else one._replace(dialect=other) for one in found]
+    every = [one if one.dialect else one._replace(dialect=other) for one in found]
+    return sorted(every, key=lambda one: str(one.start))
 
 
 def _spans_in(record: Fields) -> list[Fields]:
@@ -251,16 +256,17 @@ def _about_trace(record: Fields) -> Fields:
 
 
 def _span(
-    line: int, place: Fields, values: Fields, about: Fields, problems: Problems
+    row: Row, place: Fields, values: Fields, about: Fields, problems: Problems
 ) -> Span | None:
     """Return the span that a record is; None, and a problem, if it has no trace."""
 
     def at(part: str) -> Any:
         return first_at(values, place.get(part, ""))
 
-    trace = as_id(at("trace")) if "trace" in place else f"line {line}"
+    trace = as_id(at("trace")) if "trace" in place else f"line {row.line}"
     if trace is None:
-        problems.add("a span without a trace", line=line, field=place["trace"], allowed="an id")
+        problems.add("a span without a trace", line=row.line, field=place["trace"],
+                     allowed="an id")  # fmt: skip
         return None
     own = _attributes(values, place.get("attributes", ""))
     state = (as_text(at("status")) or "").rpartition(".")[2]
@@ -270,10 +276,10 @@ def _span(
     kind = str(_at(own, dialect.kind) or at("kind")) if dialect else ""
     session = about["session"] or _at(own, dialect.session if dialect else "")
     return Span(
-        line, trace, as_text(at("id")), as_text(at("parent")) or None, as_text(at("name")) or "",
+        row, trace, as_text(at("id")), as_text(at("parent")) or None, as_text(at("name")) or "",
         dialect.kinds.get(kind, kind.upper()) if dialect else "", _time(at("start")),
         _time(at("end")), (as_text(at("message")) or "status ERROR") if failed else None, own,
-        dialect, session, about["scores"],
+        dialect, session, about["scores"], as_text(_at(own, _TOOL)),
     )  # fmt: skip
 
 
@@ -332,44 +338,43 @@ def _at(attributes: Any, paths: str) -> Any:
 # From spans to rows
 
 
-def rows_of_traces(
-    rows: list[Row], problems: Problems, described: Fields
-) -> list[tuple[Row, Fields]]:
-    """Return one row per trace, in their order; what may be a search and isn't taken is noted.
+def rows_of_traces(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
+    """Yield one row per trace, the earliest first; what may be a search and isn't taken is noted.
 
     A trace's own record is that of its root.
     """
-    tools = (described.get("calls_from") or {}).get("tool")  # a pattern of names
+    tools = file.options.get("calls_from", {}).get("tool")  # a pattern of names
     traces: dict[str, list[Span]] = {}
-    for span in spans_of(rows, problems):
+    for span in spans_of(rows, file.problems):
         traces.setdefault(span.trace, []).append(span)
-    made, turns = [_row(spans, tools) for spans in traces.values()], Counter[str]()
-    for row in sorted(made, key=lambda row: str(row["start"])):  # the newest may come first
-        if (session := row["conversation"]) is not None:
-            turns[session] += 1
-            row["turn"] = str(turns[session])
     used = Counter(name for spans in traces.values() for name in _tools_left_out(spans, tools))
-    if used and not described["is_golden"]:
+    if used and file.side == "results":
         names = sorted(used, key=lambda name: (_SEARCHES.search(name) is None, -used[name], name))
         shown = ", ".join(f"{name} ({used[name]:,})" for name in names[:5])
-        problems.note(
+        file.problems.note(
             f"{plural(used.total(), 'use')} of tools that no rule names as searches: {shown}"
             f"{', …' if len(names) > 5 else ''}",
             field="calls_from",
             allowed=f'calls_from={{"tool": {json.dumps(names[0])}}} if it searches, or a pattern',
         )
-    of_line = {row.line: row for row in rows}
-    return [(of_line[row["line"]], row) for row in made]
+    turns = Counter[str]()
+    for spans in traces.values():
+        root, row = _row(spans, tools)
+        if (session := row["conversation"]) is not None:
+            turns[session] += 1
+            row["turn"] = str(turns[session])
+        yield root.row, row
 
 
 _SEARCHES = re.compile("search|retriev|lookup|query", re.IGNORECASE)
 
 
-def _row(spans: list[Span], tools: str | None) -> Fields:
+def _row(spans: list[Span], tools: str | None) -> tuple[Span, Fields]:
+    """Return the root of a trace, and the trace as one row."""
     ids = {one.id for one in spans}
     roots = [one for one in spans if not one.parent]
     orphans = [one for one in spans if one.parent and one.parent not in ids]
-    root = min(roots or orphans or spans, key=_start)
+    root = (roots or orphans or spans)[0]
     query = text_of(_at(root.attributes, root.dialect.query), QUERY_KEYS)
     counts = dict[str, Any]()
     for span in (one for one in spans if one.kind == "LLM"):
@@ -381,8 +386,8 @@ def _row(spans: list[Span], tools: str | None) -> Fields:
     extra = {"trace_id": root.trace, "n_spans": len(spans)}
     if len(roots) > 1 or orphans:
         extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
-    return counts | calls_of(spans, tools) | {
-        "line": root.line, "start": root.start, "conversation": as_id(root.session),
+    return root, counts | calls_of(spans, tools) | {
+        "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,
         "answer": text_of(_at(root.attributes, root.dialect.answer), ANSWER_KEYS),
         "latency_ms": _elapsed(root), "extra": extra,
@@ -408,7 +413,7 @@ def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
     or of the first inner one that has some. A reranker outside of any takes the place of the
     calls since the last one.
     """
-    searches = sorted((one for one in spans if _is_search(one, tools)), key=_start)
+    searches = [one for one in spans if _is_search(one, tools)]
     of_id = {one.id: one for one in searches if one.id is not None}
     parents = {one.id: one.parent for one in spans}
     parts: dict[int, list[Span]] = {}
@@ -427,7 +432,7 @@ def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
     hits = [call.pop("hits") for call in calls]
     for number, call in enumerate(calls):
         call |= {"call": number + 1, "n_hits": len(hits[number])}
-    return {"calls": calls, "hits": hits}
+    return {"calls": calls, "doc_id": hits}
 
 
 def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
@@ -439,13 +444,9 @@ def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
         name
         for one in spans
         if one.kind not in ("LLM", "CHAIN", "AGENT", "EMBEDDING") and one.id not in around
-        if (name := _tool(one) or one.name) and ids.isdisjoint(_above(one.id, parents))
+        if (name := one.tool or one.name) and ids.isdisjoint(_above(one.id, parents))
         if one.kind == "TOOL" or (one.parent and _SEARCHES.search(name))
     ]
-
-
-def _start(span: Span) -> str:
-    return str(span.start)
 
 
 def _above(id: str | None, parents: dict[str, str | None]) -> Iterator[str]:
@@ -458,14 +459,10 @@ def _above(id: str | None, parents: dict[str, str | None]) -> Iterator[str]:
 
 
 def _is_search(span: Span, tools: str | None) -> bool:
-    names = () if span.kind in ("LLM", "CHAIN", "AGENT") else (span.name, _tool(span))
+    names = () if span.kind in ("LLM", "CHAIN", "AGENT") else (span.name, span.tool)
     return span.kind in span.dialect.documents or (
         tools is not None and any(fnmatchcase(name, tools) for name in names if name)
     )
-
-
-def _tool(span: Span) -> str | None:
-    return as_text(_at(span.attributes, "tool.name gen_ai.tool.name tool_call.function.name"))
 
 
 def _call(members: list[Span]) -> Fields:
@@ -475,7 +472,7 @@ def _call(members: list[Span]) -> Fields:
         "hits": next(filter(None, map(_hits, members)), []),
         "query": next((one for one in asked if one is not None), None),
         "kind": outer.kind.lower(), "elapsed_ms": _elapsed(outer), "error": outer.error,
-        "tool": _tool(outer) or outer.name or None,
+        "tool": outer.tool or outer.name or None,
         "start": None if pd.isna(outer.start) else outer.start.isoformat(),
     }  # fmt: skip
 

@@ -42,6 +42,7 @@ from ragscore.io.source import (
 ID_ALLOWED = f"text that isn't empty, of at most {LONGEST_ID:,} characters, or a whole number"
 SPAN_ALLOWED = "whole numbers, 0 ≤ start < end (half-open)"
 JSON_SUFFIX = ".json"
+HEADING_SEPARATOR = " > "
 
 
 class FieldReader:
@@ -118,6 +119,14 @@ def _texts(value: Any) -> str | None:
     return as_json(value) if is_list else None
 
 
+def _heading(value: Any) -> str | None:
+    """Return a heading path as one text."""
+    if not isinstance(value, list):
+        return as_text(value)
+    is_texts = all(isinstance(one, str) for one in value)
+    return HEADING_SEPARATOR.join(value) if is_texts else None
+
+
 def _read(
     parse: Callable[[Any], Any], allowed: str, value: Any, name: str, line: int | None,
     problems: Problems,
@@ -141,7 +150,10 @@ def _failure(value: Any, name: str, line: int | None, problems: Problems) -> str
 _TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "text": (as_text, "text"), "id": (as_id, ID_ALLOWED), "flag": (_flag, "true, false"),
     "refusal": (_flag, 'true, false, "unknown" for what answer and grounded imply'),
-    "number": (_number, "a finite number"), "texts": (_texts, "a list of texts"),
+    **dict.fromkeys(("number", "score"), (_number, "a finite number")),
+    "texts": (_texts, "a list of texts"), "heading": (_heading, "a list of texts, text"),
+    "any": (lambda value: as_json(value), ""),
+    "time": (lambda value: as_time(value), "an ISO 8601 time, such as 2026-01-31T09:30:00Z"),
     "json": (lambda value: value if isinstance(value, str) else as_json(value), ""),
     **{
         type: (partial(_whole, lowest=lowest), f"a whole number from {lowest} to {2**63 - 1}")
@@ -154,20 +166,12 @@ READ: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 """Type of a field -> what reads one value of it, or tells its fault."""
 ARROW = {
-    "flag": pa.bool_(), "refusal": pa.bool_(), "number": pa.float64(),
-    **dict.fromkeys(("whole", "integer", "positive"), pa.int64()),
-    **dict.fromkeys(("text", "id", "failure", "json", "texts"), pa.string()),
+    **dict.fromkeys(("flag", "refusal"), pa.bool_()),
+    **dict.fromkeys(("number", "score"), pa.float64()),
+    **dict.fromkeys(("whole", "integer", "positive", "rank"), pa.int64()),
+    **dict.fromkeys(("text", "id", "failure", "json", "texts", "any", "heading"), pa.string()),
 }  # fmt: skip
 VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
-
-
-def loose_flag(value: Any) -> Any:
-    """Return a value that says true or false as such, others as they are."""
-    word = value.strip().lower() if isinstance(value, str) else value
-    found = VERDICTS.get(word, as_number(word)) if isinstance(word, str) else word
-    if word in ("", "nan", "none", "null"):
-        return value
-    return bool(found) if isinstance(found, (int, float)) and found in (0, 1) else value
 
 
 def as_number(value: Any) -> float | None:

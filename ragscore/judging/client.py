@@ -18,7 +18,7 @@ import numpy as np
 
 from ragscore.frames.errors import packages_of
 from ragscore.frames.kinds import FAILED, NO_CLAIMS, NOT_MEASURABLE
-from ragscore.io.secrets import Redactor, redacted_logs
+from ragscore.io.servers import Redactor, redacted_logs
 from ragscore.io.values import value_at
 from ragscore.judging.cases import Case
 from ragscore.judging.endpoint import (

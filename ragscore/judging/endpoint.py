@@ -20,7 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_choice, plural, warn
-from ragscore.io.secrets import checked_address, checked_key, refuse_keys
+from ragscore.io.servers import checked_address, checked_key, refuse_keys
 from ragscore.judging.judges import JudgeFailed, digest
 
 KEY_VARIABLES = ("RAGSCORE_JUDGE_API_KEY", "OPENAI_API_KEY")

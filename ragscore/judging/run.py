@@ -19,9 +19,9 @@ from ragscore.frames.errors import check_choice, plural
 from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 from ragscore.frames.verbs import JudgedVerbs
 from ragscore.io.files import write_lines
+from ragscore.io.servers import progress_bar
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
 from ragscore.io.source import Problems, json_rows
-from ragscore.io.waiting import progress_bar
 from ragscore.judging.cases import cases_of
 from ragscore.judging.client import (
     JudgeClient,

@@ -14,7 +14,7 @@ from ragscore.analysis.leaderboard import pareto_front
 from ragscore.analysis.trend import LED_BY
 from ragscore.frames.data import DataError, Golden, check_type, run_names
 from ragscore.frames.errors import check_known
-from ragscore.frames.render import shown_number
+from ragscore.frames.tables import shown_number
 from ragscore.plot.dots import check_means, finite, lengths, sliced
 from ragscore.plot.style import (
     BETTER,

@@ -28,8 +28,7 @@ from ragscore.frames import tables
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_choice, plural, unsaid
 from ragscore.frames.escaping import html_text, json_text, markdown_line
-from ragscore.frames.render import rows_of, shown_intervals
-from ragscore.frames.tables import Display, Table, html_of, with_sign
+from ragscore.frames.tables import Display, Table, html_of, rows_of, shown_intervals, with_sign
 from ragscore.io.files import write_text
 from ragscore.plot.style import in_order
 from ragscore.reporting.explorer.element import element

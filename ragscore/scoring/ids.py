@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, is_among, is_present, lookup
+from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, name_list
 from ragscore.frames.typing import Codes
@@ -78,14 +78,14 @@ def join_notes(rows: "Rows") -> Iterator[str]:
         )
     for level in levels:
         targets, column = targets_at(rows.of_hits, level).targets, COLUMN[level]
-        if column in targets and is_present(targets[column]).any():
+        if column in targets and targets[column].notna().to_numpy().any():
             yield from _level_notes(rows, level, column)
 
 
 def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
     """Say what there is to say of one level; runs of which the same is said share a note."""
     golden, hits, at = targets_at(rows.of_hits, level), rows.results.hits, f"(level {level})"
-    is_given = is_present(golden.targets[column])
+    is_given = golden.targets[column].notna().to_numpy()
     query = numbered(golden)[0][is_given]
     n_wanted = np.bincount(query, minlength=len(golden.queries) + 1)[rows.query]
     met_row, _, met_target = rows.matched_at(level).met

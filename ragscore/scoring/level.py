@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import blocks, codes_of, is_among, is_present
+from ragscore.frames.codes import blocks, codes_of, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_known
 from ragscore.scoring.metrics.needs import with_target
@@ -106,7 +106,7 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
     if level == "chunk":
         return _chunks_differ(results, golden)
     column, run = COLUMNS[level], codes_of(hits["run_id"])
-    given = is_present(hits[column]) if column in hits else np.zeros(len(hits), dtype=bool)
+    given = hits[column].notna().to_numpy() if column in hits else np.zeros(len(hits), dtype=bool)
     if given.all():
         return ""
     n_hits, n_given = (np.bincount(of, minlength=len(runs)) for of in (run, run[given]))

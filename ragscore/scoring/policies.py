@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypedDict
 
 from ragscore.frames.data import Golden, Results, check_type
 from ragscore.frames.errors import check_choice, check_known
-from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
+from ragscore.frames.ranking import TIES, collapse_hits, rank_hits, ranked_again
 from ragscore.scoring.targets import LEVELS
 
 
@@ -75,7 +75,11 @@ class Policies:
         """Return results with the lists of hits that are scored."""
         if self.ties != "file":
             results = ranked_again(results, rank_hits(results.hits, self.ties))
-        return collapsed(results) if self.collapse == "doc" else results
+        return (
+            ranked_again(results, collapse_hits(results.hits))
+            if self.collapse == "doc"
+            else results
+        )
 
 
 def with_min_grade(golden: Golden, grade: int) -> Golden:

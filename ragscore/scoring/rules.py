@@ -18,14 +18,13 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import (
+    all_differ,
     are_equal,
-    are_unambiguous,
     contains_each,
     distinct,
     equal_pairs,
     fingerprints,
     is_among,
-    is_present,
     lookup,
     may_be_pairs,
     pair_keys,
@@ -52,7 +51,7 @@ def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, column: str) -> 
     """
     if column not in hits or column not in targets or not len(hits):
         return NONE, NONE
-    with_id = np.flatnonzero(is_present(targets[column]))
+    with_id = np.flatnonzero(targets[column].notna().to_numpy())
     wanted = targets.iloc[with_id]
     if not len(wanted):
         return NONE, NONE
@@ -62,13 +61,13 @@ def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, column: str) -> 
     prints, target_prints = fingerprints(hits[column]), fingerprints(wanted_ids)(slice(None))
     hit, hit_prints = may_be_pairs(hit_queries, prints, target_queries, target_prints)
     target_keys = pair_keys(target_queries, target_prints, len(queries))
-    if are_unambiguous(target_keys, wanted_ids):
+    if all_differ(target_keys):
         hit_keys = pair_keys(hit_queries[hit], hit_prints, len(queries))
         pair, target = equal_pairs(hit_keys, target_keys)
         is_same = are_equal(hits[column], hit[pair], wanted_ids, target)
         return hit[pair[is_same]], with_id[target[is_same]]
-    # Several ids of a query share a fingerprint, and might make more pairs than there is memory
-    # for: these are joined by codes of their texts.
+    # An id is there twice, or several ids of a query share a fingerprint and might make more pairs
+    # than there is memory for: these are joined by codes of their texts.
     ids = distinct(wanted_ids)
     hit_ids = lookup(hits[column].iloc[hit], ids)
     # int64 before multiplying: 32-bit codes overflow without a word
@@ -97,7 +96,7 @@ def by_span(hits: pd.DataFrame, targets: pd.DataFrame) -> Pairs:
     if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
         return NONE, NONE
     is_spanned = targets["start"].notna().to_numpy()
-    has_doc = is_present(targets["doc_id"]) if "doc_id" in targets else is_spanned & False
+    has_doc = targets["doc_id"].notna().to_numpy() if "doc_id" in targets else is_spanned & False
     parts = []
     for column, some in (("doc_id", is_spanned & has_doc), ("path", is_spanned & ~has_doc)):
         hit, target = pairs_with_equal(hits, targets[some], column)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import all_differ, has_pair, is_among, is_present, lookup, pair_numbers
+from ragscore.frames.codes import all_differ, has_pair, is_among, lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, narrowed
 from ragscore.frames.errors import check_choice
 from ragscore.frames.kinds import UNKNOWN_TARGET
@@ -32,7 +32,7 @@ def targets_at(golden: Golden, level: str) -> Golden:
 def _targets_at(golden: Golden, level: str) -> Golden:
     targets, groups = golden.targets, golden.support_groups
     if level == "span" and "start" in targets:
-        keep = is_present(targets["start"])
+        keep = targets["start"].notna().to_numpy()
     else:
         keep = is_among(targets["level"], TARGET_LEVELS.get(level, (level,)))
     if not keep.any():

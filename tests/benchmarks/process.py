@@ -1,7 +1,7 @@
-"""A job in a process of its own, which times its stages and tells its own peak memory.
+"""A job in a process of its own, which tells its peak memory.
 
 `python -m tests.benchmarks.process MODULE JOB ARGUMENTS` calls
-`tests.benchmarks.MODULE.JOB(clock, **ARGUMENTS)` and prints what it measured.
+`tests.benchmarks.MODULE.JOB(**ARGUMENTS)` and prints what it returned.
 """
 
 import importlib
@@ -11,8 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,32 +19,20 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 Measured = dict[str, Any]
-"""What a job reports: wall (seconds by stage), rss (peak, MiB), and what it returned."""
+"""What a job returned, and its `rss`: peak memory in MiB."""
 
 
-class Clock:
-    """Seconds by stage; what happens between stages isn't counted."""
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Return how many seconds a call took, and what it returned."""
+    start = time.perf_counter()
+    found = call()
+    return time.perf_counter() - start, found
 
-    def __init__(self) -> None:
-        self.wall: dict[str, float] = {}
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.wall[name] = time.perf_counter() - start
-
-    def calls(self, call: Callable[[], Any], again: int) -> Any:
-        """Time a first call, which pays for what it imports and keeps, and the median of others."""
-        with self.stage("first"):
-            found = call()
-        spent = []
-        for _ in range(again):
-            with self.stage("again"):
-                call()
-            spent.append(self.wall["again"])
-        self.wall["again"] = median(spent)
-        return found
+def first_and_again(call: Callable[[], Any], again: int) -> Measured:
+    """Time a first call, which pays for what it imports and keeps, and the median of others."""
+    first, *others = (timed(call)[0] for _ in range(1 + again))
+    return {"first": first, "again": median(others)}
 
 
 def run_fresh(module: str, job: str, **arguments: Any) -> Measured:
@@ -63,17 +50,12 @@ def run_fresh(module: str, job: str, **arguments: Any) -> Measured:
     return found
 
 
-def peak_mib() -> float:
-    """Return the peak memory of this process by its own count."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
-
-
 def main() -> None:
-    clock = Clock()
     job = getattr(importlib.import_module(f"tests.benchmarks.{sys.argv[1]}"), sys.argv[2])
-    found = job(clock, **json.loads(sys.argv[3])) or {}
-    print(json.dumps({"wall": clock.wall, "rss": peak_mib(), **found}))
+    found = job(**json.loads(sys.argv[3])) or {}
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    peak = int(status.partition("VmHWM:")[2].split()[0])
+    print(json.dumps({"rss": peak / 1024, **found}))
 
 
 if __name__ == "__main__":

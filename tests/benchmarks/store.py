@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow.dataset as ds
 
 import ragscore as rs
-from tests.benchmarks.process import Clock, Measured, run_fresh
-from tests.benchmarks.workload import read_golden
+from tests.benchmarks.process import Measured, first_and_again, run_fresh
+from tests.benchmarks.workload import read_golden, write_golden
 
 METRIC = "mrr"
 N_DOCS, N_HITS, N_SYSTEMS = 300, 10, 10
@@ -32,7 +32,7 @@ READINGS: dict[str, dict[str, list[str] | None]] = {
 }  # fmt: skip
 
 
-def write(clock: Clock, root: str, n_runs: int, n_queries: int) -> Measured:
+def write(root: str, n_runs: int, n_queries: int) -> Measured:
     """Save the same answers again and again, as runs of their own systems, dates and configs."""
     rng = np.random.default_rng(0)
     ids = pd.Series([f"q{n:04}" for n in range(n_queries)], dtype="str")
@@ -43,8 +43,7 @@ def write(clock: Clock, root: str, n_runs: int, n_queries: int) -> Measured:
         "alternative": 0,
     }  # fmt: skip
     golden = rs.Golden(queries=pd.DataFrame(queries), targets=pd.DataFrame(targets))
-    golden.queries.to_parquet(f"{root}/queries.parquet")
-    golden.targets.to_parquet(f"{root}/targets.parquet")
+    write_golden(golden, root)
     hits = pd.DataFrame({
         "query_id": ids.repeat(N_HITS).array,
         "rank": np.tile(np.arange(1, N_HITS + 1), n_queries),
@@ -66,23 +65,23 @@ def write(clock: Clock, root: str, n_runs: int, n_queries: int) -> Measured:
     return {"mb": sum(file.stat().st_size for file in files) / 1e6}
 
 
-def ours(clock: Clock, root: str, reading: str) -> None:
+def ours(root: str, reading: str) -> Measured:
     store, golden = rs.RunStore(f"{root}/store"), read_golden(Path(root))
 
-    def of_system(system: str) -> list[str]:
-        return store.runs().query("system == @system")["run_id"].tolist()
+    def own_runs() -> list[str]:
+        return store.runs().query("system == 's7'")["run_id"].tolist()
 
     read = {
         "one metric": lambda: store.scores(metrics=METRIC),
-        "one system": lambda: store.scores(metrics=METRIC, runs=of_system("s7")),
+        "one system": lambda: store.scores(metrics=METRIC, runs=own_runs()),
         "all loaded": store.load,
         "trend": lambda: store.trend(METRIC),
         "all scored anew": lambda: store.scores(golden),
     }[reading]
-    clock.calls(read, CALLS)
+    return first_and_again(read, CALLS)
 
 
-def theirs(clock: Clock, root: str, reading: str) -> None:
+def theirs(root: str, reading: str) -> Measured:
     store = rs.RunStore(f"{root}/store")
     first, every = (7, N_SYSTEMS) if reading == "one system" else (0, 1)
     files = {table: store.files(table)[first::every] for table in READINGS[reading]}
@@ -91,7 +90,7 @@ def theirs(clock: Clock, root: str, reading: str) -> None:
         columns = READINGS[reading]
         return [ds.dataset(files[table]).to_table(columns=columns[table]) for table in columns]
 
-    clock.calls(read, CALLS)
+    return first_and_again(read, CALLS)
 
 
 def main(n_runs: int = 1_000, n_queries: int = 500) -> None:
@@ -103,6 +102,6 @@ def main(n_runs: int = 1_000, n_queries: int = 500) -> None:
         for reading in READINGS:
             cells = ""
             for job in ("ours", "theirs"):
-                wall = run_fresh("store", job, root=root, reading=reading)["wall"]
-                cells += f"{1000 * wall['first']:>10,.1f}{1000 * wall['again']:>10,.1f}"
+                found = run_fresh("store", job, root=root, reading=reading)
+                cells += f"{1000 * found['first']:>10,.1f}{1000 * found['again']:>10,.1f}"
             print(f"{reading:28}{cells}", flush=True)

@@ -57,13 +57,18 @@ def as_results(hits: pd.DataFrame, golden: rs.Golden) -> rs.Results:
     return rs.Results(runs=runs, responses=responses, hits=hits)
 
 
-def write_workload(folder: Path, n_queries: int) -> None:
+def write_workload(folder: str, n_queries: int) -> None:
     """Write hits.parquet, queries.parquet and targets.parquet, and the same run as a store."""
     hits, golden = make_run(n_queries)
-    rs.RunStore(folder / "store").save(as_results(hits, golden))
-    golden.queries.to_parquet(folder / "queries.parquet", index=False)
-    golden.targets.to_parquet(folder / "targets.parquet", index=False)
-    hits.to_parquet(folder / "hits.parquet", index=False)
+    rs.RunStore(f"{folder}/store").save(as_results(hits, golden))
+    hits.to_parquet(f"{folder}/hits.parquet", index=False)
+    write_golden(golden, folder)
+
+
+def write_golden(golden: rs.Golden, folder: str) -> None:
+    """Write a golden set as two files."""
+    golden.queries.to_parquet(f"{folder}/queries.parquet", index=False)
+    golden.targets.to_parquet(f"{folder}/targets.parquet", index=False)
 
 
 def read_golden(folder: Path) -> rs.Golden:

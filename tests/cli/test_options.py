@@ -305,7 +305,7 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         ("score none.yaml runs/dense", ["none.yaml"]),
         ("score golden.yaml none.jsonl", ["source:", "none.jsonl"]),
         ("score golden.yaml runs/dense --metric hits@1", ["metrics:", "'hits@1'", "hit@1"]),
-        ("score golden.yaml runs/dense runs/dense", ["run:", "dense"]),
+        ("score golden.yaml runs/dense runs/dense", ["run_id:", "dense"]),
         ("compare runs/dense runs/hybrid", ["source:", "golden"]),
         ("score golden.yaml runs/dense --by colour", ["by:", "'colour'"]),
         ("report runs/dense --golden golden.yaml --history nowhere", ["--history", "nowhere"]),

@@ -3,18 +3,18 @@
 import io
 import json
 import os
+import random
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from pathlib import Path
 
-import killed_collector
 import pytest
 from conftest import EXAMPLES
+from killed_collector import N_QUERIES, WORKERS, collected
 
 import ragscore as rs
 from ragscore.collecting import journal
@@ -22,7 +22,6 @@ from ragscore.collecting.reproducible import same_run
 from tests.messages import refused, says
 
 ROWS = [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d"]} for n in range(6)]
-POINTS = EXAMPLES
 
 
 @pytest.fixture
@@ -43,39 +42,26 @@ def lines_without_timing(file: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked for speed")
 def test_a_run_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        killed_collector.__file__,
-        str(tmp_path),
-        str(POINTS),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    told = json.loads(done.stdout)
-    assert told["whole"] == 0 and len(told["runs"]) == POINTS
-    whole = tmp_path / "whole"
+    whole, drawn = tmp_path / "whole", random.Random(5)
+    n_moments = collected(whole)
+    assert isinstance(n_moments, int), n_moments
     expected = lines_without_timing(whole / "per_query.jsonl")
-    assert len(expected) == killed_collector.N_QUERIES and any(
-        '"error": "no answer"' in line for line in expected
-    )
+    assert len(expected) == N_QUERIES and any("no answer" in line for line in expected)
     description = json.loads((whole / "run.json").read_text())
-    assert all(same_run(whole, tmp_path / run["run"]).empty for run in told["runs"][:3])
-    for run in told["runs"]:
-        folder = tmp_path / run["run"]
-        assert run["killed"] == -9 and run["resumed"] == 0, run
-        assert lines_without_timing(folder / "per_query.jsonl") == expected, run
-        assert json.loads((folder / "run.json").read_text()) | {"created_at": 0} == description | {
-            "created_at": 0
-        }, run
+    for number in range(EXAMPLES):
+        folder, point = tmp_path / f"killed-{number}", drawn.randrange(1, n_moments + 1)
+        how = point, drawn.random() < 0.5
+        assert collected(folder, *how) is None, how
+        assert isinstance(collected(folder), int), how
+        assert lines_without_timing(folder / "per_query.jsonl") == expected, how
+        found = json.loads((folder / "run.json").read_text())
+        assert found | {"created_at": 0} == description | {"created_at": 0}, how
+        assert number > 2 or same_run(whole, folder).empty
         # a killed writer may leave a hidden file beside them
         names = sorted(one.name for one in folder.iterdir() if not one.name.startswith("."))
-        assert names == ["per_query.jsonl", "run.json"], run
+        assert names == ["per_query.jsonl", "run.json"], how
         asked = Counter(folder.with_suffix(".log").read_text().splitlines())
-        assert (
-            len(asked) == killed_collector.N_QUERIES
-            and asked.total() - len(asked) <= killed_collector.WORKERS
-        ), run
+        assert len(asked) == N_QUERIES and asked.total() - N_QUERIES <= WORKERS, how
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")

@@ -23,7 +23,7 @@ from conftest import EXAMPLES, answer, hit
 import ragscore as rs
 from ragscore.collecting import journal
 from ragscore.collecting.replies import as_json
-from ragscore.io.waiting import retry_after
+from ragscore.io.servers import retry_after
 from tests.messages import says
 
 NAMES = [

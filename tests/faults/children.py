@@ -1,16 +1,13 @@
 """Do something in a process of its own, which may die of it."""
 
-import json
 import os
 import random
 import resource
-import select
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -18,40 +15,54 @@ import ragscore as rs
 
 LIMIT_S = 20.0
 LIMIT_KB = 2**20  # a gigabyte, as Linux counts
+FORKED = get_context("fork")
 
 
-@dataclass
 class Child:
-    """A process that was forked, and the pipe that its answer comes through."""
+    """A process that was forked to do something, and the pipe that its answer comes through."""
 
-    pid: int
-    pipe: int
-
-    def kill(self) -> None:
-        """End it as a power cut would: nothing in it is run any more."""
-        os.kill(self.pid, signal.SIGKILL)
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.answers, into = FORKED.Pipe(duplex=False)
+        self.process = FORKED.Process(target=_answer, args=(work, into), daemon=True)
+        with warnings.catch_warnings():
+            # Threads of arrow stay behind; it starts others in the child.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.process.start()
+        into.close()
 
     def answer(self, limit: float = LIMIT_S) -> Any:
         """What it returned; None if it was killed.
 
         An error comes as a text: "DataError: ..." or "CRASH ..." with its name.
         """
-        parts, end = [], time.monotonic() + limit
-        while True:
-            if not select.select([self.pipe], [], [], max(end - time.monotonic(), 0))[0]:
-                self.kill()
-                os.waitpid(self.pid, 0)
-                os.close(self.pipe)
-                return f"CRASH took over {limit:.0f} s"
-            if not (part := os.read(self.pipe, 2**16)):
-                break
-            parts.append(part)
-        os.close(self.pipe)
-        _, _, usage = os.wait4(self.pid, 0)
-        # It began with all that the process has that it was forked from.
-        if usage.ru_maxrss > LIMIT_KB + resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
-            return f"CRASH took {usage.ru_maxrss} KB"
-        return json.loads(b"".join(parts)) if parts else None
+        answer = f"CRASH took over {limit:.0f} s"
+        if self.answers.poll(limit):
+            try:
+                answer = self.answers.recv()
+            except EOFError:
+                answer = None
+        else:
+            self.process.kill()
+        self.process.join()
+        return answer
+
+
+def _answer(work: Callable[[], Any], into: Any) -> None:
+    warnings.simplefilter("ignore")
+    before = _peak_kb()  # of the process that it was forked from
+    answer = outcome_of(work)
+    if _peak_kb() > LIMIT_KB + before:
+        answer = f"CRASH took {_peak_kb()} KB"
+    into.send(answer)
+
+
+def _peak_kb() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def start(work: Callable[[], Any]) -> Child:
+    """Fork a process that does this and answers with what comes of it."""
+    return Child(work)
 
 
 def outcome_of(work: Callable[[], Any]) -> Any:
@@ -68,75 +79,47 @@ def outcome_of(work: Callable[[], Any]) -> Any:
         return f"CRASH {type(error).__name__}: {error} ({where})"
 
 
-def start(work: Callable[[], Any]) -> Child:
-    """Fork a process that does this and answers with what comes of it."""
-    out, into = os.pipe()
-    with warnings.catch_warnings():
-        # Threads of arrow stay behind; it starts others in the child.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid:
-        os.close(into)
-        return Child(pid, out)
-    code = 1
-    try:
-        os.close(out)
-        warnings.simplefilter("ignore")
-        answer = json.dumps(outcome_of(work), default=str).encode()
-        while answer:
-            answer = answer[os.write(into, answer) :]
-        code = 0
-    finally:
-        os._exit(code)
-
-
-class Gate:
-    """Lets processes go at the same moment."""
-
-    def __init__(self) -> None:
-        self.out, self.into = os.pipe()
-
-    def wait(self) -> None:
-        """In a child: wait until it opens."""
-        os.close(self.into)
-        os.read(self.out, 1)
-
-    def open(self) -> None:
-        """Let all go."""
-        os.close(self.into)
-        os.close(self.out)
-
-
 def die() -> None:
-    """End this process at once."""
+    """End this process at once, as a power cut would."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 STEPS = {
-    "os.rename",
-    "os.remove",
-    "os.mkdir",
-    "os.rmdir",
-    "os.link",
-    "os.symlink",
-    "os.truncate",
-    "os.utime",
-    "os.chmod",
-    "fcntl.flock",
-    "fcntl.lockf",
-}
+    "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate",
+    "os.utime", "os.chmod", "fcntl.flock", "fcntl.lockf",
+}  # fmt: skip
+
+
+def watch_steps(step: Callable[[str, Any], None]) -> None:
+    """Let `step(event, path)` know before this process does anything that changes files.
+
+    Install it in a child only: what watches can't be taken away. What `fsync` brings to the disk
+    comes as its descriptor.
+    """
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        step("os.fsync", descriptor)
+        fsync(descriptor)
+
+    def watch(event: str, args: tuple[Any, ...]) -> None:
+        writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+        if event in STEPS or (event == "open" and args[2] and args[2] & writes):
+            step(event, args[0])
+
+    os.fsync = watched
+    sys.addaudithook(watch)
 
 
 class Steps:
     """Counts what this process does to files; at the k-th step it dies instead.
 
-    A step is a call of the operating system that changes files, or a part of a write. Install it
-    in a child only: what watches can't be taken away.
+    A step is a call of the operating system that changes files, or a part of a write.
     """
 
     def __init__(self, last: int | None) -> None:
         self.last, self.n = last, 0
-        write, fsync = os.write, os.fsync
+        write = os.write
 
         def watched_write(fd: int, content: Any) -> int:
             if self._is_last():
@@ -144,25 +127,12 @@ class Steps:
                 die()
             return write(fd, content)
 
-        def watched_fsync(fd: int) -> None:
-            self._step()
-            fsync(fd)
-
-        os.write, os.fsync = watched_write, watched_fsync
-        sys.addaudithook(self._watch)
+        os.write = watched_write
+        watch_steps(lambda event, path: die() if self._is_last() else None)
 
     def _is_last(self) -> bool:
         self.n += 1
         return self.last is not None and self.n > self.last
-
-    def _step(self) -> None:
-        if self._is_last():
-            die()
-
-    def _watch(self, event: str, args: tuple[Any, ...]) -> None:
-        writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-        if event in STEPS or (event == "open" and args[2] and args[2] & writes):
-            self._step()
 
 
 def chance(seed: int) -> random.Random:

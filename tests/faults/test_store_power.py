@@ -1,15 +1,16 @@
-"""After a power cut at any step, the store reads as the old state or the new one.
+"""After a kill or a power cut at any step, the store reads as the old state or the new one.
 
 What a writer does to files is recorded: at each step the whole folder, and what fsync has brought
-to the disk by then. A power cut may leave any of it: all that was done; only what fsync vouches
-for; all names, but no content that wasn't synced; any mixture of these.
+to the disk by then. A kill leaves all that was done. A power cut may leave any of it: only what
+fsync vouches for; all names, but no content that wasn't synced; any mixture of these.
 """
 
 import os
 import shutil
 import stat
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,18 +19,12 @@ import pytest
 
 import ragscore as rs
 from faults import small_stores as small
-from faults.children import STEPS, chance, start
+from faults.children import chance, start, watch_steps
 from faults.size import times
 
 pytestmark = pytest.mark.slow
 
-LEFT = ("all", "synced", "names", "any")  # by a power cut
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _shared():
-    yield
-    small.remove_home()
+LEFT = ("all", "synced", "names", "any")
 
 
 @dataclass
@@ -44,30 +39,14 @@ class Recorder:
     """Takes down what this process does in a folder, step by step; install it in a child only."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.inode = root.stat().st_ino
+        self.root, self.is_looking = root, False
         self.moments: list[tuple[Disk, Disk]] = []
         self.open: dict[int, int] = {}  # keeps an inode from being given to another file
-        self.busy = False
-        now = self._now()
-        self.synced = Disk(dict(now.names), dict(now.contents))
-        fsync = os.fsync
-
-        def watched(descriptor: int) -> None:
-            self._watch("os.fsync", ())
-            fsync(descriptor)
-            found = os.fstat(descriptor)
-            now = self._now()
-            if stat.S_ISDIR(found.st_mode):
-                self.synced.names[found.st_ino] = now.names.get(found.st_ino, {})
-            else:
-                self.synced.contents[found.st_ino] = now.contents.get(found.st_ino, b"")
-
-        os.fsync = watched
-        sys.addaudithook(self._watch)
+        self.synced = self._now()
+        watch_steps(self._step)
 
     def _now(self) -> Disk:
-        found, self.busy = Disk(), True
+        found, self.is_looking = Disk(), True
         for folder in [self.root, *(one for one in self.root.rglob("*") if one.is_dir())]:
             names = found.names[folder.stat().st_ino] = {}
             for file in folder.iterdir():
@@ -76,105 +55,93 @@ class Recorder:
                     self.open[inode] = os.open(file, os.O_RDONLY)
                 if file.is_file():
                     found.contents[inode] = file.read_bytes()
-        self.busy = False
+        self.is_looking = False
         return found
 
-    def take(self) -> None:
+    def take(self) -> Disk:
         """Record a moment."""
-        synced = Disk(dict(self.synced.names), dict(self.synced.contents))
-        self.moments.append((self._now(), synced))
+        now = self._now()
+        self.moments.append((now, Disk(dict(self.synced.names), dict(self.synced.contents))))
+        return now
 
-    def _watch(self, event: str, args: tuple[Any, ...]) -> None:
-        writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-        if not self.busy and (
-            event in STEPS
-            or event == "os.fsync"
-            or (event == "open" and args[2] and args[2] & writes)
-        ):
-            self.take()
+    def _step(self, event: str, path: Any) -> None:
+        if self.is_looking:
+            return
+        now = self.take()
+        if event == "os.fsync":
+            found = os.fstat(path)
+            if stat.S_ISDIR(found.st_mode):
+                self.synced.names[found.st_ino] = now.names.get(found.st_ino, {})
+            else:
+                self.synced.contents[found.st_ino] = now.contents.get(found.st_ino, b"")
+
+
+def recorded(root: Path, work: Callable[[], Any]) -> list[tuple[Disk, Disk]]:
+    """Do something in a child, and return each moment."""
+
+    def record() -> list[tuple[Disk, Disk]]:
+        recorder = Recorder(root)
+        work()
+        recorder.take()
+        return recorder.moments
+
+    moments = start(record).answer()
+    assert isinstance(moments, list), moments
+    return moments
 
 
 def left_by(cut: str, now: Disk, synced: Disk, root: int, into: Path, random: Random) -> None:
     """Lay out what a power cut leaves of a folder."""
 
+    def named(folder: int) -> dict[str, int]:
+        done, sure = now.names.get(folder, {}), synced.names.get(folder, {})
+        if cut != "any":
+            return sure if cut == "synced" else done
+        names = {}
+        for name in sorted(done.keys() | sure.keys()):
+            inode = random.choice([one[name] for one in (done, sure) if name in one])
+            if (name in done and name in sure) or random.random() < 0.5:
+                names[name] = inode
+        return names
+
+    def content_of(inode: int) -> bytes:
+        content = now.contents.get(inode, b"")
+        if cut == "all":
+            return content
+        unsure = content[: random.randrange(len(content) + 1)] if cut == "any" else b""
+        return synced.contents.get(inode, unsure)
+
     def lay(folder: int, place: Path) -> None:
         place.mkdir()
-        done, sure = now.names.get(folder, {}), synced.names.get(folder, {})
-        names = {"all": done, "names": done, "synced": sure}.get(cut)
-        if names is None:
-            names = {}
-            for name in done.keys() | sure.keys():
-                inode = random.choice([one[name] for one in (done, sure) if name in one] or [0])
-                if (name in done and name in sure) or random.random() < 0.5:
-                    names[name] = inode
-        for name, inode in names.items():
+        for name, inode in named(folder).items():
             if inode in now.names or inode in synced.names:
                 lay(inode, place / name)
-                continue
-            content, kept = now.contents.get(inode, b""), synced.contents.get(inode)
-            if cut != "all" and kept is not None:
-                content = kept
-            elif cut == "any":
-                content = content[: random.randrange(len(content) + 1)]
-            elif cut != "all":
-                content = b""
-            (place / name).write_bytes(content)
+            else:
+                (place / name).write_bytes(content_of(inode))
 
     lay(root, into)
-
-
-def record(root: Path, operation: small.Operation) -> list[tuple[Disk, Disk]]:
-    """In a child: do it, and hand over each moment."""
-
-    def work() -> Any:
-        store = rs.RunStore(root)
-        recorder = Recorder(root)
-        operation.do(store)
-        recorder.take()
-        return [
-            [
-                [one.names, {inode: content.hex() for inode, content in one.contents.items()}]
-                for one in moment
-            ]
-            for moment in recorder.moments
-        ]
-
-    answer = start(work).answer()
-    assert isinstance(answer, list), answer
-    return [(_disk(now), _disk(synced)) for now, synced in answer]
-
-
-def _disk(written: Any) -> Disk:
-    names, contents = written
-    return Disk(
-        {int(folder): inner for folder, inner in names.items()},
-        {int(inode): bytes.fromhex(content) for inode, content in contents.items()},
-    )
 
 
 @pytest.mark.parametrize("name", small.ATTACKED)
 def test_a_power_cut_leaves_the_old_state_or_the_new_one(name):
     state, operation = small.ATTACKED[name]
-    new = operation.becomes(state)
-    prepared = small.home() / name
-    small.build(prepared, state)
-    wrong = []
-    copy = small.copied(prepared, "recorded")
-    moments = record(copy, operation)
-    assert len(moments) > 5
-    cuts = [(at, cut) for at in range(len(moments)) for cut in LEFT]
-    if (n := times(3)) < len(cuts):
-        cuts = [*chance(0).sample(cuts, n - 1), (len(moments) - 1, "synced")]
-    for seed, (at, cut) in enumerate((cuts * (1 + n // len(cuts)))[: max(n, len(cuts))]):
-        root = prepared.with_name(f"{name}-{seed}")
-        left_by(cut, *moments[at], copy.stat().st_ino, root, chance(seed))
-        is_done = at == len(moments) - 1  # then the writer was told that it is
-        found, bad = small.verdict(rs.RunStore(root), [new] if is_done else [state, new])
+    new, root, wrong = operation.becomes(state), small.copied(state), []
+    inode = root.stat().st_ino
+    moments = recorded(root, lambda: operation.do(rs.RunStore(root)))
+    last = len(moments) - 1
+    cuts = list(product(range(len(moments)), LEFT))
+    n = times(4)
+    if n < len(cuts):
+        cuts = [*chance(0).sample(cuts, n - 1), (last, "synced")]
+    for seed, (at, cut) in enumerate(cuts * max(1, n // len(cuts))):
+        shutil.rmtree(root)
+        left_by(cut, *moments[at], inode, root, chance(seed))
+        # at the last moment the writer was told that it is done
+        found, bad = small.verdict(rs.RunStore(root), [new] if at == last else [state, new])
         bad = bad or small.retried(root, operation, found, new)
         if bad:
-            wrong.append(f"{name}, step {at} of {len(moments)}, {cut}, seed {seed}: {bad}")
-        shutil.rmtree(root)
-    assert not wrong, f"{len(wrong)} of {seed + 1}\n" + "\n".join(wrong[:20])
+            wrong.append(f"{name}, step {at} of {last}, {cut}, seed {seed}: {bad}")
+    assert wrong == [] and last > 5
 
 
 def test_what_is_recorded_is_what_was_done(tmp_path):
@@ -183,7 +150,7 @@ def test_what_is_recorded_is_what_was_done(tmp_path):
     root.mkdir()
     (root / "old").write_bytes(b"old")
 
-    def do(_: Any) -> None:
+    def work() -> None:
         with (root / "new").open("wb") as out:
             out.write(b"new")
             out.flush()
@@ -191,12 +158,11 @@ def test_what_is_recorded_is_what_was_done(tmp_path):
         (root / "new").replace(root / "old")
         (root / "lost").write_bytes(b"lost")
 
-    moments = record(root, small.Operation("do", do, lambda state: state))
+    *_, end = recorded(root, work)
     left = {}
     for cut in ("all", "synced", "names"):
-        left_by(cut, *moments[-1], root.stat().st_ino, tmp_path / cut, chance(0))
-        found = sorted((tmp_path / cut).iterdir())
-        left[cut] = {file.name: file.read_bytes().decode() for file in found}
+        left_by(cut, *end, root.stat().st_ino, tmp_path / cut, chance(0))
+        left[cut] = {file.name: file.read_text() for file in (tmp_path / cut).iterdir()}
     assert left == {
         "all": {"lost": "lost", "old": "new"},
         "synced": {"old": "old"},

@@ -6,7 +6,6 @@ follow them, fail, or be told of a character that it can't show.
 
 import contextlib
 import hashlib
-import importlib.util
 import json
 import random
 import re
@@ -14,6 +13,7 @@ import unicodedata
 import warnings
 from base64 import b64encode
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -83,58 +83,44 @@ class Page(HTMLParser):
 
 TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
 OURS = TABLE | {
-    "p",
-    "b",
-    "br",
-    "div",
-    "ul",
-    "li",
-    "span",
-    "small",
-    "svg",
-    "line",
-    "circle",
-    "i",
-    "mark",
-    "wbr",
-}
-SORTED = {"style", "script", "details", "summary"}  # of a table that folds
-ATTRIBUTES = {"class", "style", "border", "title", "role", "scope"}
-ATTRIBUTES |= {"type", "tabindex", "aria-label", "aria-sort", "data-lm-suppress-shortcuts"}
-DRAWN = {"width", "height", "x1", "x2", "y1", "y2", "stroke", "stroke-width", "stroke-dasharray"}
-DRAWN |= {"cx", "cy", "r", "fill", "opacity", "aria-hidden"}
+    "p", "b", "br", "div", "ul", "li", "span", "small", "svg", "line", "circle", "i", "mark", "wbr",
+    "style", "script", "details", "summary",
+}  # fmt: skip
+ATTRIBUTES = {
+    "class", "style", "border", "title", "role", "scope", "type", "tabindex", "aria-label",
+    "aria-sort", "data-lm-suppress-shortcuts", "width", "height", "x1", "x2", "y1", "y2", "stroke",
+    "stroke-width", "stroke-dasharray", "cx", "cy", "r", "fill", "opacity", "aria-hidden", "id",
+    "colspan", "rowspan", "align", "scoped",
+}  # fmt: skip
+OF_PAGE = {
+    "html", "head", "meta", "link", "title", "body", "h1", "h2", "h3", "nav", "a", "pre", "figure",
+    "img", "main", "header", "section", "ol", "footer",
+}  # fmt: skip
+ATTRIBUTES_OF_PAGE = {
+    "href", "src", "alt", "rel", "name", "content", "charset", "http-equiv", "lang",
+    "aria-labelledby", "open", "data-options", "hidden",
+}  # fmt: skip
 
 
-def assert_html(page: str, is_page: bool = False) -> Page:
+def assert_html(page: str, is_page: bool = False) -> None:
     """No element, attribute, address or script that isn't ours."""
     assert_shown(page)
     found = Page(page)
     tags = [tag for tag, _ in found.elements]
-    frame = {
-        "html", "head", "meta", "link", "title", "style", "body", "h1", "h2", "h3", "nav", "a",
-        "pre", "figure", "img", "main", "header", "section", "ol", "footer",
-    } if is_page else set()  # fmt: skip
-    assert set(tags) <= OURS | SORTED | frame, set(tags) - OURS - SORTED - frame
+    assert set(tags) <= OURS | (OF_PAGE if is_page else set()), set(tags) - OURS
     assert tags.count("title") == int(is_page)
     policy = re.findall(r"'sha256-([^']+)'", page)
     for script in found.scripts:
         digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
         is_data = is_page and re.fullmatch("[A-Za-z0-9+/=]+", script)  # of the explorer, packed
         assert is_data or digest in policy
-    allowed = ATTRIBUTES | DRAWN | {"id", "colspan", "rowspan", "align", "scoped"}
-    if is_page:
-        allowed |= {
-            "href", "src", "alt", "rel", "name", "content", "charset", "http-equiv", "lang",
-            "aria-labelledby", "open", "data-options", "hidden",
-        }  # fmt: skip
     for tag, attributes in found.elements:
         for name, value in attributes:
-            assert name in allowed, (tag, name, value)
+            assert name in ATTRIBUTES or (is_page and name in ATTRIBUTES_OF_PAGE), (tag, name)
             if name in ("href", "src"):
                 assert re.match("data:image/svg|#|data:,", str(value)), (tag, value)
             if name == "style":
                 assert "url(" not in str(value) and "expression" not in str(value)
-    return found
 
 
 def assert_shown(text: str) -> None:
@@ -145,30 +131,20 @@ def assert_shown(text: str) -> None:
     text.encode()
 
 
-def rendered(text: str) -> str:
-    """The page that a renderer makes of Markdown, with all it can do switched on."""
-    mistune = pytest.importorskip("mistune")
-    plugins = ["table", "url", "strikethrough", "footnotes", "task_lists", "math"]
-    return str(mistune.create_markdown(escape=False, plugins=plugins)(text))
-
-
 def assert_markdown(text: str) -> None:
     """Rendered, it has our headings, lists and tables, and no link, image, code or raw tag."""
     assert_shown(text)
-    found = Page(rendered(text))
+    mistune = pytest.importorskip("mistune")
+    plugins = ["table", "url", "strikethrough", "footnotes", "task_lists", "math"]
+    found = Page(str(mistune.create_markdown(escape=False, plugins=plugins)(text)))
     tags = {tag for tag, _ in found.elements}
     assert tags <= TABLE | {"h1", "h2", "h3", "p", "ul", "li"}, (tags, text)
-    given = {name for _, attributes in found.elements for name, _ in attributes}
-    assert given <= {"style"}, given
+    assert {name for _, of_tag in found.elements for name, _ in of_tag} <= {"style"}
 
 
 def assert_json(text: str) -> None:
     """Strict JSON that any file and any script can hold."""
-
-    def refuse(name: str) -> None:
-        raise AssertionError(name)
-
-    json.loads(text, parse_constant=refuse)
+    json.loads(text, parse_constant=pytest.fail)
     assert_shown(text)
 
 
@@ -178,27 +154,26 @@ FORMS = {
 }  # fmt: skip
 
 
-def written(seed: int, folder):
+SEEDS = range(times(3))
+
+
+@pytest.fixture(params=SEEDS)
+def hostile(request, tmp_path, write_run):
     """Two runs and a golden set whose every name and text is hostile; the first is of the list."""
+    seed = request.param
     found = texts(seed)
     take = iter(found * 2)
     # ids stay apart by a number, each behind its text: what begins it is the text's own
     names = {name: f"{next(take)} {name[-1]}" for name in ("q1", "q2", "q3", "d1", "d2", "d3")}
-    chosen = random.Random(seed)
-    runs = [f"{text} {n}" for n, text in enumerate((found[0], chosen.choice(found)))]
     golden = [
         {
             "id": names[f"q{n}"], "query": next(take), "expected_doc_ids": [names[f"d{n}"]],
-            "category": next(take), "difficulty": next(take), "tags": [next(take)],
-            "lang": next(take), "group": next(take), "reference_answer": next(take),
-            "must_contain": [next(take)],
-        }
+            "reference_answer": next(take), "must_contain": [next(take)], "tags": [next(take)],
+        } | {name: next(take) for name in ("category", "difficulty", "lang", "group")}
         for n in (1, 2, 3)
     ]  # fmt: skip
-    golden_file = folder / "golden.jsonl"
-    golden_file.write_text("".join(json.dumps(one) + "\n" for one in golden), encoding="utf-8")
-    kind = next(take)
-    files = []
+    kind, files = next(take), []
+    runs = [f"{text} {n}" for n, text in enumerate((found[0], random.Random(seed).choice(found)))]
     for place, run_id in enumerate(runs):
         records = []
         for n in (1, 2, 3):
@@ -213,17 +188,23 @@ def written(seed: int, folder):
             said = answer(next(take), grounded=n != 3, paths=[next(take)])
             records.append(record(names[f"q{n}"], hits, query=golden[n - 1]["query"], answer=said))
         records[1] |= {"error": next(take), "answer": None} if place else {}
-        file = folder / f"run{place}" / "per_query.jsonl"
-        file.parent.mkdir(parents=True)
-        file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+        config = {"chunker_version": "test@1", f"k {next(take)}": next(take)}
         described = {
             "run_id": run_id, "system": f"{next(take)} {place}", "note": next(take),
-            "created_at": f"2026-01-0{place + 1}T00:00:00Z",
-            "config": {"chunker_version": "test@1", f"k {next(take)}": next(take)},
+            "config": config, "created_at": f"2026-01-0{place + 1}T00:00:00Z",
         }  # fmt: skip
-        (file.parent / "run.json").write_text(json.dumps(described), encoding="utf-8")
-        files.append(file)
-    return golden_file, files, runs
+        files.append(write_run(f"run{place}", records))
+        files[-1].with_name("run.json").write_text(json.dumps(described))
+    file = tmp_path / "golden.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in golden))
+    with strict():
+        ev = rs.evaluate(rs.load_results(files), rs.load_golden(file))
+        own = ev.scores.reset_index()[["run_id", "query_id"]].astype("str")
+        own[f"{found[0]} own"] = [0.25, 0.5, 0.75] * 2
+        yield SimpleNamespace(
+            seed=seed, ev=ev.with_columns(own), golden=file, files=files, runs=runs,
+            metric=f"{found[0]} own", part=slice(seed % 3, None, 3),
+        )  # fmt: skip
 
 
 def told(call):
@@ -233,13 +214,6 @@ def told(call):
     except rs.DataError as error:
         assert_shown(str(error))
         return None
-
-
-def own_metric(ev, name: str):
-    """The evaluation with a column of its own, named by the text."""
-    own = ev.scores.reset_index()[["run_id", "query_id"]].astype("str")
-    own[name] = [0.25, 0.5, 0.75] * 2
-    return ev.with_columns(own)
 
 
 @contextlib.contextmanager
@@ -253,73 +227,30 @@ def strict():
         assert not re.search("[Gg]lyph|mathtext|Matplotlib|font", str(one.message)), one.message
 
 
-def objects(ev, runs, store):
-    """Return every object that is read by people, by name."""
-    return {
-        "evaluation": lambda: ev,
-        "results": lambda: ev.results,
-        "golden": lambda: ev.golden,
-        "comparison": lambda: ev.compare(*runs),
-        "gate": lambda: ev.compare(*runs).gate(),
-        "losses": lambda: ev.compare(*runs).gate({"hit@5": 0.0}),
-        "leaderboard": lambda: ev.leaderboard(baseline=runs[0]),
-        "score diff": lambda: rs.extras.score_diff(ev, *runs),
-        "coverage": ev.coverage,
-        "refusals": ev.refusals,
-        "failures": ev.failures,
-        "risk": lambda: rs.extras.risk_coverage(ev),
-        "retrievers": lambda: rs.extras.retrievers(ev),
-        "health": lambda: ev.golden.health(ev),
-        "paraphrases": lambda: rs.extras.paraphrases(ev),
-        "trend": lambda: ev.trend("hit@5"),
-        "query": lambda: ev.query(ev.golden.queries["query_id"].iloc[0]),
-        "slices": lambda: ev.compare(*runs).slices("category"),
-        "store": lambda: store,
-        "plots": lambda: ev.plot,
-    }
-
-
-def check_forms(name: str, made) -> None:
-    """Check every form in which an object is read."""
-    for form, check in FORMS.items():
-        if getattr(type(made), form, None) in (None, object.__repr__):
-            continue
-        text = told(getattr(made, form))
-        if text is not None:
-            try:
-                check(text)
-            except AssertionError as error:
-                raise AssertionError(f"{name}.{form}: {error}") from error
-
-
-def evaluated(seed: int, folder):
-    """The runs of a round, scored, with a metric of their own."""
-    folder.mkdir()
-    golden, files, runs = written(seed, folder)
-    ev = rs.evaluate(rs.load_results(files), rs.load_golden(golden))
-    return own_metric(ev, f"{texts(seed)[0]} own"), golden, files, runs
-
-
-def stored(ev, folder):
-    """A store of this evaluation, in a folder of an odd name."""
-    store = rs.RunStore(folder / "st<b>re")
-    told(lambda: store.save(ev))
-    return store
-
-
 @pytest.mark.slow
-def test_a_text_is_shown_and_never_followed_in_any_form_of_any_object(tmp_path):
-    n_objects = 0
-    for seed in range(times(3)):
-        with strict():
-            ev, _, _, runs = evaluated(seed, tmp_path / str(seed))
-            made = objects(ev, runs, stored(ev, tmp_path / str(seed)))
-            for name, make in list(made.items())[seed % 3 :: 3]:
-                shown = told(make)
-                if shown is not None:
-                    check_forms(f"{seed}: {name}", shown)
-                    n_objects += 1
-    assert n_objects > 18, "few are refused"
+def test_a_text_is_shown_and_never_followed_in_any_form_of_any_object(hostile, tmp_path):
+    ev, (one, other) = hostile.ev, hostile.runs
+    store = rs.RunStore(tmp_path / "st<b>re")
+    told(lambda: store.save(ev))
+    made = [
+        lambda: ev, lambda: ev.results, lambda: ev.golden, lambda: ev.compare(one, other),
+        lambda: ev.compare(one, other).gate(),
+        lambda: ev.compare(one, other).gate({"hit@5": 0.0}),
+        lambda: ev.leaderboard(baseline=one), lambda: rs.extras.score_diff(ev, one, other),
+        ev.coverage, ev.refusals, ev.failures, lambda: rs.extras.risk_coverage(ev),
+        lambda: rs.extras.retrievers(ev), lambda: ev.golden.health(ev),
+        lambda: rs.extras.paraphrases(ev), lambda: ev.trend("hit@5"),
+        lambda: ev.query(ev.golden.queries["query_id"].iloc[0]),
+        lambda: ev.compare(one, other).slices("category"), lambda: store, lambda: ev.plot,
+    ]  # fmt: skip
+    shown = [found for make in made[hostile.part] if (found := told(make)) is not None]
+    assert len(shown) > 5, "few are refused"
+    for found in shown:
+        for form, check in FORMS.items():
+            if getattr(type(found), form, None) not in (None, object.__repr__):
+                text = told(getattr(found, form))
+                if text is not None:
+                    check(text)
 
 
 @pytest.mark.parametrize("text", NO_TEXT)
@@ -332,10 +263,11 @@ def test_a_text_that_no_file_can_hold_is_refused_in_words_that_any_terminal_hold
     assert_shown(str(rs.DataError(text, file=text, field=text, allowed=text)))
 
 
-def figures(ev, runs, metric: str):
-    """Every picture, of a metric that the text names where the picture takes one."""
-    plot, cmp = rs.plot, ev.compare(*runs)
-    return [
+@pytest.mark.slow
+def test_a_text_is_a_text_in_every_figure(hostile):
+    ev, plot, metric, runs = hostile.ev, rs.plot, hostile.metric, hostile.runs
+    cmp = ev.compare(*runs)
+    every = [
         lambda: plot.summary(ev.summary([metric])),
         lambda: plot.slices(ev.summary(metric, by="category")),
         lambda: plot.heatmap(ev.summary(metric, by="tags")),
@@ -350,28 +282,17 @@ def figures(ev, runs, metric: str):
         lambda: plot.risk_coverage(rs.extras.risk_coverage(ev).curve),
         lambda: plot.trend(ev.trend(metric)),
     ]
+    drawn = [ax for draw in every[hostile.part] if (ax := told(draw)) is not None]
+    assert len(drawn) > 3
+    for ax in drawn:
+        ax.figure.draw_without_rendering()
+    plt.close("all")
 
 
 def letters(figure) -> str:
     """The texts of a figure without spaces, which labels break at."""
     shown = [text.get_text() for text in figure.findobj(Text) if text.get_visible()]
     return re.sub(r"\s", "", "|".join(shown))
-
-
-@pytest.mark.slow
-def test_a_text_is_a_text_in_every_figure(tmp_path):
-    for seed in range(times(1)):
-        with strict():
-            ev, _, _, runs = evaluated(seed + 5, tmp_path / str(seed))
-            metric = f"{texts(seed + 5)[0]} own"
-            n_drawn = 0
-            for draw in figures(ev, runs, metric):
-                ax = told(draw)
-                if ax is not None:
-                    ax.figure.draw_without_rendering()
-                    n_drawn += 1
-                plt.close("all")
-        assert n_drawn > 12
 
 
 @pytest.mark.parametrize("run", [r"$\nothing$", "_a$b$", r"a^{\frac", "\x1b[31m"])
@@ -402,44 +323,31 @@ def test_texts_of_the_callers_own_axes_stay_formulas(pair):
 
 
 @pytest.mark.slow
-def test_a_text_is_shown_and_never_followed_by_commands_pages_and_panels(tmp_path, capsys):
-    for seed in range(times(1)):
-        folder = tmp_path / str(seed)
-        ev, golden, files, runs = evaluated(seed + 1, folder)
-        both = [str(one) for one in (*files, "--golden", golden)]
-        commands = [
-            ["score", *both], ["score", *both, "--by", "category"], ["score", *both, "--json"],
-            ["compare", *both], ["compare", *both, "--json"], ["compare", *both, "--profile=kebab"],
-            ["gate", *both], ["gate", *both, "--markdown"], ["check", *map(str, files)],
-            ["validate", str(golden)], ["validate", str(golden), "--json"],
-            ["score", runs[0], "--golden", str(golden)], [runs[0]], ["score", f"--{runs[0]}"],
-            ["report", *both, "--out", str(folder / "report.md")],
-        ]  # fmt: skip
-        for command in commands[seed % 3 :: 3]:
-            assert main(command) in (0, 1, 2)
-            said = capsys.readouterr()
-            assert_shown(said.out)
-            assert_shown(said.err)
-            if "--json" in command and said.out:
-                assert_json(said.out)
-        with strict():
-            made = ev.report(title=runs[0])
-            assert_markdown(made.to_markdown())
-            assert_json(made.to_json())
-            assert_html(made.to_html(), is_page=True)
-            check_labelling(golden, ev, runs)
-
-
-def check_labelling(golden, ev, runs) -> None:
-    """Label by hand in the terminal and in the panel."""
+def test_a_text_is_shown_and_never_followed_by_commands_pages_and_panels(hostile, tmp_path, capsys):
+    ev, golden, runs, files = hostile.ev, str(hostile.golden), hostile.runs, hostile.files
+    both = [*map(str, files), "--golden", golden]
+    commands = [
+        ["score", *both], ["score", *both, "--by", "category"], ["score", *both, "--json"],
+        ["compare", *both], ["compare", *both, "--json"], ["compare", *both, "--profile=kebab"],
+        ["gate", *both], ["gate", *both, "--markdown"], ["check", *map(str, files)],
+        ["validate", golden], ["validate", golden, "--json"],
+        ["score", runs[0], "--golden", golden], [runs[0]], ["score", f"--{runs[0]}"],
+        ["report", *both, "--out", str(tmp_path / "report.md")],
+    ]  # fmt: skip
+    for command in commands[hostile.part]:
+        assert main(command) in (0, 1, 2)
+        said = capsys.readouterr()
+        assert_shown(said.out + said.err)
+        if "--json" in command and said.out:
+            assert_json(said.out)
+    made = ev.report(title=runs[0])
+    assert_markdown(made.to_markdown())
+    assert_json(made.to_json())
+    assert_html(made.to_html(), is_page=True)
     sheet = label_sheet(ev.results, golden)
     parts = [part for _, part in sheet.groupby("query_id")]
-    for part in parts:
-        assert_shown(visible(_shown(part)))
-    if importlib.util.find_spec("ipywidgets"):
-        from ragscore.golden import panel
-
-        shown = [panel.query_html(part) for part in parts]
-        shown += [panel.hit_html(one) for _, one in sheet.iterrows()]
-        for one in [*shown, panel.error_html(rs.DataError(runs[0]))]:
-            assert_html(one)
+    assert_shown(visible("".join(map(_shown, parts))))
+    panel = pytest.importorskip("ragscore.golden.panel")
+    for one in (*map(panel.query_html, parts), panel.error_html(rs.DataError(runs[0])),
+                *(panel.hit_html(row) for _, row in sheet.iterrows())):  # fmt: skip
+        assert_html(one)

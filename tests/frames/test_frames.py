@@ -27,10 +27,6 @@ def targets(**columns):
     )
 
 
-def hits(**columns):
-    return pd.DataFrame({"run_id": ["r", "r"], "query_id": ["q", "q"], "rank": [1, 2]} | columns)
-
-
 @pytest.mark.parametrize(
     ("columns", "column", "row", "named"),
     [
@@ -56,33 +52,35 @@ def hits(**columns):
         ["Timestamp"]),
         ({"doc_id": [1.0, np.nan]}, "doc_id", 0, [1.0]),
         ({"doc_id": ["d", ["e"]]}, "doc_id", 1, ["['e']"]),
-        ({"doc_id": pd.Categorical([True, False])}, "doc_id", None, []),
+        ({"doc_id": pd.Categorical([True, False])}, "doc_id", 0, [True]),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_names_frame_column_and_first_row(columns, column, row, named):
-    place = [] if row is None else [f"row {row}"]
-    with refused(*place, *named, field=f"targets.{column}"):
+    with refused(f"row {row}", *named, field=f"targets.{column}"):
         conform(targets(**columns), "targets")
 
 
-def test_run_ids_and_errors_are_texts():
-    with refused(1, field="hits.run_id"):
-        conform(hits(run_id=["r", None]), "hits")
-    with refused(0, field="hits.run_id"):
-        conform(hits(run_id=[False, True]), "hits")
-    # "False" would count as a failure
-    with refused(0, field="responses.error"):
-        conform(
-            pd.DataFrame(
-                {"run_id": "r", "query_id": ["a", "b"], "query": "?", "error": [False, True]}
-            ),
-            "responses",
-        )
+CELLS = {"query_id": ["p", "q"], "rank": [1, 2]}
+RESPONSES = {"run_id": "r", "query_id": ["p", "q"]}
+RUNS = {"run_id": ["a", "b"]}
 
 
-def test_times_are_not_numbers():
-    with refused(0, 1760000000, field="runs.created_at"):
-        conform(pd.DataFrame({"run_id": ["r"], "created_at": [1_760_000_000]}), "runs")
+@pytest.mark.parametrize(
+    ("kind", "columns", "row", "named"),
+    [
+        ("hits", CELLS | {"run_id": ["r", None]}, 1, []),
+        ("hits", CELLS | {"run_id": [False, True]}, 0, []),
+        # "False" would count as a failure
+        ("responses", RESPONSES | {"error": [False, True]}, 0, []),
+        ("responses", RESPONSES | {"refused": [True, "no"]}, 1, ["'no'"]),
+        ("runs", RUNS | {"created_at": [1_760_000_000] * 2}, 0, [1760000000]),
+        ("runs", RUNS | {"created_at": ["2026-01-31", "yesterday"]}, 1, [2]),
+        ("runs", RUNS | {"created_at": ["2026-01-31", True]}, 1, [2]),
+    ],
+)
+def test_run_ids_and_errors_are_texts_and_times_no_numbers(kind, columns, row, named):
+    with refused(f"row {row}", *named, field=f"{kind}.{[*columns][-1]}"):
+        conform(pd.DataFrame(columns), kind)
 
 
 @pytest.mark.parametrize(
@@ -102,109 +100,53 @@ def test_times_may_be_texts_and_are_of_utc_without_a_zone(value, hour):
     assert frame["created_at"].isna().tolist() == [False, True]
 
 
-def test_what_is_no_time_is_refused_with_its_row():
-    for bad in ("yesterday", True):
-        held = pd.Series(["2026-01-31", bad], dtype=object)
-        with refused(1, 2, field="runs.created_at"):
-            conform(pd.DataFrame({"run_id": ["a", "b"], "created_at": held}), "runs")
-
-
 def test_what_fits_is_cast_without_loss():
-    frame = conform(
-        targets(
-            grade=[1.0, 3.0],
-            start=[2**60, None],
-            doc_id=[7, 8],
-            chunk_id=[None, None],
-            end=["4", "5"],
-        ),
-        "targets",
-    )
-    assert frame.dtypes[["grade", "start", "doc_id", "chunk_id", "end"]].astype("str").tolist() == [
-        "int32",
-        "Int64",
-        "str",
-        "str",
-        "Int64",
-    ]
-    assert (
-        frame["grade"].tolist() == [1, 3]
-        and frame["doc_id"].tolist() == ["7", "8"]
-        and frame["end"].tolist() == [4, 5]
-    )
+    given = {"grade": [1.0, 3.0], "start": [2**60, None], "doc_id": [7, 8],
+             "chunk_id": [None, None], "end": ["4", "5"]}  # fmt: skip
+    frame = conform(targets(**given), "targets")
+    dtypes = ["int32", "Int64", "str", "str", "Int64"]
+    assert frame.dtypes[[*given]].astype("str").tolist() == dtypes
+    assert frame[["grade", "doc_id", "end"]].to_numpy().tolist() == [[1, "7", 4], [3, "8", 5]]
     objects = conform(targets(start=pd.Series([2**60 + 1, None], dtype=object)), "targets")
     # floats would have made it 2**60
     assert objects["start"].iloc[0] == 2**60 + 1 and pd.isna(objects["start"].iloc[1])
 
 
-def test_own_columns_keep_numbers_that_no_float_holds():
-    frame = from_records(
-        [
-            {"query_id": "q", "query": "?", "answerable": None, "position": 0, "x_n": 2**53 + 1},
-            {"query_id": "p", "query": "?", "answerable": None, "position": 1, "x_n": 0.5},
-        ],
-        "queries",
-    )
-    assert frame["x_n"].tolist() == ["9007199254740993", "0.5"]
-    huge = from_records(
-        [{"query_id": "q", "query": "?", "answerable": None, "position": 0, "x_n": 10**400}],
-        "queries",
-    )
-    assert huge["x_n"].tolist() == [str(10**400)]
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [([2**53 + 1, 0.5], ["9007199254740993", "0.5"]), ([10**400], [str(10**400)])],
+)
+def test_own_columns_keep_numbers_that_no_float_holds(values, kept):
+    rows = [
+        {"query_id": f"q{n}", "query": "?", "answerable": None, "position": n, "x_n": value}
+        for n, value in enumerate(values)
+    ]
+    assert from_records(rows, "queries")["x_n"].tolist() == kept
 
 
 def test_selecting_a_run_keeps_its_problems_and_those_of_no_run():
-    problems = from_records(
-        [
-            {
-                "file": "f",
-                "line": 1,
-                "field": None,
-                "found": name or "all",
-                "allowed": None,
-                "run_id": name,
-            }
-            for name in ("a", "b", None)
-        ],
-        "problems",
-    )
+    rows = pd.DataFrame({"run_id": ["a", "b", None], "found": ["a", "b", "all"], "file": "f"})
+    problems = rows.assign(line=1, field=None, allowed=None)
     runs = pd.DataFrame({"run_id": ["a", "b"]})
-    responses = pd.DataFrame(
-        {
-            "run_id": ["a", "b"],
-            "query_id": "q",
-            "query": "?",
-            "error": pd.Series([None, None], dtype="str"),
-        }
-    )
-    assert rs.Results(runs, responses, problems=problems).select(["b"]).problems[
-        "found"
-    ].tolist() == ["b", "all"]
+    results = rs.Results(runs, runs.assign(query_id="q"), problems=problems)
+    assert results.select(["b"]).problems["found"].tolist() == ["b", "all"]
 
 
 def test_selecting_questions_keeps_what_those_got_in_every_frame():
-    runs, cells = (
-        pd.DataFrame({"run_id": ["a", "b"]}),
-        {"run_id": ["a", "a", "b"], "query_id": ["p", "q", "q"]},
-    )
-    responses = pd.DataFrame(cells | {"query": "?", "error": pd.Series([None] * 3, dtype="str")})
-    ranked = pd.DataFrame(cells | {"rank": 1})
+    runs = pd.DataFrame({"run_id": ["a", "b"]})
+    cells = pd.DataFrame({"run_id": ["a", "a", "b"], "query_id": ["p", "q", "q"]})
+    ranked = cells.assign(rank=1)
     results = rs.Results(
-        runs,
-        responses,
-        ranked,
-        hit_meta=ranked.assign(key="year", value="2024"),
+        runs, cells, ranked, hit_meta=ranked.assign(key="year", value="2024"),
         chunks=pd.DataFrame({"chunk_id": ["c"]}),
-    )
+    )  # fmt: skip
     of_q = results.select(["b", "a"], query_ids=["q", "never asked"])
     assert of_q.runs["run_id"].tolist() == ["b", "a"]
     for frame in (of_q.responses, of_q.hits, of_q.hit_meta):
         assert frame[["run_id", "query_id"]].to_numpy().tolist() == [["a", "q"], ["b", "q"]]
     assert len(of_q.chunks) == 1 and len(of_q.citations) == 0
-    assert (
-        len(results.select("a", pd.Series(["p"])).hits) == len(results.select("a", "p").hits) == 1
-        and len(results.select("a").hits) == 2
-    )
+    one = [results.select("a", which) for which in (pd.Series(["p"]), "p", None)]
+    assert [len(found.hits) for found in one] == [1, 1, 2]
 
 
 def test_a_golden_set_needs_no_more_than_ids():
@@ -307,11 +249,14 @@ def test_a_part_of_a_golden_set_is_selected():
             golden.select(wrong)
 
 
-def test_hits_of_a_run_that_is_not_there_are_refused_with_its_name():
+@pytest.mark.parametrize(
+    ("runs", "named", "field"), [(["a"], ["'b'", "a"], "hits"), (["b", "b"], ["b"], "runs")]
+)
+def test_runs_that_are_not_there_or_twice_are_refused_with_their_names(runs, named, field):
     hits = pd.DataFrame({"run_id": ["b"], "query_id": "q1", "rank": 1, "doc_id": "d1"})
-    responses = pd.DataFrame({"run_id": ["a"], "query_id": "q1"})
-    with refused("run_id", "'b'", "a", field="hits"):
-        rs.Results(pd.DataFrame({"run_id": ["a"]}), responses, hits)
+    responses = pd.DataFrame({"run_id": runs[:1], "query_id": "q1"})
+    with refused(*named, field=field):
+        rs.Results(pd.DataFrame({"run_id": runs}), responses, hits)
 
 
 def test_hits_that_belong_to_no_response_are_counted_and_said():

@@ -10,8 +10,7 @@ from browser import CHROMIUM, Browser
 from faults.test_strings import HOSTILE, assert_html, assert_markdown, assert_shown
 
 from ragscore.frames.escaping import visible
-from ragscore.frames.render import shown_interval
-from ragscore.frames.tables import STYLE, Display, Notes, Table, with_sign
+from ragscore.frames.tables import STYLE, Display, Notes, Table, shown_intervals, with_sign
 
 FORMS = ("to_html", "to_markdown", "to_text")
 
@@ -70,7 +69,7 @@ def test_a_value_and_its_interval_are_one_column_as_precise_as_the_standard_erro
     ],
 )
 def test_decimals_below_ten_and_an_interval_without_zero_never_touches_it(value, low, high, shown):
-    assert shown_interval(value, low, high) == shown
+    assert shown_intervals(pd.DataFrame([[value, low, high]])) == [shown]
 
 
 def test_verdicts_have_sign_word_and_tint():

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.golden.golden_text import GoldenText
 from ragscore.io.yaml_text import yaml_documents
-from tests.messages import refused
 
 SUPPORT = {"path": "docs/a.md", "heading": "A > B", "snippets": ["so: it goes # no comment"]}
 COMMENTED = """\
@@ -110,37 +109,11 @@ def test_a_row_of_any_shape_is_changed_alone(query_id, changes):
         assert comment in text
 
 
-def test_items_of_a_list_come_and_go_with_their_lines_only():
-    before = text_of(COMMENTED)
-    faq = {"any": ["faq", "old faq"], "grade": 2}
-    more = before.edited({"001": {"expected_doc_ids": ["handbook", faq, "intranet"]}})
-    assert more.text == before.text.replace("grade: 2}\n", "grade: 2}\n    - intranet\n")
-    less = before.edited({"001": {"expected_doc_ids": [faq]}})
-    assert less.text == before.text.replace("    - handbook  # 2nd edition\n", "")
-
-
 def test_json_lines_change_within_one_line():
     other = '\r\n\r\n{"id":"b",  "query":"\\u00e9", "n": 1.50}'
     text = '{"id": "a", "query":"x\\ud83d\\ude00",  "tags": []}' + other
     after = text_of(text, "golden.jsonl").edited({"a": {"tags": None, "answerable": False}})
     assert after.text == '{"id": "a", "query": "x\U0001f600", "answerable": false}' + other
-
-
-def test_json_in_a_yaml_file_stays_json():
-    text = '[\n{"id": "a", "query": "x"},\n{"id": "b", "query": "y"}\n]\n'
-    after = text_of(text).edited({"b": {"gold_supports": [SUPPORT], "own": "z\x85é"}})
-    assert [row["id"] for row in json.loads(after.text)] == ["a", "b"]
-    assert after.rows["b"].values["own"] == "z\x85é"
-
-
-def test_a_row_that_is_an_alias_is_refused_not_guessed():
-    text = "- &first {id: a, query: b}\n- id: c\n  query: d\n  like: *first\n"
-    with refused(file="golden.yaml", line=1):
-        text_of(text).edited({"a": {"answerable": False}})  # it would change what `like` holds, too
-    assert (
-        text_of(text).edited({"c": {"like": None}}).text
-        == "- &first {id: a, query: b}\n- id: c\n  query: d\n"
-    )
 
 
 def test_line_ends_and_a_byte_order_mark_stay():
@@ -153,35 +126,12 @@ def test_line_ends_and_a_byte_order_mark_stay():
 
 # Any file and any edit. Files are written by hand-like rules: block and flow rows, comments, blank
 # lines, quotes, multi-line texts.
-TEXTS = st.text(
-    st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Cn"]), min_size=1, max_size=12
-) | st.sampled_from(
-    [
-        "no",
-        "001",
-        "1.10",
-        "2024-01-01",
-        "- a",
-        "# x",
-        "a: b",
-        "'",
-        '"',
-        "~",
-        "{",
-        "*x",
-        "&y",
-        "!t",
-        "%",
-        "@",
-        "a\nb",
-        " lead",
-        "trail ",
-        "\ttab",
-        "a #b",
-        "\x85",
-        "\u2028",
-    ]
-)
+ODD_TEXTS = [
+    "no", "001", "1.10", "2024-01-01", "- a", "# x", "a: b", "'", '"', "~", "{", "*x", "&y", "!t",
+    "%", "@", "a\nb", " lead", "trail ", "\ttab", "a #b", "\x85", "\u2028",
+]  # fmt: skip
+LETTERS = st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Cn"])
+TEXTS = st.text(LETTERS, min_size=1, max_size=12) | st.sampled_from(ODD_TEXTS)
 ANY_SUPPORT = st.fixed_dictionaries(
     {"path": TEXTS},
     optional={

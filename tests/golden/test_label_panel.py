@@ -99,8 +99,6 @@ def test_every_button_does_what_it_says(panel, golden_file):
     press(panel, "grade-3", 2)
     press(panel, "grade-0", 1)
     assert [one.get("grade") for one in rows(golden_file)[0]["gold_supports"]] == [3, 0]
-    panel._hits.children[0].children[1].children[1].value = "by us"  # the words of hit 1
-    assert rows(golden_file)[0]["gold_supports"][1]["snippets"] == ["by us"]
     press(panel, "refuse")  # labels say the opposite
     says(panel._status.value, "q1")
     assert "answerable" not in rows(golden_file)[0]
@@ -109,9 +107,7 @@ def test_every_button_does_what_it_says(panel, golden_file):
     assert rows(golden_file)[1]["answerable"] is False
     press(panel, "refuse")
     assert "answerable" not in rows(golden_file)[1]
-    press(panel, "previous")
-    assert panel._list.value == "q1"
-    panel._list.value = "q3"
+    press(panel, "next")
     assert panel._list.value == "q3" and "no run" in panel._hits.children[0].value
 
 

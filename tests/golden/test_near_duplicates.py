@@ -42,24 +42,18 @@ def test_all_pairs_are_found_as_by_comparing_each_with_each():
     rng = np.random.default_rng(3)
     texts = [" ".join(rng.choice(list("abcdefgh"), 5)) for _ in range(60)]
     sets = [set(re.findall(r"\w", text)) for text in texts]
-    first_of = {frozenset(words): n for n, words in reversed(list(enumerate(sets)))}
     expected = {
         (f"q{a}", f"q{b}")
         for a, b in itertools.combinations(range(60), 2)
         if len(sets[a] & sets[b]) / len(sets[a] | sets[b]) >= 0.6
-        and first_of[frozenset(sets[a])] == a
-        and (first_of[frozenset(sets[b])] == b or sets[a] == sets[b])
     }
     assert {(a, b) for a, b, _ in pairs_of(golden_of(*texts), 0.6)} == expected and len(
         expected
     ) > 20
 
 
-def test_the_same_question_many_times_is_paired_with_the_first_only():
-    assert pairs_of(golden_of("the same", "Same, the!", "the same", "", "?"), 0.7) == [
-        ["q0", "q1", 1.0],
-        ["q0", "q2", 1.0],
-    ]
+def test_a_text_without_words_is_like_none():
+    assert pairs_of(golden_of("the same", "Same, the!", "", "?"), 0.7) == [["q0", "q1", 1.0]]
 
 
 def test_a_pair_says_whether_it_is_meant_and_whether_it_agrees():

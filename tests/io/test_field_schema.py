@@ -15,7 +15,7 @@ from pathlib import Path
 import ragscore as rs
 from ragscore.collecting.replies import record_of
 from ragscore.collecting.http import read_mapping, reply_of
-from ragscore.io.secrets import Redactor
+from ragscore.io.servers import Redactor
 from ragscore.io import run_records
 
 line = {"query_id": "q", "query": "?", "mode": None, "hits_top_k": [], "answer":

@@ -28,7 +28,7 @@ ROWS = [
              "page_image": {"n": 1}},
             {"path": "a.md"},
         ],
-        "required_support_groups": [[0, 1], ["b", 7], ["nowhere"]],
+        "required_support_groups": [[0, 1], ["a", 7], ["nowhere"]],
         "expected_source_keys": ["k"], "expected_texts": ["a sentence", ["one", "two"]],
         "expected_metadata": {"year": 2024, "crop": "2024", "ok": True},
         "expected_substrings": ["t/ha"],
@@ -89,7 +89,7 @@ def test_every_suffix_gives_equal_frames_rows_and_the_same_bytes_again(lines, tm
 
 def test_yaml_reads_well_and_says_what_should_be_refused(write_golden, tmp_path):
     text = (
-        "- id: g1\n  query: what is a join?\n  expected_doc_ids: [d1, [d2, d3]]\n  gold_supports:\n"
+        "- id: g1\n  query: what is a join?\n  expected_doc_ids: [d1, d2]\n  gold_supports:\n"
         "  - {path: a.md, heading: Joins}\n  difficulty: easy\n  tags: [sql]\n  mine: 3\n- id:"
         " '002'\n  query: weather?\n  answerable: false\n"
     )

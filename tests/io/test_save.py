@@ -37,7 +37,6 @@ RESULTS = rs.Results(
         ("run.trec", None),
         ("run.run", None),
         ("bm25.jsonl.gz", None),
-        ("bm25.json", "json_run"),
         ("bm25.jsonl", "trec"),
     ],
 )
@@ -55,7 +54,6 @@ def test_results_come_back_from_the_format_of_the_ending_or_name(name, format, t
         ("g.yml.gz", None),
         ("g.jsonl", None),
         ("g.qrels", None),
-        ("x.jsonl", "json_qrels"),
         ("x.jsonl", "qrels_jsonl"),
         ("folder", "beir"),
     ],

@@ -225,3 +225,40 @@ def test_an_agents_stored_verdicts_count_the_unknown_as_unknown():
     assert results.reported["value"].value_counts().to_dict() == {0: 731, 1: 74}
     assert results.judgments["verdict"].tolist() == ["unknown"] * 25
     assert results.responses["x_tool_calls.search"].mean() == pytest.approx(4.9349, abs=5e-5)
+
+
+REAL = [  # file, metric, and its number of items and mean as they are known
+    ("inspect-logs/2025-02-11*.eval", "match", 10, 0.8),
+    ("inspect-logs/mmlu*.eval", "choice", 1, 0.0),
+    ("inspect-logs/*security-guide.json", "model_graded_fact", 3, 1.0),
+    ("inspect-logs/*browser.json.gz", "includes", 1, 1.0),
+    ("lm-eval-helm/samples_*.jsonl", "exact_match,none", 10, 0.0),
+    ("deepeval-promptfoo/deepeval-latest_test_run.json", "success", 2, 0.5),
+    ("deepeval-promptfoo/promptfoo-results.json", "success", 3, 2 / 3),
+]
+
+
+@pytest.mark.parametrize(("file", "metric", "n", "mean"), REAL)
+def test_scores_of_real_files_have_the_means_that_are_known(file, metric, n, mean):
+    ev = rs.evaluate(next(DATA.glob(file)))
+    row = ev.summary(metric).iloc[0]
+    assert (row["n"], row["mean"]) == (n, pytest.approx(mean, abs=5e-7))
+    if file.startswith("inspect"):
+        assert ev._declared.describe(metric).better == "higher"
+
+
+def test_epochs_of_inspect_are_averaged_as_its_own_reductions_are():
+    ev = rs.evaluate(DATA / "inspect-logs/log_streaming.eval")
+    letters = ev.scores.pivot(columns="run_id", values="match")
+    assert letters.to_numpy().tolist() == [[0.0, 1.0], [1.0, 1.0]]
+    row = ev._of_systems.summary("match").iloc[0]
+    assert (row["mean"], row["n"], row["std"] / row["n"] ** 0.5) == (0.75, 2, pytest.approx(0.25))
+
+
+def test_explanations_and_tool_calls_of_inspect_are_kept():
+    logs = DATA / "inspect-logs"
+    graded = rs.load_results(next(logs.glob("*security-guide.json"))).judgments
+    assert graded["reason"].notna().all() and len(graded) == 3
+    browser = rs.load_results(next(logs.glob("*browser.json.gz"))).responses
+    called = ["web_browser_go", *["web_browser_click"] * 3]
+    assert json.loads(browser["x_tool_calls.json"].iloc[0]) == called

@@ -28,6 +28,7 @@ from ragscore.io.load import load_golden, load_results
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 BLOCK = re.compile(r"^```([\w-]+)(?: +(\S+))?\n(.*?)^```$", flags=re.M | re.S)
+BUILT = re.compile(r"/notebooks/(?:.*/)?[._]")  # folders of Sphinx and Jupyter
 WIDTH = "100"
 # What is written to the file it names, for the blocks below it.
 FILES = {"yaml", "json", "jsonl", "csv", "tsv", "toml", "trec"}
@@ -59,12 +60,8 @@ class Block:
 
 def pages() -> list[Path]:
     """Return README.md and the Markdown pages of the manual."""
-    found = sorted(NOTEBOOKS.rglob("*.md"))
-    built = re.compile(r"/[._]")  # folders of Sphinx and Jupyter
-    return [
-        ROOT / "README.md",
-        *(page for page in found if not built.search(str(page.relative_to(ROOT)))),
-    ]
+    found = [page for page in NOTEBOOKS.rglob("*.md") if not BUILT.search(str(page))]
+    return [ROOT / "README.md", *sorted(found)]
 
 
 def blocks(page: Path) -> list[Block]:

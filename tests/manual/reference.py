@@ -19,12 +19,11 @@ from ragscore import plot
 from ragscore.cli import make_parser
 from ragscore.frames.kinds import KINDS
 from ragscore.frames.verbs import Accessor, Verb
-from ragscore.io.citations import CITATION_KINDS, SPAN_FIELDS, SPAN_UNITS
 from ragscore.io.columns import GOLDEN_ROLES, RESULT_ROLES
 from ragscore.io.foreign import TOOLS
 from ragscore.io.golden_read import CHECK_FIELDS, ID_FIELDS, TAG_FIELDS
 from ragscore.io.registry import FORMATS, TABLES
-from ragscore.io.run_file import CALL, HIT_COLUMNS
+from ragscore.io.run_file import CALL, CITATION_KINDS, HIT, SPAN_FIELDS, SPAN_UNITS
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.metrics.declaration import spelling
 from ragscore.store.tables import FRAMES
@@ -593,8 +592,10 @@ RUN_FIELDS = {
 
 
 def run_column(part: str) -> Callable[[str], str]:
-    of_calls = {name: field.column for name, field in CALL.fields.items()}
-    columns: dict[str, dict[str, str]] = {"hit": HIT_COLUMNS, "call": of_calls}
+    columns = {
+        part: {name: column for name, (column, _) in fields.items()}
+        for part, fields in (("hit", HIT), ("call", CALL))
+    }
     frames = {
         "answer": "responses",
         "hit": "hits",

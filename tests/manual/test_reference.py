@@ -12,16 +12,17 @@ import pytest
 import ragscore as rs
 from ragscore.analysis.result_forms import FramesResult, JsonResult
 from ragscore.frames.kinds import KINDS
-from ragscore.io.citations import CITATION_KINDS
 from ragscore.io.golden_read import FIELD_ORDER, SUPPORT_FIELDS
 from ragscore.io.run_file import (
-    ANSWER_FIELDS,
+    ALSO,
     CALL,
-    CITATION_FIELDS,
-    HIT_FIELDS,
-    RECORD_FIELDS,
+    CITATION,
+    CITATION_KINDS,
+    HIT,
+    RECORD,
+    names,
 )
-from ragscore.io.sidecars import _RUN_FIELDS
+from ragscore.io.sidecars import RUN_NAMES
 from ragscore.scoring.metrics import TABLE
 from tests.manual import NOTEBOOKS, pages, reference
 
@@ -90,14 +91,14 @@ def test_every_field_of_a_golden_file_is_described():
 
 def test_every_field_of_a_run_file_is_described():
     fields = {part: set(described) for part, described in reference.RUN_FIELDS.items()}
-    assert fields["record"] - {"latency_<phase>"} == RECORD_FIELDS | {"answer"}
-    assert fields["answer"] == ANSWER_FIELDS | {"usage", "hops"}
-    assert fields["hit"] - {"citation", "heading_path", "retrieval", "score", "start", "end"} == (
-        HIT_FIELDS
-    )
-    assert fields["citation"] == CITATION_FIELDS
-    assert fields["call"] - {"iter"} == set(CALL.fields)
-    assert fields["run"] | {"config_snapshot_json"} == _RUN_FIELDS
+    assert fields["record"] - {"latency_<phase>"} == names(RECORD, beside="hits_top_k")
+    assert fields["answer"] == names(RECORD, "answer.", "citations hops")
+    span = "citation start end span_unit"
+    assert fields["hit"] == names(HIT, beside=f"{span} metadata") | {*ALSO}
+    assert fields["citation"] == names(CITATION, beside="span_unit") - {"heading_path"}
+    assert fields["call"] - {"iter"} == set(CALL)
+    synonyms = {"config_snapshot", "config_snapshot_json", "commit_hash"}
+    assert fields["run"] | synonyms == RUN_NAMES
     assert fields["judgment"] == set(KINDS["judgments"].dtypes) - {"run_id"}
     assert all(f"| {kind} |" in reference.citation_kinds() for kind in CITATION_KINDS)
 

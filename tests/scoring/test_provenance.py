@@ -73,7 +73,7 @@ def test_the_golden_component_is_what_is_asked_and_expected(one, golden, compone
     ("how", "component"),
     [({"match": "doc"}, "rule"), ({"rule": rs.match.by_span}, "rule")]
     + [({name: value}, "policies") for name, value in POLICIES.items()],
-    ids=str,
+    ids=lambda one: str(next(iter(one))) if isinstance(one, dict) else one,
 )
 def test_rule_and_level_are_one_component_and_every_policy_another(one, how, component):
     assert changed(one, one, **how) == {component}

@@ -13,7 +13,6 @@ from conftest import hit, record
 from stored import described, named_by, stored_file
 
 import ragscore as rs
-from ragscore.store import place
 from ragscore.store.runs import folder_of, sealed, unsealed
 from ragscore.store.store import Disk
 from tests.messages import refused
@@ -62,10 +61,9 @@ def test_a_name_of_a_file_that_no_store_gives_is_refused(name):
 
 @pytest.mark.parametrize("change", ["refresh", "add", "overwrite"])
 def test_a_change_of_a_run_that_somebody_else_changed_is_refused(
-    pair, tmp_path, monkeypatch, change
+    pair, tmp_path, monkeypatch, change, store
 ):
     results, golden = pair
-    store = rs.RunStore(tmp_path)
     store.save(results.select("a"), golden=golden)
     step = Disk.put_new
 
@@ -90,31 +88,14 @@ def test_a_change_of_a_run_that_somebody_else_changed_is_refused(
     assert len(store.load().responses) == 3
 
 
-def test_the_error_of_one_of_several_runs_says_which_were_saved_before(pair, tmp_path, monkeypatch):
-    written = Disk.write
-
-    def full_at_b(self, name, data):
-        if name.startswith("b/"):
-            raise OSError(28, "No space left on device")
-        return written(self, name, data)
-
-    monkeypatch.setattr(Disk, "write", place._named(full_at_b))
-    store = rs.RunStore(tmp_path)
-    with pytest.raises(rs.DataError, match="No space left") as caught:
-        store.save(pair[0])
-    assert caught.value.__notes__ == ["saved before it: a"]
-    assert store.runs()["run_id"].tolist() == ["a"]
-
-
 def test_where_hard_links_are_missing_a_run_is_saved_and_one_of_two_writers_is_told(
-    pair, tmp_path, monkeypatch
+    pair, tmp_path, monkeypatch, store
 ):
     def no_links(*args, **options):
         raise OSError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
     results, golden = pair
-    store = rs.RunStore(tmp_path)
     store.save(results, golden=golden)
     pd.testing.assert_frame_equal(
         store.scores(golden), rs.score(results, golden), check_categorical=False
@@ -133,9 +114,8 @@ def test_where_hard_links_are_missing_a_run_is_saved_and_one_of_two_writers_is_t
         ("k = 5", "k = 5"),
     ],
 )
-def test_of_a_config_nan_is_kept_as_null_and_what_is_no_json_as_text(pair, tmp_path, config, kept):
+def test_of_a_config_nan_is_kept_as_null_and_what_is_no_json_as_text(pair, store, config, kept):
     results = pair[0].select("a")
-    store = rs.RunStore(tmp_path)
     store.save(replace(results, runs=results.runs.assign(config=config)))
     assert described(store, "a")["run"]["config"] == kept
     assert json.loads(store.load().runs["config"][0]) == kept
@@ -147,8 +127,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-def test_a_run_of_any_name_is_kept_in_a_folder_that_every_system_can_have(tmp_path):
-    store = rs.RunStore(tmp_path)
+def test_a_run_of_any_name_is_kept_in_a_folder_that_every_system_can_have(tmp_path, store):
     for name in NAMES:
         assert store.save(results_of(name)) == [name]
     store.refresh(GOLDEN, runs="run-0001.json")
@@ -166,8 +145,7 @@ def test_a_run_of_any_name_is_kept_in_a_folder_that_every_system_can_have(tmp_pa
         assert not folder.startswith(".")
 
 
-def test_a_copied_run_folder_is_named_with_the_run_that_it_holds(tmp_path):
-    store = rs.RunStore(tmp_path)
+def test_a_copied_run_folder_is_named_with_the_run_that_it_holds(tmp_path, store):
     store.save(results_of("a"))
     shutil.copytree(tmp_path / "a", tmp_path / "a copy")
     with refused("'a'", file=tmp_path / "a copy" / "run-0001.json", field="run_id"):
@@ -209,8 +187,7 @@ def within(seconds, call):
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
-def test_what_is_no_file_is_named_and_never_waited_for(tmp_path, kind):
-    store = rs.RunStore(tmp_path)
+def test_what_is_no_file_is_named_and_never_waited_for(tmp_path, kind, store):
     store.save(results_of("a"))
     file = stored_file(store, "a", "hits")
     file.unlink()

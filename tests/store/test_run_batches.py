@@ -1,13 +1,13 @@
 """Runs that are read together are what they are one by one, whatever each of them holds."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from conftest import answer, hit, record
-from stored import edit_table, put_file, put_table, stored_file
+from stored import assert_same, edit_table, put_file, put_table, stored_file
 
 import ragscore as rs
 from ragscore.frames.data import from_records
@@ -77,18 +77,6 @@ def several(write_run, tmp_path):
 
 def one_by_one(store):
     return rs.Results.concat([store.load(name) for name in "abcd"])
-
-
-def assert_same(found, expected):
-    for item in fields(rs.Results):
-        one, other = getattr(found, item.name), getattr(expected, item.name)
-        assert (one is None) == (other is None), item.name
-        if one is not None:
-            pd.testing.assert_frame_equal(one, other, check_exact=True, obj=item.name)
-            assert (
-                "run_id" not in one
-                or one["run_id"].cat.categories.tolist() == other["run_id"].cat.categories.tolist()
-            )
 
 
 def test_runs_read_together_are_the_runs_read_one_by_one(several):

@@ -98,9 +98,8 @@ CHOICES = [
     ],
     ids=lambda one: " ".join(one) or "default" if isinstance(one, dict) else str(one),
 )  # fmt: skip
-def test_groups_give_the_scores_of_the_whole(varied, few_hits, tmp_path, choices, in_parts):
+def test_groups_give_the_scores_of_the_whole(varied, few_hits, store, choices, in_parts):
     results, golden = varied
-    store = rs.RunStore(tmp_path)
     with pytest.MonkeyPatch.context() as patched:
         if not in_parts:
             patched.setattr(tables, "PART_HITS", 1000)
@@ -125,9 +124,8 @@ def test_groups_give_the_scores_of_the_whole(varied, few_hits, tmp_path, choices
     pd.testing.assert_frame_equal(made[0][settings], made[1][settings])
 
 
-def test_means_of_a_run_in_parts_are_those_of_the_whole(varied, few_hits, tmp_path):
+def test_means_of_a_run_in_parts_are_those_of_the_whole(varied, few_hits, store):
     results, golden = varied
-    store = rs.RunStore(tmp_path)
     with warned("golden queries without a row"):
         store.save(results, golden=golden)
     before = store.summary("a")
@@ -189,11 +187,10 @@ GOLDENS = {
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("edit", EDITS)
-def test_metrics_and_level_follow_from_the_runs_files(write_run, tmp_path, edit, monkeypatch):
+def test_metrics_and_level_follow_from_the_runs_files(write_run, store, edit, monkeypatch):
     found = [hit(f"c{rank}", f"d{rank}", rank) for rank in (1, 2)]
     rows = [record("q0", found), record("q1", found)]
     a, b = (rs.load_results(write_run(name, rows, k=2)) for name in "ab")
-    store = rs.RunStore(tmp_path / "store")
     store.save(a)
     store.save(dataclasses.replace(b, **EDITS[edit](b)))
     monkeypatch.setattr(tables, "PART_HITS", 4)  # each run is a group
@@ -214,14 +211,13 @@ def test_metrics_and_level_follow_from_the_runs_files(write_run, tmp_path, edit,
         pd.testing.assert_frame_equal(scores, expected)
 
 
-def test_rows_without_a_response_and_rows_in_any_order_score_the_same(varied, tmp_path, few_hits):
+def test_rows_without_a_response_and_rows_in_any_order_score_the_same(varied, store, few_hits):
     results, golden = varied
     stray = results.hits.iloc[:1].assign(query_id="unheard of")
     mixed = pd.concat([results.hits, stray]).sample(frac=1, random_state=0)
     results = dataclasses.replace(
         results.select("a"), hits=mixed[mixed["run_id"] == "a"].assign(run_id="a")
     )
-    store = rs.RunStore(tmp_path)
     store.save(results)
     expected, said = said_by(lambda: rs.score(results, golden))
     scores, said_of_parts = said_by(lambda: store.scores(golden))
@@ -229,34 +225,31 @@ def test_rows_without_a_response_and_rows_in_any_order_score_the_same(varied, tm
     assert said_of_parts == said and any(one.startswith("1 hits belong") for one in said)
 
 
-def test_a_frame_added_to_a_run_in_parts_counts_in_each_of_them(varied, tmp_path, few_hits):
+def test_a_frame_added_to_a_run_in_parts_counts_in_each_of_them(varied, store, few_hits):
     results, golden = varied
-    plain, store = dataclasses.replace(results, judgments=None), rs.RunStore(tmp_path)
-    store.save(plain)
+    store.save(dataclasses.replace(results, judgments=None))
     store.add("a", judgments=results.judgments)
-    scores = store.scores(golden, "faithfulness", runs="a", missing="zero")["faithfulness"]
-    how = {"missing": "zero"}
-    expected = rs.score(results.select("a"), golden, "faithfulness", **how)["faithfulness"]
-    assert expected.notna().sum() == 3
-    pd.testing.assert_series_equal(scores, expected)
+    scores = store.scores(golden, "faithfulness", runs="a", missing="zero")
+    expected = rs.score(results.select("a"), golden, "faithfulness", missing="zero")
+    assert expected["faithfulness"].notna().sum() == 3
+    pd.testing.assert_frame_equal(scores, expected)
     pd.testing.assert_frame_equal(store.load("a").judgments, results.select("a").judgments)
 
 
 def test_parts_whose_citations_carry_other_ids_or_none_score_as_the_whole(
-    write_golden, write_run, tmp_path, monkeypatch
+    write_run, store, monkeypatch
 ):
-    golden = rs.load_golden(write_golden([
+    golden = rs.load_golden([
         {"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"],
          "expected_chunk_ids": [f"c{n}"]} for n in range(4)
-    ]))  # fmt: skip
-    results = rs.load_results(
-        write_run("a", [record(f"q{n}", hits(n), answer=answer("text")) for n in range(4)])
-    )
+    ])  # fmt: skip
+    rows = [record(f"q{n}", hits(n), answer=answer("text")) for n in range(4)]
+    results = rs.load_results(write_run("a", rows))
     cited = [{"query_id": "q0", "chunk_id": "c0"}, {"query_id": "q2", "doc_id": "d2"}]
     rows = [{"run_id": "a", "position": 1, **one} for one in cited]
     results = dataclasses.replace(results, citations=from_records(rows, "citations"))
     monkeypatch.setattr(tables, "PART_HITS", 4)
-    store, names = rs.RunStore(tmp_path), ["citation_present", "citation_recall"]
+    names = ["citation_present", "citation_recall"]
     store.save(results)
     assert stored_run(store, "a").n_parts == 4
     whole = rs.score(results, golden, names)
@@ -264,8 +257,7 @@ def test_parts_whose_citations_carry_other_ids_or_none_score_as_the_whole(
     pd.testing.assert_frame_equal(store.scores(golden, names), whole, check_exact=True)
 
 
-def test_what_is_no_client_is_refused_and_what_needs_a_golden_set(varied, tmp_path):
-    store = rs.RunStore(tmp_path)
+def test_what_is_no_client_is_refused_and_what_needs_a_golden_set(varied, store):
     store.save(varied[0])
     with refused("str", "distributed.Client", field="client"):
         store.scores(varied[1], client="tcp://scheduler:8786")
@@ -281,6 +273,7 @@ def pieces_of(results, n):
     return iter([results.select(run_id, some) for some in np.array_split(ids, n)])
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("text", [None, 3])
 @pytest.mark.parametrize("part_hits", [6, 10_000])
 def test_a_run_saved_piece_by_piece_is_the_run_saved_at_once(
@@ -288,34 +281,24 @@ def test_a_run_saved_piece_by_piece_is_the_run_saved_at_once(
 ):
     results, golden = varied[0].select("a"), varied[1]
     at_once, store = rs.RunStore(tmp_path / "once"), rs.RunStore(tmp_path / "pieces")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        at_once.save(results, golden=golden, text=text)
+    at_once.save(results, golden=golden, text=text)
     monkeypatch.setattr(tables, "PART_HITS", part_hits)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert store.save(pieces_of(results, 5), golden=golden, text=text) == ["a"]
+    assert store.save(pieces_of(results, 5), golden=golden, text=text) == ["a"]
     assert stored_run(store, "a").n_parts == (1 if part_hits > 6 else 4)
-    found, expected = store.load(), at_once.load()
-    for kind in ("runs", "responses", "hits", "citations", "judgments"):
-        one, other = (
-            getattr(held, kind).sort_values(["query_id", "rank"][: 1 + (kind == "hits")])
-            if kind != "runs" else getattr(held, kind)
-            for held in (found, expected)
-        )  # fmt: skip
+    for kind in ("responses", "hits", "citations", "judgments"):
+        one, other = (getattr(held.load(), kind) for held in (store, at_once))
         keys = [name for name in ("query_id", "rank", "position", "item") if name in one]
-        one, other = (
-            held.sort_values(keys, ignore_index=True) if keys else held for held in (one, other)
-        )
+        one, other = (held.sort_values(keys, ignore_index=True) for held in (one, other))
         pd.testing.assert_frame_equal(one, other, check_like=True)
+    pd.testing.assert_frame_equal(store.runs(), at_once.runs())
     pd.testing.assert_frame_equal(store.scores(), at_once.scores())
     pd.testing.assert_frame_equal(store.summary(), at_once.summary(), atol=1e-14)
     files = [one for own in stored_run(store, "a").files.values() for one in own if one]
     assert len(list(store.path("a").glob("*.parquet"))) == len(files)
 
 
-def test_pieces_that_belong_not_together_are_refused_and_leave_nothing(varied, tmp_path):
-    results, store = varied[0], rs.RunStore(tmp_path)
+def test_pieces_that_belong_not_together_are_refused_and_leave_nothing(varied, store, tmp_path):
+    results = varied[0]
     a = results.select("a")
     half = a.select("a", "q1")
     split = dataclasses.replace(half, responses=half.responses.iloc[:0])

@@ -10,9 +10,9 @@ from conftest import EXAMPLES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import (
+    assert_same,
     describe,
     edit_table,
-    named_by,
     run_file,
     stored_file,
     stored_run,
@@ -23,60 +23,19 @@ from ragscore.frames.data import from_records
 from ragscore.scoring.readings import READINGS
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
-from ragscore.store import runs as store_runs
 from tests.messages import refused, warned
-
-
-def assert_same(left: rs.Results, right: rs.Results) -> None:
-    for kind in ("runs", "responses", "hits", "citations"):
-        pd.testing.assert_frame_equal(getattr(left, kind), getattr(right, kind))
-
-
-def test_scores_from_the_store_equal_scores_from_the_files(pair, tmp_path):
-    results, golden = pair
-    store = rs.RunStore(tmp_path / "store")
-    assert store.save(results, golden=golden) == ["a", "b"]
-    expected = rs.score(results, golden, "all")
-    pd.testing.assert_frame_equal(rs.score(store.load(), golden, "all"), expected)
-    stored = store.scores()
-    pd.testing.assert_frame_equal(
-        stored.drop(columns=["created_at", "system"], errors="ignore"),
-        expected,
-        check_categorical=False,
-    )
-
-
-def test_jsonl_to_frames_to_parquet_to_frames_is_lossless(write_run, tmp_path):
-    odd = hit("c1", "d1", 1, repo="r", weird={"a.b": 1, "mixed": [1]}, score_kind="bm25")
-    records = [
-        record(
-            "q1",
-            [odd],
-            answer=answer("text", paths=["docs/d1.md"], usage={"prompt_tokens": 3}),
-            latency_search_ms=2.5,
-        ),
-        record("q2", [], error="boom"),
-    ]
-    results = rs.load_results(
-        write_run(
-            "a",
-            records,
-            system="s",
-            config={"k": 5},
-            created_at="2026-01-31T09:00:00Z",
-            hardware={"cores": 2},
-        )
-    )
-    store = rs.RunStore(tmp_path / "store")
-    store.save(results)
-    assert_same(store.load(), results)
-
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 HITS = st.lists(
     st.fixed_dictionaries(
         {"chunk_id": TEXT.filter(bool), "doc_id": TEXT.filter(bool)},
-        optional={"snippet": TEXT, "stale": st.booleans(), "note": TEXT | st.integers(-5, 5)},
+        optional={
+            "snippet": TEXT,
+            "stale": st.booleans(),
+            "note": TEXT | st.integers(-5, 5),
+            "weird": st.just({"a.b": 1, "mixed": [1]}),
+            "score_kind": st.just("bm25"),
+        },
     ),
     max_size=3,
 )
@@ -96,11 +55,15 @@ def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_
     folder = tmp_path_factory.mktemp("run")
     file = folder / "per_query.jsonl"
     records = [
-        {"query_id": f"q{n}", "query": "?", "hits_top_k": hits, "answer": text}
+        {"query_id": f"q{n}", "query": "?", "hits_top_k": hits, "error": "boom" if n else None,
+         "answer": text and answer(text, paths=["docs/d1.md"], usage={"prompt_tokens": 3}),
+         "latency_search_ms": 2.5}
         for n, (hits, text) in enumerate(zip(lists, answers, strict=False))
-    ]
+    ]  # fmt: skip
     file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
-    (folder / "run.json").write_text(json.dumps({"run_id": run_id}))
+    described = {"run_id": run_id, "config": {"k": 5}, "hardware": {"cores": 2}}
+    described |= {"created_at": "2026-01-31T09:00:00Z", "system": "s"}
+    (folder / "run.json").write_text(json.dumps(described))
     results = rs.load_results(file)
     assert_same(rs.load_results(results.save(folder / "again", format="per_query")), results)
     store = rs.RunStore(folder / "store")
@@ -129,67 +92,29 @@ def long_texts(write_golden, write_run):
 @pytest.mark.parametrize(
     ("text", "length", "is_cut"), [(None, 500, False), (200, 200, True), (0, None, True)]
 )
-def test_what_is_kept_of_texts(long_texts, tmp_path, text, length, is_cut):
-    store = rs.RunStore(tmp_path)
+def test_what_is_kept_of_texts(long_texts, store, text, length, is_cut):
     store.save(long_texts[0], text=text)
     hits = store.load().hits
     assert (int(hits["text"].str.len().min()) if "text" in hits else None) == length
     assert ("text_cut" in hits and bool(hits["text_cut"].all())) == is_cut
 
 
-def test_saving_twice_is_an_error_unless_overwritten(pair, tmp_path):
+def test_a_runs_file_holds_its_means_null_for_nan(pair, saved):
     results, golden = pair
-    store = rs.RunStore(tmp_path)
-    store.save(results)
-    with refused(field="run_id"):
-        store.save(results)
-    store.save(results, golden=golden, overwrite=True)
-    assert len(store.scores(metrics=["mrr"])) == 6
-    assert not list(tmp_path.rglob(".staging*"))
-
-
-def test_files_of_an_overwritten_run_go_and_its_numbers_after_a_day(pair, tmp_path, monkeypatch):
-    results, golden = pair
-    store = rs.RunStore(tmp_path)
-    store.save(results.select("a"), golden=golden)
-    orphan = store.path("a") / "hits-0123456789ab.parquet"
-    orphan.write_bytes(b"left by a crash")
-    store.save(results.select("a"), overwrite=True)
-    assert named_by(store, "a") == ["hits", "responses"]
-
-    def names():
-        return {file.name for file in store.path("a").iterdir()}
-
-    def named():
-        return {entry.name for (entry,) in stored_run(store, "a").files.values()}
-
-    assert names() == {"run-0001.json", "run-0002.json", orphan.name} | named()
-    monkeypatch.setattr(store_runs, "KEPT_FOR_WRITERS", -1)
-    store.save(results.select("a"), overwrite=True)
-    assert names() == {"run-0003.json"} | named()
-
-
-def test_a_runs_file_holds_its_means_null_for_nan(pair, tmp_path):
-    results, golden = pair
-    store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden)
-    text = run_file(store, "a").read_text()
-    content = json.loads(text)
-    means = content["metrics"]["answer_checks"]
-    assert "NaN" not in text and means["mean"] is None and means["n"] == 0
-    assert content["scoring"]["level"] == "chunk"
-    assert content["scoring"]["golden_hash"] == golden.golden_hash
+    content = json.loads(run_file(saved, "a").read_text(), parse_constant=pytest.fail)
+    means, scoring = content["metrics"]["answer_checks"], content["scoring"]
+    assert means["mean"] is None and means["n"] == 0
+    assert (scoring["level"], scoring["golden_hash"]) == ("chunk", golden.golden_hash)
     done = scored(results, golden, "all")
     expected = summarize(done.scores, golden, rows=done.rows).assign(is_reported=False)
     pd.testing.assert_frame_equal(
-        store.summary().astype({"run_id": "str"}), expected.astype({"run_id": "str"}),
+        saved.summary().astype({"run_id": "str"}), expected.astype({"run_id": "str"}),
         check_dtype=False,
     )  # fmt: skip
 
 
-def test_a_clone_that_has_the_runs_files_alone_has_means_and_trends(pair, tmp_path):
+def test_a_clone_that_has_the_runs_files_alone_has_means_and_trends(pair, tmp_path, store):
     results, golden = pair
-    store = rs.RunStore(tmp_path)
     results.runs["created_at"] = ["2026-01-01", "2026-01-02"]
     store.save(results, golden=golden)
     before, trend = store.summary(), store.trend("mrr").table
@@ -206,26 +131,16 @@ def test_a_clone_that_has_the_runs_files_alone_has_means_and_trends(pair, tmp_pa
         clone.evaluate(golden)
 
 
-def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golden):
-    results, golden = pair
-    store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden)
-    relabelled = rs.load_golden(
-        write_golden(
-            [
-                one | {"expected_chunk_ids": ["x"], "expected_doc_ids": ["dx"]}
-                for one in THREE_QUERIES
-            ]
-        )
-    )
-    assert store.refresh(relabelled, runs="a") == ["a"] and store.refresh(relabelled) == ["a", "b"]
-    means = store.summary().query("metric == 'hit@1'").set_index("run_id")["mean"]
+def test_refresh_rewrites_metrics_when_labels_change(saved):
+    expected = {"expected_chunk_ids": ["x"], "expected_doc_ids": ["dx"]}
+    relabelled = rs.load_golden([one | expected for one in THREE_QUERIES])
+    assert saved.refresh(relabelled, runs="a") == ["a"] and saved.refresh(relabelled) == ["a", "b"]
+    means = saved.summary().query("metric == 'hit@1'").set_index("run_id")["mean"]
     assert means.to_dict() == {"a": 2 / 3, "b": 1 / 3}
-    assert store.runs()["golden_hash"].eq(relabelled.golden_hash).all()
+    assert saved.runs()["golden_hash"].eq(relabelled.golden_hash).all()
 
 
-def test_a_frame_is_added_to_a_saved_run(pair, tmp_path):
-    store = rs.RunStore(tmp_path)
+def test_a_frame_is_added_to_a_saved_run(pair, store):
     store.save(pair[0])
     judgments = from_records(
         [{"run_id": "a", "query_id": "q1", "criterion": "groundedness", "item": "", "value": 4.0}],
@@ -241,12 +156,11 @@ def test_a_frame_is_added_to_a_saved_run(pair, tmp_path):
         store.add("a", hits=pair[0].hits)
 
 
-def test_runs_are_listed_oldest_first_and_loaded_by_system(write_run, tmp_path):
+def test_runs_are_listed_oldest_first_and_loaded_by_system(write_run, store):
     files = [
         write_run("late", RUN_A, system="dense", created_at="2026-02-01T00:00:00Z"),
         write_run("early", RUN_B, system="bm25", created_at="2026-01-01T00:00:00Z"),
     ]
-    store = rs.RunStore(tmp_path / "s")
     store.save(rs.load_results(files))
     assert store.runs()["run_id"].tolist() == ["early", "late"]
     assert store.load(["dense"]).runs["run_id"].tolist() == ["late"] and store.load("bm25").runs[
@@ -254,17 +168,13 @@ def test_runs_are_listed_oldest_first_and_loaded_by_system(write_run, tmp_path):
     ].tolist() == ["early"]
 
 
-def test_texts_stay_out_of_version_control_and_metrics_may_go_in(pair, tmp_path):
-    rs.RunStore(tmp_path).save(pair[0])
+def test_texts_stay_out_of_version_control_and_metrics_may_go_in(saved, tmp_path):
     rules = (tmp_path / ".gitignore").read_text().splitlines()
-    assert "*.parquet" in rules and not [
-        rule for rule in rules if "json" in rule and not rule.startswith("#")
-    ]
+    assert [rule for rule in rules if rule[0] != "#"] == ["*.parquet", ".staging-*"]
 
 
-def test_scores_that_are_not_there_are_said(pair, tmp_path):
+def test_scores_that_are_not_there_are_said(pair, tmp_path, store):
     results, golden = pair
-    store = rs.RunStore(tmp_path)
     with refused(file=tmp_path):
         store.scores()
     store.save(results)
@@ -280,35 +190,17 @@ def test_scores_that_are_not_there_are_said(pair, tmp_path):
         store.scores(metrics=["mrr@7"], runs="a")
 
 
-def by_hidden_word(hits, targets):
-    """The document's last letter stands at the end of the hit's text, whatever the target's
-    level.
-    """
-    pairs = (
-        hits.reset_index(drop=True)
-        .reset_index(names="hit")
-        .merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
-    )
-    found = [
-        isinstance(text, str) and text.endswith(f"{level} {name}")
-        for text, level, name in zip(pairs["text"], pairs["level"], pairs["target_id"], strict=True)
-    ]
-    return pairs.loc[found, ["hit", "target"]]
-
-
-def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, tmp_path):
+def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, store):
     results, golden = pair
-    store = rs.RunStore(tmp_path)
     store.save(results.select(["a"]), golden=golden, match="doc", rule=rs.match.by_doc)
     store.save(results.select(["b"]), golden=golden, match="per_query")
     assert store.refresh(golden) == ["a", "b"]
 
 
-def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path):
+def test_refresh_changes_no_run_if_one_needs_its_rule(pair, tmp_path, store):
     results, golden = pair
-    store = rs.RunStore(tmp_path)
     store.save(results.select(["a"]), golden=golden)
-    store.save(results.select(["b"]), golden=golden, rule=by_hidden_word)
+    store.save(results.select(["b"]), golden=golden, rule=lambda *rows: rs.match.by_doc(*rows))
     before = sorted(tmp_path.rglob("*")), stored_run(store, "a")
     with refused(file="b", field="rule"):
         store.refresh(golden)
@@ -325,16 +217,14 @@ def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path
     ids=["empty", "without its checksum", "changed by hand"],
 )
 def test_a_description_that_was_changed_is_refused_and_the_run_can_be_saved_again(
-    pair, tmp_path, change
+    pair, saved, change
 ):
-    store = rs.RunStore(tmp_path)
-    store.save(pair[0], golden=pair[1])
-    file = run_file(store, "a")
+    file = run_file(saved, "a")
     file.write_bytes(change(file.read_bytes()))
     with refused(file="run-0001.json"):
-        store.runs()
-    store.save(pair[0].select("a"), overwrite=True)
-    assert store.runs()["run_id"].tolist() == ["a", "b"]
+        saved.runs()
+    saved.save(pair[0].select("a"), overwrite=True)
+    assert saved.runs()["run_id"].tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -344,24 +234,21 @@ def test_a_description_that_was_changed_is_refused_and_the_run_can_be_saved_agai
         ("scores", b"x", "scores", "1 bytes"), ("responses", None, "load", "not there"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_damaged_or_gone_is_named(pair, tmp_path, kind, content, read, said):
-    store = rs.RunStore(tmp_path)
-    store.save(pair[0].select(["a"]), golden=pair[1])
-    file = stored_file(store, "a", kind)
+def test_a_file_that_is_damaged_or_gone_is_named(saved, kind, content, read, said):
+    file = stored_file(saved, "a", kind)
     file.unlink() if content is None else file.write_bytes(content)
     with refused(said, file=file):
-        getattr(store, read)()
+        getattr(saved, read)()
 
 
-def test_a_column_of_mixed_types_is_refused_before_anything_is_written(pair, tmp_path):
+def test_a_column_of_mixed_types_is_refused_before_anything_is_written(pair, tmp_path, store):
     results = pair[0]
     mixed = replace(
         results, hits=results.hits.assign(x_note=pd.Series([1, "two"] * 5, dtype=object))
     )
-    store = rs.RunStore(tmp_path / "s")
     with refused(field="hits.x_note"):
         store.save(mixed)
-    assert not (tmp_path / "s").exists()
+    assert not [*tmp_path.rglob("*.parquet")]
 
 
 @pytest.fixture
@@ -381,9 +268,8 @@ def passages(write_golden, write_run):
     )
 
 
-def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
+def test_refresh_keeps_the_policies_but_for_those_given(passages, store):
     results, golden = passages
-    store = rs.RunStore(tmp_path)
     store.save(results, golden=golden, collapse="doc")
     store.refresh(golden)
     assert store.scores(metrics=["mrr"], runs="a").loc["q", "mrr"] == 1 / 2
@@ -391,9 +277,8 @@ def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
     assert store.scores(metrics=["mrr"], runs="a").loc["q", "mrr"] == 1 / 3
 
 
-def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
+def test_stored_scores_are_those_asked_for_or_none(passages, store):
     results, golden = passages
-    store = rs.RunStore(tmp_path)
     store.save(results.select("a"), golden=golden, collapse="doc")
     store.save(results.select("b"), golden=golden)
     assert store.scores(metrics=["mrr"], runs="a", collapse="doc").loc["q", "mrr"] == 1 / 2
@@ -412,22 +297,21 @@ def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
     ],
 )
 def test_a_choice_that_is_none_is_refused_before_anything_is_written(
-    passages, tmp_path, choices, field, named
+    passages, tmp_path, choices, field, named, store
 ):
     results, golden = passages
-    store = rs.RunStore(tmp_path / "store")
     with refused(*named, field=field):
         store.save(results, golden=golden, **choices)
-    assert not (tmp_path / "store").exists()
+    assert not [*tmp_path.rglob("*.parquet")]
     with refused(*named, field=field):
         store.scores(**choices)
     with refused(*named, field=field):
         store.refresh(golden, **choices)
 
 
-def test_policies_without_a_golden_set_are_refused(passages, tmp_path):
+def test_policies_without_a_golden_set_are_refused(passages, store):
     with refused(field="golden"):
-        rs.RunStore(tmp_path / "store").save(passages[0], collapse="doc")
+        store.save(passages[0], collapse="doc")
 
 
 @pytest.fixture
@@ -458,8 +342,7 @@ def runs(write_run):
     return make
 
 
-def test_only_tables_of_runs_asked_for_are_opened(runs, golden, tmp_path):
-    store = rs.RunStore(tmp_path)
+def test_only_tables_of_runs_asked_for_are_opened(runs, golden, store):
     store.save(runs(), golden=golden)
     for name in ("run 6", "run 4"):
         stored_file(store, name, "scores").write_bytes(b"damaged")
@@ -468,9 +351,8 @@ def test_only_tables_of_runs_asked_for_are_opened(runs, golden, tmp_path):
         store.scores(metrics="mrr")
 
 
-def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
+def test_duckdb_and_polars_read_the_folder(runs, golden, store):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
-    store = rs.RunStore(tmp_path / "s")
     store.save(runs(), golden=golden)
     expected = store.scores(metrics="mrr").groupby("run_id", observed=True)["mrr"].mean().to_dict()
     sql = f"SELECT run_id, avg(mrr) FROM read_parquet({store.files('scores')}) GROUP BY run_id"
@@ -486,9 +368,8 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
 
 
 def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_anew(
-    runs, golden, tmp_path
+    runs, golden, store
 ):
-    store = rs.RunStore(tmp_path)
     store.save(runs(2), golden=golden)
     file = run_file(store, "run 1")
     second = file.stat().st_mtime_ns // 10**9 * 10**9
@@ -502,8 +383,7 @@ def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_a
     assert store.runs()["system"].tolist() == ["bm25", "other"]
 
 
-def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, tmp_path):
-    store = rs.RunStore(tmp_path)
+def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, tmp_path, store):
     store.save(runs(3), golden=golden)
     for name in ("run 1", "run 3"):
         edit_table(store, name, "scores", lambda table: table.slice(0, 0))
@@ -518,8 +398,8 @@ def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, 
 
 
 @pytest.mark.parametrize("name", ["rig", "mine"])
-def test_a_reading_of_ones_own_is_not_stored_as_that_of_its_name(tmp_path, name):
+def test_a_reading_of_ones_own_is_not_stored_as_that_of_its_name(store, name):
     own = replace(READINGS["rig"], name=name, empty={"recall": 0.25})
     ev = rs.evaluate({"q": ["a"], "r": ["b"]}, {"q": {"a": 1}, "r": {"c": 1}}, profile=own)
     with refused(name, field="profile"):
-        rs.RunStore(tmp_path).save(ev)
+        store.save(ev)

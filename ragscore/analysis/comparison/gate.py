@@ -20,8 +20,7 @@ from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_choice, excerpt
 from ragscore.frames.escaping import visible
-from ragscore.frames.render import decimals_beside, decimals_within, dump
-from ragscore.frames.tables import SIGNS, Display, Table
+from ragscore.frames.tables import SIGNS, Display, Table, decimals_beside, decimals_within, dump
 from ragscore.scoring.metrics.declaration import ROUNDING
 from ragscore.stats.verdicts import UNSURE
 

@@ -11,7 +11,7 @@ import pandas as pd
 from ragscore.analysis.comparison.profile_report import HarnessComparison
 from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.errors import name_list, names_of, nearest, warn
-from ragscore.frames.render import dumped, flat, parsed
+from ragscore.frames.kinds import dumped, flat, parsed
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.provenance import (
     agree,

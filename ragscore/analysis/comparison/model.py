@@ -25,8 +25,7 @@ from ragscore.analysis.comparison.text import (
 from ragscore.analysis.slices import MIN_N, SliceComparison, compare_slices
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.escaping import json_text
-from ragscore.frames.render import dump, reload
-from ragscore.frames.tables import SIGNS, TINTS, Display, Notes, Table
+from ragscore.frames.tables import SIGNS, TINTS, Display, Notes, Table, dump, reload
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE, MetricTable

@@ -14,7 +14,8 @@ import pandas as pd
 from ragscore.analysis.aggregates import round_half_away, set_nested
 from ragscore.frames.data import records_of
 from ragscore.frames.escaping import markdown_cell, markdown_code
-from ragscore.frames.render import flat, shown_number
+from ragscore.frames.kinds import flat
+from ragscore.frames.tables import shown_number
 from ragscore.scoring.readings import HARNESSES, Reading
 
 Row = list[str]

@@ -12,7 +12,7 @@ import pandas as pd
 from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.errors import plural
-from ragscore.frames.render import decimals_within, shown_n, shown_number, shown_p
+from ragscore.frames.tables import decimals_within, shown_n, shown_number, shown_p
 from ragscore.frames.typing import Values
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import TABLE

@@ -15,7 +15,7 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import nearest, plural, warn
-from ragscore.frames.render import parsed
+from ragscore.frames.kinds import parsed
 from ragscore.scoring.metrics import TABLE
 
 EVERY = "*"  # expectations that hold for every query

@@ -8,7 +8,7 @@ import pandas as pd
 from ragscore.analysis.comparison.align import align
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import check_known, names_of
-from ragscore.frames.render import flat, parsed
+from ragscore.frames.kinds import flat, parsed
 
 NO_TYPE = "(none)"
 

@@ -25,7 +25,7 @@ from ragscore.analysis.reported import (
     split_reported,
 )
 from ragscore.frames.data import DataError, Results, records_of, run_names, runs_without_hits
-from ragscore.frames.render import flat
+from ragscore.frames.kinds import flat
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.provenance import judges_by_criterion
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs

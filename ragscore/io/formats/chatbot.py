@@ -28,23 +28,23 @@ from ragscore.io.formats.fields import (
     RUN_LEVEL,
     Fields,
     aggregate,
+    flat_fields,
     golden_rows,
     json_object,
     leaves,
     named_fields,
-    take_columns,
+    object_of,
+    written_rows,
 )
-from ragscore.io.golden_read import SUPPORT_EXTRAS, TAG_FIELDS, golden_of
+from ragscore.io.golden_read import TAG_FIELDS, golden_of
 from ragscore.io.run_file import none_cited, positions
-from ragscore.io.run_records import Frames, Level, Reader, kinds_of, listed
+from ragscore.io.run_records import Frames, Level, Reader
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
-    JSON_SUFFIX,
     READ,
-    as_json,
     as_time,
     by_query,
-    extra_fields,
+    escape_key,
     flatten,
     is_int,
     row_dicts,
@@ -55,10 +55,10 @@ RESPONSE: Fields = {
     "question": ("query", "text"),
     "answer": ("answer", "text"),
     "error": ("error", "failure"),
+    "scope": ("scope", "any"),
+    "latency.total_ms": ("elapsed_ms", "number"),
+    "abstention.abstained": ("refused", "flag"),
 }
-SCOPE = {"scope": "scope", "config": "x_config.json"}  # kept as JSON text
-LATENCY: Fields = {"total_ms": ("elapsed_ms", "number")}
-ABSTENTION: Fields = {"abstained": ("refused", "flag")}
 REFERENCE: Fields = {"rel_path": ("path", "text"), "heading_path": ("heading", "text")}
 CHUNK: Fields = {
     "chunk_id": ("chunk_id", "id"),
@@ -70,29 +70,19 @@ CHUNK: Fields = {
     "text": ("text", "text"),
 }
 JUDGMENT: Fields = {"score": ("value", "number"), "reasoning": ("reason", "text")}
-JUDGED: Fields = {
-    "criterion": ("criterion", "text"),
-    "item": ("item", "text"),
-    "item_text": ("item_text", "text"),
-    "value": ("value", "number"),
-    "verdict": ("verdict", "text"),
-    "reason": ("reason", "text"),
-    "tokens": ("tokens", "whole"),
-    "cost_usd": ("cost_usd", "number"),
-}
-REPORTED: Fields = {"metric": ("metric", "text"), "value": ("value", "number")}
 COST: Fields = {"judge_tokens": ("tokens", "whole"), "judge_cost_usd": ("cost_usd", "number")}
+CLAIM: Fields = {name: (name, "text") for name in ("item", "item_text", "verdict")}
+REPORTED: Fields = {"metric": ("metric", "text"), "value": ("value", "number")}
 
 # A judge's object in a row -> its criterion, which is the metric's name.
 JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
 CLAIMS = {"supported_claims": "supported", "unsupported_claims": "unsupported"}
 FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or false there
 CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, with its ellipsis
-DESCRIPTION, AFTER_DESCRIPTION = "## Run Description", "## Configuration"  # lines of summary.md
+DESCRIPTION = "## Run Description"
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
 NUMBERS = (bool, int, float, NoneType)
-ROWS = " rows of judgments", " rows of reported"  # names that the rows of a case have within it
-OTHERS = "x_aggregate_metrics."  # how columns of aggregates that are no numbers begin
+STORED = " reported"  # name that the rows of stored metrics have within a case
 NO_ROWS = "the file is not there: aggregates are all that is known of the run"
 AGGREGATES = {
     "operational_metrics.error_rate": ("failed", "mean"),
@@ -146,7 +136,7 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     run_id = as_id(metrics.get("run_id")) or named
     reader = Reader(_columns, problems, {"test_case_id": "query_id"}, "one row per test case")
     if has_rows:
-        reader.read(_cases(path, problems))
+        reader.read(_cases(path, reader.faults))
     else:
         problems.note(NO_ROWS, allowed="the run's rows")
     frames = reader.frames(run_id)
@@ -187,10 +177,9 @@ def read_description(path: Path) -> str | None:
     """
     if not path.is_file():
         return None
-    text = "\n".join(line.rstrip() for line in ["", *read_text(path).splitlines(), ""])
-    section = text.partition(f"\n{DESCRIPTION}\n")[2]
-    before, is_there, _ = f"\n{section}".partition(f"\n{AFTER_DESCRIPTION}\n")
-    stated = (before if is_there else before.partition("\n## ")[0]).strip()
+    section = read_text(path).partition(DESCRIPTION)[2]
+    ends = (end for end in ("\n## Configuration", "\n## ") if end in section)
+    stated = section.partition(next(ends, "\n## "))[0].strip()
     return stated if stated not in ("", NO_DESCRIPTION) else None
 
 
@@ -207,14 +196,10 @@ def _run(
     of_rows = responses.get("x_config.json", pd.Series(dtype="str")).dropna()
     k = (config or json.loads(of_rows.get(of_rows.first_valid_index(), "{}"))).get("k")
     k = k if is_int(k) and 1 <= k < 2**63 else None
-    reported, others = [], dict[str, Any]()
-    for name, value in leaves((stored if isinstance(stored, dict) else {}) | beside):
-        if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-            reported.append(aggregate(name, value, AGGREGATES, name, k))
-        else:
-            is_json = isinstance(value, (dict, list))
-            full = f"{OTHERS}{name}{JSON_SUFFIX * is_json}"
-            others[full] = as_json(value) if is_json else value
+    found = dict(leaves((stored if isinstance(stored, dict) else {}) | beside))
+    numbers = {name: one for name, one in found.items() if one is None or type(one) in (int, float)}
+    if others := {f"x_{name}": one for name, one in found.items() if name not in numbers}:
+        left["aggregate_metrics"] = unflatten(others)
     timestamp = left.get("timestamp")
     if timestamp is None and re.fullmatch(r"\d{8}_\d{6}", run_id):
         timestamp = re.sub(r"(....)(..)(..)_(..)(..)(..)", r"\1-\2-\3T\4:\5:\6", run_id)
@@ -225,97 +210,82 @@ def _run(
         "config": json.dumps(config, ensure_ascii=False) if config else None,
         "k": k,
     }
-    return run | flatten(left) | others, reported
+    reported = [aggregate(name, one, AGGREGATES, name, k) for name, one in numbers.items()]
+    return run | flatten(left), reported
 
 
-def _cases(path: Path, problems: Problems) -> Iterator[Row]:
+def _cases(path: Path, faults: Problems) -> Iterator[Row]:
     """Yield test cases; what judges and the harness computed are lists of objects in them."""
-    for row in json_rows(path, problems):
-        values, parts = dict(row.values), dict[str, Record]()
-        for name in (*JUDGES, "retrieval_metrics", "cost"):
-            part = values.get(name)
-            if not isinstance(part, (dict, NoneType)):
-                problems.reject(part, row.line, name, "an object or null")
-            parts[name] = values[name] = dict(part) if isinstance(part, dict) else {}
-        judgments = [
-            one for name in JUDGES for one in _judgments(parts[name], name, row.line, problems)
-        ]
-        if judgments:  # the first has the judges' common cost
-            judgments[0] |= take_columns(parts["cost"], COST, row.line, problems, "cost.")
-        metrics = parts["retrieval_metrics"]
-        numbers = [name for name, one in metrics.items() if isinstance(one, NUMBERS)]
-        reported = [
-            {"metric": name, "value": None if (one := metrics.pop(name)) is None else float(one)}
-            for name in numbers
-        ]
-        yield Row(values | dict(zip(ROWS, (judgments, reported), strict=True)), row.line)
+    for row in json_rows(path, faults):
+        case, metrics = row.values, row.values.get("retrieval_metrics")
+        judgments: list[Record] = []
+        for name in JUDGES:
+            judge = case.get(name)
+            if isinstance(judge, dict) and judge.get("score") is not None:
+                case[name] = [judge, *_claims(judge)]
+                judgments.append(judge)
+        if judgments and isinstance(cost := case.get("cost"), dict):  # that of all judges
+            judgments[0] |= {name: cost.pop(name, None) for name in COST}
+        if isinstance(metrics, dict):
+            numbers = {name: one for name, one in metrics.items() if isinstance(one, NUMBERS)}
+            case["retrieval_metrics"] = {n: o for n, o in metrics.items() if n not in numbers}
+            case[STORED] = [
+                {"metric": name, "value": None if one is None else float(one)}
+                for name, one in numbers.items()
+            ]
+        yield row
 
 
-def _judgments(judge: Record, name: str, line: int, problems: Problems) -> list[Record]:
-    """Return a judge's score and claims, and empty its object, if it has a score."""
-    columns = take_columns(judge, JUDGMENT, line, problems, f"{name}.")
-    if columns["value"] is None:
-        judge["reasoning"] = columns["reason"]
-        return []
-    claims: list[Record] = []
-    for key, verdict in CLAIMS.items():
-        texts = judge.pop(key, None) or []
-        if not isinstance(texts, list) or kinds_of(texts) - {str}:
-            problems.reject(texts, line, f"{name}.{key}", "a list of texts")
-            continue
-        claims += [
-            {
-                "value": float(verdict == "supported"),
-                "verdict": verdict,
-                "item": f"{verdict} {n}",
-                "item_text": text,
-            }
-            for n, text in enumerate(texts, 1)
-        ]
-    score = {"item": ""} | columns | {"own": dict(judge)}
-    judge.clear()
-    return [{"criterion": JUDGES[name]} | one for one in (score, *claims)]
+def _claims(judge: Record) -> list[Record]:
+    """Take a judge's claims out of its object."""
+    return [
+        {
+            "item": f"{verdict} {n}",
+            "item_text": text,
+            "verdict": verdict,
+            "score": float(verdict == "supported"),
+        }
+        for key, verdict in CLAIMS.items()
+        if isinstance(judge.get(key), list)
+        for n, text in enumerate(judge.pop(key), 1)
+    ]
 
 
 def _columns(case: Level) -> Frames:
     """Return the columns of a batch of test cases."""
-    frames: Frames = {}
-    for kind, name, fields in zip(("judgments", "reported"), ROWS, (JUDGED, REPORTED), strict=True):
-        rows, row, _ = case.items(name)
-        own = rows.inner("own")
-        columns = rows.columns(fields)
-        own.extras(columns)
-        if len(row):
-            frames[kind] = (row, columns)
+    frames: Frames = []
+    for name, criterion in JUDGES.items():
+        case.inner(name)  # without a score
+        judge, row, _ = case.items(name, "an object or null")
+        judged = judge.columns(JUDGMENT | COST | CLAIM)
+        judged["criterion"] = pa.array([criterion] * len(row), pa.string())
+        judged["item"] = pc.fill_null(judged.get("item", pa.nulls(len(row), pa.string())), "")
+        judge.extras(judged)
+        frames.append(("judgments", row, judged))
+    stored, row, _ = case.items(STORED)
+    frames.append(("reported", row, stored.columns(REPORTED)))
     responses = case.columns(RESPONSE)
-    for name, column in SCOPE.items():
-        if name in case.fields:
-            values = listed(case.fields.pop(name))
-            texts = [None if one is None else as_json(one) for one in values]
-            responses[column] = pa.array(texts, pa.string())
-    latency, abstention = case.inner("latency"), case.inner("abstention")
-    for name in ("latency", "abstention"):
-        case.refuse(name, "an object or null")
-    responses |= latency.columns(LATENCY) | abstention.columns(ABSTENTION)
+    responses["x_config.json"] = case.take("config", "any")
+    latency = case.inner("latency")
     for name in [name for name in latency.fields if name.endswith("_ms")]:
         responses[f"latency_{name}"] = latency.take(name, "number")
     hits, row, at = case.items("retrieved_chunks")
-    rank = hits.order("rank", row, at)
-    found = {"rank": pa.array(rank.astype(np.int32))} | hits.columns(CHUNK)
+    found = {"rank": hits.order("rank", row, at)} | hits.columns(CHUNK)
     if "text" in found:
         found["text_cut"] = _is_cut(found["text"])
     hits.extras(found)
-    references = case.fields.get("references")
-    cited, of_case, _ = case.items("references")
-    citations = {"position": positions(of_case)} | cited.columns(REFERENCE)
+    frames.append(("hits", row, found))
+    if "references" in case.fields:
+        responses["n_citations"] = none_cited(case.fields["references"])
+    cited, row, _ = case.items("references")
+    citations = {"position": positions(row)} | cited.columns(REFERENCE)
     cited.extras(citations)
-    latency.extras(responses, "x_latency.")
-    abstention.extras(responses, "x_abstention.")
+    frames.append(("citations", row, citations))
+    for name in ("latency", "abstention", "retrieval_metrics", "cost"):
+        case.inner(name)
+        case.refuse(name, "an object or null")
     case.extras(responses)
-    if references is not None:
-        responses["n_citations"] = none_cited(references)
-    frames |= {"hits": (row, found), "citations": (of_case, citations)}
-    return frames | {"responses": (np.arange(len(case)), responses)}
+    return [("responses", np.arange(len(case)), responses), *frames]
 
 
 def _is_cut(texts: pa.Array) -> pa.Array:
@@ -391,40 +361,24 @@ def _case(
     reported: list[Record],
 ) -> Record:
     """Return one row of `results.jsonl`."""
-    own = extra_fields(response)
     case = {
         "test_case_id": response["query_id"],
-        **named_fields(response, RESPONSE),
-        "references": [named_fields(row, REFERENCE) | extra_fields(row) for row in citations],
-        "retrieved_chunks": [named_fields(row, CHUNK) | extra_fields(row) for row in hits],
+        **flat_fields(response, RESPONSE),
+        "references": [object_of(row, REFERENCE) for row in citations],
+        "retrieved_chunks": [object_of(row, CHUNK) for row in hits],
     }
-    if "scope" in response:
-        case["scope"] = json.loads(response["scope"])
-    latencies = {
-        name.removeprefix("latency_"): value
-        for name, value in response.items()
-        if name.startswith("latency_")
-    }
-    costs = (named_fields(row, COST) for row in judgments)
-    parts: dict[str, Record] = {
-        "latency": named_fields(response, LATENCY) | latencies,
-        "abstention": named_fields(response, ABSTENTION),
-        "retrieval_metrics": {
-            row["metric"]: bool(row["value"])
-            if row["metric"] in FLAGS and "value" in row
-            else row.get("value")
-            for row in reported
-        },
-        **{
-            name: _judge([row for row in judgments if row["criterion"] == criterion], criterion)
-            for name, criterion in JUDGES.items()
-        },
-        "cost": next(filter(None, costs), {}),
-    }
-    for name, part in parts.items():
-        if part or name in own:
-            case[name] = part | own.pop(name, {})
-    return case | own
+    for name in [name for name in response if name.startswith("latency_")]:
+        case[f"latency.{name.removeprefix('latency_')}"] = response[name]
+    for name, criterion in JUDGES.items():
+        judge = _judge([row for row in judgments if row["criterion"] == criterion], criterion)
+        case |= {f"{name}.{escape_key(field)}": value for field, value in judge.items()}
+    for row in judgments:
+        case |= {f"cost.{name}": value for name, value in named_fields(row, COST).items()}
+    for row in reported:
+        value, metric = row.get("value"), row["metric"]
+        is_flag = metric in FLAGS and value is not None
+        case[f"retrieval_metrics.{escape_key(metric)}"] = bool(value) if is_flag else value
+    return unflatten(case)
 
 
 def _judge(judgments: list[Record], criterion: str) -> Record:
@@ -432,7 +386,7 @@ def _judge(judgments: list[Record], criterion: str) -> Record:
     judge: Record = {}
     for row in judgments:
         if row["item"] == "":
-            judge |= named_fields(row, JUDGMENT) | extra_fields(row)
+            judge |= object_of(row, JUDGMENT)
     judge.pop("prompt_version", None)  # it stands in config.json
     if judge and criterion == "judge_groundedness":
         for key, verdict in CLAIMS.items():
@@ -442,16 +396,13 @@ def _judge(judgments: list[Record], criterion: str) -> Record:
 
 def _metrics(run: Record, reported: list[Record]) -> Record:
     """Return the content of `metrics.json`; empty if the run has nothing for it."""
-    flat = {f"x_{row['metric']}": row.get("value") for row in reported}
-    for name in [name for name in run if name.startswith(OTHERS)]:
-        flat[f"x_{name.removeprefix(OTHERS)}"] = run.pop(name)
-    own, aggregates = extra_fields(run), unflatten(flat)
-    config_hash = {"config_hash": run["config_hash"]} if "config_hash" in run else {}
-    if not (aggregates or own or config_hash):
+    fields = flat_fields(run, {"config_hash": ("config_hash", "text")})
+    fields |= {f"x_aggregate_metrics.{row['metric']}": row.get("value") for row in reported}
+    if not fields:
         return {}
-    beside = {name: aggregates.pop(name) for name in BESIDE if name in aggregates}
-    whole = {"run_id": str(run["run_id"]), "aggregate_metrics": aggregates}
-    return whole | beside | config_hash | own
+    whole = {"run_id": str(run["run_id"]), "aggregate_metrics": {}} | unflatten(fields)
+    aggregates = whole["aggregate_metrics"]
+    return whole | {name: aggregates.pop(name) for name in BESIDE if name in aggregates}
 
 
 # Golden cases
@@ -463,7 +414,6 @@ ROW_FIELDS = frozenset(
 """Fields that our own golden file has under the same name; only `question` is `query` there."""
 OTHER_NAMES = {"path": "rel_path", "heading": "heading_path"}
 RULES = ("cite_newer", "acknowledge_both", "cite_both")
-PARTS = ("targets", "support_groups", "checks", "tags")
 
 
 def read_chatbot_golden(
@@ -508,23 +458,18 @@ def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
     DataError
         A support group names a target that is no anchor.
     """
-    parts = {name: by_query(getattr(golden, name)) for name in PARTS}
-    cases = []
-    for query in row_dicts(golden.queries):
-        of_query = {name: rows.get(query["query_id"], []) for name, rows in parts.items()}
-        cases.append(_written_case(query, of_query | {"conditions": []}))
-    written = write_lines(path, cases)
+    written = write_lines(path, chatbot_cases(golden))
     if n := int((golden.targets["level"] != "anchor").sum()):
         warn(f"{path} has no place for targets: {n:,}")
     return written
 
 
-def _written_case(query: dict[str, Any], parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    from ragscore.io.golden_write import row_of  # yaml is not needed to read
+def chatbot_cases(golden: Golden) -> list[Record]:
+    """Return the cases of `write_chatbot_golden`."""
+    return [_written_case(*one) for one in written_rows(golden)]
 
-    own = extra_fields({name: one for name, one in query.items() if name != SUPPORT_EXTRAS})
-    plain = {n: one for n, one in query.items() if n == SUPPORT_EXTRAS or not n.startswith("x_")}
-    said = row_of(plain, parts)
+
+def _written_case(query: Record, own: Record, said: Record) -> Record:
     for at, group in enumerate(groups := said.get("required_support_groups", [])):
         if other := [member for member in group if not isinstance(member, int)]:
             raise DataError(

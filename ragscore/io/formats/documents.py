@@ -2,14 +2,24 @@
 
 Other tools know documents by one id, take each document once in a list, and have one grade for it.
 Here hits and targets become such lists, or an error names the row that can't. ranx, ir_measures and
-RAGAS take frames.
+RAGAS take frames. The TREC RAG track has answers that cite documents, as JSON lines: run_id,
+topic_id, topic, references (passage ids in order), answer [{text, citations: [index into
+references]}]. It can't say that a system refused: `refused` stays unknown.
 """
 
+import csv
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import check_choice
+from ragscore.frames.kinds import refuse_rows
+from ragscore.io.files import write_text
+from ragscore.io.importers import results_of_rows
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
+from ragscore.io.values import is_int
 
 ID_COLUMNS = {"doc": "doc_id", "chunk": "chunk_id"}
 
@@ -30,74 +40,44 @@ def graded_documents(golden: Golden, level: str) -> pd.DataFrame:
     return judged.assign(grade=best).drop_duplicates(ignore_index=True)
 
 
-def grades_by_query(golden: Golden, level: str) -> dict[str, dict[str, int]]:
-    """Return {query: {document: grade}} of the queries that have targets of a level."""
-    judged = graded_documents(golden, level).groupby("query_id", sort=False)
-    return {
-        str(one): dict(zip(rows["doc"], rows["grade"].tolist(), strict=True))
-        for one, rows in judged
-    }
-
-
 def _ids(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
-    if level not in ID_COLUMNS:
-        raise DataError(
-            f"found {level!r}", field="level", allowed=f"one of {', '.join(ID_COLUMNS)}"
-        )
-    column = ID_COLUMNS[level]
-    n_missing = int(frame[column].isna().sum()) if column in frame else len(frame)
-    if n_missing:
-        raise DataError(
-            f"{n_missing} of {len(frame)} rows have no {column}",
-            field=f"{kind}.{column}",
-            allowed="an id in every row",
-        )
-    return frame[column] if column in frame else pd.Series([], index=frame.index, dtype="str")
+    check_choice(level, ID_COLUMNS, "level")
+    column = frame.reindex(columns=[ID_COLUMNS[level]]).iloc[:, 0]
+    refuse_rows(column, column.isna().to_numpy(), kind, "an id in every row")
+    return column.astype("str")
 
 
 def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
     """Raise a DataError if a list names a document twice."""
-    is_repeated = hits.duplicated(["run_id", "query_id", column])
-    if is_repeated.any():
-        first = hits[is_repeated].iloc[0]
-        raise DataError(
-            f"{first[column]!r} is there twice for query {first['query_id']!r} of run"
-            f" {first['run_id']!r} ({int(is_repeated.sum())} hits are like that)",
-            field="hits",
-            allowed=(
-                "each document once in a list; rs.match.collapse_hits(results.hits) keeps the first"
-                " hit of each"
-            ),
-        )
+    is_repeated = hits.duplicated(["run_id", "query_id", column]).to_numpy()
+    allowed = "each document once in a list; rs.match.collapse_hits(results.hits) keeps the first"
+    refuse_rows(hits[column], is_repeated, "hits", allowed)
 
 
-def refuse_spaces(columns: list[pd.Series], pattern: str = r"\s") -> None:
-    """Raise a DataError for empty ids, and for ids that a separator would cut in two."""
-    for column in columns:
-        ids = column.astype("str").drop_duplicates()
-        bad = ids[ids.str.contains(pattern, regex=True) | (ids == "")]
-        if len(bad):
-            raise DataError(
-                f"{bad.iloc[0]!r}",
-                field=str(column.name),
-                allowed="ids without white space, which separates the format's columns",
-            )
+def write_fields(
+    path: str | Path, frame: pd.DataFrame, delimiter: str = " ", header: str = ""
+) -> Path:
+    """Write rows as lines of fields; refuse ids that are empty or would be cut in two."""
+    cuts = r"\s" if delimiter == " " else r"[\t\r\n]"
+    for name in [one for one in frame if one in ("query_id", "doc", "run_id")]:
+        ids = frame[name].astype("str")
+        is_bad = ids.str.contains(cuts) | (ids == "")
+        refuse_rows(ids, is_bad.to_numpy(), "file", "ids without what parts the fields of a line")
+    lines = frame.to_csv(
+        sep=delimiter, header=False, index=False, quoting=csv.QUOTE_NONE, lineterminator="\n"
+    )
+    return write_text(path, header + lines)
 
 
-def scores_or_ranks(hits: pd.DataFrame) -> list[float]:
+def scores_or_ranks(hits: pd.DataFrame) -> pd.Series:
     """Return the score of each hit; without scores, the query's number of hits - rank + 1."""
     n_hits = hits.groupby(["run_id", "query_id"], observed=True, sort=False)["rank"]
     by_rank = n_hits.transform("size") - hits["rank"] + 1.0
-    score = hits["score"] if "score" in hits else pd.Series(float("nan"), index=hits.index)
+    score = hits.reindex(columns=["score"])["score"].astype("float64")
     share = score.notna().groupby(hits["run_id"], observed=True).transform("mean")
-    partly = hits.loc[(share > 0) & (share < 1), "run_id"].unique().tolist()
-    if partly:
-        raise DataError(
-            f"only some hits of {', '.join(map(str, partly))} have a score",
-            field="hits.score",
-            allowed="a score for all hits of a run, or for none",
-        )
-    return [float(value) for value in score.where(share == 1, by_rank)]
+    is_lacking = (share > 0) & score.isna()
+    refuse_rows(score, is_lacking.to_numpy(), "hits", "a score for all hits of a run, or for none")
+    return score.fillna(by_rank)
 
 
 # Frames of ranx, ir_measures and RAGAS
@@ -218,3 +198,49 @@ def _lists(
         found |= present.groupby(keys, observed=True, sort=False)[name].agg(list).to_dict()
     of_rows = rows[keys].itertuples(index=False, name=None)
     return [found.get(one if len(keys) > 1 else one[0]) for one in of_rows]
+
+
+# Answers of the TREC RAG track
+
+RAG_FIELDS = ("run_id", "topic_id", "topic", "references", "answer")
+
+
+def read_trec_rag(path: Path, strict: bool) -> Results:
+    """Read the runs of one file: references are hits, citations of sentences are `citations`."""
+    problems = Problems(path, strict)
+    rows = [_row(row, problems) for row in json_rows(path, problems)]
+    if not rows:
+        raise DataError("no answer in the file", file=path, allowed=", ".join(RAG_FIELDS))
+    called = {"query_id": "topic_id", "query": "topic", "doc_id": "references"}
+    return results_of_rows(rows, path.name, problems, called=called)
+
+
+def _row(row: Row, problems: Problems) -> dict[str, Any]:
+    """Return a line with our names; the sentences are `x_answer.json`.
+
+    A citation that points beyond the references has only its marker.
+    """
+    values = row.values
+    answer, names = values.get("answer") or [], values.get("references") or []
+    names = names if isinstance(names, list) else [names]
+    if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
+        problems.reject(answer, row.line, "answer", "a list of mappings")
+        answer = []
+    texts = [str(as_text(one.get("text")) or "").strip() for one in answer]
+    cited = [(n, one) for n, sentence in enumerate(answer, 1)
+             for one in sentence.get("citations") or ()]  # fmt: skip
+    if not all(is_int(one) for _, one in cited):
+        allowed = "lists of indices into references, from 0"
+        problems.reject([one for _, one in cited], row.line, "answer.citations", allowed)
+        cited = []
+    known = dict(enumerate(names))
+    extra = {name: one for name, one in values.items() if name not in RAG_FIELDS}
+    return {
+        "line": row.line, "run_id": values.get("run_id"), "query_id": values.get("topic_id"),
+        "query": values.get("topic"), "answer": " ".join(texts) or None, "doc_id": names,
+        "citations": [
+            {"position": at, "marker": f"[{one}]", "x_sentence": n, "doc_id": as_id(known.get(one))}
+            for at, (n, one) in enumerate(cited, 1)
+        ],
+        "extra": extra | {"answer": answer or None},
+    }  # fmt: skip

@@ -1,21 +1,49 @@
-"""Steps that the readers and writers of foreign formats share.
+"""Steps that the readers and writers of foreign formats share; metric reports <-> `reported`.
 
 A format states the fields of its objects once, as a table `Fields`: its reader turns them into
-columns, its writer turns columns into fields again.
+columns, its writer turns columns into fields again. A metric report holds the values that another
+tool measured: `metrics` with values per query and their summary.
 """
 
+import json
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames.data import DataError
+import pandas as pd
+
+from ragscore.frames.data import DataError, Golden, Results, from_records
+from ragscore.io.detect import Sample
+from ragscore.io.files import check_one_run, write_json
 from ragscore.io.frames_in import json_value
-from ragscore.io.source import Problems, Row, describe
-from ragscore.io.values import READ, escape_key, flatten, unify_types
+from ragscore.io.golden_read import FRAMES
+from ragscore.io.made_ids import run_name_of
+from ragscore.io.source import Problems, Row, as_id, describe
+from ragscore.io.values import (
+    HEADING_SEPARATOR,
+    READ,
+    FieldReader,
+    by_query,
+    escape_key,
+    extra_fields,
+    flatten,
+    nested_of,
+    row_dicts,
+    unflatten,
+    unify_types,
+)
 
 Fields = dict[str, tuple[str, str]]
 """Name in the file -> its column and type, one of `values.READ`."""
+WRITE: dict[str, Callable[[Any], Any]] = {
+    "json": nested_of,
+    "any": json.loads,
+    "texts": json.loads,
+    "heading": lambda heading: heading.split(HEADING_SEPARATOR) if heading else [],
+}
+"""Type of a field -> its value in the file, where that isn't the column's."""
 
 
 def take_columns(
@@ -36,6 +64,24 @@ def take_columns(
 def named_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     """Return the columns that a row has, under their names in the file."""
     return {name: row[column] for name, (column, _) in fields.items() if column in row}
+
+
+def flat_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return the fields of a row and those of one's own, each by its place behind `x_`.
+
+    `values.unflatten` makes an object of them.
+    """
+    known = {
+        f"x_{name}": WRITE[type](row[column]) if type in WRITE else row[column]
+        for name, (column, type) in fields.items()
+        if column in row
+    }
+    return known | {name: value for name, value in row.items() if name.startswith("x_")}
+
+
+def object_of(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return a row as the object that it was in the file."""
+    return unflatten(flat_fields(row, fields))
 
 
 def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -86,9 +132,16 @@ def golden_rows(rows: list[Row], known: frozenset[str], is_nested: bool = True) 
     ]  # fmt: skip
 
 
-def run_name(path: Path) -> str:
-    """Return the run id of a JSON file that holds one unnamed run: the file's name."""
-    return path.name.removesuffix(".gz").removesuffix(".json")
+def written_rows(golden: Golden) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+    """Yield each query, its fields of one's own, and its row of our golden file without these."""
+    from ragscore.io.golden_write import row_of  # yaml is not needed to read
+
+    parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
+    for query in row_dicts(golden.queries):
+        own = {name: one for name, one in query.items() if name.startswith("x_")}
+        plain = {name: one for name, one in query.items() if name not in own}
+        rows = {name: of.get(query["query_id"], []) for name, of in parts.items()}
+        yield query, unflatten(own), row_of(plain, rows)
 
 
 def json_object(path: Path, allowed: str = "a JSON object") -> dict[str, Any]:
@@ -103,3 +156,130 @@ def json_object(path: Path, allowed: str = "a JSON object") -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DataError(f"found {describe(content)}", file=path, line=1, allowed=allowed)
     return content
+
+
+# Metric reports
+
+STATISTICS = {
+    "n": "n", "mean": "mean", "stddev": "std", "min": "min", "max": "max", "p50": "p50",
+    "p95": "p95",
+}  # fmt: skip
+"""Name in a report -> a value of `statistic`, named as in `ev.summary` where that has it."""
+INTERVAL = {"lower": "low", "upper": "high", "level": "level", "iterations": "iterations"}
+REPORT: Fields = {"dataset_id": ("suite", "text"), "store_kind": ("system", "text")}
+LEFT = "x_metrics.json"
+"""Column for unknown fields of the metrics: no field of the report itself is called `metrics`."""
+_BEGIN = re.compile(r'"metrics"\s*:\s*\[\s*(?:\]|\{[^{}\[\]]*"metric"\s*:)')
+
+
+def is_report(seen: Sample) -> bool:
+    """Return True for an object whose `metrics` are a list of objects with a `metric`."""
+    is_object = seen.kind in ("json", "jsonl") and seen.line.lstrip().startswith("{")
+    return is_object and _BEGIN.search(seen.begin) is not None
+
+
+def read_report(path: Path, strict: bool) -> Results:
+    """Read one run without hits, named after its file.
+
+    `reported` has a row per query and metric, and one per summary statistic (query_id "").
+    """
+    problems, run_id = Problems(path, strict), run_name_of(path)
+    content = json_object(path, "an object with `metrics`")
+    run = {"run_id": run_id} | take_columns(content, REPORT, 1, problems)
+    metrics, left, reported = content.pop("metrics", None), dict[str, Any](), list[dict[str, Any]]()
+    for entry in metrics if isinstance(metrics, list) else [None]:
+        values = entry if isinstance(entry, dict) else {}
+        if (metric := as_id(values.get("metric"))) is None or metric in left:
+            problems.reject(entry, None, "metrics", "a list of objects with a `metric`, each once")
+            continue
+        fields = FieldReader(values, f"{metric}.", 1, problems)
+        known = {"run_id": run_id, "metric": fields.pop("metric")}
+        reported += [known | row for row in _values(fields)]
+        left[metric] = fields.values
+    query_ids = dict.fromkeys(row["query_id"] for row in reported if row["query_id"])
+    responses = [{"run_id": run_id, "query_id": query_id} for query_id in query_ids]
+    run |= {"n_queries": len(query_ids)} | flatten(content)
+    if any(left.values()):
+        run[LEFT] = json.dumps(left, ensure_ascii=False)
+    return Results(
+        runs=from_records([run], "runs"),
+        responses=from_records(responses, "responses"),
+        reported=from_records(reported, "reported"),
+        problems=problems.frame(run_id),
+    )
+
+
+def _values(fields: FieldReader) -> list[dict[str, Any]]:
+    """Take the values of a metric, summary statistics first; unknown fields stay."""
+    allowed = "a list of [query, value], each query once"
+    interval = fields.inner(fields.shaped("an object", ("ci",), dict), "ci")
+    stated = {column: fields.take("number", name) for name, column in STATISTICS.items()}
+    stated |= {column: interval.take("number", name) for name, column in INTERVAL.items()}
+    values = dict[str, float | None]()
+    for pair in fields.shaped(allowed, ("per_query",), list):
+        query_id = as_id(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
+        if query_id is None or query_id in values:
+            fields.reject(pair, "per_query", allowed)
+        else:
+            values[query_id] = READ["number"](
+                pair[1], f"{fields.place}per_query", 1, fields.problems
+            )
+    if interval.values:
+        fields.values["ci"] = interval.values
+    return [
+        {"query_id": RUN_LEVEL, "value": value, "statistic": name}
+        for name, value in stated.items()
+        if value is not None
+    ] + [{"query_id": query_id, "value": value} for query_id, value in values.items()]
+
+
+def write_report(results: Results, path: str | Path) -> Path:
+    """Write the reported values of one run as a metric report (JSON).
+
+    Loading it gives the same frame again, unknown keys included. A metric without summary
+    statistics gets n, mean, sample standard deviation (0 for one value), min, max, p50 and p95 of
+    its queries.
+
+    Raises
+    ------
+    DataError
+        `results` holds no run or more than one, or no reported values.
+    """
+    check_one_run(results)
+    if results.reported is None:
+        raise DataError(
+            "no reported values",
+            field="results.reported",
+            allowed="results of a metric report, or a frame `reported`",
+        )
+    run = next(row_dicts(results.runs))
+    content = named_fields(run, REPORT) | extra_fields(run)
+    left = content.pop("metrics", {})
+    rows = results.reported.reindex(columns=["query_id", "metric", "value", "statistic"])
+    content["metrics"] = [
+        _entry(str(metric), of_metric, left.get(metric, {}))
+        for metric, of_metric in rows.groupby("metric", sort=False)
+    ]
+    return write_json(path, content)
+
+
+def _entry(metric: str, rows: pd.DataFrame, left: dict[str, Any]) -> dict[str, Any]:
+    """Return a metric's entry: its statistics, its values, and its unknown fields."""
+    is_of_query = rows["statistic"].isna()
+    of_queries = rows.loc[is_of_query, ["query_id", "value"]]
+    told = rows[~is_of_query].set_index("statistic")["value"]
+    if not len(told):
+        told = of_queries["value"].astype("float64").describe(percentiles=[0.5, 0.95])
+        told = told.rename({"count": "n", "50%": "p50", "95%": "p95"})
+        told = told.fillna({"std": 0.0}) if told["n"] else told[["n"]]
+    statistics: dict[str, Any] = {
+        str(name): int(one) if name in ("n", "iterations") else one for name, one in told.items()
+    }
+    summary, interval = (
+        {name: statistics[column] for name, column in names.items() if column in statistics}
+        for names in (STATISTICS, INTERVAL)
+    )
+    interval |= left.get("ci", {})
+    pairs = of_queries.astype(object).where(of_queries.notna(), None).to_numpy().tolist()
+    entry = {"metric": metric} | left | summary | {"per_query": pairs}
+    return entry | ({"ci": interval} if interval else {})

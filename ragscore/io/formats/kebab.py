@@ -16,19 +16,19 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.files import read_text
-from ragscore.io.formats.fields import aggregate, json_object, leaves, run_name
+from ragscore.io.formats.fields import aggregate, json_object, leaves
+from ragscore.io.made_ids import run_name_of
 from ragscore.io.run_file import results_of
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import (
     Problems,
     Row,
-    as_id,
     describe,
     field_lines,
     json_fault,
     parse_json,
 )
-from ragscore.io.values import ID_ALLOWED, READ
+from ragscore.io.values import READ
 
 AGGREGATES = {
     "hit_at_k": ("hit@{k}:chunk", "mean"),
@@ -60,13 +60,9 @@ def read_run(path: Path, strict: bool) -> Results:
             line = at if isinstance(records, list) else lines.get("per_query")
             problems.reject(values, line, "per_query", "a list of objects")
     field = "aggregate" if content.get("aggregate") else "aggregate_json"
-    for other, name in (("commit_hash", "commit"), ("config_snapshot", "config_snapshot_json")):
-        if other in content:
-            content.setdefault(name, content.pop(other))
-    described = {n: one for n, one in content.items() if n not in ("n_queries", "n_failed")}
-    if described.get("run_id") is None:
-        described["run_id"] = run_name(path)
-    return _run(described, lines, rows, field, problems)
+    if content.get("run_id") is None:
+        content["run_id"] = run_name_of(path)
+    return _run(content, lines, rows, field, problems)
 
 
 def _run(
@@ -119,16 +115,8 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     of_run: dict[Any, list[sqlite3.Row]] = {}
     for record in records:
         of_run.setdefault(record["run_id"], []).append(record)
+    field = "eval_runs.aggregate_json"
     for row, run in enumerate(map(dict, runs), 1):
-        if as_id(run["run_id"]) is None:
-            problems.add(
-                f"found {describe(run['run_id'])} in row {row}",
-                line=row,
-                field="eval_runs.run_id",
-                allowed=ID_ALLOWED,
-            )
-            continue
-        run["commit"], field = run.pop("commit_hash", None), "eval_runs.aggregate_json"
         own, stored = Problems(path, strict), of_run.pop(run["run_id"], [])
         lines = dict.fromkeys([*run, field], row)
         parts.append(_run(run, lines, _stored_rows(stored, own), field, own))
@@ -146,23 +134,20 @@ def read_sqlite(path: Path, strict: bool) -> Results:
 
 
 def _stored_rows(records: list[sqlite3.Row], problems: Problems) -> Iterator[Row]:
-    """Yield the records of a run; one without an id, or that is no object, is a problem."""
+    """Yield the records of a run; one that is no object is a problem."""
     for line, record in enumerate(records, 1):
-        text, query_id = record["result_json"], record["query_id"]
-        of = f" in row {line} of run {record['run_id']!r}, query {query_id!r}"
+        values = record["result_json"]
         try:
-            values = parse_json(text) if isinstance(text, str) else text
+            values = parse_json(values) if isinstance(values, str) else values
             found = f"found {describe(values)}"
         except (ValueError, RecursionError) as error:
             values, found = None, json_fault(error)["found"]
-        if as_id(query_id) is None:
-            found, field = f"found {describe(query_id)}{of}", "eval_query_results.query_id"
-            problems.add(found, line=line, field=field, allowed=ID_ALLOWED)
-        elif isinstance(values, dict):
-            yield Row({"query_id": query_id} | values, line)
+        if isinstance(values, dict):
+            yield Row({"query_id": record["query_id"]} | values, line)
         else:
+            of = f"row {line} of run {record['run_id']!r}, query {record['query_id']!r}"
             problems.add(
-                found + of,
+                f"{found} in {of}",
                 line=line,
                 field="eval_query_results.result_json",
                 allowed="a JSON object as text",

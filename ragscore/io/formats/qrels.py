@@ -1,110 +1,54 @@
-"""Relevance judgements <-> `Golden`: TREC and BEIR qrels, and JSON; with the texts of queries.
+"""Relevance judgements <-> `Golden`: TREC and BEIR qrels, JSON lines; with the texts of queries.
 
-TREC qrels are `qid iter docid rel`. A BEIR folder has `queries.jsonl`, `qrels/<split>.tsv`, and
-perhaps `corpus.jsonl`. A JSON object is {query: {document: grade}}. Of graded judgements as JSON
-lines a line is one query: `query_id`, `query`, `relevant_docs` {document: grade},
-`reference_answer`.
+TREC qrels are `qid iter docid rel`. A BEIR folder has `queries.jsonl` and `qrels/<split>.tsv`. Of
+graded judgements as JSON lines a line is one query: `query_id`, `query`, `relevant_docs` {document:
+grade}, `reference_answer`. Judgements become a table, which is read as any other is.
 """
 
-import io
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import lookup, pair_numbers
-from ragscore.frames.data import DataError, Golden, from_records
+from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import warn
-from ragscore.io.detect import Sample
-from ragscore.io.files import read_text, write_lines, write_text
-from ragscore.io.formats.documents import graded_documents, grades_by_query, refuse_spaces
-from ragscore.io.formats.fields import Fields, named_fields, take_columns
-from ragscore.io.formats.trec import (
-    HIGHEST,
-    Lines,
-    Spec,
-    as_grades,
-    as_ids,
-    fields_of,
-    is_grade,
-    json_numbers,
-    values_of,
-)
-from ragscore.io.golden_read import check_catalogue
-from ragscore.io.run_records import tell
-from ragscore.io.source import Problems, as_id, as_text, describe, json_rows
-from ragscore.io.values import ID_ALLOWED, extra_fields, flatten, is_int, row_dicts, unify_types
+from ragscore.frames.kinds import refuse_rows
+from ragscore.io.detect import Sample, sample
+from ragscore.io.files import read_text, write_lines
+from ragscore.io.formats.documents import graded_documents, write_fields
+from ragscore.io.formats.fields import golden_rows
+from ragscore.io.formats.trec import is_grade, table_of_lines
+from ragscore.io.frames_in import Table, record_table
+from ragscore.io.golden_read import golden_of
+from ragscore.io.labels import labels_of
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
+from ragscore.io.values import extra_fields, is_int, row_dicts
 
-JUDGED = ["query_id", "doc_id", "grade"]
-NEGATIVE = "judgements with a negative grade are left out: those documents count as not judged"
-TWICE = "judgements that stand there twice count once"
-JUDGEMENT: Spec = {
-    "query_id": ("query", as_ids, ID_ALLOWED),
-    "doc_id": ("document", as_ids, ID_ALLOWED),
-    "grade": (
-        "grade", as_grades, f"a whole number up to {HIGHEST}; a negative one means not judged",
-    ),
-}  # fmt: skip
+JUDGED = {"query_id": "query", "doc_id": "document", "grade": "grade"}
+"""Our name of each field of a line -> what messages call it."""
 Texts = dict[str, dict[str, Any]]
-"""Columns of queries by their id: the text as `query`, and others."""
+"""Fields of queries by their id: the text as `text`, and others."""
 
 
 def golden_of_judgements(
-    judgements: pd.DataFrame, texts: Texts, problems: Problems, absent_docs: str,
-    catalogue: pd.DataFrame | None, others: Sequence[str] = (), file: Any = None,
+    table: Table, texts: Texts, problems: Problems, absent_docs: str,
+    catalogue: pd.DataFrame | None, file: Any = None,
 ) -> Golden:  # fmt: skip
-    """Return judgements (query_id, doc_id, grade) as a golden set.
+    """Return a table of judgements as a golden set, with the texts of its queries.
 
-    Negative and repeated ones are left out and counted. With their `line`, those that contradict an
-    earlier one are faults. Queries stand in order of appearance, `others` behind them. The id of a
-    query without text stands for it; they are counted if a `file` has texts. A query without a
-    relevant document is unlabelled; with `absent_docs="refuse"` it should be refused.
+    The id of a query without text stands for it; they are counted if a `file` has texts.
     """
-    listed = pd.concat([judgements["query_id"], pd.Series(others, dtype="str")])
-    query_ids = listed.drop_duplicates().reset_index(drop=True)
-    kept = judgements[judgements["grade"] >= 0]
-    query = lookup(kept["query_id"], query_ids)
-    pair = pair_numbers(query, kept["doc_id"])
-    is_again = pd.Series(pair).duplicated().to_numpy()
-    order = np.argsort(query, kind="stable")
-    first = kept.iloc[order[~is_again[order]]].reset_index(drop=True)
-    again = kept[is_again]
-    if len(again):
-        both = again.merge(first, on=JUDGED[:2], suffixes=("", "_before"))
-        contradicting: Any = both[both["grade"] != both["grade_before"]].itertuples()
-        for one in contradicting:
-            found = f"{one.doc_id!r} has grade {one.grade} here and {one.grade_before} on line"
-            found += f" {one.line_before} for query {one.query_id!r}"
-            problems.add(
-                found, line=one.line, field="grade", allowed="one grade per query and document"
-            )
-        again = both[both["grade"] == both["grade_before"]]
-    for n, reason in ((len(judgements) - len(kept), NEGATIVE), (len(again), TWICE)):
-        if n:
-            problems.note(f"{n} {reason}", field="grade")
-            warn(f"{problems.file}: {n} {reason}")
-    relevant = np.unique(query[kept["grade"] > 0])
-    is_relevant = pd.Series(query_ids.index.isin(relevant), dtype="boolean")
-    queries = from_records([{"query_id": one} | texts.get(one, {}) for one in query_ids], "queries")
-    if file is not None and (n := int(queries["query"].isna().sum())):
-        found = f"{n} of {len(queries) - len(others)} judged queries have no text in {file}"
+    frame, roles = table.frame, dict(JUDGED)
+    if texts:
+        known = record_table([texts.get(one, {}) for one in frame["query"]])
+        frame, roles = frame.join(known.frame), roles | {"query": "text"}
+    if file is not None and (n := frame.loc[~frame["query"].isin([*texts]), "query"].nunique()):
+        found = f"{n} of {frame['query'].nunique()} judged queries have no text in {file}"
         problems.note(f"{found}; their id stands for it", field="query")
-    queries["query"] = queries["query"].fillna(queries["query_id"])
-    is_unlabelled = ~is_relevant & (absent_docs != "refuse")
-    queries["answerable"] = is_relevant.mask(is_unlabelled)
-    targets = first[["query_id"]].assign(level="doc", target_id=first["doc_id"], alternative=0)
-    targets["grade"] = first["grade"]
-    if len(first):
-        targets["doc_id"] = first["doc_id"]
-    golden = Golden(queries=queries.assign(position=np.arange(len(queries))), targets=targets)
-    if catalogue is not None:
-        check_catalogue(golden.targets, catalogue, problems)
-    return replace(golden, _problems=problems.frame())
+    return labels_of(replace(table, frame=frame), roles, problems, absent_docs, catalogue)
 
 
 # Lines of TREC and BEIR
@@ -112,11 +56,11 @@ def golden_of_judgements(
 
 def is_qrels(seen: Sample) -> bool:
     """Return True for four columns that end in a grade, or for BEIR's three columns with tabs."""
-    fields = fields_of(seen.line)
-    with_tabs = len(fields) == 3 and len(seen.line.strip().split("\t")) == 3
+    fields, n_tabs = seen.line.split(), seen.line.strip().count("\t")
+    has_grade = bool(fields) and is_grade(fields[-1])
     return seen.kind == "text" and (
-        (len(fields) == 4 and is_grade(fields[3]))
-        or (with_tabs and (is_grade(fields[2]) or _is_header(fields)))
+        (len(fields) == 4 and has_grade)
+        or (len(fields) == 3 and n_tabs == 2 and (has_grade or _is_header(fields)))
     )
 
 
@@ -125,28 +69,19 @@ def _is_header(fields: list[str]) -> bool:
     return bool(fields) and fields[0].lower() in names and not is_grade(fields[-1])
 
 
-def read_judgements(path: Path, problems: Problems) -> pd.DataFrame:
+def read_judgements(path: Path, problems: Problems) -> Table:
     """Return every judgement of qrels of three or four columns; a header may come first."""
-    text = read_text(path)
-    lines = enumerate(io.StringIO(text), 1)
-    number, first = next(((n, one) for n, one in lines if fields_of(one.strip())), (1, ""))
-    fields = fields_of(first.strip())
-    if _is_header(fields):
-        text = "\n" * number + text.split("\n", number)[-1]
+    first = sample(path).line
+    fields = first.split()
+    has_header = _is_header(fields)
     # BEIR's files have a header, and only tabs part their fields
-    by_tabs = _is_header(fields) and first.strip().count("\t") == 2
-    if by_tabs:
-        text = re.sub(r"[ \r]*(\t|\n|$)[ \r]*", r"\1", text).replace("\t\n", "\n")
-    names = ["query_id", "iteration", "doc_id", "grade"]
-    read = Lines(text, names if len(fields) != 3 else JUDGED, "\t" if by_tabs else " ")
-    faults = Problems(path, strict=False)
-    for number, line in read.others:
-        allowed = "query, iteration, document, grade; or query, document, grade, in every line"
-        n = len(line.split("\t" if by_tabs else " "))
-        faults.add(f"{n} columns: {describe(line)}", line=number, allowed=allowed)
-    judgements = values_of(read.table, JUDGEMENT, faults)
-    tell(faults, problems)
-    return judgements
+    delimiter = "\t" if has_header and first.strip().count("\t") == 2 else ""
+    names = [*JUDGED.values()]
+    if len(fields) != 3:
+        names.insert(1, "iteration")
+    table = table_of_lines(path, names, problems, delimiter)
+    frame = table.frame[[*JUDGED.values()]][int(has_header) :].reset_index(drop=True)
+    return replace(table, frame=frame, lines=table.lines[int(has_header) :])
 
 
 def read_qrels(
@@ -156,9 +91,8 @@ def read_qrels(
     """Read judgements as a golden set; without topics, the id of a query stands for its text."""
     problems = Problems(path, strict)
     texts = read_topics(Path(topics), problems) if topics is not None else {}
-    judgements = read_judgements(path, problems)
-    texts = {one: {"query": text["query"]} for one, text in texts.items() if "query" in text}
-    return golden_of_judgements(judgements, texts, problems, absent_docs, catalogue, file=topics)
+    table = read_judgements(path, problems)
+    return golden_of_judgements(table, texts, problems, absent_docs, catalogue, topics)
 
 
 def read_beir(
@@ -167,40 +101,21 @@ def read_beir(
 ) -> Golden:  # fmt: skip
     """Read the queries of one split, in the order of its judgements.
 
-    Queries that no split judges follow as unlabelled ones; those that only other splits judge are
-    left out. `problems` counts these, judged queries without a text (their id stands for it), and
-    judged documents that the corpus lacks (they stay targets). Fields of a query beyond its id and
-    text, such as `metadata`, are its `x_<name>` columns.
+    Queries that it doesn't judge are left out, with a warning. `problems` counts judged queries
+    without a text; their id stands for it. Fields of a query beyond its id and text, such as
+    `metadata`, are its `x_<name>` columns.
     """
     if not (path / "queries.jsonl").is_file():
         raise DataError("no queries.jsonl in the folder", file=path)
     split_file = _split_file(path, split)
     problems = Problems(split_file, strict)
     texts = read_topics(path / "queries.jsonl", problems)
-    judgements = read_judgements(split_file, problems)
-    in_other_splits = {
-        line.split("\t", 1)[0].strip()
-        for file in split_file.parent.glob("*.tsv")
-        if file != split_file
-        for line in read_text(file).split("\n")
-    }
-    others = [one for one in texts if one not in {*judgements["query_id"]}]
-    unlabelled = [one for one in others if one not in in_other_splits]
-    if n := len(others) - len(unlabelled):
-        found = f"{n} of {len(texts)} queries in queries.jsonl are judged in other splits only"
-        problems.note(f"{found} and left out", field="split")
-    corpus = path / "corpus.jsonl"
-    if corpus.is_file():  # no system can find what it lacks
-        known = {str(row.values.get("_id")) for row in json_rows(corpus, problems.for_file(corpus))}
-        relevant = {*judgements.loc[judgements["grade"] > 0, "doc_id"]}
-        if absent := sorted(relevant - known):
-            found = f"{len(absent)} relevant documents are not in corpus.jsonl"
-            problems.note(f"{found}: {', '.join(absent[:5])}", field="corpus-id")
-    texts = dict(zip(texts, unify_types([*texts.values()]), strict=True))
-    file = "queries.jsonl"
-    return golden_of_judgements(
-        judgements, texts, problems, absent_docs, catalogue, unlabelled, file
-    )
+    table = read_judgements(split_file, problems)
+    if n := len(texts.keys() - {*table.frame["query"]}):
+        found = f"{n} of {len(texts)} queries in queries.jsonl are not judged there and left out"
+        problems.note(found, field="split")
+        warn(f"{split_file}: {found}")
+    return golden_of_judgements(table, texts, problems, absent_docs, catalogue, "queries.jsonl")
 
 
 def _split_file(path: Path, split: str | None) -> Path:
@@ -224,11 +139,11 @@ _TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
 _TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
 Query = tuple[int, str | None, dict[str, Any]]
-"""Line, id and columns of a query; null as its `query` is a text that is none."""
+"""Line, id and fields of a query; null as its `text` is a text that is none."""
 
 
 def read_topics(path: Path, problems: Problems) -> Texts:
-    """Return the columns of each query by its id: its text, if it has one, and other fields.
+    """Return the fields of each query by its id.
 
     The text of TREC topics is the title. In JSON lines the id is called `_id`, `id`, `qid` or
     `query_id`; the text is called `text`, `query`, `question` or `title`.
@@ -241,8 +156,8 @@ def read_topics(path: Path, problems: Problems) -> Texts:
     else:
         found = _of_table(content)
     texts: Texts = {}
-    for line, query_id, columns in found:
-        if not query_id or columns["query"] is None:
+    for line, query_id, fields in found:
+        if not query_id or fields["text"] is None:
             problems.add(
                 "a query without an id, or with a text that is none", line=line, field="_id",
                 allowed="an id, a tab, a text; <num> and <title> in each <top>; or JSON lines with"
@@ -256,7 +171,7 @@ def read_topics(path: Path, problems: Problems) -> Texts:
                 allowed="one text per query",
             )
         else:
-            texts[query_id] = {name: one for name, one in columns.items() if one != ""}
+            texts[query_id] = fields | {"text": fields["text"] or None}
     return texts
 
 
@@ -265,83 +180,46 @@ def _of_lines(path: Path, problems: Problems) -> Iterator[Query]:
         values = dict(row.values)
         query_id = values.pop(next((key for key in ID_KEYS if key in values), "_id"), None)
         key = next((key for key in TEXT_KEYS if values.get(key) is not None), "text")
-        query = as_text(values.pop(key, ""))
-        yield row.line, as_id(query_id), {"query": query} | flatten(values)
+        text = as_text(values.pop(key, ""))
+        yield row.line, as_id(query_id), values | {"text": text}
 
 
 def _tagged(content: str) -> Iterator[Query]:
     for topic in _TOPIC.finditer(content):
         line = content.count("\n", 0, topic.start()) + 1
         number, title = _NUMBER.search(topic[1]), _TITLE.search(topic[1])
-        query = " ".join(title[1].split()) if title else None
-        yield line, number[1] if number else None, {"query": query}
+        text = " ".join(title[1].split()) if title else None
+        yield line, number[1] if number else None, {"text": text}
 
 
 def _of_table(content: str) -> Iterator[Query]:
     for number, line in enumerate(content.split("\n"), 1):
-        query_id, tab, query = line.partition("\t")
+        query_id, tab, text = line.partition("\t")
         if line.strip():
-            yield number, query_id.strip(), {"query": query.strip() if tab else None}
+            yield number, query_id.strip(), {"text": text.strip() if tab else None}
 
 
 # JSON
 
-BEIR_QUERY: Fields = {"_id": ("query_id", "text"), "text": ("query", "text")}
-QRELS_QUERY: Fields = {"query_id": ("query_id", "text"), "query": ("query", "text")}
-QRELS_ANSWER: Fields = {"reference_answer": ("reference_answer", "text")}
-QRELS_FIELDS = frozenset((*QRELS_QUERY, "relevant_docs", *QRELS_ANSWER))
+QRELS_FIELDS = frozenset(("query_id", "query", "relevant_docs", "reference_answer"))
 HIGHEST_GRADE = 255
-
-
-def read_json_qrels(
-    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
-) -> Golden:
-    """Read judgements {query: {document: grade}}.
-
-    A query's id stands for its text. Negative grades mean "not judged"; they are counted.
-    """
-    problems = Problems(path, strict)
-    query_ids, judgements = json_numbers(path, "grade", problems)
-    return golden_of_judgements(judgements, {}, problems, absent_docs, catalogue, query_ids)
 
 
 def read_qrels_jsonl(
     path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
     """Read one query a line; a grade of 0 is judged and not relevant."""
-    problems, lines = Problems(path, strict), dict[str, int]()
-    texts: Texts = {}
-    judgements: list[tuple[str, str, int]] = []
+    problems, rows = Problems(path, strict), list[Row]()
     for row in json_rows(path, problems):
-        values = dict(row.values)
-        stated, docs, query = (
-            values.pop(one, None) for one in ("query_id", "relevant_docs", "query")
-        )
-        query_id, graded = as_id(stated) or "", docs if isinstance(docs, dict) else {}
-        bad = {
-            doc: one
-            for doc, one in graded.items()
-            if not (as_id(doc) and is_int(one) and 0 <= one <= HIGHEST_GRADE)
-        }
-        for is_right, name, found, allowed in (
-            (query_id != "", "query_id", stated, ID_ALLOWED),
-            (as_text(query) is not None, "query", query, "text"),
-            (docs is graded, "relevant_docs", docs, "an object {document: grade}, or {}"),
-            (not bad, "relevant_docs", bad, f"ids with whole grades from 0 to {HIGHEST_GRADE}"),
-        ):
-            if not is_right:
-                problems.reject(found, row.line, name, allowed)
-                break
+        docs = row.values.pop("relevant_docs", None)
+        pairs: Any = docs.items() if isinstance(docs, dict) else [(None, None)]
+        if all(as_id(doc) and is_int(one) and 0 <= one <= HIGHEST_GRADE for doc, one in pairs):
+            rows.append(Row(row.values | ({"expected_doc_ids": docs} if docs else {}), row.line))
         else:
-            if (before := lines.setdefault(query_id, row.line)) != row.line:
-                problems.repeat(f"'{query_id}'", before, row.line, "query_id", "one line per query")
-                continue
-            answer = take_columns(values, QRELS_ANSWER, row.line, problems)
-            texts[query_id] = {"query": as_text(query)} | answer | flatten(values)
-            judgements += [(query_id, doc, grade) for doc, grade in docs.items()]
-    frame = pd.DataFrame(judgements, columns=JUDGED).astype({"grade": "int64"})
-    texts = dict(zip(texts, unify_types([*texts.values()]), strict=True))
-    return golden_of_judgements(frame, texts, problems, absent_docs, catalogue, [*texts])
+            allowed = f"an object {{document: whole grade from 0 to {HIGHEST_GRADE}}}, or {{}}"
+            problems.reject(docs, row.line, "relevant_docs", allowed)
+    known = QRELS_FIELDS | {"expected_doc_ids"}
+    return golden_of(golden_rows(rows, known), problems, absent_docs, catalogue)
 
 
 # Writers
@@ -362,11 +240,8 @@ def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
         An id that holds a space.
     """
     judged = graded_documents(golden, level)
-    refuse_spaces([judged["query_id"], judged["doc"]])
-    lines = (
-        f"{query_id} 0 {doc} {grade}\n" for query_id, doc, grade in judged.itertuples(index=False)
-    )
-    return write_text(path, "".join(lines))
+    judged.insert(1, "iteration", 0)
+    return write_fields(path, judged)
 
 
 def write_beir(
@@ -390,16 +265,14 @@ def write_beir(
     """
     folder = Path(folder)
     judged = graded_documents(golden, level)
-    refuse_spaces([judged["query_id"], judged["doc"]], r"[\t\r\n]")
     queries = [
-        named_fields(query, BEIR_QUERY) | extra_fields(query, frozenset(BEIR_QUERY), "queries")
+        {"_id": query["query_id"], "text": query["query"]}
+        | extra_fields(query, frozenset(("_id", "text")), "queries")
         for query in row_dicts(golden.queries)
     ]
+    header = "query-id\tcorpus-id\tscore\n"
+    write_fields(folder / "qrels" / f"{split}.tsv", judged, "\t", header)
     write_lines(folder / "queries.jsonl", queries)
-    lines = (
-        f"{query_id}\t{doc}\t{grade}\n" for query_id, doc, grade in judged.itertuples(index=False)
-    )
-    write_text(folder / "qrels" / f"{split}.tsv", "query-id\tcorpus-id\tscore\n" + "".join(lines))
     return folder
 
 
@@ -430,36 +303,19 @@ def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -
         Counts what the format has no place for: other targets, checks, tags, labels. Alternatives
         become judgements of their own.
     """
-    grades = grades_by_query(golden, level)
-    highest = int(golden.targets["grade"].max()) if len(golden.targets) else 0
-    if highest > HIGHEST_GRADE:
-        raise DataError(
-            f"found the grade {highest}",
-            field="targets.grade",
-            allowed=f"whole grades from 0 to {HIGHEST_GRADE}",
-        )
+    is_high = (golden.targets["grade"] > HIGHEST_GRADE).to_numpy()
+    allowed = f"whole grades from 0 to {HIGHEST_GRADE}"
+    refuse_rows(golden.targets["grade"], is_high, "targets", allowed)
+    judged = graded_documents(golden, level).groupby("query_id")
+    grades = {
+        query_id: dict(zip(rows["doc"], rows["grade"].tolist(), strict=True))
+        for query_id, rows in judged
+    }
     records = [
-        named_fields(query, QRELS_QUERY)
+        {"query_id": query["query_id"], "query": query["query"]}
         | {"relevant_docs": grades.get(query["query_id"], {})}
-        | named_fields(query, QRELS_ANSWER)
+        | {name: query[name] for name in ("reference_answer",) if name in query}
         | extra_fields(query, QRELS_FIELDS, "queries")
         for query in row_dicts(golden.queries)
     ]
     return write_lines(path, records)
-
-
-def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
-    """Write the targets of one level as a JSON object {query: {document: grade}}.
-
-    The file is gzip if it ends in .gz. Every query is written, but not its text: the format has no
-    place for it.
-
-    Warns
-    -----
-    UserWarning
-        Counts what else the format has no place for, as format qrels_jsonl does, and query texts
-        that differ from the query's id.
-    """
-    grades = grades_by_query(golden, level)
-    content = {query_id: grades.get(query_id, {}) for query_id in golden.queries["query_id"]}
-    return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")

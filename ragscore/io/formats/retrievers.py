@@ -25,7 +25,7 @@ from ragscore.frames.data import DataError, Golden, Results, conform, records_of
 from ragscore.frames.errors import plural, warn
 from ragscore.io.detect import Sample
 from ragscore.io.files import write_lines
-from ragscore.io.formats.fields import Fields, golden_rows, named_fields
+from ragscore.io.formats.fields import Fields, golden_rows, object_of, written_rows
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     KNOWN_FIELDS,
@@ -33,10 +33,10 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
-from ragscore.io.run_records import Frames, Level, Reader
+from ragscore.io.run_records import Frames, Level, Reader, is_stated
 from ragscore.io.run_write import hit_metadata
-from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
-from ragscore.io.values import READ, by_query, by_response, extra_fields, row_dicts
+from ragscore.io.source import Problems, Row, Typos, as_id, as_text, json_rows
+from ragscore.io.values import READ, by_response, row_dicts
 
 OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
 """Values of an outcome."""
@@ -49,16 +49,19 @@ RESPONSE: Fields = {
     "query": ("query", "text"),
     "error": ("error", "failure"),
     "elapsed_ms": ("elapsed_ms", "number"),
-    "kind": ("x_kind", "text"),
 }
 HIT: Fields = {
-    "rank": ("rank", "whole"),
+    "rank": ("rank", "rank"),
     "id": ("chunk_id", "id"),
     "document": ("text", "text"),
 }
 KEYS = {"query_id": "query_id", "retriever": "run_id"}
 ONCE = "one record per retriever and query"
-FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *OUTCOMES))
+ALLOWED = dict.fromkeys(("query", "retriever"), "text that isn't empty") | {
+    "hits": "a list, empty if nothing was found; or an outcome, or an error"
+}
+"""What a record needs."""
+FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *WRITTEN))
 
 
 # Results
@@ -67,106 +70,88 @@ FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *OUTCOMES))
 def read_retrievers(path: Path, strict: bool) -> Results:
     """Read every run of a file, in the order in which its retrievers appear."""
     problems = Problems(path, strict)
-    keys, once = (
-        {"query_id": "query_id", "retriever": "run_id"},
-        "one record per retriever and query",
-    )
-    reader, records = Reader(_columns, problems, keys, once), _Records(problems)
-    reader.read(records.rows(path))
+    records = _Records(problems.typos)
+    reader = Reader(records.columns, problems, KEYS, ONCE)
+    reader.read(records.rows(path, reader.faults))
     problems.typos.warn()
     most: dict[str, int] = {}
     for n_by_text in records.n_by_text.values():
         most |= {key: max(n, most.get(key, 0)) for key, n in n_by_text.items()}
     _warn_of_repeats(path, most)
+    if records.n_bare:
+        warn(
+            f"{path}: {plural(records.n_bare, 'record')} of outcomes say that there were hits"
+            " (n_hits), and hold none: metrics of hits are 0 there; results.reported has the"
+            " outcomes, and to_profile('seed-mcp') counts them"
+        )
     frames = reader.frames()
-    if "reported" in frames:
-        cells, reported = ["run_id", "query_id"], frames["reported"]
-        stated = reported[(reported["metric"] == "n_hits") & (reported["value"] > 0)]
-        with_hits = pd.MultiIndex.from_frame(frames["hits"][cells].astype("str"))
-        is_bare = ~pd.MultiIndex.from_frame(stated[cells].astype("str")).isin(with_hits)
-        if n := int(is_bare.sum()):
-            warn(
-                f"{path}: {plural(n, 'record')} of outcomes say that there were hits (n_hits), and"
-                " hold none: metrics of hits are 0 there; results.reported has the outcomes, and"
-                " to_profile('seed-mcp') counts them"
-            )
-    asked = frames["responses"].groupby(frames["responses"]["run_id"].astype("str"))["error"]
-    counts = pd.DataFrame({"n_queries": asked.size(), "n_failed": asked.count()})
-    counts = counts.reindex([one for one in records.n_by_text if one in counts.index])
-    runs = counts.assign(k=pd.Series(records.ks, dtype="Int64"), system=counts.index)
-    runs = conform(runs.rename_axis("run_id").reset_index(), "runs")
-    return Results(runs=runs, **frames, problems=problems.frame())
+    asked = frames["responses"].astype({"run_id": "str"}).groupby("run_id", sort=False)["error"]
+    runs = pd.DataFrame({"n_queries": asked.size(), "n_failed": asked.count()})
+    runs = runs.assign(k=pd.Series(records.ks, dtype="Int64"), system=runs.index).reset_index()
+    return Results(runs=conform(runs, "runs"), **frames, problems=problems.frame())
 
 
 @dataclass
 class _Records:
-    """What is known of records so far: each retriever's k, and how often it had each query text."""
+    """What is known of records so far.
 
-    problems: Problems
+    Attributes
+    ----------
+    ks, n_by_text
+        Each retriever's k, and how often it had each query text.
+    n_bare
+        How many records say that there were hits, and hold none.
+    """
+
+    typos: Typos
     ks: dict[str, int] = field(default_factory=dict)
     n_by_text: dict[str, dict[str, int]] = field(default_factory=dict)
+    n_bare: int = 0
 
-    def rows(self, path: Path) -> Iterator[Row]:
+    def rows(self, path: Path, faults: Problems) -> Iterator[Row]:
         """Yield the records, each with an id: a text that is repeated is numbered."""
-        for row in json_rows(path, self.problems):
-            values, line, problems = dict(row.values), row.line, self.problems
-            problems.typos.check(values, FIELDS, line)
+        for row in json_rows(path, faults):
+            values, line = row.values, row.line
+            self.typos.check(values, FIELDS, line)
             key, retriever = query_key(values.get("query")), as_id(values.get("retriever"))
-            hits, is_told = (
-                values.get("hits"),
-                values.keys() & {"n_hits", "rank_first_match", "passed"},
+            is_told = any(
+                values.get(name) not in (None, {}) for name in ("hits", "error", *OUTCOMES)
             )
-            for is_right, name, allowed in (
-                (key, "query", "text that isn't empty"),
-                (retriever, "retriever", "text that isn't empty"),
-                (isinstance(hits, (list, NoneType)), "hits", "a list"),
-                (
-                    hits is not None or is_told or values.get("error") is not None,
-                    "hits", "a list, empty if nothing was found; or an outcome, or an error",
-                ),
-            ):  # fmt: skip
-                if not is_right:
-                    problems.reject(values.get(name), line, name, allowed)
-                    break
-            else:
-                n_by_text = self.n_by_text.setdefault(str(retriever), {})
-                if values.get("query_id") is None:
-                    values["query_id"] = numbered(key, n_by_text)
-                k = READ["positive"](values.pop("k", None), "k", line, problems)
-                if k is not None and k != self.ks.setdefault(str(retriever), k):
-                    before = self.ks[str(retriever)]
-                    problems.add(
-                        f"found {k}, earlier records of {retriever} have {before}",
-                        line=line,
-                        field="k",
-                        allowed="one k per retriever",
-                    )
-                if values.get("kind") not in (None, *KINDS):
-                    problems.reject(values.pop("kind"), line, "kind", f"one of {', '.join(KINDS)}")
-                yield Row(values, line)
+            needed = {"query": key, "retriever": retriever, "hits": is_told}
+            if missing := [name for name, one in needed.items() if not one]:
+                faults.reject(values.get(missing[0]), line, missing[0], ALLOWED[missing[0]])
+                continue
+            n_by_text = self.n_by_text.setdefault(str(retriever), {})
+            if values.get("query_id") is None:
+                values["query_id"] = numbered(key, n_by_text)
+            k = READ["positive"](values.pop("k", None), "k", line, faults)
+            if k is not None and k != (before := self.ks.setdefault(str(retriever), k)):
+                found = f"found {k}, earlier records of {retriever} have {before}"
+                faults.add(found, line=line, field="k", allowed="one k per retriever")
+            if values.get("kind") not in (None, *KINDS):
+                faults.reject(values.pop("kind"), line, "kind", f"one of {', '.join(KINDS)}")
+            yield row
 
-
-def _columns(record: Level) -> Frames:
-    """Return the columns of a batch of records."""
-    responses = record.columns(RESPONSE)
-    hits, row, at = record.items("hits")
-    rank = hits.order("rank", row, at)
-    # A source key that is no text stays metadata only: no expected key can equal it.
-    meta, source_key = hits.metadata(row, rank)
-    found = {"rank": pa.array(rank.astype(np.int32)), "source_key": source_key}
-    found |= hits.columns(HIT)
-    hits.extras(found)
-    outcome = [record.take(name, type) for name, type in OUTCOMES.items()]
-    values = np.column_stack([np.asarray(one.cast(pa.float64())) for one in outcome])
-    of_record, which = np.nonzero(~np.isnan(values))
-    metric = np.array([*OUTCOMES], object)[which]
-    reported = {
-        "metric": pa.array(metric, pa.string()),
-        "value": pa.array(values[of_record, which]),
-    }
-    record.extras(responses)
-    frames = {"responses": (np.arange(len(record)), responses), "hits": (row, found)} | meta
-    return frames | ({"reported": (of_record, reported)} if len(which) else {})
+    def columns(self, record: Level) -> Frames:
+        """Return the columns of a batch of records."""
+        responses = record.columns(RESPONSE)
+        hits, row, at = record.items("hits")
+        rank = hits.order("rank", row, at)
+        # A source key that is no text stays metadata only: no expected key can equal it.
+        meta, source_key = hits.metadata(row, rank)
+        found = {"rank": rank, "source_key": source_key} | hits.columns(HIT)
+        hits.extras(found)
+        frames = [("hits", row, found), *meta]
+        for name, type in OUTCOMES.items():
+            values = record.take(name, type)
+            of = np.flatnonzero(is_stated(values))
+            metric = pa.array([name] * len(of), pa.string())
+            stated = values.cast(pa.float64()).take(pa.array(of))
+            frames.append(("reported", of, {"metric": metric, "value": stated}))
+            if name == "n_hits":
+                self.n_bare += len(np.setdiff1d(of[np.asarray(stated) > 0], row))
+        record.extras(responses)
+        return [("responses", np.arange(len(record)), responses), *frames]
 
 
 def write_retrievers(results: Results, path: str | Path) -> Path:
@@ -179,23 +164,17 @@ def write_retrievers(results: Results, path: str | Path) -> Path:
     -------
     The file's path; its folder is created.
     """
-
-    def written(hits: list[dict[str, Any]], meta: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        of_rank = hit_metadata(meta)
-        return [
-            named_fields(hit, HIT) | {"metadata": of_rank.get(hit["rank"], {})} | extra_fields(hit)
-            for hit in hits
-        ]
-
     hits = by_response(results.hits)
     hit_meta = {} if results.hit_meta is None else by_response(results.hit_meta)
-    return write_lines(
-        path,
-        (
-            line | {"hits": written(hits.get(cell, []), hit_meta.get(cell, []))} | outcome
-            for cell, line, outcome in _lines(results, _reported_outcomes(results))
-        ),
-    )
+    lines = []
+    for cell, line, outcome in _lines(results, _reported_outcomes(results)):
+        of_rank = hit_metadata(hit_meta.get(cell, []))
+        found = [
+            object_of(hit, HIT) | {"metadata": of_rank.get(hit["rank"], {})}
+            for hit in hits.get(cell, [])
+        ]
+        lines.append(line | {"hits": found} | outcome)
+    return write_lines(path, lines)
 
 
 def write_retriever_summary(
@@ -269,15 +248,13 @@ def _lines(
         is_numbered = numbered(query_key(text), n_by_text.setdefault(run_id, {})) == query_id
         line = {"query": text} | ({} if is_numbered else {"query_id": query_id})
         line |= {"retriever": run_id} | ({"k": int(ks[run_id])} if run_id in ks else {})
-        line |= {name: response[name] for name in ("elapsed_ms", "error") if name in response}
-        stated = {"kind": response.pop("x_kind", None)} | outcomes.get((run_id, query_id), {})
-        known = {
+        stated = outcomes.get((run_id, query_id), {})
+        outcome = {
             name: of(stated[name]) for name, of in WRITTEN.items() if pd.notna(stated.get(name))
         }
-        if known.keys() & {"n_hits", "passed"}:
-            known.setdefault("rank_first_match", None)
-        outcome = {name: known[name] for name in WRITTEN if name in known}
-        yield (run_id, query_id), line | extra_fields(response), outcome
+        if outcome.keys() & {"n_hits", "passed"}:
+            outcome.setdefault("rank_first_match", None)
+        yield (run_id, query_id), line | object_of(response, RESPONSE), outcome
 
 
 # Queries
@@ -294,7 +271,6 @@ ROW_FIELDS = KNOWN_FIELDS | {"filters"}
 IMPLY_ANSWERABLE = {
     *EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer",
 }  # fmt: skip
-PARTS = ("targets", "checks", "conditions", "tags")
 _ORDER = (
     *TEXT_FIELDS, "expected_source_keys", "expected_metadata", *CHECK_FIELDS, *TAG_FIELDS,
     "expected_empty", "recency_conflict_rule",
@@ -307,13 +283,9 @@ def fits_golden(seen: Sample) -> bool:
 
     A query alone fits too.
     """
-    if (
-        seen.kind not in ("jsonl", "json")
-        or not seen.has("query")
-        or seen.keys & {"id", "query_id", "retriever"}
-    ):
-        return False
-    return seen.keys == {"query"} or bool(seen.keys & {*EXPECTATIONS, *OWN_FIELDS})
+    is_one = seen.kind in ("jsonl", "json") and seen.has("query")
+    has_own = seen.keys == {"query"} or seen.keys & {*EXPECTATIONS, *OWN_FIELDS}
+    return is_one and bool(has_own) and not seen.keys & {"id", "query_id", "retriever"}
 
 
 def query_key(text: Any) -> str:
@@ -353,13 +325,8 @@ def read_predicates(
     rows = list[Row]()
     for row in json_rows(path, problems):
         stated, filters = row.values.get("query"), row.values.get("filters")
-        if not (key := query_key(as_text(stated) or "")):
-            problems.add(
-                f"found {describe(stated)}" if "query" in row.values else "the field is missing",
-                line=row.line,
-                field="query",
-                allowed="text that isn't empty",
-            )
+        if not (key := query_key(stated)):
+            problems.reject(stated, row.line, "query", "text that isn't empty")
             continue
         if not isinstance(filters, (dict, NoneType)):
             problems.reject(filters, row.line, "filters", "a mapping or null")
@@ -395,31 +362,21 @@ def write_predicates(golden: Golden, path: str | Path) -> Path:
             field="golden",
             allowed="only source keys, metadata and substrings",
         )
-    rows = {kind: by_query(getattr(golden, kind)) for kind in PARTS}
-    queries, n_by_text = list(row_dicts(golden.queries)), dict[str, int]()
-    keys = [numbered(query_key(query["query"]), n_by_text) for query in queries]
-    has_own_ids = keys != [query["query_id"] for query in queries]
-    lines = []
-    for query in queries:
-        parts = {kind: of_query.get(query["query_id"], []) for kind, of_query in rows.items()}
-        lines.append(({"id": query["query_id"]} if has_own_ids else {}) | _line(query, parts))
+    rows, n_by_text = list(written_rows(golden)), dict[str, int]()
+    keys = [numbered(query_key(query["query"]), n_by_text) for query, _, _ in rows]
+    has_own_ids = keys != [query["query_id"] for query, _, _ in rows]
+    lines = [
+        ({"id": query["query_id"]} if has_own_ids else {}) | _line(query, own, said)
+        for query, own, said in rows
+    ]
     return write_lines(path, lines)
 
 
-def _line(query: dict[str, Any], parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _line(query: dict[str, Any], own: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
     """Return a row of the file, without an id."""
-    from ragscore.io.golden_write import row_of  # yaml is not needed to read
-
-    plain = {name: one for name, one in query.items() if not name.startswith("x_")}
-    said = row_of(plain, parts | {"support_groups": []})
-    line = {"query": query["query"]} | extra_fields(query)
+    line = {"query": query["query"]} | own
     if isinstance(line.get("filters"), str):  # as the reader of our own golden format keeps it
         line["filters"] = json.loads(line["filters"])
-    keys = said.get("expected_source_keys")
-    if isinstance(keys, dict):  # a list, as these files have it
-        said["expected_source_keys"] = [
-            key if grade == 1 else {"any": [key], "grade": grade} for key, grade in keys.items()
-        ]
     line |= {name: said[name] for name in _ORDER if name in said}
     # Loading takes a query for answerable if it has one of these; else `answerable` is unknown.
     is_implied = bool(line.keys() & IMPLY_ANSWERABLE)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import empty
-from ragscore.frames.render import parsed
+from ragscore.frames.kinds import parsed
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics.declaration import Family
 from ragscore.scoring.metrics.needs import ANCHORS, CONFLICT_RULE, FOLDERS, RELEVANT

@@ -347,7 +347,7 @@ def test_a_text_is_stored_cut_at_200_characters_or_whole(tmp_path, text, is_cut)
         (
             {"retrieved_chunks": [{"rank": 1}, {"rank": 1}]},
             "retrieved_chunks.rank",
-            ["rank 1"],
+            [1, "each once"],
         ),
         ({"retrieved_chunks": ["c1"]}, "retrieved_chunks", ["c1"]),
         ({"latency": 5}, "latency", [5]),

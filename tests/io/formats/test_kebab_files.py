@@ -9,7 +9,7 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, found, hit, record, said
 
 import ragscore as rs
-from ragscore.frames.render import flat
+from ragscore.frames.kinds import flat
 from ragscore.io.formats.kebab import AGGREGATES
 from tests.messages import refused
 

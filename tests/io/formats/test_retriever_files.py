@@ -277,7 +277,7 @@ def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path, write_golden):
         ({"query": "q", "retriever": "r", "hits": [{"rank": 0}]}, "hits.rank", [0]),
         ({"query": "q", "retriever": "r", "hits": [{"rank": 1}, {}]}, "hits.rank", ["null"]),
         ({"query": "q", "retriever": "r", "hits": [{"rank": 1}, {"rank": 1}]},
-        "hits.rank", ["rank 1"]),
+        "hits.rank", [1, "each once"]),
         ({"query": "q", "retriever": "r", "hits": [{"metadata": []}]}, "hits.metadata", ["[]"]),
         ({"query": "q", "retriever": "r", "hits": [{"id": False}]}, "hits.id", ["false"]),
         ({"query": "q", "retriever": "dense", "hits": [], "k": 3}, "k", [3, "dense", 5]),

@@ -96,7 +96,7 @@ def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
     assert rows.loc["a?", "answer"] == "A" and rows.loc["a?", "elapsed_ms"] == 900
     assert rows.loc["a?", "prompt_tokens"] == 7 and rows.loc["a?", "cost_usd"] == 0.5
     assert rows.loc["b?", "error"] == "boom" and rows["turn"].tolist() == ["1", "2"]
-    assert json.loads(found.hit_meta["value"].iloc[0]) == "c1"
+    assert found.hits["x_metadata.source"].iloc[0] == "c1"
 
 
 OUTER = [
@@ -151,10 +151,10 @@ def test_equal_questions_of_several_turns_are_several_queries_in_the_order_of_ti
     asked = [root("t", "Why?", **{"session.id": "s1"}), root("u", "Why?", **{"session.id": "s2"})]
     found = rs.load_results(put(tmp_path, late, *asked))  # an export may begin with the newest
     turns = found.responses.set_index("query_id")["turn"]
-    assert turns.tolist() == ["2", "1", "1"] and turns.index.tolist()[1:] == ["s1/1", "s2/1"]
+    assert turns.tolist() == ["1", "1", "2"] and turns.index.tolist()[:2] == ["s1/1", "s2/1"]
     assert found.runs["run_id"].tolist() == ["traces"]
     alone = rs.load_results(put(tmp_path, root("t", "How?"))).responses["query_id"]
-    assert alone.tolist() == [turns.index[0]]
+    assert alone.tolist() == [turns.index[2]]
 
 
 SDK = {"trace_id": "t", "start_time": 10**18, "end_time": 10**18 + 10**6, "status": {}}

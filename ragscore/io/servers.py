@@ -1,25 +1,34 @@
-"""Keys have one place, an `api_key` or an environment variable; elsewhere they are refused.
+"""What is asked of servers: keys, addresses, waits, and a progress bar meanwhile.
 
-Whatever comes from outside goes through a `Redactor` on its way to files, logs and messages: a
-server may echo the key that it was sent. A key cut in two is still one, so its beginning and its
-end count from eight characters on.
+Keys have one place, an `api_key` or an environment variable; elsewhere they are refused. Whatever
+comes from outside goes through a `Redactor` on its way to files, logs and messages: a server may
+echo the key that it was sent. A key cut in two is still one, so its beginning and its end count
+from eight characters on. A server may ask its callers to wait for any time: `LONGEST_WAIT` is the
+most that anything here waits for one, and a query that would have to wait longer has failed.
 """
 
 import json
 import logging
+import math
 import os
 import re
 import traceback
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib import import_module
 from itertools import pairwise
 from os.path import commonprefix
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, quote_plus, urlsplit
 
 from ragscore.frames.errors import DataError
+from ragscore.frames.escaping import visible
 
+LONGEST_WAIT = 60.0  # seconds
 HIDDEN = "***"
 # A shorter key would be found in texts that hold it by chance. The values of variables need more:
 # AUTH=none and X_TOKEN=disabled hold no key.
@@ -39,7 +48,6 @@ _IN_ADDRESS = re.compile(
     r"(?i)(://)[^\s/@]+(?=@)|([?&][\w-]*(?:key|token|secret|password|sig|signature)=)[^&\s]+"
 )
 SCHEME = re.compile(r"(?i)^(?:bearer|basic|token|apikey|digest)\s+(?=\S)")
-_KEY_LIKE = re.compile(r"(?=.*\d)(?=.*[A-Za-z])(?!/)(?!.*://)[\w+/=.~:-]{16,}")
 
 
 def is_secret(name: str) -> bool:
@@ -102,21 +110,19 @@ def checked_address(url: str, field: str, allowed: str) -> SplitResult:
 class Redactor:
     """Replaces every known key in texts by `***`, in any case and in the usual spellings.
 
-    Known are the given keys, and the values of environment variables whose names suggest one. Of
-    the latter only those count in pieces that look like a key.
+    Known are the given keys, and the whole values of environment variables whose names suggest one.
     """
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
-        given = {SCHEME.sub("", one.strip()) for one in keys}
         known = {
             key: True
-            for key in given
+            for key in (SCHEME.sub("", one.strip()) for one in keys)
             if len(key) >= MIN_LENGTH and key.lower() not in _PLACEHOLDERS
         }
         for name, value in os.environ.items():
             least = MIN_WORD_LENGTH if value.isalpha() else MIN_VARIABLE_LENGTH
             if is_secret(name) and len(value) >= least:
-                known.setdefault(value, bool(_KEY_LIKE.fullmatch(value)))
+                known.setdefault(value, False)
         forms = {
             (_folded(form), min(piece, len(form)) if in_pieces else len(form))
             for key, in_pieces in known.items()
@@ -136,9 +142,9 @@ class Redactor:
 
         It is cut after its keys are hidden: of a key that was cut before, a part would stay.
         """
-        part = text.strip()
-        part = self.text(part[:QUOTED] if length > 0 else part[-QUOTED:])
-        return part[:length] if length > 0 else part[length:]
+        if length < 0:
+            return self.text(text.strip()[-QUOTED:])[length:]
+        return self.text(text.strip()[:QUOTED])[:length]
 
     def values(self, value: Any) -> Any:
         """Return nested values without known keys, in names too."""
@@ -202,3 +208,44 @@ def redacted_logs(redactor: Redactor) -> Iterator[None]:
     finally:  # under a factory that was set meanwhile it stays
         if logging.getLogRecordFactory() is redacted:
             logging.setLogRecordFactory(earlier)
+
+
+# Waiting
+
+
+def retry_after(value: str | None) -> float | None:
+    """Return the seconds to wait, from a number of seconds or a date; None if there are none.
+
+    A date that has passed is 0. A negative number and NaN say nothing.
+    """
+    seconds = math.nan
+    with suppress(ValueError, TypeError, OverflowError):
+        wait = parsedate_to_datetime(value or "") - datetime.now(UTC)
+        seconds = max(wait.total_seconds(), 0.0)
+    with suppress(ValueError):
+        seconds = float(value or math.nan)
+    return seconds if seconds >= 0 else None
+
+
+@contextmanager
+def progress_bar(
+    total: int, what: str, unit: str, shown: bool | None, **options: Any
+) -> Iterator[Any]:
+    """Yield a bar of tqdm's, with `update` and `set_postfix_str`.
+
+    Without tqdm nothing is shown, and nothing fails. `shown=None` shows it on a terminal only.
+    """
+    try:
+        tqdm = import_module("tqdm.auto" if shown else "tqdm").tqdm
+    except ImportError:
+        yield SimpleNamespace(update=lambda: None, set_postfix_str=lambda text, **more: None)
+        return
+
+    class Bar(tqdm):  # type: ignore[misc,valid-type]
+        monitor_interval = 0  # its thread would outlive the bar
+
+    disable = None if shown is None else not shown
+    with Bar(
+        total=total, desc=visible(what), unit=unit, disable=disable, miniters=1, **options
+    ) as bar:
+        yield bar
