@@ -128,7 +128,7 @@ def test_verdicts_of_several_judges_are_averaged(evaluate):
 
 
 def test_importance_and_weight_come_back_from_our_file(tmp_path):
-    facts = [{"text": "a", "importance": "vital"}, {"text": "b", "weight": -1.5}, "c"]
+    facts = [{"text": "a", "importance": "vital"}, {"text": "b", "weight": -1.5}, {"text": "c"}]
     golden = rs.load_golden([{"id": "q", "expected_key_facts": facts}])
     for name in ("g.yaml", "g.jsonl"):
         pd.testing.assert_frame_equal(
