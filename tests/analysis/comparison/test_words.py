@@ -150,7 +150,7 @@ def word(low, high, name):
 
 
 WORLDS = st.tuples(
-    st.integers(0, 2**31), st.sampled_from([5, 8, 13, 30, 60, 180, 400]),
+    st.integers(0, 2**31), st.sampled_from([5, 8, 13, 30, 60, 180]),
     st.sampled_from([0.0, 0.1, 0.4]), st.booleans(),
 )  # fmt: skip
 
