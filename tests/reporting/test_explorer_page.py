@@ -228,17 +228,12 @@ def test_hostile_texts_are_texts_on_a_page_and_in_a_notebooks_output(browser, op
     opened(explorer)
     assert len(rows(browser)) == len(queries)
     title = browser.run("document.title")
-    press(browser, "t", "t")
     for _ in queries:
         press(browser, "j", "j")
-    values = "document.querySelector('select[aria-label=difficulty]').options"
-    assert browser.run(f"{values}.length") == len(HOSTILE) + 2
-    for at in range(1, len(HOSTILE) + 2):  # each alone: put into the search box
-        pick(browser, "difficulty", browser.run(f"{values}[{at}].value"))
+    for at in range(1, len(HOSTILE) + 2):  # each slice alone: put into the search box
+        box = "document.querySelector('select[aria-label=difficulty]')"
+        pick(browser, "difficulty", browser.run(f"{box}.options[{at}].value"))
         assert len(rows(browser)) == 1
-    seek(browser, "text:<img")
-    assert len(rows(browser)) > 1
-    press(browser, "l", "l")
     assert browser.run("document.title") == title and browser.run("document.images.length") == 0
     assert browser.run("document.querySelectorAll('.rs-explorer script').length") <= 1
     assert browser.run("document.documentElement.scrollWidth") <= 1200
