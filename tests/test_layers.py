@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import ragscore
+from ragscore.scoring import FACE
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ragscore"
@@ -44,6 +45,7 @@ REACHED = {
     "statements of tests": 22472,
     "words written by hand in notebooks": 28922,
     "lines of README": 120,
+    "names of the face of scoring": 81,
 }
 ON_USE_ONLY = (
     "scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "httpx",
@@ -142,6 +144,18 @@ def test_tests_manual_and_face_have_not_grown():
     }
     grown = {name: n for name, n in found.items() if n > REACHED[name]}
     assert not grown, f"reached before: {REACHED}"
+
+
+def test_other_folders_import_names_of_the_face_of_scoring_alone():
+    stated = {f"{module}.{name}" for module, names in FACE.items() for name in names.split()}
+    found = set()
+    for name, file in MODULES.items():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            module = getattr(node, "module", None) or ""
+            if layer_of(name) != "scoring" and module.startswith("ragscore.scoring"):
+                below = module.removeprefix("ragscore.scoring")
+                found |= {f"{below}.{one.name}".removeprefix(".") for one in node.names}
+    assert found <= stated and len(stated) <= REACHED["names of the face of scoring"]
 
 
 def test_statistics_know_arrays_and_errors_only():
