@@ -140,6 +140,12 @@ def golden_of(targets: pd.DataFrame, **more: Any) -> rs.Golden:
     return rs.Golden(queries=from_records(queries, "queries"), targets=targets, **more)
 
 
+def questions(n: int) -> rs.Golden:
+    """A golden set of so many questions about which nothing is known: q00, q01, ..."""
+    rows = [{"query_id": f"q{at:02}", "query": f"question {at}"} for at in range(n)]
+    return rs.Golden(pd.DataFrame(rows).assign(answerable=True, position=range(n)))
+
+
 def found(
     rank: int,
     source_key: str | None = None,
