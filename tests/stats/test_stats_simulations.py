@@ -201,6 +201,7 @@ def test_intervals_of_rare_one_way_moves_in_groups_hold_the_difference(n_groups)
     assert held >= 0.91
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "n_runs", "draws"),
     [
@@ -214,6 +215,7 @@ def test_words_are_rarely_false_and_intervals_hold_together(layout, n_runs, draw
     assert held >= binom.ppf(0.001, draws, 0.95)
 
 
+@pytest.mark.slow
 def test_what_is_simulated_is_what_comparisons_and_leaderboards_say():
     aligned, groups = demo()
     means = np.zeros(aligned.values.shape[1:])
