@@ -4,7 +4,8 @@ import gc
 import json
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,19 @@ settings.register_profile(
 )
 settings.load_profile("ragscore")
 
+os.environ.setdefault("MPLBACKEND", "Agg")
+
 # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-Hit = tuple[str, str, int]
+
+@pytest.fixture(autouse=True)
+def figures_are_closed() -> Iterator[None]:
+    """Close the figures of a test, if it drew any."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -207,6 +216,40 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
         return file
 
     return write
+
+
+@pytest.fixture
+def loaded(
+    write_golden: Callable[..., Path], write_run: Callable[..., Path]
+) -> Callable[..., tuple[rs.Results, rs.Golden]]:
+    """Write golden rows, and the records of each run by its name; return results and golden."""
+
+    def load(
+        rows: list[dict[str, Any]], runs: dict[str, list[dict[str, Any]]], **described: Any
+    ) -> tuple[rs.Results, rs.Golden]:
+        files = [write_run(name, records, **described) for name, records in runs.items()]
+        return rs.load_results(files), rs.load_golden(write_golden(rows))
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def demo() -> rs.Evaluation:
+    """The demo's four runs by its golden set; a test that changes something takes a copy."""
+    root = Path(__file__).parents[1] / "data" / "demo"
+    return rs.evaluate(str(root / "runs" / "*"), root / "golden.yaml")
+
+
+def scores_of(metric: str = "hit@5", /, **runs: Any) -> pd.DataFrame:
+    """Scores of one metric: for each run its values, of the queries q0, q1 and so on."""
+    parts = [
+        pd.DataFrame(
+            {"run_id": run_id, "state": "scored", "level": "doc", metric: values},
+            index=pd.Index([f"q{n}" for n in range(len(values))], name="query_id"),
+        ).astype({metric: "float64"})
+        for run_id, values in runs.items()
+    ]
+    return pd.concat(parts)
 
 
 THREE_QUERIES = [

@@ -3,20 +3,29 @@
 import json
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
+from conftest import scores_of
 
 import ragscore as rs
 from ragscore.scoring.metrics import TABLE
 from tests.messages import refused
 
-N = 20
-MEANS = {"r1": 5, "r2": 15, "r3": 15, "r4": 5}  # queries passed
+RUNS = ("r1", "r2", "r3", "r4")
+SCORES = scores_of(r1=[1, 0, 0, 0], r2=[1, 1, 1, 0], r3=[1, 1, 1, 0], r4=[1, 0, 0, 0])
+CONFIGS = [
+    {"k": 5, "fusion": {"w": 0.1}, "model": "m"},
+    {"k": 10, "fusion": {"w": 0.1}, "model": "m"},
+    {"k": 10, "fusion": {"w": 0.5}, "model": "m"},
+    {"k": 5, "fusion": {"w": 0.9}, "model": "m", "rerank": True},
+]
 
 
-def config_effects(scores, runs, **options):
-    """Ask an evaluation of these scores and runs."""
+def config_effects(configs, of_runs=(), without=(), **options):
+    """Ask an evaluation of runs with these configs, None for none."""
+    texts = [None if one is None else json.dumps(one) for one in configs]
+    runs = pd.DataFrame({"run_id": RUNS[: len(configs)], "config": texts} | dict(of_runs))
+    runs, scores = runs.drop(columns=[*without]), SCORES[SCORES["run_id"].isin(runs["run_id"])]
     ev = SimpleNamespace(
         results=SimpleNamespace(runs=runs), primary=("hit@5",), _declared=TABLE,
         _scored=lambda metrics: (scores, metrics),
@@ -24,49 +33,13 @@ def config_effects(scores, runs, **options):
     return rs.extras.config_effects(ev, **options)
 
 
-def scores_of(means=MEANS):
-    index = pd.Index([f"q{n:02}" for n in range(N)], name="query_id")
-    return pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "run_id": run_id,
-                    "state": "scored",
-                    "level": "doc",
-                    "hit@5": np.arange(N) < passed,
-                },
-                index=index,
-            ).astype({"hit@5": float})
-            for run_id, passed in means.items()
-        ]
-    )
-
-
-def runs_of(*configs, **more):
-    return pd.DataFrame(
-        {
-            "run_id": [f"r{n}" for n in range(1, len(configs) + 1)],
-            "config": [None if one is None else json.dumps(one) for one in configs],
-        }
-        | more
-    )
-
-
-CONFIGS = (
-    {"k": 5, "fusion": {"w": 0.1}, "model": "m"},
-    {"k": 10, "fusion": {"w": 0.1}, "model": "m"},
-    {"k": 10, "fusion": {"w": 0.5}, "model": "m"},
-    {"k": 5, "fusion": {"w": 0.9}, "model": "m", "rerank": True},
-)
-
-
 def test_the_table_has_the_keys_that_vary_beside_the_means():
-    found = config_effects(scores_of(), runs_of(*CONFIGS))
+    found = config_effects(CONFIGS)
     assert found.columns.tolist() == ["run_id", "k", "fusion.w", "rerank", "hit@5"]
-    assert found["k"].tolist() == [5, 10, 10, 5]
-    assert found["fusion.w"].tolist() == [0.1, 0.1, 0.5, 0.9]
-    assert found["rerank"].isna().tolist() == [True, True, True, False]
-    assert found["hit@5"].tolist() == [0.25, 0.75, 0.75, 0.25]
+    assert found.fillna({"rerank": False}).to_numpy().tolist() == [
+        ["r1", 5, 0.1, False, 0.25], ["r2", 10, 0.1, False, 0.75], ["r3", 10, 0.5, False, 0.75],
+        ["r4", 5, 0.9, True, 0.25],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -82,18 +55,16 @@ def test_the_table_has_the_keys_that_vary_beside_the_means():
     ],
 )  # fmt: skip
 def test_keys_are_those_that_vary_and_are_not_ignored(configs, of_runs, ignore, expected):
-    scores = scores_of(dict.fromkeys(["r1", "r2", "r3"][: len(configs)], 5))
-    found = config_effects(scores, runs_of(*configs, **of_runs), ignore=ignore)
+    found = config_effects(configs, of_runs, ignore=ignore)
     assert found.columns.drop(["run_id", "hit@5"]).tolist() == expected
     stated = [one is not None for one in configs]
     assert all(found[key].notna().tolist() == stated for key in expected)
 
 
-def test_a_key_to_ignore_must_be_there():
-    with refused("x", "k", field="ignore"):
-        config_effects(scores_of(), runs_of(*CONFIGS), ignore=["x"])
-
-
-def test_runs_must_be_described():
-    with refused("config", field="runs"):
-        config_effects(scores_of(), pd.DataFrame({"run_id": list(MEANS)}))
+@pytest.mark.parametrize(
+    ("how", "field", "named"),
+    [({"ignore": ["x"]}, "ignore", ["x", "k"]), ({"without": ["config"]}, "runs", ["config"])],
+)
+def test_a_key_to_ignore_must_be_there_and_runs_described(how, field, named):
+    with refused(*named, field=field):
+        config_effects(CONFIGS, **how)

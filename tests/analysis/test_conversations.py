@@ -3,7 +3,6 @@
 import gzip
 import json
 import statistics
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +14,9 @@ from tests.messages import refused, says, warned
 
 # c1: right, wrong, right; c2: wrong, wrong; c3: right
 VALUES = {"c1_1": 1, "c1_2": 0, "c1_3": 1, "c2_1": 0, "c2_2": 0, "c3_1": 1}
+RUN = {one: ["d"] if right else ["x"] for one, right in VALUES.items()}
 PATTERN = "(c[0-9])_([0-9]+)"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 def with_turns(pattern, source):
@@ -24,103 +25,78 @@ def with_turns(pattern, source):
     return golden
 
 
-@pytest.fixture
-def golden(tmp_path):
-    file = tmp_path / "golden.jsonl"
-    rows = [{"id": one, "query": f"{one}?", "expected_doc_ids": ["d"]} for one in VALUES]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return with_turns(PATTERN, file)
-
-
-@pytest.fixture
-def ev(golden):
-    return rs.evaluate({one: ["d"] if right else ["x"] for one, right in VALUES.items()}, golden)
+@pytest.fixture(scope="module")
+def ev():
+    return rs.evaluate(RUN, with_turns(PATTERN, {one: ["d"] for one in VALUES}))
 
 
 def test_turns_and_conversations_have_their_means(ev):
     found = rs.extras.conversations(ev, "hit@1")
-    row = found.table.iloc[0]
-    # 3 of 6 turns; (2/3 + 0 + 1) / 3; first turns 2 of 3, later ones 1 of 3
-    assert (row["n"], row["n_conversations"], row["mean"]) == (6, 3, 0.5)
-    assert row["mean_of_conversations"] == pytest.approx(5 / 9)
     low, high = mean_interval([2 / 3, 0, 1], "bounded")
-    ends = row[["low_of_conversations", "high_of_conversations"]].tolist()
-    assert ends == pytest.approx([low[0], high[0]])
-    assert (row["first"], row["n_first"]) == (pytest.approx(2 / 3), 3)
-    assert (row["later"], row["n_later"]) == (pytest.approx(1 / 3), 3)
-    by_turn = found.turns.set_index("turn")
-    assert by_turn["n"].tolist() == [3, 2, 1]
-    assert by_turn["mean"].tolist() == pytest.approx([2 / 3, 0, 1])
+    # 3 of 6 turns; (2/3 + 0 + 1) / 3; first turns 2 of 3, later ones 1 of 3
+    expected = {
+        "n": 6, "n_conversations": 3, "mean": 0.5, "mean_of_conversations": 5 / 9,
+        "low_of_conversations": low[0], "high_of_conversations": high[0],
+        "first": 2 / 3, "n_first": 3, "later": 1 / 3, "n_later": 3,
+    }  # fmt: skip
+    assert found.table.iloc[0][list(expected)].to_dict() == pytest.approx(expected)
+    turns = found.turns[["turn", "n", "mean"]].to_numpy().tolist()
+    assert turns == [[1, 3, pytest.approx(2 / 3)], [2, 2, 0], [3, 1, 1]]
+    alone = rs.evaluate(RUN, {one: ["d"] for one in VALUES}).summary("hit@1").iloc[0]
+    talks = ev.summary("hit@1").iloc[0]
+    assert talks["mean"] == alone["mean"]
+    assert talks["high"] - talks["low"] > alone["high"] - alone["low"]
 
 
 def test_a_conversation_has_its_first_failure_and_whether_it_recovered(ev):
-    rows = rs.extras.conversations(ev, "hit@1").per_conversation.set_index("conversation")
-    assert rows["first_failure"].fillna(0).tolist() == [2, 1, 0]
-    assert rows["recovered"].astype(object).where(rows["recovered"].notna(), None).tolist() == [
-        True, False, None
+    rows = rs.extras.conversations(ev, "hit@1").per_conversation.fillna(
+        {"first_failure": 0, "recovered": False}
+    )
+    columns = ["conversation", "n_turns", "first_failure", "recovered"]
+    assert rows[columns].to_numpy().tolist() == [
+        ["c1", 3, 2, True], ["c2", 2, 1, False], ["c3", 1, 0, False],
     ]  # fmt: skip
-    assert rows["n_turns"].tolist() == [3, 2, 1]
-
-
-def test_intervals_take_conversations_as_independent(golden):
-    runs = {one: ["d"] if right else ["x"] for one, right in VALUES.items()}
-    talks = rs.evaluate(runs, golden).summary("hit@1").iloc[0]
-    alone = rs.load_golden({one: {"d": 1} for one in VALUES})
-    turns = rs.evaluate(runs, alone).summary("hit@1").iloc[0]
-    assert talks["mean"] == turns["mean"]
-    assert talks["high"] - talks["low"] > turns["high"] - turns["low"]
 
 
 def test_means_over_conversations_leave_out_queries_of_none_and_say_so():
-    golden = rs.load_golden(
-        [{"id": "a", "query": "?", "expected_doc_ids": ["d"], "conversation": "c", "turn": "2"},
-         {"id": "b", "query": "b?", "expected_doc_ids": ["d"]}]
-    )  # fmt: skip
+    golden = rs.load_golden({"a": ["d"], "b": ["d"]})
     ev = rs.evaluate({"a": ["d"], "b": ["x"]}, golden)
+    with refused(field="golden.queries.conversation"):
+        rs.extras.conversations(ev)
+    golden.queries[["conversation", "turn"]] = [["c", "2"], [None, None]]
     with warned("1 query", 2):
-        found = rs.extras.conversations(ev, "hit@1")
+        found = rs.extras.conversations(rs.evaluate({"a": ["d"], "b": ["x"]}, golden), "hit@1")
     assert found.table["mean_of_conversations"].tolist() == [1]
     assert found.turns[["turn", "n", "mean"]].to_numpy().tolist() == [[2, 1, 1]]
-    with refused(field="golden.queries.conversation"):
-        rs.extras.conversations(rs.evaluate({"q": ["d"]}, {"q": {"d": 1}}))
 
 
 def test_turns_are_sorted_as_numbers_wherever_they_slice():
-    runs = {f"c{c}_{turn}": ["d"] for c in (1, 2) for turn in range(1, 13)}
-    golden = with_turns(PATTERN, {one: {"d": 1} for one in runs})
-    other = {one: ["x" if one.endswith("2") else "d"] for one in runs}
-    ev = rs.evaluate({"a": runs, "b": other}, golden)
+    ids = [f"c{c}_{turn}" for c in (1, 2) for turn in range(1, 13)]
+    runs = {"a": {one: ["d"] for one in ids}, "b": {one: ["x", "d"] for one in ids}}
+    ev = rs.evaluate(runs, with_turns(PATTERN, {one: ["d"] for one in ids}), "hit@1")
     in_order = [str(turn) for turn in range(1, 13)]
-    assert ev.summary("hit@1", by="turn")["turn"].tolist() == in_order * 2
-    assert ev.slices("turn", "hit@1")["turn"].tolist() == in_order * 2
-    compared = ev.compare("a", "b", metrics="hit@1").slices("turn", "hit@1")
-    assert compared.table["turn"].tolist() == in_order
+    for table in (ev.summary(by="turn"), ev.slices("turn")):
+        assert table["turn"].tolist() == in_order * 2
+    assert ev.compare("a", "b").slices("turn", "hit@1").table["turn"].tolist() == in_order
     assert rs.extras.conversations(ev, "hit@1").turns["turn"].tolist() == [*range(1, 13)] * 2
 
 
 def test_conversations_are_the_clusters_of_everything_by_default():
     # a conversation is all right in one run or the other: 8 conversations of 5 turns
     ids = [f"c{c}_{turn}" for c in range(1, 9) for turn in range(1, 6)]
-    golden = with_turns(PATTERN, {one: {"d": 1} for one in ids})
-    runs = {
-        "a": {one: ["d"] if one[1] in "12" else ["x"] for one in ids},
-        "b": {one: ["d"] if one[1] in "234567" else ["x"] for one in ids},
-    }
-    config = pd.DataFrame({"run_id": ["a", "b"], "system": ["a", "b"],
-                           "config": ['{"depth": 1}', '{"depth": 2}']})  # fmt: skip
-    ev = rs.evaluate(replace(rs.load_results(runs), runs=config), golden, "hit@1")
-    names = {
-        "summary": lambda how: ev.summary("hit@1", **how)[["low", "high"]],
-        "compare": lambda how: ev.compare("a", "b", **how).deltas[["low", "high"]],
-        "leaderboard": lambda how: ev.leaderboard("hit@1", **how).table[["low", "high"]],
-    }
-    for name, figures in names.items():
+    right = {"a": "12", "b": "234567"}
+    runs = {run: {one: ["d" if one[1] in of else "x"] for one in ids} for run, of in right.items()}
+    ev = rs.evaluate(runs, with_turns(PATTERN, {one: ["d"] for one in ids}), "hit@1")
+    for table in (
+        lambda **how: ev.summary("hit@1", **how),
+        lambda **how: ev.compare("a", "b", **how).deltas,
+        lambda **how: ev.leaderboard("hit@1", **how).table,
+    ):
         default, talks, alone = (
-            figures(how).to_numpy("float64")
+            table(**how)[["low", "high"]].to_numpy("float64")
             for how in ({}, {"cluster": "conversation"}, {"cluster": None})
         )
-        assert default == pytest.approx(talks, nan_ok=True), name
-        assert default != pytest.approx(alone, nan_ok=True), name
+        assert default == pytest.approx(talks) and default != pytest.approx(alone)
     says(ev.compare("a", "b").notes(), 8, "conversations", 40)
     # b is better on 25 turns and worse on 5, which are 5 conversations and 1
     assert ev.compare("a", "b", cluster=None).overall == "better"
@@ -136,7 +112,7 @@ def test_columns_of_a_table_name_conversation_and_turn():
     assert queries[["conversation", "turn"]].to_numpy().tolist() == [["s", "1"], ["s", "2"]]
 
 
-CAST = Path(__file__).parents[3] / "shared/data/trec-cast-2021"
+CAST = SHARED / "trec-cast-2021"
 RUNS = {"org_convdr.run": (0.3502, 0.3478, 0.5617, 0.3213),
         "org_manual_bm25.run": (0.3881, 0.3901, 0.3243, 0.3969)}  # fmt: skip
 BY_TURN = [0.5617, 0.4004, 0.3971, 0.3384, 0.1735, 0.3514, 0.3457, 0.2770, 0.2029, 0.3118, 0.4161]
@@ -158,7 +134,7 @@ def test_turns_of_a_track_have_the_values_of_trec_eval():
     assert turns["n"].tolist() == [19, 19, 19, 18, 18, 18, 16, 16, 8, 5, 2]
 
 
-RATED = Path(__file__).parents[3] / "shared/data/mtrag-human"
+RATED = SHARED / "mtrag-human"
 RATINGS = RATED / "reference_subset_with_human_evaluations.json.gz"
 TASK = "(.+)<::>([0-9]+)"
 # lines of judgements, judged turns, conversations, first turns
@@ -258,32 +234,22 @@ def test_a_difference_of_two_models_is_no_finding_once_conversations_are_indepen
     assert (widths[1] > 1.3 * widths[0]).all()
 
 
-UNANSWERED = RATED.parent / "mtragun-scored-answers/submit_qwen2_5_32b_taskB.jsonl.gz"
+UNANSWERED = SHARED / "mtragun-scored-answers/submit_qwen2_5_32b_taskB.jsonl.gz"
+MEANS = {"RL_F": 0.7003, "RL_F_idk": 0.6828, "idk_eval": 0.1667}
 
 
 @pytest.mark.filterwarnings("ignore:records")
 @pytest.mark.skipif(not UNANSWERED.exists(), reason="needs scored answers beside the checkout")
 def test_stored_scores_of_a_file_have_the_known_means_by_turn():
-    stored = ("RL_F", "RL_F_idk", "idk_eval")
     columns = {"query_id": "task_id", "doc_id": "contexts", "answer": "predictions"}
-    columns |= {f"score.{name}": f"metrics.{name}" for name in stored}
+    columns |= {f"score.{name}": f"metrics.{name}" for name in MEANS}
     results = rs.load_results(UNANSWERED, columns=columns, run_id="qwen")
     assert (len(results.runs), len(results.responses)) == (1, 507)
     assert results.responses["conversation"].is_unique, "one turn of each"
     values = results.reported.pivot(index="query_id", columns="metric", values="value")
-    assert values["idk_eval"].value_counts().to_dict() == {0: 377, 0.5: 91, 1: 39}
-    golden = with_turns(
-        TASK, [{"id": one, "query": one, "answerable": True} for one in values.index]
-    )
-    ev = rs.evaluate(results, golden).with_columns(values.add_prefix("own_"))
-    known = {"RL_F": (0.7003, 0.7991, 0.6914), "RL_F_idk": (0.6828, 0.7812, 0.6739),
-             "idk_eval": (0.1667, 0.2143, 0.1624)}  # fmt: skip
-    turn = values.index.str.extract("<::>([0-9]+)$")[0].to_numpy()
+    labels = [{"id": one, "query": one, "answerable": True} for one in values.index]
+    ev = rs.evaluate(results, with_turns(TASK, labels)).with_columns(values.add_prefix("own_"))
+    found = ev.summary([f"own_{name}" for name in MEANS])["mean"].tolist()
+    assert found == pytest.approx([*MEANS.values()], abs=5e-5)
     counts = ev.summary("own_RL_F", by="turn")["n"].tolist()
     assert counts == [42, 96, 84, 58, 61, 70, 47, 27, 18, 3, 1]
-    for name in stored:
-        assert ev.summary(f"own_{name}")["mean"].iloc[0] == pytest.approx(known[name][0], abs=5e-5)
-        first, later = (
-            values.loc[is_first, name].mean() for is_first in (turn == "1", turn != "1")
-        )
-        assert (first, later) == pytest.approx(known[name][1:], abs=5e-5)

@@ -5,28 +5,34 @@ another.
 import numpy as np
 import pandas as pd
 import pytest
-from test_refusals import RUN, asked, load
+from test_refusals import RUN, asked, load, pytestmark
 
 import ragscore as rs
 from ragscore.analysis.failure_causes import failures
 from ragscore.analysis.refusals import refusals
 from tests.messages import refused
 
-__all__ = ["load"]  # a fixture
+__all__ = ["load", "pytestmark"]  # a fixture, and what its golden set and runs warn of
 
 
-def classes(causes, run_id="A"):
-    return causes[causes["run_id"] == run_id].set_index("query_id")["cause"]
+def classes(causes):
+    return causes.set_index("query_id")["cause"]
 
 
 def test_hit_and_answer_name_the_fault(load):
-    scores, golden, _ = load(RUN)
+    scores, golden, results = load(RUN, k=3)
     assert classes(failures(scores, golden).per_query).to_dict() == {
         "a1": "right", "a2": "generation fault", "a3": "memory", "a4": "retrieval fault",
         "a5": "refused after hit", "a6": "unmeasured",
         "a7": "failed", "a8": "missing", "r1": "right refusal", "r2": "unsupported answer",
         "r3": "unsupported answer", "u": "unlabelled",
     }  # fmt: skip
+    blind = classes(failures(scores.assign(**{"hit@5": np.nan}), golden).per_query)
+    assert blind[["a1", "a5"]].tolist() == ["unmeasured", "refused"], "without targets"
+    # a hit is one within the smallest k of the runs
+    ev = rs.evaluate(results, golden)
+    assert (ev.failures().hit_by, ev.failures(hit="hit@1").hit_by) == ("hit@3", "hit@1")
+    assert set(failures(scores, golden).table["hit_by"]) == {"hit@5"}
 
 
 def test_shares_are_of_the_answers_that_were_classified(load):
@@ -43,38 +49,26 @@ def test_shares_are_of_the_answers_that_were_classified(load):
 
 
 def test_right_refusals_are_shares_of_what_should_be_refused_as_in_refusals(load):
-    scores, golden, _ = load(RUN)
-    causes = failures(scores, golden).table.set_index("cause")
-    decisions = refusals(scores, golden).table.set_index("decision")
-    for name, (n, total) in {"right refusal": (1, 3), "unsupported answer": (2, 3)}.items():
-        assert causes.loc[name, ["n", "n_total"]].tolist() == [n, total]
+    of = load(RUN)[:2]
+    causes = failures(*of).table.set_index("cause")
+    decisions = refusals(*of).table.set_index("decision")
+    for name, counts in {"right refusal": [1, 3], "unsupported answer": [2, 3]}.items():
+        assert causes.loc[name, ["n", "n_total"]].tolist() == counts
         assert causes.loc[name, "share"] == decisions.loc[name, "share"]
 
 
-@pytest.mark.filterwarnings("ignore:golden queries without a row")
-def test_a_hit_is_one_within_the_smallest_k_of_the_runs(load):
-    scores, golden, results = load(RUN, k=3)
-    found = rs.evaluate(results, golden).failures()
-    assert (found.hit_by, rs.evaluate(results, golden).failures(hit="hit@1").hit_by) == (
-        "hit@3", "hit@1",
-    )  # fmt: skip
-    assert set(failures(scores, golden).table["hit_by"]) == {"hit@5"}
-
-
-def test_what_says_hit_must_be_zero_or_one(load):
+@pytest.mark.parametrize(
+    ("columns", "hit", "field", "named"),
+    [
+        ({}, "hit@7", "hit", ["hit@7"]),
+        ({"mine": 0.5}, "mine", "hit", ["mine", 0, 1]),
+        ({"answer_checks": np.nan}, "hit@5", "right", ["answers", "right"]),
+    ],
+)
+def test_what_says_hit_must_be_zero_or_one(load, columns, hit, field, named):
     scores, golden, _ = load(RUN)
-    with refused("hit@7", field="hit"):
-        failures(scores, golden, hit="hit@7")
-    with refused("mine", 0, 1, field="hit"):
-        failures(scores.assign(mine=0.5), golden, hit="mine")
-    with refused("answers", "right", field="right"):
-        failures(scores.drop(columns="answer_checks"), golden)
-
-
-def test_without_targets_nothing_is_blamed(load):
-    scores, golden, _ = load(RUN)
-    blind = classes(failures(scores.assign(**{"hit@5": np.nan}), golden).per_query)
-    assert blind["a1"] == "unmeasured" and blind["a5"] == "refused"
+    with refused(*named, field=field):
+        failures(scores.assign(**columns), golden, hit=hit)
 
 
 def test_transitions_lead_from_class_to_class_with_their_questions(load):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES
+from conftest import RUN_A, RUN_B, THREE_QUERIES, scores_of
 from scipy import stats
 
 import ragscore as rs
@@ -22,56 +22,36 @@ from ragscore.stats import mean_interval
 from tests.compared import compare_runs
 from tests.messages import refused, says
 
-SHARED = next(
-    (
-        folder / "shared"
-        for folder in Path(__file__).resolve().parents
-        if (folder / "shared").is_dir()
-    ),
-    Path("shared"),
-)
-ROBUST = SHARED / "data" / "trec-robust03-runs"
+ROBUST = Path(__file__).parents[3] / "shared" / "data" / "trec-robust03-runs"
 needs_robust = pytest.mark.skipif(
     not ROBUST.is_dir(), reason="the shared TREC Robust 2003 runs are not beside the project"
 )
 
 
-def scores_of(metric="hit@5", **runs):
-    """One column of values per run, queries q0, q1, ..."""
-    parts = [
-        pd.DataFrame(
-            {"run_id": run_id, "state": "scored", "level": "doc", metric: values},
-            index=pd.Index([f"q{n}" for n in range(len(values))], name="query_id"),
-        )
-        for run_id, values in runs.items()
-    ]
-    return pd.concat(parts)
-
-
 def clear(n=40):
     """`top` and `near` can't be told apart, `low` is far below."""
-    low = np.zeros(n)
-    top, near = np.ones(n), np.ones(n)
+    near, top = np.ones(n), np.ones(n)
     near[:2], top[2] = 0, 0
-    return scores_of(low=low, near=near, top=top)
+    return scores_of(low=np.zeros(n), near=near, top=top)
 
 
-def test_the_best_run_and_those_without_a_sure_difference_from_it_are_marked():
-    board = leaderboard(clear())
-    table = board.table.set_index("run_id")
-    assert board._run_ids == ["top", "near", "low"]
-    assert table["rank"].to_dict() == {"low": 3, "near": 2, "top": 1}
-    assert table["mark"].fillna("").to_dict() == {"low": "", "near": "≈", "top": "★"}
+@pytest.mark.parametrize(
+    ("metric", "marks"),
+    [
+        ("hit@5", {"top": "★", "near": "≈", "low": ""}),
+        ("false_refusal", {"low": "★", "near": "", "top": ""}),  # lower is better
+    ],
+)
+def test_the_best_run_and_those_without_a_sure_difference_from_it_are_marked(metric, marks):
+    board = leaderboard(clear().rename(columns={"hit@5": metric}))
+    table = board.table.set_index("run_id").loc[list(marks)]
+    assert board._run_ids == list(marks) and table["rank"].tolist() == [1, 2, 3]
+    assert table["mark"].fillna("").to_dict() == marks
     pairs = board.pairs.set_index(["run_baseline", "run_candidate"])["verdict"]
+    sure = "better" if metric == "hit@5" else "worse"
     assert pairs.to_dict() == {
-        ("low", "near"): "better", ("low", "top"): "better", ("near", "top"): "can't tell",
+        ("low", "near"): sure, ("low", "top"): sure, ("near", "top"): "can't tell",
     }  # fmt: skip
-
-
-def test_where_lower_is_better_the_least_is_first():
-    board = leaderboard(clear().rename(columns={"hit@5": "false_refusal"}))
-    assert board._run_ids == ["low", "near", "top"]
-    assert board.table.set_index("run_id")["mark"].fillna("").tolist() == ["★", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -97,17 +77,14 @@ def test_runs_are_compared_on_the_queries_all_have_and_the_others_are_counted():
     assert "Queries without a value in every run: 2 of hit@5." in board.notes()
     assert board.matrix("hit@5").to_dict("list") == {"a": [1, 1], "b": [0, 1], "c": [0, 1]}
     assert leaderboard(scores, runs=["a", "b"]).table["n"].tolist() == [3, 3]
-
-
-def test_answers_to_queries_without_labels_stay_out():
-    scores = scores_of(a=[1, 0], b=[1, 1]).assign(state=["scored", "extra", "scored", "extra"])
-    assert query_matrix(scores, "hit@5").to_dict("list") == {"a": [1], "b": [1]}
+    unlabelled = scores_of(a=[1, 0], b=[1, 1]).assign(state=["scored", "extra"] * 2)
+    assert query_matrix(unlabelled, "hit@5").to_dict("list") == {"a": [1], "b": [1]}
 
 
 def test_each_candidate_has_the_difference_of_compare_runs(pair):
-    results, golden = pair
-    board = leaderboard(rs.score(results, golden), ["hit@1", "mrr@10"], baseline="a")
-    cmp = compare_runs(results, golden, "a", "b", metrics=["hit@1", "mrr@10"])
+    metrics = ["hit@1", "mrr@10"]
+    board = leaderboard(rs.score(*pair), metrics, baseline="a")
+    cmp = compare_runs(*pair, "a", "b", metrics=metrics)
     names = ["metric", *FIGURES, "detectable", "n", "verdict"]
     theirs = cmp.deltas.sort_values("metric")[names].reset_index(drop=True)
     pd.testing.assert_frame_equal(board.pairs[names].sort_values("metric"), theirs)
@@ -120,21 +97,19 @@ def test_the_level_is_that_of_all_pairs_that_are_asked_about():
     runs = {f"c{n}": np.clip(base + rng.normal(0.02 * n, 0.15, 60), 0, 1) for n in range(4)}
     scores = scores_of("mrr", base=base, **runs)
     every, against = leaderboard(scores), leaderboard(scores, baseline="base")
-    assert (len(every.pairs), len(against.pairs)) == (10, 4)
     assert set(against.pairs["run_baseline"]) == {"base"} and against.table["mark"].isna().all()
     for board, n in ((every, 10), (against, 4)):
+        assert len(board.pairs) == n
         assert 0.05 / n <= 1 - board._confidence + 1e-9 and board._confidence > 0.95
     assert every._confidence > against._confidence
-    two = leaderboard(scores, runs=["base", "c3"])
-    assert two._confidence == 0.95
+    assert leaderboard(scores, runs=["base", "c3"])._confidence == 0.95
 
 
 def test_metrics_beside_those_that_are_asked_about_have_no_word():
     scores = clear().assign(latency_ms=1.0)
     board = leaderboard(scores, ["hit@5", "latency_ms"], primary=["hit@5"])
     assert board._primary == ["hit@5"] and board._confidence == leaderboard(clear())._confidence
-    times = board.pairs[board.pairs["metric"] == "latency_ms"]
-    assert times["verdict"].isna().all()
+    assert board.pairs.loc[board.pairs["metric"] == "latency_ms", "verdict"].isna().all()
 
 
 def test_a_baseline_alone_has_nothing_to_be_compared_with():
@@ -142,70 +117,58 @@ def test_a_baseline_alone_has_nothing_to_be_compared_with():
     assert not len(board.pairs) and "Against" not in repr(board)
 
 
-def test_paraphrases_count_together(write_golden):
+def test_paraphrases_count_together():
     golden = rs.load_golden(
-        write_golden(
-            [
-                {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "group": f"g{n // 8}"}
-                for n in range(16)
-            ]
-        )
+        [{"id": f"q{n}", "expected_doc_ids": ["d"], "group": f"g{n // 8}"} for n in range(16)]
     )
-    scores = scores_of(a=[1] * 8 + [0] * 8, b=[0] * 16)
+    values = [1.0] * 8 + [0.0] * 8
+    scores = scores_of(a=values, b=[0] * 16)
     alone, together = leaderboard(scores), leaderboard(scores, golden=golden)
-    assert [one.pairs["verdict"].tolist() for one in (alone, together)] == [
-        ["worse"],
-        ["can't tell"],
-    ]
-    values = np.array([1.0] * 8 + [0.0] * 8)
-    low, high = mean_interval(values, "binary", groups=np.repeat([0, 1], 8))
+    words = [one.pairs["verdict"].tolist() for one in (alone, together)]
+    assert words == [["worse"], ["can't tell"]]
+    low, high = mean_interval(np.array(values), "binary", groups=np.repeat([0, 1], 8))
     assert together.table[["low", "high"]].iloc[0].tolist() == [low[0], high[0]]
 
 
-def test_times_are_ranked_by_their_median():
-    scores = scores_of("latency_ms", quick=[1, 1, 1, 1, 1, 1, 1000], slow=[5, 6, 7, 8, 9, 10, 11])
-    board = leaderboard(scores, baseline="slow")
-    row = board.table.set_index("run_id").loc["quick"]
-    assert board._run_ids == ["quick", "slow"]
-    assert (row["value"], row["statistic"]) == (1, "median")
-    assert board.pairs["delta"].tolist() == [1 - 8]
-
-
-def test_a_column_of_your_own_is_ranked_too():
-    scores = scores_of("my_score", a=[3.0, 4.0, 5.0, 3.5], b=[1.0, 2.0, 2.5, 0.5])
-    board = leaderboard(scores, baseline="b")
+@pytest.mark.parametrize(
+    ("metric", "a", "b", "statistic", "value", "delta"),
+    [
+        # times by their median; a metric whose direction nobody said has no word
+        ("latency_ms", [1, 1, 1, 1, 1, 1, 1000], [5, 6, 7, 8, 9, 10, 11], "median", 1, -7),
+        ("my_score", [3.0, 4.0, 5.0, 3.5], [1.0, 2.0, 2.5, 0.5], "mean", 3.875, 2.375),
+    ],
+)
+def test_times_and_columns_of_your_own_are_ranked_too(metric, a, b, statistic, value, delta):
+    board = leaderboard(scores_of(metric, a=a, b=b), baseline="b")
     assert board._run_ids == ["a", "b"]
-    assert board.pairs["delta"].tolist() == [pytest.approx(2.375)]
-    assert board.pairs["verdict"].isna().all(), "nobody said which values are better"
+    assert board.table[["value", "statistic"]].iloc[0].tolist() == [value, statistic]
+    assert board.pairs["delta"].tolist() == [pytest.approx(delta)]
+    assert board.pairs["verdict"].isna().all() == (metric == "my_score")
+
+
+TWICE = pd.concat([clear(), clear()])
 
 
 @pytest.mark.parametrize(
-    ("asked", "field", "named"),
+    ("scores", "asked", "field", "named"),
     [
-        ({"metrics": ["hit@7"]}, "metrics", ["hit@7", "hit@5"]),
-        ({"baseline": "x"}, "run", ["x", "low, near, top"]),
-        ({"baseline": "top", "runs": ["low", "near"]}, "baseline", ["top", "low, near"]),
+        (clear(), {"metrics": ["hit@7"]}, "metrics", ["hit@7", "hit@5"]),
+        (clear(), {"baseline": "x"}, "run", ["x", "low, near, top"]),
+        (clear(), {"baseline": "top", "runs": ["low", "near"]}, "baseline", ["top", "low, near"]),
+        (TWICE, {}, "scores", []),
     ],
+    ids=range(4),
 )
-def test_what_cannot_be_ranked_is_refused(asked, field, named):
+def test_what_cannot_be_ranked_is_refused(scores, asked, field, named):
     with refused(*named, field=field):
-        leaderboard(clear(), **asked)
-
-
-def test_runs_with_two_rows_of_a_query_are_refused():
-    with refused(field="scores"):
-        leaderboard(pd.concat([clear(), clear()]))
+        leaderboard(scores, **asked)
 
 
 @pytest.fixture(scope="module")
 def robust():
     results = rs.load_results(str(ROBUST / "input.*.gz"), ties="trec")
-    return rs.score(
-        results,
-        rs.load_golden(ROBUST / "robust03_qrels.txt.gz"),
-        ["map@1000", "precision@10"],
-        missing="zero",
-    )
+    golden = rs.load_golden(ROBUST / "robust03_qrels.txt.gz")
+    return rs.score(results, golden, ["map@1000", "precision@10"], missing="zero")
 
 
 @needs_robust
@@ -232,23 +195,21 @@ def test_eight_trec_runs_are_ordered_and_told_apart_as_tukeys_test_finds(robust,
     assert (board.pairs["verdict"].ne("can't tell").to_numpy() == (p < level))[~is_near].all()
 
 
-def test_means_stand_beside_how_many_values_were_expected(write_run, write_golden):
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
+def test_means_stand_beside_how_many_values_were_expected(loaded):
     late = [RUN_B[0], RUN_B[1] | {"error": "late"}]
-    results = rs.load_results([write_run("full", RUN_A), write_run("short", late)])
-    found = scored(results, golden, ["mrr", "empty"])
+    results, golden = loaded(THREE_QUERIES, {"full": RUN_A, "short": late})
+    metrics = ["mrr", "empty"]
+    found = scored(results, golden, metrics)
     says(found.notes[0], "short", 1)
-    scores = found.scores
-    board = leaderboard(scores, metrics=["mrr", "empty"], golden=golden, rows=found.rows)
+    board = leaderboard(found.scores, metrics=metrics, golden=golden, rows=found.rows)
     rows = board.table.set_index(["metric", "run_id"])[["n", "n_expected"]]
     # q3 was not asked; the failed q2 counts 0 in mrr, and has no value of `empty`
-    assert rows.loc["mrr", "short"].tolist() == [2, 3]
-    assert rows.loc["empty", "short"].tolist() == [1, 2]
-    assert rows.loc["empty", "full"].tolist() == [1, 3]
-    pair, metrics = ("full", "short"), ["mrr", "empty"]
-    sliced = compare_slices(scores, golden, "answerable", *pair, metrics, rows=found.rows).table
+    assert rows.loc["mrr"].loc["short"].tolist() == [2, 3]
+    assert rows.loc["empty"].loc[["short", "full"]].to_numpy().tolist() == [[1, 2], [1, 3]]
+    sides = ("full", "short")
+    sliced = compare_slices(found.scores, golden, "answerable", *sides, metrics, rows=found.rows)
     expected = ["n", "n_expected_baseline", "n_expected_candidate"]
-    assert sliced[expected].to_numpy().tolist() == [[2, 3, 3], [1, 3, 2]]
+    assert sliced.table[expected].to_numpy().tolist() == [[2, 3, 3], [1, 3, 2]]
 
 
 def test_a_board_survives_its_json():

@@ -20,28 +20,16 @@ from ragscore.scoring.readings import READINGS
 from tests.messages import refused, warned
 
 
-def results_of(responses, **frames):
-    return rs.Results(
-        runs=pd.DataFrame({"run_id": ["run"]}),
-        responses=pd.DataFrame(responses).assign(run_id="run"),
-        **frames,
-    )
-
-
-def responses(n, **columns):
-    return pd.DataFrame(
-        {"query_id": [f"q{i}" for i in range(n)], "query": "?", "error": None} | columns
-    )
+def results_of(n, *, runs=("run",), frames=None, **columns):
+    """Results of runs that were asked q0, q1 and so on."""
+    ids = [f"q{i}" for i in range(n)]
+    responses = pd.DataFrame({"run_id": runs[0], "query_id": ids, "query": "?", "error": None})
+    runs = pd.DataFrame({"run_id": runs})
+    return rs.Results(runs=runs, responses=responses.assign(**columns), **(frames or {}))
 
 
 def golden_of(answerable):
-    queries = pd.DataFrame(
-        {
-            "query_id": [f"q{i}" for i in range(len(answerable))],
-            "query": "?",
-            "position": range(len(answerable)),
-        }
-    )
+    queries = pd.DataFrame({"query_id": [f"q{i}" for i in range(len(answerable))], "query": "?"})
     return rs.Golden(queries=queries.assign(answerable=pd.array(answerable, dtype="boolean")))
 
 
@@ -52,13 +40,9 @@ def detection(results, golden):
 
 def test_refusals_are_judged_as_a_detector():
     # 3 due: 2 refused, 1 answered; 4 answerable: 1 refused, 3 answered; one unlabelled, one failed.
-    answered = responses(
-        9,
-        answer="a",
-        refused=[True, True, False, True, False, False, False, True, None],
-        error=[None] * 8 + ["boom"],
-    )
-    report = detection(results_of(answered), golden_of([False] * 3 + [True] * 4 + [None, False]))
+    refused = [True, True, False, True, False, False, False, True, None]
+    answered = results_of(9, answer="a", refused=refused, error=[None] * 8 + ["boom"])
+    report = detection(answered, golden_of([False] * 3 + [True] * 4 + [None, False]))
     rates = report[["precision", "recall", "f1", "accuracy"]].tolist()
     assert rates == pytest.approx([2 / 3, 2 / 3, 2 / 3, 5 / 7])
     counts = ["n", "n_refused_due", "n_refused_answerable", "n_answered_due",
@@ -67,24 +51,21 @@ def test_refusals_are_judged_as_a_detector():
 
 
 def test_refusals_that_nothing_calls_for_have_no_recall():
-    answered = results_of(responses(2, answer="a", refused=[False, False]))
-    report = detection(answered, golden_of([True, True]))
+    report = detection(results_of(2, answer="a", refused=[False] * 2), golden_of([True] * 2))
     assert report[["precision", "recall", "f1"]].isna().all()
     assert report["accuracy"] == 1
 
 
 def test_rates_are_over_all_ten_cases_though_upstream_counts_good_ones_twice():
     # Upstream: 2 errors / (8 valid + 10 tests) = .1111, and no "timeout" in "timed out".
-    mixed = responses(
+    mixed = results_of(
         10, answer=["a"] * 7 + [" ", None, None], error=[None] * 8 + ["Request timed out"] * 2
     )
-    rates = ["failed", "timeout", "empty_response"]
-    ev = rs.evaluate(results_of(mixed), golden_of([True] * 10), rates)
-    found = ev.summary(rates).set_index("metric")[["mean", "n"]]
+    ev = rs.evaluate(mixed, golden_of([True] * 10), ["failed", "timeout", "empty_response"])
     # of the eight that were answered one is empty
-    assert found.T.to_dict("list") == {
-        "failed": [0.2, 10], "timeout": [0.2, 10], "empty_response": [1 / 8, 8]
-    }  # fmt: skip
+    assert ev.summary()[["metric", "mean", "n"]].to_numpy().tolist() == [
+        ["failed", 0.2, 10], ["timeout", 0.2, 10], ["empty_response", 1 / 8, 8],
+    ]  # fmt: skip
 
 
 def test_documents_without_chunks_show_by_type():
@@ -96,43 +77,29 @@ def test_documents_without_chunks_show_by_type():
         {"doc_id": ["a", "b", "c", "d", "f"], "doc_type": [None, "scan", "scan", None, None],
          "path": ["a.md", "b.pdf", "c.pdf", "d.md", None]}
     )  # fmt: skip
-    report = indexed_types(results_of(responses(1), chunks=chunks, documents=documents))
+    both = {"chunks": chunks, "documents": documents}
+    report = indexed_types(results_of(1, frames=both)).set_index("doc_type")
     # b has a chunk by its path; c, d and f have none; e is known from the catalogue only.
     columns = ["n_docs", "n_without_chunks", "coverage", "n_embedded"]
-    assert report.set_index("doc_type")[columns].T.to_dict("list") == {
+    assert report[columns].T.to_dict("list") == {
         "(none)": [1, 1, 0, 0], "md": [2, 1, 0.5, 2], "scan": [2, 1, 0.5, 1], "txt": [1, 0, 1, 1]
     }  # fmt: skip
-    alone = indexed_types(results_of(responses(1), chunks=chunks)).set_index("doc_type")
+    alone = indexed_types(results_of(1, frames={"chunks": chunks})).set_index("doc_type")
     assert alone["n_docs"].to_dict() == {"md": 1, "pdf": 1, "txt": 1}
     assert alone[["coverage", "n_without_chunks"]].isna().all(axis=None)
 
 
+CATALOGUE = {
+    "chunks": pd.DataFrame({"chunk_id": ["1"], "doc_id": ["a"], "path": ["a.md"]}),
+    "documents": pd.DataFrame({"doc_id": ["a", "b"], "path": ["a.md", "b.md"]}),
+}
+
+
 def test_documents_of_one_run_say_nothing_of_another():
-    chunks = pd.DataFrame({"chunk_id": ["1"], "doc_id": ["a"], "path": ["a.md"]})
-    documents = pd.DataFrame({"doc_id": ["a", "b"], "path": ["a.md", "b.md"], "run_id": "one"})
-    results = rs.Results(
-        runs=pd.DataFrame({"run_id": ["one", "two"]}),
-        responses=responses(1).assign(run_id="one"),
-        chunks=chunks,
-        documents=documents,
-    )
-    report = indexed_types(results).set_index("run_id")
+    frames = CATALOGUE | {"documents": CATALOGUE["documents"].assign(run_id="one")}
+    report = indexed_types(results_of(1, runs=["one", "two"], frames=frames)).set_index("run_id")
     assert report["coverage"].fillna(-1).to_dict() == {"one": 0.5, "two": -1}
     assert report["n_docs"].to_dict() == {"one": 2, "two": 1}
-
-
-def test_metrics_json_holds_coverage_by_type_where_it_is_known(chatbot, tmp_path):
-    results, golden, _ = chatbot
-
-    def operational(told):
-        content = json.loads(write_metrics_json(told, golden, tmp_path / "out").read_text())
-        return content["aggregate_metrics"]["operational_metrics"]
-
-    assert "coverage_by_doc_type" not in operational(results)
-    chunks = pd.DataFrame({"chunk_id": ["1"], "doc_id": ["a"], "path": ["a.md"]})
-    documents = pd.DataFrame({"doc_id": ["a", "b"], "path": ["a.md", "b.md"]})
-    known = replace(results, chunks=chunks, documents=documents)
-    assert operational(known)["coverage_by_doc_type"] == {"md": 0.5}
 
 
 def test_the_hash_of_a_config_is_the_one_that_was_published_with_it():
@@ -145,83 +112,53 @@ def test_the_hash_of_a_config_is_the_one_that_was_published_with_it():
         "dataset_version": "5a105241ba75c516a0a118cb8ce62c7cf7c5c87f", "index_build_version": None,
         "retriever_version": None, "answerer_version": None,
     }  # fmt: skip
-    assert (
-        config_hash(config)
-        == config_hash(config | {"eval_set_commit_hash": "any"})
-        == "6329e097fc497a59"
-    )
+    for one in (config, config | {"eval_set_commit_hash": "any"}):
+        assert config_hash(one) == "6329e097fc497a59"
+
+
+# metrics.json: three cases, one found at rank 2, one not found, one refused as it should be
+
+SUPPORT = {"rel_path": "a.md", "heading_path": "# O"}
+CHUNK = {"chunk_id": "c", "rel_path": "b.md", "heading_path": "# Q", "rank": 1, "text": "t"}
+FOUND = SUPPORT | {"chunk_id": "d", "rank": 2, "text": "t"}
+CASE = {"question": "?", "expected_key_facts": [], "required_support_groups": None,
+        "answerable": True, "gold_supports": [SUPPORT], "category": "factual"}  # fmt: skip
+CASES = [
+    CASE | {"id": "t1", "tags": ["x", "y"]},
+    CASE | {"id": "t2", "tags": ["x"]},
+    CASE | {"id": "t3", "answerable": False, "gold_supports": [], "category": "general"},
+]
+ROW = {
+    "question": "?", "references": [], "retrieved_chunks": [CHUNK], "answer": "a",
+    "groundedness": {"score": 4.0, "reasoning": "r"}, "latency": {"total_ms": 100.0},
+}  # fmt: skip
+ROWS = [
+    ROW | {"test_case_id": "t1", "references": [SUPPORT], "retrieved_chunks": [CHUNK, FOUND]},
+    ROW | {"test_case_id": "t2"},
+    ROW | {"test_case_id": "t3", "abstention": {"abstained": True}},
+]
+CONFIG = {"k": 2, "folder_mode": "on", "judge_model": "j", "eval_set_commit_hash": "abc"}
 
 
 @pytest.fixture
 def chatbot(tmp_path):
-    """Three cases: one found at rank 2, one not found, one refused as it should be."""
-    support = {"rel_path": "a.md", "heading_path": "# O"}
-    base = {"question": "?", "expected_key_facts": [], "required_support_groups": None}
-    cases = [
-        base
-        | {
-            "id": "t1",
-            "answerable": True,
-            "gold_supports": [support],
-            "tags": ["x", "y"],
-            "category": "factual",
-        },
-        base
-        | {
-            "id": "t2",
-            "answerable": True,
-            "gold_supports": [support],
-            "tags": ["x"],
-            "category": "factual",
-        },
-        base
-        | {
-            "id": "t3",
-            "answerable": False,
-            "gold_supports": [],
-            "tags": [],
-            "category": "general",
-        },
-    ]
-    chunk = {"chunk_id": "c", "rel_path": "b.md", "heading_path": "# Q", "rank": 1, "text": "t"}
-    config = {"k": 2, "folder_mode": "on", "judge_model": "j", "eval_set_commit_hash": "abc"}
-    rows = [
-        {
-            "test_case_id": "t1",
-            "answer": "a",
-            "references": [support],
-            "retrieved_chunks": [chunk, support | {"chunk_id": "d", "rank": 2, "text": "t"}],
-        },
-        {"test_case_id": "t2", "answer": "a", "references": [], "retrieved_chunks": [chunk]},
-        {
-            "test_case_id": "t3",
-            "answer": "no",
-            "references": [],
-            "retrieved_chunks": [chunk],
-            "abstention": {"abstained": True},
-        },
-    ]
-    judged = {
-        "groundedness": {"score": 4.0, "reasoning": "r"},
-        "latency": {"total_ms": 100.0},
-        "question": "?",
-    }
     folder = tmp_path / "20260101_000000"
     folder.mkdir()
-    for file, lines in (
-        (tmp_path / "eval_set.jsonl", cases),
-        (folder / "results.jsonl", [one | judged for one in rows]),
-    ):
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    return rs.load_results(folder), rs.load_golden(tmp_path / "eval_set.jsonl"), config
+    for file, rows in (("../eval_set.jsonl", CASES), ("results.jsonl", ROWS)):
+        (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    return rs.load_results(folder), rs.load_golden(tmp_path / "eval_set.jsonl")
 
 
-def test_metrics_json_holds_the_names_and_means_of_its_harness(chatbot, tmp_path):
-    results, golden, config = chatbot
-    content = json.loads(write_metrics_json(results, golden, tmp_path / "out").read_text())
+@pytest.fixture
+def content(chatbot, tmp_path):
+    """What its metrics.json holds."""
+    return json.loads(write_metrics_json(*chatbot, tmp_path / "out").read_text())
+
+
+def test_metrics_json_holds_the_names_and_means_of_its_harness(content, chatbot):
     assert content["run_id"] == "20260101_000000"
-    assert content["config_hash"] == config_hash(config)
+    assert content["config_hash"] == config_hash(CONFIG)
     assert content["eval_set_commit_hash"] == "abc"
     values = content["aggregate_metrics"]
     # the refused case counts 0
@@ -236,50 +173,43 @@ def test_metrics_json_holds_the_names_and_means_of_its_harness(chatbot, tmp_path
     assert values["latency"] == {"p50_ms": 100.0, "p95_ms": 100.0, "total_ms": 300.0}
     counts = ("total_tests", "answerable_tests", "unanswerable_tests")
     assert [content[name] for name in counts] == [3, 2, 1]
-
-
-def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path):
-    results, golden, _ = chatbot
-    written = json.loads(write_metrics_json(results, golden, tmp_path / "out").read_text())
-    values = written["aggregate_metrics"]
-    aggregate = aggregate_of(results, golden, "chatbot")["20260101_000000"]
+    aggregate = aggregate_of(*chatbot, "chatbot")["20260101_000000"]
     assert {name: values[name] for name in aggregate} == aggregate
     assert set(values) - set(aggregate) == {"cost"}
-    assert set(BESIDE) - set(written) == {"judge_reliability"}
+    assert set(BESIDE) - set(content) == {"judge_reliability"}
 
 
-def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
-    results, golden, _ = chatbot
-    own = replace(READINGS["chatbot"], groups_only=False)
-    file = write_metrics_json(results, golden, tmp_path / "out", profile=own)
-    # all supports of a case are one group: found of one, not of the other
-    assert json.loads(file.read_text())["aggregate_metrics"]["recall_all_at_k_avg"] == 0.5
-    with refused("mine", "chatbot", field="profile"):
-        write_metrics_json(results, golden, tmp_path, profile=replace(own, name="mine"))
-
-
-def test_metrics_json_tells_tags_and_categories_apart(chatbot, tmp_path):
-    results, golden, _ = chatbot
-    values = json.loads(write_metrics_json(results, golden, tmp_path / "metrics.json").read_text())
-    recalls = {
-        tag: (part["total_tests"], part["recall_at_k_avg"])
-        for tag, part in values["by_tag"].items()
-    }
-    assert recalls == {"x": (2, 0.5), "y": (1, 1.0)}
-    general = values["by_category"]["general"]
+def test_metrics_json_tells_tags_and_categories_apart(content):
+    of_tag, general = content["by_tag"], content["by_category"]["general"]
+    names = ("total_tests", "recall_at_k_avg")
+    recalls = {tag: [part[name] for name in names] for tag, part in of_tag.items()}
+    assert recalls == {"x": [2, 0.5], "y": [1, 1.0]}
     assert (general["recall_at_k_avg"], general["abstention_accuracy"]) == (0, 1)
 
 
+def test_metrics_json_holds_coverage_by_type_where_it_is_known(content, chatbot, tmp_path):
+    assert "coverage_by_doc_type" not in content["aggregate_metrics"]["operational_metrics"]
+    results, golden = chatbot
+    file = write_metrics_json(replace(results, **CATALOGUE), golden, tmp_path / "known")
+    operational = json.loads(file.read_text())["aggregate_metrics"]["operational_metrics"]
+    assert operational["coverage_by_doc_type"] == {"md": 0.5}
+
+
+def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
+    own = replace(READINGS["chatbot"], groups_only=False)
+    file = write_metrics_json(*chatbot, tmp_path / "out", profile=own)
+    # all supports of a case are one group: found of one, not of the other
+    assert json.loads(file.read_text())["aggregate_metrics"]["recall_all_at_k_avg"] == 0.5
+    with refused("mine", "chatbot", field="profile"):
+        write_metrics_json(*chatbot, tmp_path, profile=replace(own, name="mine"))
+
+
 def test_metrics_json_holds_how_often_a_second_judge_disagreed(chatbot, tmp_path):
-    results, golden, _ = chatbot
-    one, two = (
-        pd.DataFrame({"run_id": "r", "query_id": ["q", "r"] * 2, "value": values}).assign(
-            criterion=["judge_correctness"] * 2 + ["judge_groundedness"] * 2
-        )
-        for values in ([5, 5, 4, 4], [5, 0, 4, 4])
-    )
+    results, golden = chatbot
+    rows = pd.DataFrame({"run_id": "r", "query_id": ["q", "r"] * 2})
+    rows["criterion"] = ["judge_correctness"] * 2 + ["judge_groundedness"] * 2
     with warned("judge_correctness 50%"):
-        found = agreement(one, two)
+        found = agreement(rows.assign(value=[5, 5, 4, 4]), rows.assign(value=[5, 0, 4, 4]))
     # of four pairs one is far apart, among two answers
     ev = rs.evaluate(results, golden, profile="chatbot")
     folder = results.save(tmp_path / "again" / "20260101_000000", format="chatbot")

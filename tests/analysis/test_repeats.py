@@ -6,44 +6,21 @@ from math import comb
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import hit, record
+from conftest import scores_of
 
 import ragscore as rs
-from ragscore.analysis.repeats import (
-    average_repeats,
-    pass_at_k,
-    pass_power_k,
-    repeats,
-)
+from ragscore.analysis.repeats import average_repeats, pass_at_k, pass_power_k, repeats
 from ragscore.scoring.summary import summarize
 from tests.messages import refused, warned
 
-
-def scores_of(table, metric="hit@1", state=None):
-    """A scores frame: `table` has one row of values per query, one column per trial."""
-    parts = [
-        pd.DataFrame(
-            {
-                "run_id": f"t{n}",
-                "state": (state or {}).get(f"t{n}", "scored"),
-                "level": "doc",
-                metric: [row[n] for row in table.values()],
-            },
-            index=pd.Index(list(table), name="query_id"),
-        )
-        for n in range(len(next(iter(table.values()))))
-    ]
-    return pd.concat(parts)
-
-
-THREE = {"q1": [1, 0, 1], "q2": [0, 1, 0]}
+THREE = scores_of("hit@1", t0=[1, 0], t1=[0, 1], t2=[1, 0])  # three trials of two queries
 
 
 def test_three_trials_of_two_queries():
-    found = repeats(scores_of(THREE), "hit@1", 2)
-    rows = found.per_query.set_index("query_id")
-    assert rows["pass@2"].tolist() == pytest.approx([1, 2 / 3])
-    assert rows["pass^2"].tolist() == pytest.approx([1 / 3, 0])
+    found = repeats(THREE, "hit@1", 2)
+    assert found.per_query[["pass@2", "pass^2"]].to_numpy().tolist() == [
+        [1, pytest.approx(1 / 3)], [pytest.approx(2 / 3), 0],
+    ]  # fmt: skip
     summary = found.summary.set_index("measure")["mean"]
     assert summary.to_dict() == pytest.approx({"pass_rate": 0.5, "pass@2": 5 / 6, "pass^2": 1 / 6})
 
@@ -64,120 +41,108 @@ def test_many_trials_neither_overflow_nor_lose_small_probabilities():
     assert pass_power_k(n, np.array([float(n - 1)]), k)[0] == pytest.approx(1 - k / n, rel=1e-10)
 
 
-def test_a_metric_that_should_be_low_succeeds_at_or_below_the_threshold():
-    flags = scores_of({"q": [0, 1]}, "answered_unanswerable")
-    assert repeats(flags, "answered_unanswerable", 1).per_query["n_passed"].tolist() == [1]
-    times = scores_of({"q": [90.0, 200.0]}, "latency_ms")
-    assert repeats(times, "latency_ms", 1, 100).per_query["n_passed"].tolist() == [1]
-    with refused("latency_ms", field="threshold"):
-        repeats(times, "latency_ms", 1)
+@pytest.mark.parametrize(
+    ("metric", "values", "threshold"),
+    [("answered_unanswerable", [0, 1], ()), ("latency_ms", [90.0, 200.0], (100,))],
+)
+def test_a_metric_that_should_be_low_succeeds_at_or_below_the_threshold(metric, values, threshold):
+    scores = scores_of(metric, t0=values[:1], t1=values[1:])
+    assert repeats(scores, metric, 1, *threshold).per_query["n_passed"].tolist() == [1]
+    if threshold:
+        with refused(metric, field="threshold"):
+            repeats(scores, metric, 1)
 
 
 def test_a_failed_trial_did_not_succeed_and_a_query_out_of_scope_is_nan():
-    scores = scores_of(
-        {"q1": [1, np.nan], "q2": [np.nan, np.nan]}, state={"t1": ["failed", "scored"]}
-    )
-    found = repeats(scores, "hit@1", 2)
-    rows = found.per_query.set_index("query_id")
-    assert rows.loc["q1", ["n", "n_passed", "pass@2", "pass^2"]].tolist() == [2, 1, 1, 0]
-    assert rows.loc["q2", "n"] == 0 and np.isnan(rows.loc["q2", "pass@2"])
+    scores = scores_of("hit@1", t0=[1, np.nan], t1=[np.nan, np.nan])
+    found = repeats(scores.assign(state=["scored", "scored", "failed", "scored"]), "hit@1", 2)
+    rows = found.per_query[["n", "n_passed", "pass@2", "pass^2"]]
+    assert rows.iloc[0].tolist() == [2, 1, 1, 0]
+    assert rows["n"].iloc[1] == 0 and np.isnan(rows["pass@2"].iloc[1])
     assert found.summary["n"].tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("k", [0, 4])
-def test_k_beyond_the_trials_is_refused(k):
-    with refused(k, "all", 3, 1, field="k"):
-        repeats(scores_of(THREE), "hit@1", k)
-
-
 @pytest.mark.parametrize(
-    ("spoil", "named"),
+    ("scores", "k", "named"),
     [
-        (lambda s: s.rename(columns={"hit@1": "hit@3"}), ["hit@1"]),
-        (lambda s: s.iloc[:-1], ["all", "q2", "answer"]),
-        (lambda s: s.assign(state=["scored"] * 5 + ["missing"]), ["all", "q2", "answer"]),
-        (lambda s: s.assign(**{"hit@1": [1, 0, 0, 1, 1, np.nan]}), ["all", "q2", "value"]),
-        (lambda s: s.assign(**{"hit@1": [1, 0, 0, 1, 1, np.inf]}), ["all", "q2", "value"]),
-        (lambda s: pd.concat([s, s.iloc[:1]]), ["all", "q1", "two answers"]),
+        (THREE, 0, [0, "all", 3, 1]), (THREE, 4, [4, "all", 3, 1]),
+        (THREE.rename(columns={"hit@1": "hit@3"}), 2, ["hit@1"]),
+        (THREE.iloc[:-1], 2, ["all", "q1", "answer"]),
+        (THREE.assign(state=["scored"] * 5 + ["missing"]), 2, ["all", "q1", "answer"]),
+        (THREE.assign(**{"hit@1": [1, 0, 0, 1, 1, np.nan]}), 2, ["all", "q1", "value"]),
+        (THREE.assign(**{"hit@1": [1, 0, 0, 1, 1, np.inf]}), 2, ["all", "q1", "value"]),
+        (pd.concat([THREE, THREE.iloc[:1]]), 2, ["all", "q0", "two answers"]),
     ],
-)
-def test_trials_that_do_not_match_are_refused(spoil, named):
+    ids=range(8),
+)  # fmt: skip
+def test_trials_that_do_not_match_and_k_beyond_them_are_refused(scores, k, named):
     with refused(*named):
-        repeats(spoil(scores_of(THREE)), "hit@1", 2)
+        repeats(scores, "hit@1", k)
 
 
-def test_runs_of_a_system_are_its_trials(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
-    ranks = {"a1": ("a", 1, 1), "a2": ("a", 2, 3), "b1": ("b", 1, 1), "b2": ("b", 2, 1)}
-    files = [
-        write_run(name, [record("q", [hit("c", "d", rank)])], system=system, repeat=repeat)
-        for name, (system, repeat, rank) in ranks.items()
-    ]
-    results = rs.load_results(files)
-    scores = rs.score(results, golden, ["hit@1"])
-    rows = repeats(scores, "hit@1", 2, runs=results.runs).per_query.set_index("system")
+def test_runs_of_a_system_are_its_trials():
+    found = {"a1": ["d"], "a2": ["x", "y", "d"], "b1": ["d"], "b2": ["d"]}
+    results = rs.load_results({run: {"q": docs} for run, docs in found.items()})
+    results.runs[["system", "repeat"]] = [["a", 1], ["a", 2], ["b", 1], ["b", 2]]
+    runs = results.runs.astype({"repeat": "Int64"})
+    scores = rs.score(results, rs.load_golden({"q": ["d"]}), ["hit@1"])
+    rows = repeats(scores, "hit@1", 2, runs=runs).per_query.set_index("system")
     assert rows["pass^2"].to_dict() == {"a": 0, "b": 1}
     assert repeats(scores, "hit@1", 2, runs=["a1", "b1"]).per_query["pass^2"].tolist() == [1]
-    twice = results.runs.assign(repeat=pd.array([1, 1, 1, 2], dtype="Int64"))
     with refused("repeat 1", "a", field="runs.repeat"):
-        repeats(scores, "hit@1", 2, runs=twice)
+        repeats(scores, "hit@1", 2, runs=runs.assign(repeat=pd.array([1, 1, 1, 2], "Int64")))
     with refused("nobody", field="runs"):
         repeats(scores, "hit@1", 1, runs=["nobody"])
 
 
+# Averaged
+
+
 def repeated_runs(**more):
     """Runs t0, t1, t2: the first two are repeats of system s."""
-    return pd.DataFrame(
-        {
-            "run_id": ["t0", "t1", "t2"],
-            "system": ["s", "s", "other"],
-            "repeat": pd.array([1, 2, pd.NA], dtype="Int64"),
-        }
-        | more
-    )
+    runs = {"system": ["s", "s", "other"], "repeat": pd.array([1, 2, pd.NA], dtype="Int64")}
+    return pd.DataFrame({"run_id": ["t0", "t1", "t2"]} | runs | more)
 
 
 def test_repeats_of_a_system_are_averaged_query_by_query_and_other_runs_stay():
-    found = average_repeats(
-        scores_of(
-            {"q1": [1, 0, 1], "q2": [0, 0, 1], "q3": [np.nan, 1, 0], "q4": [np.nan, np.nan, 0]}
-        ),
-        repeated_runs(),
-    )
-    table = found.reset_index().pivot(index="query_id", columns="run_id", values="hit@1")
-    # q3 has a value in one repeat only, q4 in none
-    np.testing.assert_array_equal(
-        table[["s", "t2"]].to_numpy(), [[0.5, 1], [0, 1], [1, 0], [np.nan, 0]]
-    )
+    nan = np.nan
+    scores = scores_of("hit@1", t0=[1, 0, nan, nan], t1=[0, 0, 1, nan], t2=[1, 1, 0, 0])
+    found = average_repeats(scores, repeated_runs())
     assert found.index.name == "query_id" and found["run_id"].cat.categories.tolist() == ["s", "t2"]
+    # q2 has a value in one repeat only, q3 in none
+    of_s, of_t2 = (found.loc[found["run_id"] == run, "hit@1"].tolist() for run in ("s", "t2"))
+    assert of_s == pytest.approx([0.5, 0, 1, nan], nan_ok=True) and of_t2 == [1, 1, 0, 0]
 
 
 def test_repeats_leave_n_the_number_of_queries():
-    scores = scores_of({f"q{n}": [n % 2, n % 2, 1] for n in range(10)})
-    averaged = summarize(average_repeats(scores, repeated_runs()), metrics=["hit@1"])
-    row = averaged.set_index("run_id").loc["s"]
-    alone = summarize(scores[scores["run_id"] == "t0"], metrics=["hit@1"]).iloc[0]
-    assert row[["n", "low", "high"]].tolist() == [10, alone["low"], alone["high"]]
+    values = [n % 2 for n in range(10)]
+    averaged = average_repeats(
+        scores_of("hit@1", t0=values, t1=values, t2=[1] * 10), repeated_runs()
+    )
+    columns = ["n", "low", "high"]
+    row = summarize(averaged, metrics=["hit@1"]).set_index("run_id").loc["s", columns]
+    alone = summarize(scores_of("hit@1", t0=values), metrics=["hit@1"]).iloc[0]
+    assert row.tolist() == alone[columns].tolist() and row["n"] == 10
 
 
-def test_a_query_that_a_repeat_was_not_asked_is_averaged_over_the_others_and_counted():
-    scores = scores_of({"q1": [1, 0, 1], "q2": [0, np.nan, 1]}, state={"t1": ["scored", "missing"]})
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_query_that_a_repeat_was_not_asked_is_averaged_over_the_others_and_counted(is_there):
+    scores = scores_of("hit@1", t0=[1, 0], t1=[0, np.nan], t2=[1, 1])
+    scores = scores.assign(state=["scored"] * 3 + ["missing"] + ["scored"] * 2)
     with warned("1 of s"):
-        found = average_repeats(scores, repeated_runs())
+        found = average_repeats(
+            scores if is_there else scores.iloc[[0, 1, 2, 4, 5]], repeated_runs()
+        )
     assert found[found["run_id"] == "s"]["hit@1"].tolist() == [0.5, 0]
     assert found["state"].eq("scored").all()
-    with warned("1 of s"):
-        average_repeats(scores.iloc[[0, 1, 2, 4, 5]], repeated_runs())
 
 
 @pytest.mark.parametrize("more", [{"repeat": [pd.NA] * 3}, {"system": ["a", "b", "c"]}])
 def test_runs_without_repeats_are_left_as_they_are(more):
-    scores = scores_of(THREE)
-    found = average_repeats(scores, repeated_runs(**more))
-    assert found["hit@1"].tolist() == scores["hit@1"].tolist()
-    assert found["run_id"].astype("str").tolist() == scores["run_id"].tolist()
+    found = average_repeats(THREE, repeated_runs(**more)).astype({"run_id": "str"})
+    assert found[["run_id", "hit@1"]].equals(THREE[["run_id", "hit@1"]].astype({"run_id": "str"}))
 
 
 def test_a_run_that_is_called_like_a_system_of_repeats_is_refused():
     with refused("t2", field="runs.system"):
-        average_repeats(scores_of(THREE), repeated_runs(system=["t2", "t2", "x"]))
+        average_repeats(THREE, repeated_runs(system=["t2", "t2", "x"]))

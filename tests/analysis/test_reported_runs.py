@@ -6,7 +6,6 @@ chatbot harness are read where they lie beside the project.
 
 import json
 import re
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +16,7 @@ from stored import stored_file
 import ragscore as rs
 from tests.messages import refused, says, warned
 
-SHARED = next(
-    (
-        folder / "shared"
-        for folder in Path(__file__).resolve().parents
-        if (folder / "shared").is_dir()
-    ),
-    Path("shared"),
-)
-PUBLISHED = SHARED / "data" / "helloworld-runs"
+PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "helloworld-runs"
 needs_published = pytest.mark.skipif(
     not PUBLISHED.is_dir(), reason="the six published run folders are not beside the project"
 )
@@ -72,30 +63,40 @@ def folders(tmp_path):
 
 
 @pytest.fixture
-def golden(write_golden):
-    return rs.load_golden(
-        write_golden([{"id": "q1", "query": "where?", "expected_doc_ids": ["a.md"]}])
-    )
+def store_of(tmp_path):
+    """Save runs in a store that holds nothing else."""
+
+    def saved(source):
+        store = rs.RunStore(tmp_path / "store")
+        store.save(rs.load_results(source))
+        return store
+
+    return saved
+
+
+GOLDEN = {"q1": ["a.md"]}
 
 
 @pytest.mark.parametrize("source", ["{}", "{}/*"])
-def test_folders_without_rows_load_as_runs(folders, source):
+def test_folders_without_rows_load_as_runs(folders, store_of, source):
     results = rs.load_results(source.format(folders))
-    assert results.runs["run_id"].tolist() == ["run_01", "run_02", "run_03"]
-    assert results.runs["note"].tolist() == ["first try", "run_02", "run_03"]
-    assert results.runs["k"].tolist() == [5, 5, 5] and results.responses.empty
-    assert str(results.runs["created_at"].iloc[0]) == "2026-01-01 10:00:00+00:00"
-    assert json.loads(results.runs["config"].iloc[2])["judge_model"] == "large"
-    assert results.runs["x_eval_set_commit_hash"].tolist()[1:] == ["cccc3333dd"] * 2
-    assert "n_queries" not in results.runs  # unknown, and not 0
-    assert len(results.reported) == 3 * 6
+    runs = results.runs
+    assert runs[["run_id", "note", "k"]].to_numpy().tolist() == [
+        ["run_01", "first try", 5], ["run_02", "run_02", 5], ["run_03", "run_03", 5],
+    ]  # fmt: skip
+    assert str(runs["created_at"].iloc[0]) == "2026-01-01 10:00:00+00:00"
+    assert json.loads(runs["config"].iloc[2])["judge_model"] == "large"
+    assert runs["x_eval_set_commit_hash"].tolist()[1:] == ["cccc3333dd"] * 2
+    assert "n_queries" not in runs  # unknown, and not 0
+    assert results.responses.empty and len(results.reported) == 3 * 6
     # null is a value that is not known
-    values = means_of(results).set_index(["metric", "run_id"])["mean"]
-    assert values["judge_groundedness"].dropna().to_dict() == {"run_01": 2.5, "run_02": 3}
+    means = store_of(source.format(folders)).summary().query("metric == 'judge_groundedness'")
+    known = means.dropna(subset=["mean"]).set_index("run_id")["mean"]
+    assert known.to_dict() == {"run_01": 2.5, "run_02": 3} and means["is_reported"].all()
 
 
 def test_names_are_ours_where_the_definition_is_the_same_and_latencies_keep_their_statistic(
-    tmp_path,
+    store_of, tmp_path
 ):
     folder = write_folder(tmp_path, "run_01", k=7, recall_at_k_avg=0.25, their_own_score=9)
     results = rs.load_results(folder)
@@ -104,7 +105,7 @@ def test_names_are_ours_where_the_definition_is_the_same_and_latencies_keep_thei
         "latency.p95_ms": "latency_ms", "latency.total_ms": "latency_ms",
         "recall_at_k_avg": "hit@7",
     }  # fmt: skip
-    table = means_of(results).set_index("metric")
+    table = store_of(folder).summary().set_index("metric")
     assert table.loc["latency_ms", ["p50", "p95", "sum"]].tolist() == [100, 300, 1200]
     assert pd.isna(table.loc["latency_ms", "mean"]) and pd.isna(table.loc["hit@7", "n"])
     assert table.loc[["hit@7", "their_own_score"], "mean"].tolist() == [0.25, 9]
@@ -118,72 +119,59 @@ def test_a_folder_whose_metrics_hold_no_number_is_refused(tmp_path):
         rs.load_results(folder)
 
 
-def trend_of(results, metric):
-    """The trend of what runs report, of a store that holds nothing else."""
-    with tempfile.TemporaryDirectory() as folder:
-        store = rs.RunStore(folder)
-        store.save(results)
-        return store.trend(metric)
-
-
-def means_of(results):
-    """What runs report, by a store that holds nothing else."""
-    with tempfile.TemporaryDirectory() as folder:
-        store = rs.RunStore(folder)
-        store.save(results)
-        return store.summary()
-
-
-def test_a_trend_breaks_where_eval_set_or_judge_differ(folders):
-    results = rs.load_results(folders)
-    table = trend_of(results, "hit@5").table
+def test_a_trend_breaks_where_eval_set_or_judge_differ(folders, store_of, tmp_path):
+    store = store_of(folders)
+    trend = store.trend("hit@5")
+    table = trend.table
     assert table["mean"].tolist() == [0.5, 0.6, 0.7] and table["is_reported"].all()
     assert table["segment"].tolist() == [1, 2, 2]  # a judge doesn't touch hit@5
     says(table["break_reason"].tolist()[1], "dataset_version", "aaaa1111 → cccc3333")
-    judged = trend_of(results, "judge_groundedness").table
+    hollow = [line for line in trend.plot().lines if line.get_markerfacecolor() == "white"]
+    assert hollow[0].get_ydata().tolist() == [0.5, 0.6, 0.7]
+    assert hollow[0].get_label() == "reported, without rows"
+    judged = store.trend("judge_groundedness").table
     assert judged["segment"].tolist() == [1, 2, 3]
     says(judged["break_reason"].tolist()[2], "judge", "small", "large")
-    assert trend_of(results, "latency_ms").table["p50"].tolist() == [100, 100, 100]
+    assert store.trend("latency_ms").table["p50"].tolist() == [100, 100, 100]
     with refused("hit@6", "hit@5", field="metric"):
-        trend_of(results, "hit@6")
+        store.trend("hit@6")
+    with warned("run_01, run_02, run_03"), refused(file=tmp_path / "store"):
+        store.evaluate(rs.load_golden(GOLDEN))
 
 
-def test_an_evaluation_knows_runs_with_rows_alone(folders, golden, write_run):
+def test_an_evaluation_knows_runs_with_rows_alone(folders, write_run):
     with refused("no run has rows", "store.summary()", field="results"):
-        rs.evaluate(folders, golden)
+        rs.evaluate(folders, GOLDEN)
     scored = write_run("scored", [FOUND], system="mine")
     with warned("run_02", "run_03", "store.trend"):
-        ev = rs.evaluate([scored, folders / "run_02", folders / "run_03"], golden)
-    pd.testing.assert_frame_equal(ev.scores, rs.evaluate(scored, golden).scores)
+        ev = rs.evaluate([scored, folders / "run_02", folders / "run_03"], GOLDEN)
+    pd.testing.assert_frame_equal(ev.scores, rs.evaluate(scored, GOLDEN).scores)
     assert ev.run_ids == ["scored"] and ev.results.runs["run_id"].tolist() == ["scored"]
 
 
 # -- a clone of a store: run-….json, no Parquet --
 
 
+@pytest.fixture(scope="module")
+def two(demo):
+    return demo.select(["dense", "hybrid"])
+
+
 @pytest.fixture
-def clone(demo, tmp_path):
-    """Some queries of the demo's dense and hybrid in a store; of dense only JSON files are left."""
-    store = rs.RunStore(tmp_path / "store")
-    store.save(demo)
+def clone(two, tmp_path):
+    """The demo's dense and hybrid in a store; of dense only JSON files are left."""
+    rs.RunStore(tmp_path / "store").save(two)
     for file in (tmp_path / "store" / "dense").glob("*.parquet"):
         file.unlink()
     return rs.RunStore(tmp_path / "store")
 
 
-@pytest.fixture(scope="module")
-def demo():
-    root = Path(__file__).resolve().parents[2] / "data" / "demo"
-    golden = rs.load_golden(root / "golden.yaml")
-    return rs.evaluate([root / "runs" / name for name in ("dense", "hybrid")], golden)
-
-
-def test_means_and_trends_of_a_clone_still_read(clone, demo):
+def test_means_and_trends_of_a_clone_still_read(clone, two):
     assert clone.runs()["run_id"].tolist() == ["dense", "hybrid"]
     means = clone.summary().set_index("run_id")
     assert means.loc["dense", "is_reported"].all() and not means.loc["hybrid", "is_reported"].any()
     table = clone.trend("mrr@10").table.set_index("run_id")
-    whole = demo.summary("mrr@10").set_index("run_id").loc[table.index]
+    whole = two.summary("mrr@10").set_index("run_id").loc[table.index]
     columns = ["mean", "n", "low", "high"]  # computed before the tables went
     before, now = (one.loc["dense", columns].astype("float64") for one in (whole, table))
     np.testing.assert_allclose(now, before)
@@ -191,7 +179,7 @@ def test_means_and_trends_of_a_clone_still_read(clone, demo):
     assert table["is_reported"].to_dict() == {"dense": True, "hybrid": False}
     assert table["segment"].tolist() == [1, 1]  # measured alike, by the runs' files
     with warned("dense", "store.summary()"):
-        assert clone.evaluate(demo.golden).run_ids == ["hybrid"]
+        assert clone.evaluate(two.golden).run_ids == ["hybrid"]
 
 
 def test_what_needs_rows_of_a_clone_names_the_missing_file_and_the_way_on(clone):
@@ -209,17 +197,6 @@ def test_a_run_that_lost_one_file_is_damaged_and_no_clone(clone):
     assert re.search(r"hybrid.scores-\w+\.parquet", str(caught.value.file))
 
 
-def test_a_store_keeps_runs_that_only_report(folders, golden, tmp_path):
-    store = rs.RunStore(tmp_path / "store")
-    store.save(rs.load_results(folders))
-    table = store.trend("hit@5").table
-    assert table[["mean", "segment"]].to_numpy().tolist() == [[0.5, 1], [0.6, 2], [0.7, 2]]
-    means = store.summary().query("metric == 'hit@5'")
-    assert means["mean"].tolist() == [0.5, 0.6, 0.7] and means["is_reported"].all()
-    with warned("run_01, run_02, run_03"), refused(file=tmp_path / "store"):
-        store.evaluate(golden)
-
-
 def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):
     own = demo.results.responses.query("run_id == 'dense'")["elapsed_ms"]
     values = {"p50": own.quantile(0.5), "p95": own.quantile(0.95), "sum": own.sum(), "mean": 1.0}
@@ -229,13 +206,6 @@ def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):
     found = rs.extras.check_reported(demo, reported).set_index("statistic")["difference"]
     assert found[["p50", "p95", "sum"]].tolist() == pytest.approx([0, 0, 0], abs=1e-6)
     assert found["mean"] == pytest.approx(own.mean() - 1)
-
-
-def test_reported_points_are_hollow_in_the_picture(folders):
-    ax = trend_of(rs.load_results(folders), "hit@5").plot()
-    hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
-    assert hollow[0].get_ydata().tolist() == [0.5, 0.6, 0.7]
-    assert hollow[0].get_label() == "reported, without rows"
 
 
 # -- the six published folders --
@@ -260,22 +230,22 @@ def test_all_57_published_numbers_are_there():
 
 
 @needs_published
-def test_the_published_runs_break_where_their_configs_say():
+def test_the_published_runs_break_where_their_configs_say(store_of):
     # eval_set_commit_hash and dataset_version: db0a866e, ac49cfd3, 2e3265d7, then three times
     # 5a105241. The judge changes with the fourth run. The sixth was relabelled under the hash of
     # the fifth: nothing in its files shows that.
-    results = rs.load_results(PUBLISHED)
+    store = store_of(PUBLISHED)
     changes = ["db0a866e → ac49cfd3", "ac49cfd3 → 2e3265d7", "2e3265d7 → 5a105241"]
     for metric in ("hit@5", "judge_groundedness"):
-        table = trend_of(results, metric).table
+        table = store.trend(metric).table
         assert table["segment"].tolist() == [1, 2, 3, 4, 4, 4]
         reasons = table["break_reason"].dropna().tolist()
         for reason, change in zip(reasons, changes, strict=True):
             says(reason, "eval set", "dataset_version", change)
         assert ("judge" in reasons[2]) == (metric == "judge_groundedness")
-    judged = trend_of(results, "judge_groundedness").table["mean"]
+    judged = store.trend("judge_groundedness").table["mean"]
     assert judged.fillna(-1).tolist() == [-1, -1, -1, 2.8, 2.8, 3.0]
-    assert trend_of(results, "hit@5").table["mean"].tolist()[3:] == [0.1, 0.1, 0.7]
-    assert trend_of(results, "latency_ms").table["p50"].round(1).tolist() == [
+    assert store.trend("hit@5").table["mean"].tolist()[3:] == [0.1, 0.1, 0.7]
+    assert store.trend("latency_ms").table["p50"].round(1).tolist() == [
         4757.7, 7722.9, 6652.6, 1623.1, 2128.9, 2455.4,
     ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from itertools import combinations
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -13,15 +12,8 @@ from worlds import OF_TWO_RUNS, PICTURES, world
 
 import ragscore as rs
 
-matplotlib.use("Agg")
 SLACK = 1.5  # pixels by which boxes may meet: a font's box is larger than its letters
 NARROW = {"figure.figsize": (3.35, 2.4), "font.size": 8}
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def faults(figure):
@@ -92,20 +84,18 @@ def meet(a, b):
     return True
 
 
-ALL = PICTURES
-
-
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", PICTURES)
 def test_ten_names_of_40_letters_fit_a_figure_of_usual_width(name):
-    figure = ALL[name](world(2 if name in OF_TWO_RUNS else 10, "apart")).figure
+    figure = PICTURES[name](world(2 if name in OF_TWO_RUNS else 10, "apart")).figure
     assert figure.get_size_inches()[0] == 6.4
     assert [*faults(figure)] == []
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PICTURES)
 def test_ten_names_of_12_letters_fit_a_column_of_a_paper_in_any_style(name):
     with plt.style.context(["dark_background", NARROW]):
-        figure = ALL[name](world(2 if name in OF_TWO_RUNS else 10)).figure
+        figure = PICTURES[name](world(2 if name in OF_TWO_RUNS else 10)).figure
         assert figure.get_size_inches()[0] == 3.35
         assert [*faults(figure)] == []
 

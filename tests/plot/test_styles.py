@@ -17,14 +17,6 @@ import ragscore as rs
 from ragscore.plot.style import GREY, LINES, PALETTE, all_runs, in_order, run_styles
 from tests.messages import refused
 
-matplotlib.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
 
 def test_a_run_has_the_colour_of_its_category_and_a_selection_keeps_it():
     column = pd.Series(["b", "a"], dtype=pd.CategoricalDtype(["a", "b"]))

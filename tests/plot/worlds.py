@@ -1,14 +1,10 @@
 """Runs to draw, and every picture of them: one run to ten, with names of 2 to 40 letters."""
 
-import json
 import random
 import string
-import tempfile
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 import pandas as pd
-from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.analysis.history import read_history
@@ -31,39 +27,39 @@ class World:
 
     @cached_property
     def golden(self):
-        rows = []
-        for n in range(self.n_queries):
-            row = {"id": f"q{n:02}", "query": "?", "category": f"category {n % 5}",
-                   "difficulty": ("easy", "medium", "hard")[n % 3]}  # fmt: skip
-            expected = {"expected_doc_ids": [f"d{n}"], "must_contain": ["yes"]}
-            rows.append(row | ({"answerable": False} if n % 6 == 5 else expected))
-        return rs.load_golden(rows)
+        expected = [
+            {"answerable": False} if n % 6 == 5
+            else {"expected_doc_ids": [f"d{n}"], "must_contain": ["yes"]}
+            for n in range(self.n_queries)
+        ]  # fmt: skip
+        levels = ("easy", "medium", "hard")
+        return rs.load_golden([
+            {"id": f"q{n:02}", "query": "?", "category": f"category {n % 5}",
+             "difficulty": levels[n % 3]} | one
+            for n, one in enumerate(expected)
+        ])  # fmt: skip
 
     @cached_property
     def results(self):
-        with tempfile.TemporaryDirectory() as folder:
-            for number, name in enumerate(self.names):
-                file, by = Path(folder, name, "per_query.jsonl"), random.Random(number)
-                file.parent.mkdir()
-                lines = [self._record(by, number, n) for n in range(self.n_queries)]
-                file.write_text("".join(json.dumps(one) + "\n" for one in lines))
-            return rs.load_results(str(Path(folder, "*", "per_query.jsonl")))
+        draws = {name: random.Random(number) for number, name in enumerate(self.names)}
+        return rs.load_results([
+            {"run_id": name, **self._record(by, number, n)}
+            for number, (name, by) in enumerate(draws.items()) for n in range(self.n_queries)
+        ])  # fmt: skip
 
     def _record(self, by, number, n):
         chance = 0.45 + 0.04 * number - 0.1 * (n % 3)
         rank = 1 + int(by.random() * 6) if by.random() < chance else None
         top = (0.9 if rank == 1 else 0.6) + 0.2 * by.random()
-        hits = [
-            hit(f"c{n}-{place}", f"d{n}" if place == rank else f"x{place}", place,
-                retrieval={"method": "lexical", "fusion_score": top / place})
-            for place in range(1, 8)
-        ]  # fmt: skip
         refuses = by.random() < (0.7 if n % 6 == 5 else 0.15)
-        said = answer("no idea", grounded=False) if refuses else answer(
-            "yes" if by.random() < 0.7 * chance else "perhaps", paths=[f"docs/d{n}.md"]
-        )  # fmt: skip
-        took = 40 + 30 * number + int(40 * by.random())
-        return record(f"q{n:02}", hits, answer=said, elapsed_ms=took)
+        is_right = by.random() < 0.7 * chance
+        return {
+            "query_id": f"q{n:02}",
+            "doc_id": [f"d{n}" if place == rank else f"x{place}" for place in range(1, 8)],
+            "score": [top / place for place in range(1, 8)],
+            "answer": "no idea" if refuses else "yes" if is_right else "perhaps",
+            "refused": refuses, "latency_ms": 40 + 30 * number + int(40 * by.random()),
+        }  # fmt: skip
 
     @cached_property
     def ev(self):

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,8 +18,6 @@ from ragscore.reporting.explorer.element import pack
 from tests.hostile import HOSTILE
 from tests.messages import refused, says
 
-DEMO = Path(__file__).parents[2] / "data" / "demo"
-
 
 def unpacked(explorer):
     """The content of an explorer, as a browser reads it from the page."""
@@ -28,14 +25,9 @@ def unpacked(explorer):
     return json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
-def query_of(content, query_id):
-    (found,) = [one for one in content["queries"] if one["id"] == query_id]
-    return found
-
-
-@pytest.fixture(scope="module")
-def demo():
-    return rs.evaluate(str(DEMO / "runs" / "*" / "per_query.jsonl"), str(DEMO / "golden.yaml"))
+def shown(content, hit):
+    """The id of the passage that a hit shows."""
+    return content["items"][hit["item"]]["id"]
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +40,19 @@ def content(cmp):
     return unpacked(cmp.explore())
 
 
-def evaluated(golden, runs, write_golden, write_run, **options):
-    """An evaluation of runs given as records by run id."""
-    files = [write_run(name, records) for name, records in runs.items()]
-    return rs.evaluate(rs.load_results(files), rs.load_golden(write_golden(golden)), **options)
+@pytest.fixture(scope="module")
+def three(demo):
+    """What the demo's runs hold against one of them."""
+    return unpacked(demo.explore(runs=["bm25", "hybrid", "dense"], baseline="dense"))
 
 
 # What it holds
 
 
-def test_a_comparison_says_its_word_and_runs_only_count(demo, cmp):
+def test_a_comparison_says_its_word_and_runs_only_count(cmp, content, three):
     counts = ", ".join(f"{n} {outcome}" for outcome, n in cmp.counts.items())
-    told = unpacked(cmp.explore())["verdict"]
-    assert told[0] == f"hybrid against dense: {cmp.overall}. {counts}."
-    told = unpacked(demo.explore(baseline="dense"))["verdict"]
-    assert f"hybrid against dense: {counts}." in told and len(told) == 4
+    assert content["verdict"][0] == f"hybrid against dense: {cmp.overall}. {counts}."
+    assert f"hybrid against dense: {counts}." in three["verdict"] and len(three["verdict"]) == 3
 
 
 def test_queries_of_the_demo_have_the_hits_targets_and_checks_of_its_view(demo, content):
@@ -110,33 +100,26 @@ def test_every_query_of_the_demo_has_its_outcome_scores_and_citations(demo, cmp,
             assert own == known.get(one["id"], [])
 
 
-def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(demo):
-    content = unpacked(demo.explore(runs=["bm25", "hybrid", "dense"], baseline="dense"))
-    assert [one["id"] for one in content["runs"]] == ["dense", "bm25", "hybrid"]
+def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(demo, three):
+    assert [one["id"] for one in three["runs"]] == ["dense", "bm25", "hybrid"]
     for run, name in ((1, "bm25"), (2, "hybrid")):
         outcomes = demo.compare("dense", name).per_query.set_index("query_id")["outcome"]
-        for one in content["queries"]:
+        for one in three["queries"]:
             assert one["runs"][run]["outcome"] == outcomes[one["id"]]
 
 
 # The one order of reading
 
 
-def test_what_is_read_first_is_the_same_in_python_and_on_the_page(demo):
-    cmp = demo.compare("dense", "hybrid_rerank")
-    explorer = cmp.explore()
-    order = explorer.order
-    assert order["query_id"].head(3).tolist() == ["pd-040", "mpl-019", "mh-006"]
+def test_what_is_read_first_is_the_same_in_python_and_on_the_page(cmp, content):
+    order = cmp.explore().order
     lost = cmp.changed().query("outcome in ['regression', 'loss']")["query_id"].tolist()
-    assert order["query_id"].head(len(lost)).tolist() == lost
-    on_page = sorted(
-        (one for one in unpacked(explorer)["queries"] if "order" in one["runs"][1]),
-        key=lambda one: one["runs"][1]["order"],
-    )
-    n = len(on_page)
-    assert [one["id"] for one in on_page] == order["query_id"].head(n).tolist()
-    shown = [one["runs"][1]["change"] for one in on_page]
-    assert shown == order["change"].head(n).tolist() and order["change"].iloc[n:].eq("").all()
+    assert order["query_id"].head(len(lost)).tolist() == lost != []
+    on_page = [one for one in content["queries"] if "order" in one["runs"][1]]
+    on_page.sort(key=lambda one: one["runs"][1]["order"])
+    rows = [[one["id"], one["runs"][1]["change"]] for one in on_page]
+    assert rows == order[["query_id", "change"]].head(len(rows)).to_numpy().tolist()
+    assert order["change"].iloc[len(rows) :].eq("").all()
 
 
 def test_each_change_shows_what_it_is_sorted_by():
@@ -168,16 +151,18 @@ def test_one_run_begins_with_what_it_should_have_refused_then_its_lowest_values(
 # Runs that lack something
 
 
-def test_queries_that_failed_or_were_not_asked_say_so(write_golden, write_run):
+def explored(of):
+    return unpacked(rs.evaluate(*of, missing="zero").explore())
+
+
+def test_queries_that_failed_or_were_not_asked_say_so(loaded):
     runs = {"a": RUN_A, "b": [record("q1", [], error="timed out"), RUN_B[1]]}
-    ev = evaluated(THREE_QUERIES, runs, write_golden, write_run, missing="zero")
-    first, second, third = (one["runs"] for one in unpacked(ev.explore())["queries"])
+    content = explored(loaded(THREE_QUERIES, runs))
+    first, second, third = (one["runs"] for one in content["queries"])
     assert first[1]["error"] == "timed out" and "answer" not in first[1]
     assert not any("error" in run for run in (first[0], *second, *third))
     assert third[1]["outcome"] == "only_baseline" and "hits" not in third[1]
-    alone = evaluated(
-        THREE_QUERIES, {"c": RUN_A[:2]}, write_golden, write_run, missing="zero"
-    ).explore()
+    alone = rs.evaluate(*loaded(THREE_QUERIES, {"c": RUN_A[:2]}), missing="zero").explore()
     assert [one["id"] for one in unpacked(alone)["queries"]] == ["q1", "q2"]
     says("\n".join(alone.left_out), 1, "queries")
 
@@ -185,7 +170,7 @@ def test_queries_that_failed_or_were_not_asked_say_so(write_golden, write_run):
 def test_runs_without_labels_are_shown_side_by_side():
     content = unpacked(rs.evaluate({"old": {"q": ["a"]}, "new": {"q": ["b"]}}).explore())
     (query,) = content["queries"]
-    assert [content["items"][run["hits"][0]["item"]]["id"] for run in query["runs"]] == ["a", "b"]
+    assert [shown(content, run["hits"][0]) for run in query["runs"]] == ["a", "b"]
     assert query["targets"] == [] and query["runs"][1]["outcome"] == "no_target"
 
 
@@ -197,27 +182,25 @@ def test_texts_come_from_a_frame_where_hits_kept_none(demo, cmp):
     assert "cmp.explore(texts=frame)" in cmp.explore().left_out[0]
 
 
-def test_one_id_with_two_texts_stands_there_twice(write_golden, write_run):
+def test_one_id_with_two_texts_stands_there_twice(loaded):
     runs = {
         name: [record("q1", [hit("c1", "d1", 1, snippet=text)])]
         for name, text in (("a", "old words"), ("b", "new words"))
     }
-    items = unpacked(evaluated(THREE_QUERIES[:1], runs, write_golden, write_run).explore())["items"]
+    items = explored(loaded(THREE_QUERIES[:1], runs))["items"]
     assert [(one["id"], one["text"]) for one in items] == [("c1", "old words"), ("c1", "new words")]
 
 
-def test_an_answer_has_its_checks_and_what_it_cites_with_lines_as_people_count(
-    write_golden, write_run
-):
+def test_an_answer_has_its_checks_and_what_it_cites_with_lines_as_people_count(loaded):
     golden = [THREE_QUERIES[0] | {"must_contain": ["yes"], "forbidden": ["never"]}]
     cited = answer("yes", paths=["docs/d1.md", "docs/other.md"])
     said = {"a": cited, "b": answer("never"), "c": answer("yes, never")}
     runs = {name: [RUN_A[0] | {"answer": one}] for name, one in said.items()}
-    (query,) = unpacked(evaluated(golden, runs, write_golden, write_run).explore())["queries"]
+    (query,) = explored(loaded(golden, runs))["queries"]
     assert [one["met"] for one in query["checks"]] == [[True, False, True], [True, False, False]]
-    shown = query["runs"][0]["citations"]
-    assert [one["path"] for one in shown] == ["docs/d1.md", "docs/other.md"]
-    assert shown[1]["label"] == "docs/other.md 2–3"
+    cites = query["runs"][0]["citations"]
+    assert [one["path"] for one in cites] == ["docs/d1.md", "docs/other.md"]
+    assert cites[1]["label"] == "docs/other.md 2–3"
 
 
 # What to open with
@@ -250,27 +233,25 @@ def test_what_has_no_outcomes_or_no_hits_says_what_it_needs(demo, cmp):
         rs.Comparison.from_json(cmp.to_json()).explore()
 
 
-def test_of_many_queries_the_one_asked_for_and_those_that_changed_most_are_there(demo, cmp):
-    whole, cut = cmp.explore(), cmp.explore("np-001", max_queries=4)
-    ids = {"np-001", *whole.order["query_id"].head(3)}
-    assert set(cut.order["query_id"]) == ids
+def test_of_many_queries_the_one_asked_for_and_those_that_changed_most_are_there(cmp, content):
+    cut = cmp.explore("np-001", max_queries=4)
+    ids = {"np-001", *cmp.explore().order["query_id"].head(3)}
     says(cut.left_out[-1], 4, 182, "changed most", "cmp.explore(max_queries=182)")
-    every, content = unpacked(whole), unpacked(cut)
-    assert {one["id"] for one in content["queries"]} == ids
-    for one in content["queries"]:
-        other = query_of(every, one["id"])
-        for mine, theirs in zip(one["runs"], other["runs"], strict=True):
+    less, whole = unpacked(cut), {one["id"]: one for one in content["queries"]}
+    assert {one["id"] for one in less["queries"]} == set(cut.order["query_id"]) == ids
+    for one in less["queries"]:
+        for mine, theirs in zip(one["runs"], whole[one["id"]]["runs"], strict=True):
             for name in ("outcome", "change", "metrics", "answer"):
                 assert mine.get(name) == theirs.get(name)
-            shown = [content["items"][row["item"]]["id"] for row in mine["hits"]]
-            assert shown == [every["items"][row["item"]]["id"] for row in theirs["hits"]]
+            found = [shown(less, row) for row in mine["hits"]]
+            assert found == [shown(content, row) for row in theirs["hits"]]
 
 
 # Bytes and texts
 
 
-def test_equal_frames_give_equal_bytes(cmp):
-    again = rs.evaluate(str(DEMO / "runs" / "*" / "per_query.jsonl"), str(DEMO / "golden.yaml"))
+def test_equal_frames_give_equal_bytes(demo, cmp):
+    again = rs.evaluate(demo.results, demo.golden)
     assert again.compare("dense", "hybrid").explore()._repr_html_() == cmp.explore()._repr_html_()
 
 
@@ -361,9 +342,10 @@ def test_calls_have_their_hits_ranks_repeats_and_what_they_asked():
     golden = rs.load_golden({"q": {"t": 1, "b": 1, "w": 1}, "one": {"z": 1}})
     results = replace(results, calls=calls.astype({"error": "str"}))
     content = unpacked(rs.evaluate(results, golden).explore(runs="A"))
-    query, ids = query_of(content, "q"), [one["id"] for one in content["items"]]
+    query = content["queries"][0]
     hits = query["runs"][0]["hits"]
-    assert [[one["call"], one["place"], ids[one["item"]], one.get("repeats")] for one in hits] == [
+    places = [[one["call"], one["place"], shown(content, one), one.get("repeats")] for one in hits]
+    assert places == [
         [1, 1, "a", None], [1, 2, "b", None], [2, 1, "x", None], [2, 2, "a", 1],
         [4, 1, "t", None], [4, 2, "b", 1], [4, 3, "u", None],
     ]  # fmt: skip
@@ -383,10 +365,8 @@ def test_a_collapsed_list_keeps_the_first_passage_of_all_calls():
     ev = rs.evaluate(rs.load_results(table), {"q": {"d2": 1}}, match="doc", collapse="doc")
     content = unpacked(ev.explore())
     hits = content["queries"][0]["runs"][0]["hits"]
-    assert [
-        [one["call"], one["place"], content["items"][one["item"]]["id"], one.get("repeats")]
-        for one in hits
-    ] == [[1, 1, "c1", None], [2, 1, "c3", None]]
+    places = [[one["call"], one["place"], shown(content, one), one.get("repeats")] for one in hits]
+    assert places == [[1, 1, "c1", None], [2, 1, "c3", None]]
 
 
 def test_turns_name_their_conversation_and_are_a_filter():

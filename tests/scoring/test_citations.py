@@ -13,18 +13,13 @@ HITS = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "d", 3), hit("c4", "g", 
 
 
 @pytest.fixture
-def scored(write_golden, write_run):
+def scored(loaded):
     """The set measures of one answer's citations, those that are not NaN."""
 
     def score(citations, gold=GOLD, match="auto", refused=False):
         given = {"answer": "text", "refused": refused, "citations": citations}
-        results = rs.load_results(write_run("r", [record("q", HITS, answer=given)], k=10))
-        return (
-            rs.score(results, rs.load_golden(write_golden(gold)), NAMES, match=match)
-            .iloc[0, 3:]
-            .dropna()
-            .to_dict()
-        )
+        of = loaded(gold, {"r": [record("q", HITS, answer=given)]}, k=10)
+        return rs.score(*of, NAMES, match=match).iloc[0, 3:].dropna().to_dict()
 
     return score
 
@@ -57,24 +52,22 @@ def test_citations_are_counted_as_sets(scored, citations, expected):
     assert [found.get(name) for name in NAMES] == pytest.approx(list(expected))
 
 
-def test_a_citation_of_path_and_lines_gets_the_ids_of_the_hit_around_it(scored):
-    gold = [{"id": "q", "query": "?", "expected_chunk_ids": ["c2"]}]
-    found = scored([line("docs/e.md", 2, 3)], gold, match="chunk")
-    assert (found["citation_precision"], found["citation_fabricated"]) == (1, 0)
-
-
-def test_citations_that_carry_no_chunk_are_matched_by_document(scored):
-    gold = [{"id": "q", "query": "?", "expected_chunk_ids": ["c1"], "expected_doc_ids": ["d"]}]
-    assert (
-        scored([{"doc_id": "d"}, {"doc_id": "e"}], gold, match="chunk")["citation_precision"]
-        == 1 / 2
-    )
-
-
-def test_citations_match_at_each_querys_finest_level_if_asked(scored):
-    gold = [{"id": "q", "query": "?", "expected_chunk_ids": ["c3"], "expected_doc_ids": ["d"]}]
-    assert scored([{"chunk_id": "c1"}], gold, match="per_query")["citation_precision"] == 0
-    assert scored([{"chunk_id": "c1"}], gold, match="doc")["citation_precision"] == 1
+@pytest.mark.parametrize(
+    ("citations", "expected", "match", "precision"),
+    [
+        # path and lines get the ids of the hit around them
+        ([line("docs/e.md", 2, 3)], {"expected_chunk_ids": ["c2"]}, "chunk", 1),
+        # citations that carry no chunk are matched by document
+        ([{"doc_id": "d"}, {"doc_id": "e"}],
+         {"expected_chunk_ids": ["c1"], "expected_doc_ids": ["d"]}, "chunk", 1 / 2),
+        # at each query's finest level if asked
+        (chunks("c1"), {"expected_chunk_ids": ["c3"], "expected_doc_ids": ["d"]}, "per_query", 0),
+        (chunks("c1"), {"expected_chunk_ids": ["c3"], "expected_doc_ids": ["d"]}, "doc", 1),
+    ],
+)  # fmt: skip
+def test_citations_match_at_a_level_that_they_carry(scored, citations, expected, match, precision):
+    found = scored(citations, [{"id": "q", "query": "?"} | expected], match=match)
+    assert (found["citation_precision"], found["citation_fabricated"]) == (precision, 0)
 
 
 def test_a_refusal_and_an_unlabelled_query_have_no_citation_scores(scored):

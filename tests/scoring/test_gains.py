@@ -50,45 +50,31 @@ def test_ndcg_by_gains_is_that_of_ir_measures(judged):
         assert differences.max() < 1e-9 and differences.notna().all()
 
 
-def test_by_hand():
-    with warned("0.5"):
-        golden = rs.load_golden({"q": {"a": 1.0, "b": 0.5, "c": 0.0}})
-    ev = rs.evaluate({"q": ["c", "b", "a"]}, golden, "ndcg@3")
-    by_hand = (0.5 / np.log2(3) + 1 / 2) / (1 + 0.5 / np.log2(3))
-    assert ev.scores["ndcg@3"].iloc[0] == pytest.approx(by_hand)
+@pytest.mark.parametrize("middle", [0.5, 0.2])
+def test_gains_are_fractions_that_are_graded_or_a_column_beside_whole_grades(middle):
+    with warned(str(middle)):
+        fractions = rs.load_golden({"q": {"a": 1.0, "b": middle, "c": 0.0}})
+    assert fractions.targets["grade"].tolist() == [2, 1, 0]
+    assert fractions.targets["gain"].tolist() == [1.0, middle, 0.0]
+    whole = rs.load_golden({"q": {"a": 3, "b": 1, "c": 0}})
+    whole.targets["gain"] = whole.targets["grade"].map({0: 0.0, 1: middle, 3: 1.0})
+    by_hand = (middle / np.log2(3) + 1 / 2) / (1 + middle / np.log2(3))
+    for golden in (fractions, whole):
+        ev = rs.evaluate({"q": ["c", "b", "a"]}, golden, "ndcg@3")
+        assert ev.scores["ndcg@3"].tolist() == [pytest.approx(by_hand)]
 
 
 def test_levels_are_grades_so_that_lower_ones_can_be_set_to_0(judged):
     table, run = judged
     golden = graded(table)
     assert golden.targets.drop_duplicates(["grade", "gain"]).shape[0] == 4
-    grade = golden.targets["grade"]
-    high = rs.Golden(
-        golden.queries, golden.targets.drop(columns="gain").assign(grade=grade.where(grade >= 3, 0))
-    )
+    targets = golden.targets.drop(columns="gain")
+    targets["grade"] = targets["grade"].where(targets["grade"] >= 3, 0)
+    high = rs.Golden(golden.queries, targets)
     n_exact = rs.evaluate(run, high, "recall@30").scores["recall@30"]
     exact = rs.load_golden(table[table["esci"].eq("E")].assign(esci=1), columns={"grade": "esci"})
     alone = rs.evaluate(run, exact, "recall@30").scores["recall@30"]
     pd.testing.assert_series_equal(n_exact[alone.index], alone)
-
-
-def test_whole_grades_get_gains_as_a_column(tmp_path):
-    file = tmp_path / "a.qrels"
-    file.write_text("q 0 a 3\nq 0 b 1\nq 0 c 0\n")
-    golden = rs.load_golden(file)
-    golden.targets["gain"] = golden.targets["grade"].map({0: 0.0, 1: 0.2, 3: 1.0})
-    ev = rs.evaluate({"q": ["c", "b", "a"]}, golden, "ndcg@3")
-    by_hand = (0.2 / np.log2(3) + 1 / 2) / (1 + 0.2 / np.log2(3))
-    assert ev.scores["ndcg@3"].iloc[0] == pytest.approx(by_hand)
-
-
-def test_fractions_are_gains_and_that_is_said(tmp_path):
-    file = tmp_path / "a.csv"
-    file.write_text("query_id,doc_id,grade\nq,a,1\nq,b,0.25\nq,c,0\n")
-    with warned("a.csv", "0.25"):
-        golden = rs.load_golden(file)
-    assert golden.targets["grade"].tolist() == [2, 1, 0]
-    assert golden.targets["gain"].tolist() == [1.0, 0.25, 0.0]
 
 
 def test_many_different_fractions_are_no_grades(tmp_path):

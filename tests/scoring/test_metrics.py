@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.policies import Policies
 from tests.messages import refused, warned
 
 DOCS = [f"d{n}" for n in range(8)]
@@ -44,29 +43,40 @@ def as_run(rankings):
     }
 
 
+OTHERS = {
+    "map": "map", "ndcg_linear": "ndcg", "rprec": "Rprec", "bpref": "bpref", "11pt_avg": "11pt_avg",
+    "set_precision": "set_P", "set_recall": "set_recall", "set_f1": "set_F",
+    "iprec@0": "iprec_at_recall_0.00", "iprec@0.3": "iprec_at_recall_0.30",
+    "iprec@1": "iprec_at_recall_1.00",
+}  # fmt: skip
+AT_K = {"hit": "success", "recall": "recall", "precision": "P", "map": "map_cut",
+        "ndcg_linear": "ndcg_cut"}  # fmt: skip
+THEIRS = {f"{name}@{k}": f"{theirs}_{k}" for name, theirs in AT_K.items() for k in K}
+THEIRS |= {"mrr": "recip_rank"} | OTHERS
+MEASURES = {f"{theirs}.{','.join(map(str, K))}" for theirs in AT_K.values()}
+MEASURES |= {"recip_rank", "iprec_at_recall"}
+MEASURES |= {theirs for theirs in OTHERS.values() if not theirs.startswith("iprec")}
+
+
+def knows_irrelevant(qrels):
+    """Tell if any document is judged as not relevant; without one bpref has no meaning."""
+    return any(grade == 0 for grades in qrels.values() for grade in grades.values())
+
+
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels())
-def test_six_metrics_agree_with_pytrec_eval(data):
+def test_measures_agree_with_pytrec_eval(data):
     rankings, qrels = data
-    names = {
-        "hit": "success",
-        "recall": "recall",
-        "precision": "P",
-        "map": "map_cut",
-        "ndcg_linear": "ndcg_cut",
-    }
-    found = ours(rankings, qrels, [f"{name}@{k}" for name in names for k in K] + ["mrr"])
-    oracle = pytrec_eval.RelevanceEvaluator(
-        qrels, {f"{name}.{','.join(map(str, K))}" for name in names.values()} | {"recip_rank"}
-    ).evaluate(as_run(rankings))
+    found = ours(rankings, qrels, list(THEIRS))
+    oracle = pytrec_eval.RelevanceEvaluator(qrels, MEASURES).evaluate(as_run(rankings))
+    knows = knows_irrelevant(qrels)
     for query_id, docs in rankings.items():
-        for name, theirs in names.items():
-            for k in K:
-                expected = oracle[query_id][f"{theirs}_{k}"] if docs else 0.0
-                assert found.loc[query_id, f"{name}@{k}"] == pytest.approx(expected, abs=1e-9)
-        assert found.loc[query_id, "mrr"] == pytest.approx(
-            oracle[query_id]["recip_rank"] if docs else 0.0, abs=1e-9
-        )
+        expected = [
+            np.nan if name == "bpref" and not knows else oracle[query_id][theirs] if docs else 0.0
+            for name, theirs in THEIRS.items()
+        ]
+        values = found.loc[query_id, list(THEIRS)].astype(float)
+        np.testing.assert_allclose(values, expected, 0, 1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:ids of")
@@ -223,42 +233,6 @@ def test_ndcg_asked_for_by_name_on_graded_labels_tells_of_the_linear_one_once():
     ours({"q": ["d1"]}, {"q": {"d1": 1}}, ["ndcg@10"])
 
 
-OTHERS = {
-    "map": "map", "ndcg_linear": "ndcg", "rprec": "Rprec", "bpref": "bpref", "11pt_avg": "11pt_avg",
-    "set_precision": "set_P", "set_recall": "set_recall", "set_f1": "set_F",
-    "iprec@0": "iprec_at_recall_0.00", "iprec@0.3": "iprec_at_recall_0.30",
-    "iprec@1": "iprec_at_recall_1.00",
-}  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore:ids of r do not join:UserWarning")
-@given(runs_and_qrels())
-def test_measures_of_whole_lists_agree_with_pytrec_eval(data):
-    rankings, qrels = data
-    found = ours(rankings, qrels, list(OTHERS))
-    oracle = pytrec_eval.RelevanceEvaluator(
-        qrels, {*OTHERS.values()} - set(RECALLS) | {"iprec_at_recall"}
-    ).evaluate(as_run(rankings))
-    knows = knows_irrelevant(qrels)
-    assert found["bpref"].notna().all() == knows
-    for query_id, docs in rankings.items():
-        expected = [
-            np.nan if name == "bpref" and not knows else oracle[query_id][name] if docs else 0.0
-            for name in OTHERS.values()
-        ]
-        np.testing.assert_allclose(
-            found.loc[query_id, list(OTHERS)].astype(float), expected, 0, 1e-9
-        )
-
-
-def knows_irrelevant(qrels):
-    """Tell if any document is judged as not relevant; without one bpref has no meaning."""
-    return any(grade == 0 for grades in qrels.values() for grade in grades.values())
-
-
-RECALLS = [name for name in OTHERS.values() if name.startswith("iprec")]
-
-
 @pytest.mark.filterwarnings("ignore:ids of r do not join:UserWarning")
 @given(runs_and_qrels())
 def test_measures_of_whole_lists_agree_with_ir_measures(data):
@@ -347,15 +321,3 @@ def test_a_document_found_in_three_passages_earns_no_more_than_one(label):
     targets = {"q": {"d1": 1, "d2": 0}}
     thrice = ours({"q": ["d1", "d2", "d2", "d2", "d1"]}, targets, label)[label].iloc[0]
     assert 0 < thrice <= 1
-
-
-@pytest.mark.parametrize(
-    ("policy", "allowed"),
-    [
-        ({"ties": "score"}, ["file", "trec", "trec64"]),
-    ],
-)  # fmt: skip
-def test_policies_of_grades_and_order_are_checked(policy, allowed):
-    ((field, given),) = policy.items()
-    with refused(given, *allowed, field=field):
-        Policies(**policy)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -19,66 +18,57 @@ from tests.messages import refused, says
 
 
 def scores_of(hits, targets, labels, rule=None, **golden):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        found = rs.score(
-            rs.load_results(hits), golden_of(targets, **golden), labels, match="doc", rule=rule
-        )
-    return found.sort_index().iloc[0][labels]
-
-
-def test_a_document_returned_as_three_chunks_earns_once():
-    hits = hits_of({"doc_id": "d"}, {"doc_id": "d"}, {"doc_id": "e"}, {"doc_id": "d"})
-    scores = scores_of(
-        hits, targets_of({"doc_id": "d"}), ["recall@5", "map@5", "ndcg@5", "precision@5"]
+    found = rs.score(
+        rs.load_results(hits), golden_of(targets, **golden), labels, match="doc", rule=rule
     )
-    # precision counts hits, the others count targets
-    assert scores.tolist() == [1.0, 1.0, 1.0, 3 / 5]
+    return found[labels].iloc[0].tolist()
 
 
-def test_one_hit_that_meets_two_targets_earns_the_better_grade():
-    # ideal DCG (7 + 3 / log2 3), earned 7: nDCG .787
-    targets = targets_of(
-        {"doc_id": "d", "target_id": "a", "grade": 3}, {"doc_id": "d", "target_id": "b", "grade": 2}
-    )
-    scores = scores_of(hits_of({"doc_id": "d"}), targets, ["recall@3", "ndcg@3"])
-    assert scores["recall@3"] == 1
-    assert scores["ndcg@3"] == pytest.approx(7 / (7 + 3 / np.log2(3)), abs=1e-12)
-    assert round(scores["ndcg@3"], 3) == 0.787
+def docs(*names):
+    return [{"doc_id": name} for name in names]
 
 
-def test_any_alternative_meets_its_target_once():
-    targets = targets_of(
-        {"doc_id": "a", "target_id": "t"}, {"doc_id": "b", "target_id": "t", "alternative": 1}
-    )
-    scores = scores_of(
-        hits_of({"doc_id": "x"}, {"doc_id": "b"}, {"doc_id": "a"}),
-        targets,
-        ["recall@1", "recall@2", "recall@3", "mrr"],
-    )
-    assert scores.tolist() == [0, 1, 1, 0.5]
+@pytest.mark.filterwarnings("ignore:ndcg has the gain")
+@pytest.mark.parametrize(
+    ("hits", "targets", "labels", "expected"),
+    [
+        # a document returned as three chunks earns once; precision counts hits, others targets
+        (docs("d", "d", "e", "d"), docs("d"),
+         "recall@5 map@5 ndcg@5 precision@5", [1, 1, 1, 3 / 5]),
+        # one hit that meets two targets earns the better grade: 7 of ideal 7 + 3 / log2 3
+        (docs("d"), [{"doc_id": "d", "target_id": "a", "grade": 3},
+                     {"doc_id": "d", "target_id": "b", "grade": 2}],
+         "recall@3 ndcg@3", [1, 7 / (7 + 3 / np.log2(3))]),
+        # any alternative meets its target once
+        (docs("x", "b", "a"), [{"doc_id": "a", "target_id": "t"},
+                               {"doc_id": "b", "target_id": "t", "alternative": 1}],
+         "recall@1 recall@2 recall@3 mrr", [0, 1, 1, 0.5]),
+        # grade 0 is judged, and not relevant
+        (docs("bad", "x", "good"), [{"doc_id": "bad", "grade": 0}, {"doc_id": "good"}],
+         "hit@1 judged@1 judged@10 precision@3 recall@3", [0, 1, 2 / 3, 1 / 3, 1]),
+    ],
+    ids=["three chunks", "two targets", "alternatives", "grade 0"],
+)  # fmt: skip
+def test_what_hits_earn(hits, targets, labels, expected):
+    found = scores_of(hits_of(*hits), targets_of(*targets), labels.split())
+    assert found == pytest.approx(expected, abs=1e-12)
 
 
-def test_grade_zero_is_judged_but_not_relevant():
-    targets = targets_of({"doc_id": "bad", "grade": 0}, {"doc_id": "good"})
-    scores = scores_of(
-        hits_of({"doc_id": "bad"}, {"doc_id": "x"}, {"doc_id": "good"}),
-        targets,
-        ["hit@1", "judged@1", "judged@10", "precision@3", "recall@3"],
-    )
-    assert scores.tolist() == [0, 1, 2 / 3, 1 / 3, 1]
+def of_two(make, first, second):
+    """The rows of queries q1 and q2."""
+    parts = [make({"doc_id": doc}, query_id=one) for one, doc in (("q1", first), ("q2", second))]
+    return pd.concat(parts, ignore_index=True)
 
 
-def test_ids_of_another_query_do_not_match():
-    hits = pd.concat(
-        [hits_of({"doc_id": "d1"}, query_id="q1"), hits_of({"doc_id": "d1"}, query_id="q2")],
-        ignore_index=True,
-    )
-    targets = pd.concat(
-        [targets_of({"doc_id": "d1"}, query_id="q1"), targets_of({"doc_id": "d2"}, query_id="q2")],
-        ignore_index=True,
-    )
+def test_ids_of_another_query_do_not_match_and_a_rule_that_pairs_two_is_refused():
+    hits, targets = of_two(hits_of, "d1", "d1"), of_two(targets_of, "d1", "d2")
     assert rs.match.by_doc(hits, targets)[0].tolist() == [0]
+
+    def across(hits, targets):
+        return pd.DataFrame({"hit": [1], "target": [0]})
+
+    with pytest.raises(rs.DataError, match="across"):
+        scores_of(hits, targets, ["mrr"], across)
 
 
 SPAN = {"doc_id": "d", "span_unit": "line"}
@@ -127,35 +117,17 @@ def chunk(name, start, end, version):
 
 
 def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
-    old, new = (
-        hits_of(chunk("old", 1, 101, "v1")),
-        hits_of(*(chunk(f"new{n}", 1 + 25 * n, 26 + 25 * n, "v2") for n in range(4)), run_id="s"),
-    )
-    golden = golden_of(
-        targets_of(
-            {"level": "chunk", "chunk_id": "old", "target_id": "old", "chunker_version": "v1"}
-        )
-    ).resolve_spans(old)
-    runs = from_records(
-        [
-            {"run_id": "r", "chunker_version": "v1", "k": 10},
-            {"run_id": "s", "chunker_version": "v2", "k": 10},
-        ],
-        "runs",
-    )
-    responses = from_records(
-        [{"run_id": run, "query_id": "q", "query": "?", "error": None} for run in "rs"], "responses"
-    )
-    results = rs.Results(
-        runs=runs,
-        responses=responses,
-        hits=pd.concat(
-            [old.astype({"run_id": "str"}), new.astype({"run_id": "str"})], ignore_index=True
-        ),
-    )
-    scores = rs.score(results, golden, ["hit@1", "recall@5", "ndcg@5"])
+    old = hits_of(chunk("old", 1, 101, "v1"))
+    new = hits_of(*(chunk(f"new{n}", 1 + 25 * n, 26 + 25 * n, "v2") for n in range(4)), run_id="s")
+    target = {"level": "chunk", "chunk_id": "old", "target_id": "old", "chunker_version": "v1"}
+    golden = golden_of(targets_of(target)).resolve_spans(old)
+    runs = pd.DataFrame({"run_id": ["r", "s"], "chunker_version": ["v1", "v2"], "k": 10})
+    hits = pd.concat([one.astype({"run_id": "str"}) for one in (old, new)], ignore_index=True)
+    results = rs.Results(runs=runs, responses=runs[["run_id"]].assign(query_id="q"), hits=hits)
+    labels = ["hit@1", "recall@5", "ndcg@5"]
+    scores = rs.score(results, golden, labels)
     assert scores["level"].tolist() == ["span", "span"]
-    assert scores[["hit@1", "recall@5", "ndcg@5"]].to_numpy().tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert scores[labels].to_numpy().tolist() == [[1, 1, 1], [1, 1, 1]]
     cmp = compare_runs(results, golden, "r", "s")
     assert cmp._level.chunker_version_match == "fallback_doc_span" and cmp.counts == {"draw": 1}
     says(cmp._level.left_out, "v1", "v2")
@@ -180,15 +152,10 @@ def test_resolving_leaves_other_targets_and_unknown_chunks_alone():
 
 def by_word(hits, targets):
     """A rule of one's own: the target's id occurs in the hit's text."""
-    pairs = (
-        hits.reset_index(drop=True)
-        .reset_index(names="hit")
-        .merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
-    )
-    return pairs.loc[
-        [word in text for word, text in zip(pairs["target_id"], pairs["text"], strict=True)],
-        ["hit", "target"],
-    ]
+    hits, targets = (one.reset_index(drop=True) for one in (hits, targets))
+    pairs = hits.reset_index(names="hit").merge(targets.reset_index(names="target"), on="query_id")
+    is_there = [word in text for word, text in pairs[["target_id", "text"]].to_numpy()]
+    return pairs.loc[is_there, ["hit", "target"]]
 
 
 def test_a_rule_of_ones_own():
@@ -228,57 +195,35 @@ def test_rules_that_differ_in_a_name_or_inside_a_comprehension_have_other_names(
     assert len({rule_name(one, "doc") for one in alike}) == 4
 
 
-def test_a_rule_that_pairs_two_queries_is_refused():
-    hits = pd.concat(
-        [hits_of({"doc_id": "d"}, query_id="q1"), hits_of({"doc_id": "d"}, query_id="q2")],
-        ignore_index=True,
-    )
-    with refused(field="test_a_rule_that_pairs_two_queries_is_refused.<locals>.<lambda>"):
-        scores_of(
-            hits,
-            targets_of({"doc_id": "d"}, query_id="q1"),
-            ["mrr"],
-            lambda hits, targets: pd.DataFrame({"hit": [1], "target": [0]}),
-        )
-
-
-def test_support_groups_need_all_their_targets():
-    targets = targets_of({"doc_id": "a"}, {"doc_id": "b"}, {"doc_id": "c"})
-    groups = {"ab": [["a", "b"]], "a or bc": [["a"], ["b", "c"]], "unknown": [["a", "unknown:9"]]}
-    hits = hits_of({"doc_id": "a"}, {"doc_id": "x"}, {"doc_id": "b"})
-    found = {}
-    for name, wanted in groups.items():
-        members = [
-            {"query_id": "q", "group": n, "target_id": one}
-            for n, group in enumerate(wanted)
-            for one in group
-        ]
-        groups_of_it = from_records(members, "support_groups")
-        labels = ["recall_all@1", "recall_all@3"]
-        found[name] = scores_of(hits, targets, labels, support_groups=groups_of_it).tolist()
-    assert found == {"ab": [0, 1], "a or bc": [1, 1], "unknown": [0, 0]}
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [([["a", "b"]], [0, 1]), ([["a"], ["b", "c"]], [1, 1]), ([["a", "unknown:9"]], [0, 0])],
+    ids=str,
+)
+def test_support_groups_need_all_their_targets(groups, expected):
+    members = [
+        {"query_id": "q", "group": n, "target_id": one}
+        for n, group in enumerate(groups)
+        for one in group
+    ]
+    support = from_records(members, "support_groups")
+    hits, targets = hits_of(*docs("a", "x", "b")), targets_of(*docs("a", "b", "c"))
+    labels = ["recall_all@1", "recall_all@3"]
+    assert scores_of(hits, targets, labels, support_groups=support) == expected
 
 
 def test_support_groups_of_documents_say_nothing_about_chunks():
-    targets = pd.concat(
-        [
-            targets_of({"doc_id": "a"}),
-            targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"}),
-        ],
-        ignore_index=True,
-    )
+    chunk = targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"})
+    targets = pd.concat([targets_of({"doc_id": "a"}), chunk], ignore_index=True)
     groups = from_records([{"query_id": "q", "group": 0, "target_id": "a"}], "support_groups")
     golden = golden_of(targets, support_groups=groups)
-    assert len(targets_at(golden, "doc").support_groups) == 1 and not len(
-        targets_at(golden, "chunk").support_groups
-    )
+    counts = [len(targets_at(golden, level).support_groups) for level in ("doc", "chunk")]
+    assert counts == [1, 0]
 
 
 def results_of(hits):
-    responses = from_records(
-        [{"run_id": "r", "query_id": "q", "query": "?", "error": None}], "responses"
-    )
-    return rs.Results(runs=from_records([{"run_id": "r"}], "runs"), responses=responses, hits=hits)
+    run = pd.DataFrame({"run_id": ["r"]})
+    return rs.Results(runs=run, responses=run.assign(query_id="q"), hits=hits)
 
 
 @pytest.mark.parametrize(
@@ -286,23 +231,19 @@ def results_of(hits):
     [([1, 1], (1, "q", "r")), ([0, 1], (0, 1)), ([1, 10**9, 10**9], (10**9,))],
 )
 def test_ranks_that_cannot_be_are_refused_before_scoring(ranks, named):
-    hits = from_records(
-        [{"run_id": "r", "query_id": "q", "rank": rank, "doc_id": "d"} for rank in ranks], "hits"
-    )
+    hits = hits_of(*docs(*"ddd"[: len(ranks)])).assign(rank=ranks)
     with refused(*named):
         rs.score(results_of(hits), golden_of(targets_of({"doc_id": "d"})), ["mrr"], match="doc")
 
 
 @pytest.mark.filterwarnings("ignore:ids of")
+@pytest.mark.parametrize(("runs", "hits"), [(["lost"], [0]), (["found", "lost"], [1, 0])])
 def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targets(
-    write_golden, write_run
+    loaded, runs, hits
 ):
-    golden = rs.load_golden(
-        write_golden([{"id": "q1", "query": "?", "expected_chunk_ids": ["c1"]}])
-    )
-    found = write_run("found", [record("q1", [hit("c1", "d1", 1, chunker_version=None)])])
-    lost = write_run("lost", [record("q1", [hit("c9", "d9", 1, chunker_version=None)])])
-    for paths, hits in (([lost], [0]), ([found, lost], [1, 0])):
-        scores = rs.score(rs.load_results(paths), golden, ["hit@5"])
-        assert scores["hit@5"].tolist() == hits
-        assert set(scores["level"]) == {"chunk"}
+    chunks = {"found": hit("c1", "d1", 1, chunker_version=None),
+              "lost": hit("c9", "d9", 1, chunker_version=None)}  # fmt: skip
+    rows = [{"id": "q1", "query": "?", "expected_chunk_ids": ["c1"]}]
+    records = {run: [record("q1", [chunks[run]])] for run in runs}
+    scores = rs.score(*loaded(rows, records), ["hit@5"])
+    assert scores["hit@5"].tolist() == hits and set(scores["level"]) == {"chunk"}

@@ -21,11 +21,11 @@ METRICS = ["found", "passed"]
 
 
 @pytest.fixture
-def load(write_golden, write_run):
+def load(loaded):
     """Results of one run and the golden set, with a judge's points for each answer."""
 
     def load(rows, records, points=None):
-        results = rs.load_results(write_run("r", records, k=10))
+        results, golden = loaded(rows, {"r": records}, k=10)
         if points is not None:
             judgments = pd.DataFrame(
                 {"run_id": "r", "query_id": one["query_id"], "criterion": VERDICT, "item": "",
@@ -33,7 +33,7 @@ def load(write_golden, write_run):
                 for one in records
             )  # fmt: skip
             results = replace(results, judgments=judgments)
-        return results, rs.load_golden(write_golden(rows))
+        return results, golden
 
     return load
 

@@ -15,105 +15,81 @@ from tests.messages import refused
 
 
 def test_outcomes_deltas_and_notes(pair):
-    cmp = compare_runs(*pair, "a", "b")
-    outcomes = cmp.per_query.set_index("query_id")["outcome"]
-    assert outcomes.to_dict() == {"q1": "loss", "q2": "win", "q3": "win"}
-    assert cmp.counts == {"win": 2, "loss": 1}
-    assert cmp.per_query["note"].tolist() == ["rank 1→2", "rank 4→1", "miss→rank 1"]
+    cmp = compare_runs(*pair, "a", "b", metrics="all")
+    assert cmp.per_query[["query_id", "outcome", "note"]].to_numpy().tolist() == [
+        ["q1", "loss", "rank 1→2"], ["q2", "win", "rank 4→1"], ["q3", "win", "miss→rank 1"],
+    ]  # fmt: skip
     row = cmp.deltas.set_index("metric").loc["hit@1"]
-    assert row[["baseline", "candidate"]].tolist() == [1 / 3, 2 / 3]
-    assert row[["n", "n_better", "n_worse", "n_same"]].tolist() == [3, 2, 1, 0]
-    assert row["delta"] == pytest.approx(1 / 3)
-    rows = {one["metric"]: one for one in json.loads(cmp.to_json())["deltas"]}
-    assert rows["hit@1"]["delta_pct"] == pytest.approx(100)
+    figures = ["baseline", "candidate", "delta", "n", "n_better", "n_worse", "n_same"]
+    assert row[figures].tolist() == pytest.approx([1 / 3, 2 / 3, 1 / 3, 3, 2, 1, 0])
+    text = cmp.to_json()
+    content = json.loads(text)
+    assert content["counts"] == cmp.counts == {"win": 2, "loss": 1}
+    ranks = [(one["rank_baseline"], one["rank_candidate"]) for one in content["per_query"]]
+    assert ranks == [(1, 2), (4, 1), (None, 1)]
+    deltas = {one["metric"]: one for one in content["deltas"]}
+    assert deltas["hit@1"]["delta_pct"] == pytest.approx(100)
+    assert deltas["answer_checks"]["delta"] is None and "NaN" not in text
 
 
-def test_a_lost_target_behind_an_unchanged_first_rank_shows(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"]}])
-    )
-    hits = {
-        "a": [hit("c1", "d1", 1), hit("c2", "d2", 2)],
-        "b": [hit("c1", "d1", 1), hit("c3", "d3", 5)],
+def test_a_lost_target_behind_an_unchanged_first_rank_shows(loaded):
+    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"]}]
+    first = hit("c1", "d1", 1)
+    runs = {
+        "a": [record("q", [first, hit("c2", "d2", 2)])],
+        "b": [record("q", [first, hit("c3", "d3", 5)])],
     }
-    results = rs.load_results([write_run(name, [record("q", one)]) for name, one in hits.items()])
-    cmp = compare_runs(results, golden, "a", "b", metrics=["mrr"])
-    assert cmp._k == 2  # no run says its k: the shallower list decides, rank 5 counts for neither
-    cmp = compare_runs(
-        rs.load_results([write_run(name, [record("q", one)], k=5) for name, one in hits.items()]),
-        golden,
-        "a",
-        "b",
-    )
-    row = cmp.per_query.iloc[0]
-    assert (row["outcome"], row["n_gained"], row["n_lost"], row["gained"], row["lost"]) == (
-        "draw",
-        1,
-        1,
-        "d3",
-        "d2",
-    )
-    assert cmp.targets.set_index("target_id")["change"].to_dict() == {
-        "d1": "same",
-        "d2": "lost",
-        "d3": "gained",
-    }
+    # no run says its k: the shallower list decides, rank 5 counts for neither
+    assert compare_runs(*loaded(rows, runs), "a", "b", metrics=["mrr"])._k == 2
+    cmp = compare_runs(*loaded(rows, runs, k=5), "a", "b")
+    changes = ["outcome", "n_gained", "n_lost", "gained", "lost"]
+    assert cmp.per_query[changes].iloc[0].tolist() == ["draw", 1, 1, "d3", "d2"]
+    assert cmp.targets[["target_id", "change"]].to_numpy().tolist() == [
+        ["d1", "same"], ["d2", "lost"], ["d3", "gained"],
+    ]  # fmt: skip
     assert "d2" in cmp.to_markdown()
 
 
-def test_a_hit_is_one_within_the_smaller_k(write_golden, write_run):
-    golden = rs.load_golden(write_golden(THREE_QUERIES[:1]))
-    runs = [
-        write_run("a", [record("q1", [hit("c1", "d1", 2)])], k=5),
-        write_run("b", [record("q1", [hit("c1", "d1", 9)])], k=50),
+def test_queries_of_one_run_only_are_no_wins_and_a_hit_is_one_within_the_smaller_k(
+    write_golden, write_run
+):
+    rows = [
+        *THREE_QUERIES,
+        {"id": "far", "query": "?", "expected_doc_ids": ["d"]},
+        {"id": "lost", "query": "?", "expected_doc_ids": ["d"]},
+        {"id": "no", "query": "?", "answerable": False},
     ]
-    cmp = compare_runs(rs.load_results(runs), golden, "a", "b", metrics=["mrr"])
-    assert cmp._k == 5 and cmp.counts == {"regression": 1}
-    assert cmp.per_query["note"].tolist() == ["rank 2→miss; k 5→50"]
-
-
-def test_queries_of_one_run_only_are_not_wins(write_golden, write_run):
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
-    results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])])
+    nothing = [record("lost", []), record("no", [])]
+    a = [*RUN_A[:2], record("far", [hit("c", "d", 2)]), *nothing]
+    b = [*RUN_A[1:], record("far", [hit("c", "d", 9)]), *nothing]
+    results = rs.load_results([write_run("a", a, k=5), write_run("b", b, k=50)])
+    golden = rs.load_golden(write_golden(rows))
     cmp = compare_runs(results, golden, "a", "b", metrics=["mrr", "failed"])
+    assert cmp._k == 5
     assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {
-        "q1": "only_baseline",
-        "q2": "draw",
-        "q3": "only_candidate",
-    }
-    # means are over the one query both have
+        "q1": "only_baseline", "q2": "draw", "q3": "only_candidate", "far": "regression",
+        "lost": "both_miss", "no": "no_target",
+    }  # fmt: skip
+    assert cmp.per_query["note"].tolist()[3] == "rank 2→miss; k 5→50"
+    # means are over what both have: q2 (rank 4 in both), far and lost; failed of `no`, too
     assert cmp.deltas[["metric", "baseline", "candidate", "n"]].to_numpy().tolist() == [
-        ["mrr", 0.25, 0.25, 1], ["failed", 0, 0, 1],
+        ["mrr", pytest.approx(0.75 / 3), pytest.approx((1 / 4 + 1 / 9) / 3), 3],
+        ["failed", 0, 0, 4],
     ]  # fmt: skip
 
 
-def test_kinds_of_no_hit(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden([*THREE_QUERIES[:1], {"id": "no", "query": "?", "answerable": False}])
-    )
-    records = [record("q1", []), record("no", [])]
-    cmp = compare_runs(
-        rs.load_results([write_run("a", records), write_run("b", records)]), golden, "a", "b"
-    )
-    assert cmp.per_query["outcome"].tolist() == ["both_miss", "no_target"]
-
-
-def test_config_difference_is_flat_and_only_what_changed(write_golden, write_run):
+def test_what_changed_in_the_config_stands_beside_the_queries(write_golden, write_run):
     configs = [
         {"k": 5, "embedding": {"model": "small", "dims": 3}, "same": [1]},
         {"k": 5, "embedding": {"model": "large", "dims": 3}, "same": [1], "prompt": "v2"},
     ]
     nothing = [one | {"hits_top_k": []} for one in RUN_A]
-    results = rs.load_results(
-        [write_run("a", RUN_A, config=configs[0]), write_run("b", nothing, config=configs[1])]
-    )
-    cmp = compare_runs(
-        results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b", metrics=["mrr"]
-    )
+    files = write_run("a", RUN_A, config=configs[0]), write_run("b", nothing, config=configs[1])
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    cmp = compare_runs(rs.load_results(files), golden, "a", "b", metrics=["mrr"])
     assert cmp.config_diff.fillna("—").to_numpy().tolist() == [
-        ["embedding.model", "small", "large"],
-        ["prompt", "—", "v2"],
-    ]
+        ["embedding.model", "small", "large"], ["prompt", "—", "v2"],
+    ]  # fmt: skip
     notes = cmp.per_query["note"].tolist()
     assert notes[0] == "rank 1→miss; embedding.model small→large; prompt —→v2"
     assert notes[2] == ""  # missed by both
@@ -127,40 +103,19 @@ def test_config_difference_is_flat_and_only_what_changed(write_golden, write_run
     ],
 )
 def test_a_config_may_be_unknown_or_plain_text_and_a_number_is_not_its_text(pair, configs, changed):
-    results, _ = pair
-    runs = results.runs.assign(config=pd.Series(configs, dtype="str"))
-    found = config_diff(replace(results, runs=runs), "a", "b")
+    runs = pair[0].runs.assign(config=pd.Series(configs, dtype="str"))
+    found = config_diff(replace(pair[0], runs=runs), "a", "b")
     assert found.fillna("—").to_numpy().tolist() == [changed]
 
 
 def test_invariants_are_equal_different_or_unknown(write_golden, write_run):
-    results = rs.load_results(
-        [write_run("a", RUN_A, k=10, golden_hash="x"), write_run("b", RUN_A, k=20)]
-    )
-    states = (
-        compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b")
-        .invariants.set_index("name")["state"]
-        .to_dict()
-    )
-    assert states == {
-        "golden_hash": "unknown",
-        "k": "differs",
-        "suite": "unknown",
-        "n_queries": "equal",
-        "chunker_version": "equal",
-        "mode": "equal",
-    }
-
-
-def test_json_has_null_for_what_has_no_value(pair):
-    text = compare_runs(*pair, "a", "b", metrics="all").to_json()
-    content = json.loads(text)
-    assert content["counts"] == {"win": 2, "loss": 1}
-    ranks = [(row["rank_baseline"], row["rank_candidate"]) for row in content["per_query"]]
-    assert ranks == [(1, 2), (4, 1), (None, 1)]
-    deltas = {row["metric"]: row["delta"] for row in content["deltas"]}
-    assert deltas["answer_checks"] is None
-    assert "NaN" not in text
+    files = write_run("a", RUN_A, k=10, golden_hash="x"), write_run("b", RUN_A, k=20)
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    found = compare_runs(rs.load_results(files), golden, "a", "b").invariants
+    assert found.set_index("name")["state"].to_dict() == {
+        "golden_hash": "unknown", "k": "differs", "suite": "unknown", "n_queries": "equal",
+        "chunker_version": "equal", "mode": "equal",
+    }  # fmt: skip
 
 
 def test_one_run_is_not_compared_with_itself(pair):
@@ -168,112 +123,121 @@ def test_one_run_is_not_compared_with_itself(pair):
         compare_runs(*pair, "a", "a")
 
 
-def test_a_report_of_a_harness_is_rounded_first_and_then_compared_as_in_its_json(pair):
-    cmp = compare_runs(*pair, "a", "b", profile="kebab")
-    assert cmp.counts == {"win": 2, "loss": 1}
-    assert "| MRR | 0.4167 | 0.8333 | +0.4166 |" in cmp.to_markdown()
-
-
 @pytest.mark.filterwarnings("ignore:ids of")
-def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}])
-    )
-    results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:2])])
-    cmp = compare_runs(results, golden, "a", "b", match="chunk")
+def test_a_level_that_no_common_query_has_targets_for_scores_nothing(loaded):
+    rows = [THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}]
+    of = loaded(rows, {"a": RUN_A[:2], "b": RUN_B[1:2]})
+    cmp = compare_runs(*of, "a", "b", match="chunk")
     assert cmp.per_query["outcome"].tolist() == ["only_baseline", "no_target"]
-    deltas = cmp.deltas.set_index("metric")
-    assert deltas.loc["hit@1", "n"] == 0 and deltas.loc["failed", "n"] == 1
+    assert cmp.deltas.set_index("metric")["n"][["hit@1", "failed"]].tolist() == [0, 1]
 
 
-def test_policies_hold_for_deltas_ranks_and_targets(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden(
-            [
-                {"id": "q", "query": "?", "expected_doc_ids": ["d2"]},
-                {"id": "e", "query": "?", "answerable": True},
-            ]
-        )
-    )
+@pytest.mark.parametrize(("collapse", "rank"), [("none", 3), ("doc", 2)])
+def test_policies_hold_for_deltas_ranks_and_targets(loaded, collapse, rank):
+    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d2"]}]
     hits = [hit("c1", "d1", 1), hit("c2", "d1", 2), hit("c3", "d2", 3)]
-    runs = {
-        "a": [record("q", hits), record("e", [])],
-        "b": [record("q", hits[2:]), record("e", [])],
-    }
-    results = rs.load_results([write_run(name, records, k=5) for name, records in runs.items()])
-    for collapse, rank in (("none", 3), ("doc", 2)):
-        cmp = compare_runs(results, golden, "a", "b", metrics=["mrr"], collapse=collapse)
-        assert cmp.per_query["rank_baseline"].tolist()[0] == rank
-        assert cmp.targets["rank_baseline"].tolist() == [rank]
-        assert cmp.deltas["baseline"].tolist() == [1 / rank]
-
-
-@pytest.mark.parametrize("policy", ["collapse", "missing", "match"])
-def test_a_policy_that_does_not_exist_is_refused(pair, policy):
-    with refused(policy, "x"):
-        compare_runs(*pair, "a", "b", **{policy: "x"})
-
-
-def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "answerable": False}])
+    of = loaded(rows, {"a": [record("q", hits)], "b": [record("q", hits[2:])]}, k=5)
+    cmp = compare_runs(*of, "a", "b", metrics=["mrr"], collapse=collapse)
+    assert (
+        cmp.per_query["rank_baseline"].tolist() == cmp.targets["rank_baseline"].tolist() == [rank]
     )
+    assert cmp.deltas["baseline"].tolist() == [1 / rank]
+
+
+@pytest.mark.parametrize(("ties", "outcome"), [("file", "loss"), ("trec", "draw")])
+def test_ties_hold_for_outcomes_as_for_scores(ties, outcome):
+    golden = rs.load_golden([{"id": "q", "query": "?", "expected_doc_ids": {"low": 0, "high": 2}}])
+    # "high" is first and then second; by score both lists are low, high
+    hits = pd.DataFrame(
+        [("a", "high", 1, 1.0), ("a", "low", 2, 9.0), ("b", "low", 1, 9.0), ("b", "high", 2, 1.0)],
+        columns=["run_id", "doc_id", "rank", "score"],
+    ).assign(query_id="q")
+    asked = pd.DataFrame({"run_id": ["a", "b"], "query_id": "q"})
+    results = rs.Results(runs=asked[["run_id"]], responses=asked, hits=hits)
+    cmp = compare_runs(results, golden, "a", "b", metrics=["mrr"], match="doc", ties=ties)
+    assert cmp.per_query["outcome"].tolist() == [outcome]
+
+
+def test_every_mean_says_how_many_values_it_has_of_how_many_expected(loaded):
+    rows = [*THREE_QUERIES, {"id": "q4", "query": "?", "answerable": False}]
     late = [RUN_B[0], RUN_B[1] | {"error": "late"}, RUN_B[2], record("q4", [])]
-    results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", late)])
-    cmp = compare_runs(results, golden, "a", "b", metrics=["mrr", "empty"])
+    of = loaded(rows, {"a": RUN_A[:2], "b": late})
+    cmp = compare_runs(*of, "a", "b", metrics=["mrr", "empty"])
     counts = cmp.deltas.set_index("metric")[["n", "n_expected_baseline", "n_expected_candidate"]]
     # a was not asked q3; `empty` is measured where queries finished, so not at b's q2
     assert counts.loc["mrr"].tolist() == [2, 3, 3]
     assert counts.loc["empty"].tolist() == [1, 4, 3]
 
 
-def test_per_query_says_how_alike_both_rankings_are(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "expected_doc_ids": ["d"]}])
-    )
-    a = write_run("a", [*RUN_A, record("q4", [])])
-    b = write_run("b", [*RUN_B[:2], record("q4", [hit("c", "d", 1)])])
-    results = rs.load_results([a, b])
-    expected = rank_overlap(results, "a", "b").set_index("query_id")["rbo"]
-    found = compare_runs(results, golden, "a", "b", metrics=["mrr"]).per_query.set_index(
-        "query_id"
-    )["rbo"]
-    assert found[["q1", "q2"]].tolist() == expected[["q1", "q2"]].tolist()
-    assert found[["q3", "q4"]].isna().all(), "b was not asked q3, a found nothing for q4"
+def test_per_query_says_how_alike_both_rankings_are(loaded):
+    rows = [*THREE_QUERIES, {"id": "q4", "query": "?", "expected_doc_ids": ["d"]}]
+    b = [*RUN_B[:2], record("q4", [hit("c", "d", 1)])]
+    results, golden = loaded(rows, {"a": [*RUN_A, record("q4", [])], "b": b})
+    found = compare_runs(results, golden, "a", "b", metrics=["mrr"]).per_query["rbo"]
+    assert found.tolist()[:2] == rank_overlap(results, "a", "b")["rbo"].tolist()[:2]
+    assert found[2:].isna().all(), "b was not asked q3, a found nothing for q4"
 
 
-def test_the_slowest_answers_of_both_runs_are_in_the_json(write_golden, write_run):
-    n = 80
-    golden = rs.load_golden(
-        write_golden([{"id": f"q{i}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n)])
-    )
-    a, b = (
-        write_run(name, [record(f"q{i}", [], elapsed_ms=i + slower) for i in range(n)])
-        for name, slower in (("a", 0), ("b", 20))
-    )
-    cmp = compare_runs(rs.load_results([a, b]), golden, "a", "b", metrics=["latency_ms", "hit@1"])
-    # p95 of 0 to n − 1 lies at .95 (n − 1)
-    (row,) = json.loads(cmp.to_json())["tails"]
-    p95 = [row["p95_baseline"], row["p95_candidate"]]
-    assert p95 == pytest.approx([0.95 * (n - 1), 0.95 * (n - 1) + 20])
-    assert row["metric"] == "latency_ms"
+# Rows of an evaluation are compared as they are, columns of one's own with the rest
 
 
-def test_ties_hold_for_outcomes_as_for_scores(write_golden):
-    golden = rs.load_golden(
-        write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"low": 0, "high": 2}}])
-    )
-    lists = {"a": [("high", 1, 1.0), ("low", 2, 9.0)], "b": [("low", 1, 9.0), ("high", 2, 1.0)]}
-    hits = pd.DataFrame(
-        [(run, "q", *row) for run, rows in lists.items() for row in rows],
-        columns=["run_id", "query_id", "doc_id", "rank", "score"],
-    )
-    asked = pd.DataFrame({"run_id": ["a", "b"], "query_id": "q"})
-    results = rs.Results(runs=pd.DataFrame({"run_id": ["a", "b"]}), responses=asked, hits=hits)
+def test_the_rows_given_are_those_that_are_compared(pair):
+    scores = rs.score(*pair)
+    given, anew = (compare_runs(*pair, "a", "b", scores=one) for one in (scores, None))
+    pd.testing.assert_frame_equal(given.deltas, anew.deltas)
+    pd.testing.assert_frame_equal(given.per_query, anew.per_query)
+    other = compare_runs(*pair, "a", "b", metrics="mrr", scores=scores.assign(mrr=0.25))
+    assert other.deltas[["baseline", "candidate"]].to_numpy().tolist() == [[0.25, 0.25]]
 
-    def outcome(**policies):
-        cmp = compare_runs(results, golden, "a", "b", metrics=["mrr"], match="doc", **policies)
-        return cmp.per_query["outcome"].iloc[0]
 
-    assert outcome() == "loss"  # at rank 1, and 2
-    assert outcome(ties="trec") == "draw"  # by score both lists are low, high
+N = 40
+
+
+@pytest.fixture
+def with_lengths():
+    """Return an evaluation with a column of one's own: lengths about 100 and about 90."""
+    ids = [f"q{n:02}" for n in range(N)]
+    levels = ["easy" if n % 2 else "hard" for n in range(N)]
+    rows = [
+        {"id": one, "query": "?", "expected_doc_ids": ["d"], "difficulty": level}
+        for one, level in zip(ids, levels, strict=True)
+    ]
+    place = pd.Series(range(N))
+    parts = [100 + place % 3, 90 + place % 3 + place % 4 // 2]
+
+    def made(name, **how):
+        lengths = [
+            pd.DataFrame({"run_id": run, "query_id": ids, name: values})
+            for run, values in zip(("old", "new"), parts, strict=True)
+        ]
+        runs = {run: {one: ["d"] for one in ids} for run in ("old", "new")}
+        return rs.evaluate(runs, rows, ["mrr"]).with_columns(pd.concat(lengths), **how)
+
+    return made
+
+
+@pytest.mark.parametrize(("better", "word"), [("lower", "better"), ("higher", "worse")])
+def test_a_column_of_ones_own_is_compared_gated_and_sliced_in_its_direction(
+    with_lengths, better, word
+):
+    ev = with_lengths("length", better=better)
+    cmp = ev.compare("old", "new", "length")
+    (row,) = cmp.deltas.to_dict("records")
+    # 100 + n % 3 against 90 + n % 3 + 0, 0, 1, 1 in turn: 13·(0 + 1 + 2) / 40 = .975 above the base
+    found = [row[name] for name in ("baseline", "candidate", "delta")]
+    assert found == pytest.approx([100.975, 91.475, -9.5])
+    assert (row["verdict"], row["n"]) == (word, N)
+    assert cmp.gate({"length": 5}).passed is (word == "better")
+    own = cmp.slices("difficulty", "length").table
+    assert own[["difficulty", "n"]].to_numpy().tolist() == [["easy", 20], ["hard", 20]]
+    assert own["high"].lt(0).all() and own["delta"].tolist() == pytest.approx([-9.5, -9.5])
+    means = ev.trend("length", order=["old", "new"]).table["mean"]
+    assert means.tolist() == pytest.approx([100.975, 91.475])
+
+
+def test_a_gate_wants_to_know_which_direction_is_better(with_lengths):
+    cmp = with_lengths("undirected").compare("old", "new", "undirected")
+    row = cmp.deltas.iloc[0]
+    assert row["high"] < 0 and pd.isna(row["verdict"])
+    with refused("undirected", "higher", "lower", "ev.with_columns", field="max_drop"):
+        cmp.gate({"undirected": 1})

@@ -1,4 +1,4 @@
-"""One rule for words: in every frame, display and JSON a word is what its interval says.
+"""One rule for words: primary metrics by aspect, and in every frame a word is its interval.
 
 Random evaluations: few and many queries, unequal clusters, 0/1 and bounded metrics and times,
 values that one run lacks, ties and equal runs.
@@ -15,13 +15,96 @@ from scipy.stats import binom
 
 import ragscore as rs
 from ragscore.analysis.leaderboard import leaderboard
+from ragscore.scoring.primary import aspects_of, primary_of
 from tests.compared import compare_runs
 from tests.conftest import EXAMPLES
+from tests.messages import refused
 
 METRICS = ("ndcg@10", "answer_checks", "answered_unanswerable", "false_refusal", "latency_ms")
 LOWER = ("answered_unanswerable", "false_refusal", "latency_ms")
 ASKED = METRICS[:4]
+PAIR = ("answered_unanswerable", "false_refusal")
 TURNED = {"better": "worse", "worse": "better"}
+
+
+# What decides
+
+
+@pytest.mark.parametrize(
+    ("columns", "asked", "expected"),
+    [
+        # one metric of each aspect; passed beside more than retrieval only
+        ("hit@10 mrr passed false_refusal token_f1", (), "mrr token_f1 false_refusal passed"),
+        ("hit@10 mrr passed", (), "mrr"),
+        ("passed", (), "passed"),
+        ("length", (), "length"),
+        # one of the two metrics of refusals brings the other, if that was scored
+        ("answered_unanswerable false_refusal mrr", (["false_refusal"],),
+         "false_refusal answered_unanswerable"),
+        ("false_refusal", ("false_refusal",), "false_refusal"),
+    ],
+)  # fmt: skip
+def test_one_metric_of_each_aspect_decides_by_default(columns, asked, expected):
+    scores = pd.DataFrame({"run_id": ["a"], "state": "scored", "level": "doc"})
+    scores = scores.assign(**dict.fromkeys(columns.split(), 1.0))
+    assert primary_of(scores, *asked) == tuple(expected.split())
+    without = scores.assign(**{"ndcg@10": np.nan})
+    assert "ndcg@10" not in primary_of(without), "it has no value"
+    with refused(field="primary"):
+        primary_of(scores, [])
+
+
+def test_primary_metrics_make_aspects():
+    assert aspects_of(["ndcg@10", *PAIR, "passed", "length"]) == {
+        "retrieval": ("ndcg@10",), "refusals": PAIR, "passed": ("passed",), "length": ("length",),
+    }  # fmt: skip
+    assert aspects_of(["ndcg@10", "mrr@10"]) == {"ndcg@10": ("ndcg@10",), "mrr@10": ("mrr@10",)}
+
+
+def test_primary_metrics_or_those_that_are_named_make_the_overall_word(demo):
+    cmp = demo.compare("dense", "hybrid_rerank")
+    times = cmp.deltas.set_index("metric").loc["latency_ms"]
+    assert pd.isna(times["verdict"]) and times["low"] > 0
+    assert (cmp._primary, cmp.overall) == (demo.primary, "can't tell")
+    named = demo.compare("dense", "hybrid_rerank", ["mrr@10", "latency_ms"])
+    assert named._primary == ("mrr@10", "latency_ms") == tuple(named.deltas["metric"])
+    assert named.overall == "worse"
+    lone = demo.compare("dense", "hybrid", "false_refusal")
+    assert (lone._primary, lone.overall, lone.confidence) == (("false_refusal",), "better", 0.95)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "word", "overall"),
+    [
+        # hybrid refuses fewer answerable queries (11 / 0), and answers 2 more that it should refuse
+        ("dense", "hybrid", "better", "can't tell"),
+        # dense wrongly refuses more than bm25, and answers less that it should refuse
+        ("bm25", "dense", "worse", "better"),
+    ],
+)
+def test_refusing_less_is_read_with_what_it_costs(demo, a, b, word, overall):
+    cmp = demo.compare(a, b)
+    rows, aspects = cmp.deltas.set_index("metric"), cmp.aspects.set_index("aspect")
+    assert rows.loc["false_refusal", "verdict"] == word
+    assert aspects.loc["refusals", "verdict"] == "can't tell"
+    assert cmp.overall == overall and "a trade?" in repr(cmp)
+
+
+@pytest.mark.filterwarnings("ignore:scores of different provenance:UserWarning")
+def test_a_metric_of_one_run_alone_has_no_word_and_one_line():
+    bare = [{"qid": f"q{n}", "retrieved": ["a", "b"]} for n in range(12)]
+    full = [row | {"answer": "yes"} for row in bare]
+    golden = [{"id": row["qid"], "query": "?", "expected_doc_ids": ["b"], "must_contain": ["yes"]}
+              for row in bare]  # fmt: skip
+    sides = [rs.load_results(one, run_id=name) for name, one in (("full", full), ("bare", bare))]
+    cmp = rs.compare(*sides, golden)
+    own = cmp.deltas.set_index("metric").loc["answer_checks"]
+    assert own["is_primary"] and own["n"] == 0 and pd.isna(own["verdict"])
+    assert cmp.aspects["aspect"].tolist() == ["retrieval", "passed"]
+    assert "Only one run has values of answer_checks" in repr(cmp)
+
+
+# Every word is its interval
 
 
 def world(seed, n, runs, shift, *, is_equal=False):
@@ -138,8 +221,10 @@ def test_the_sides_mirror_each_other_and_a_third_run_or_another_order_changes_no
     pd.testing.assert_frame_equal(boards[0].pairs, boards[1].pairs)
 
 
-@pytest.mark.parametrize("n", [20, 60])
-@pytest.mark.parametrize("n_runs", [2, 4])
+@pytest.mark.parametrize(
+    ("n", "n_runs"),
+    [(20, 4), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((20, 2), (60, 2), (60, 4)))],
+)
 def test_where_nothing_differs_words_are_rare(n, n_runs):
     """Each query's rows are dealt to the runs at random: any word is false."""
     runs, said, draws = [f"r{place}" for place in range(n_runs)], 0, 5 * EXAMPLES
@@ -162,64 +247,45 @@ def test_where_nothing_differs_words_are_rare(n, n_runs):
     assert said <= binom.ppf(0.999, draws, 0.05)
 
 
-@pytest.fixture(scope="module")
-def ev():
-    return rs.evaluate("data/demo/runs/*", "data/demo/golden.yaml")
-
-
-def test_a_comparison_asks_about_two_runs_and_says_what_all_pairs_leave_of_it(ev):
-    two, cmp = ev.select(runs=["bm25", "dense"]), ev.compare("bm25", "dense")
-    pd.testing.assert_frame_equal(two.compare("bm25", "dense").deltas, cmp.deltas)
-    assert (two.compare("bm25", "dense")._among, cmp._among, cmp._n_runs) == ("", "better", 4)
+def test_a_comparison_asks_about_two_runs_and_says_what_all_pairs_leave_of_it(demo):
+    two, cmp = demo.select(runs=["bm25", "dense"]), demo.compare("bm25", "dense")
+    alone = two.compare("bm25", "dense")
+    pd.testing.assert_frame_equal(alone.deltas, cmp.deltas)
+    assert (alone._among, cmp._among, cmp._n_runs) == ("", "better", 4)
     assert "better; among all 4 runs: better: dense" in repr(cmp)
-    assert two.confidence == cmp.confidence < ev.confidence
-    board = ev.leaderboard()
-    assert board._confidence == ev.confidence
+    assert two.confidence == cmp.confidence < demo.confidence == demo.leaderboard()._confidence
 
 
-def test_a_report_speaks_with_the_level_and_on_the_queries_of_all_runs(ev):
-    report, board = ev.report(baseline="bm25"), ev.leaderboard(baseline="bm25")
+def test_a_report_speaks_with_the_level_and_on_the_queries_of_all_runs(demo):
+    report, board = demo.report(baseline="bm25"), demo.leaderboard(baseline="bm25")
+    names = ["delta", "low", "high", "n", "verdict"]
     for run in ("dense", "hybrid", "hybrid_rerank"):
         deltas = report.tables[f"{run} against bm25"]
-        rows = deltas[deltas["is_primary"]].set_index("metric")
+        rows = deltas[deltas["is_primary"]].set_index("metric")[names]
         pairs = board.pairs[board.pairs["run_candidate"] == run].set_index("metric")
-        names = ["delta", "low", "high", "n", "verdict"]
-        pd.testing.assert_frame_equal(
-            rows[names], pairs.loc[rows.index, names], check_names=False, check_dtype=False
-        )
+        pairs = pairs.loc[rows.index, names]
+        pd.testing.assert_frame_equal(rows, pairs, check_names=False, check_dtype=False)
 
 
-def test_refusing_less_is_read_with_what_it_costs(ev):
-    # dense wrongly refuses more than bm25, and answers less that it should refuse
-    cmp = ev.compare("bm25", "dense")
-    rows, aspects = cmp.deltas.set_index("metric"), cmp.aspects.set_index("aspect")
-    assert rows.loc["false_refusal", "verdict"] == "worse"
-    assert aspects.loc["refusals", "verdict"] == "can't tell"
-    assert "a trade?" in repr(cmp) and cmp.overall == "better"
-
-
-def test_slices_have_intervals_and_no_words(ev):
-    found = ev.compare("dense", "hybrid").slices("difficulty")
+def test_slices_have_intervals_and_no_words(demo):
+    found = demo.compare("dense", "hybrid").slices("difficulty")
     assert "verdict" not in found.table and not hasattr(found.overall, "verdict")
     assert {"better", "worse", "can't tell"}.isdisjoint(repr(found).split())
 
 
 def test_two_runs_without_labels_say_what_can_be_compared():
     ev = rs.evaluate({"old": {"q1": ["a"]}, "new": {"q1": ["b"]}})
-    assert "No labels" in repr(ev) and "No labels" in ev._repr_html_()
     cmp = ev.compare("old", "new")
     assert "no labels" in repr(cmp) and "overlap by 0.00" in repr(cmp) and not len(cmp.deltas)
     assert ev.explore() is not None and ev.confidence == 0.95
     with pytest.raises(rs.DataError, match="labels"):
         ev.leaderboard()
-    assert "No labels" in ev.report().to_markdown()
+    for text in (repr(ev), ev._repr_html_(), ev.report().to_markdown()):
+        assert "No labels" in text
 
 
 def test_printing_an_evaluation_scores_nothing(monkeypatch):
-    calls = [
-        {"qid": "q1", "retrieved": [["a", "b"], ["c", "d"]]},
-        {"qid": "q2", "retrieved": ["a"]},
-    ]
+    calls = [{"qid": "q1", "retrieved": [["a", "b"], ["c", "d"]]}, {"qid": "q2", "retrieved": "a"}]
     ev = rs.evaluate(calls, {"q1": ["d"], "q2": ["a"]})
     monkeypatch.setattr("ragscore.evaluation.scored_and_stored", None)
     assert "Matched by doc" in repr(ev)
