@@ -17,7 +17,7 @@ from ragscore.frames.errors import name_list, plural
 from ragscore.frames.escaping import json_text, visible
 from ragscore.frames.ranking import TIES
 from ragscore.io.load import load_golden, load_results
-from ragscore.io.registry import format_names
+from ragscore.io.registry import formats_of
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import COMPONENTS
@@ -144,7 +144,7 @@ def setting(text: str) -> tuple[str, Any]:
 
 def reading_options(prefix: str, example: str, *sides: str) -> list[Option]:
     """Return --format and --columns of golden files, results, or both."""
-    names = dict.fromkeys(name for side in sides for name in format_names(side))
+    names = dict.fromkeys(one.name for side in sides for one in formats_of(side))
     return [
         option(
             f"--{prefix}format",
