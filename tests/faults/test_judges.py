@@ -96,7 +96,7 @@ def test_an_odd_reply_ends_one_judgment_and_no_run(given, tmp_path):
                 return [sent(BODIES[kind])]
             return wire[kind][1](body) if kind in wire else [sent(in_json(kind, body))]
 
-        server.reply = reply
+        server.parts = reply
         # One worker asks q0 first, as an endpoint that never answered may refuse the key.
         judged, _ = judge(given(2 * len(kinds)), server.url, workers=1, prices=PRICES)
     ledger, found = judged.ledger.set_index("query_id"), points(judged)
