@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -161,22 +162,13 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
 
 
 def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each query; a query without a response has no record to be written to."""
+    """Return the rows of each query, after a check of them."""
     frame: pd.DataFrame | None = getattr(results, kind)
     if frame is None:
         return {}
-    is_orphan = ~is_among(frame["query_id"], results.responses["query_id"])
-    if is_orphan.any():
-        raise DataError(
-            f"{int(is_orphan.sum())} rows of queries without a response, first"
-            f" {frame.loc[is_orphan, 'query_id'].iloc[0]!r}",
-            field=f"{kind}.query_id",
-            allowed="a row of responses for every query",
-        )
+    _check_rows(frame, kind, results.responses["query_id"])
     if kind in KNOWN:
         _check_names(frame, kind)
-    if kind in ("hits", "citations"):
-        _check_places(frame, kind)
     return by_query(frame)
 
 
@@ -193,22 +185,23 @@ def _check_names(frame: pd.DataFrame, kind: str) -> None:
             )
 
 
-def _check_places(frame: pd.DataFrame, kind: str) -> None:
-    """Refuse spans and citations that reading would not take."""
+def _check_rows(frame: pd.DataFrame, kind: str, asked: pd.Series) -> None:
+    """Refuse rows that reading would not give back: of queries without a record, or half spans."""
     names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
     start, end, unit, path, of, other = (one for _, one in frame.reindex(columns=names).items())
     is_span = (start.ge(0) & start.lt(end)).to_numpy(bool, na_value=False)
     is_cited = frame.filter(like="x_citation.").notna().any(axis=1)
     for is_bad, allowed in (
+        (~is_among(frame["query_id"], asked), "rows of queries that have a response"),
         ((start.notna() | end.notna()) & ~is_span, f"{SPAN_ALLOWED}, or neither"),
         (start.notna() & unit.isna(), "a span_unit: line, page, char, ms or the like"),
         (is_cited & ~of.isin(CITATION_KINDS), f"x_citation.kind: {KIND_ALLOWED}"),
         (other.notna() & path.isna(), "x_citation.path beside a path only"),
     ):
         if is_bad.any():
-            row = next(row_dicts(frame[is_bad.to_numpy()]))
-            place = {name: one for name, one in row.items() if name in names or "citation" in name}
-            raise DataError(f"found {describe(place)}", field=kind, allowed=allowed)
+            row = next(row_dicts(frame[np.asarray(is_bad)]))
+            shown = {n: one for n, one in row.items() if n in ("query_id", *names) or "cit" in n}
+            raise DataError(f"found {describe(shown)}", field=kind, allowed=allowed)
 
 
 def _object(fields: dict[str, Any], kind: str) -> dict[str, Any]:
