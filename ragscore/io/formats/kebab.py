@@ -4,7 +4,6 @@ Records of queries are those of `per_query.jsonl`. The aggregate that a file sto
 becomes `reported`.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -15,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
+from ragscore.io.cells import run_name_of
 from ragscore.io.files import read_text
 from ragscore.io.formats.fields import aggregate, json_object, leaves
-from ragscore.io.made_ids import run_name_of
 from ragscore.io.run_file import results_of
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import (
@@ -99,6 +98,8 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     becomes `reported`, where it has one.
     """
     problems, parts = Problems(path, strict), list[Results]()
+    import sqlite3  # the database of one format
+
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
             base.row_factory = sqlite3.Row
@@ -109,7 +110,7 @@ def read_sqlite(path: Path, strict: bool) -> Results:
         raise DataError(
             f"not a readable SQLite file with eval_runs and eval_query_results ({error})", file=path
         ) from error
-    of_run: dict[Any, list[sqlite3.Row]] = {}
+    of_run: dict[Any, list[Any]] = {}
     for record in records:
         of_run.setdefault(record["run_id"], []).append(record)
     field = "eval_runs.aggregate_json"
@@ -130,7 +131,7 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     return replace(results, problems=both)
 
 
-def _stored_rows(records: list[sqlite3.Row], problems: Problems) -> Iterator[Row]:
+def _stored_rows(records: list[Any], problems: Problems) -> Iterator[Row]:
     """Yield the records of a run; one that is no object is a problem."""
     for line, record in enumerate(records, 1):
         values = record["result_json"]
