@@ -16,10 +16,17 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Results
+from ragscore.frames.data import KINDS, DataError, Results, check_type
 from ragscore.frames.errors import name_list, warn
 from ragscore.frames.schema import LAYOUT
-from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_text
+from ragscore.io.files import (
+    check_one_run,
+    json_line,
+    replacing,
+    write_bytes,
+    write_lines,
+    write_text,
+)
 from ragscore.io.formats.fields import flat_fields, object_of
 from ragscore.io.run_file import (
     ALSO,
@@ -27,6 +34,7 @@ from ragscore.io.run_file import (
     CITATION,
     CITATION_KINDS,
     HIT,
+    JUDGMENTS_FILE,
     KIND_ALLOWED,
     NULLS,
     RECORD,
@@ -34,14 +42,15 @@ from ragscore.io.run_file import (
     SPAN_UNITS,
     UNKNOWN,
     implied_refusals,
+    snapshot_of,
 )
-from ragscore.io.sidecars import run_description
 from ragscore.io.source import describe
 from ragscore.io.values import (
     JSON_SUFFIX,
     SPAN_ALLOWED,
     by_query,
     escape_key,
+    extra_fields,
     row_dicts,
     unflatten,
 )
@@ -271,3 +280,48 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
             "x_start and x_end would be read as the span", field="x_start", allowed="other names"
         )
     return cited | {f"x_{name}": row[name] for name in beside if name in row}
+
+
+def run_description(runs: pd.DataFrame) -> dict[str, Any]:
+    """Return the first row of a runs frame as the content of `run.json`, without missing values."""
+    run = next(row_dicts(runs))
+    run["run_id"] = str(run["run_id"])
+    if "config" in run:
+        run["config"] = snapshot_of(run["config"])
+    if "created_at" in run:
+        run["created_at"] = run["created_at"].isoformat().replace("+00:00", "Z")
+    return _with_extra_nested(run, "runs")
+
+
+def _with_extra_nested(row: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return a row with its `x_` columns as the fields they came from."""
+    extra = extra_fields(row, frozenset(KINDS[kind].dtypes), kind)
+    return {name: value for name, value in row.items() if not name.startswith("x_")} | extra
+
+
+def write_judgments(results: Results, path: str | Path) -> Path:
+    """Write the judgments of one run as `judgments.jsonl`.
+
+    `rs.load_results` reads the file with the run's `per_query.jsonl` beside it.
+
+    Parameters
+    ----------
+    results
+        Exactly one run (see `Results.select`).
+    path
+        The run's folder, or a file that ends in .jsonl.
+
+    Raises
+    ------
+    DataError
+        No run or more than one, or no judgments.
+    """
+    check_type(results, Results, "results")
+    check_one_run(results)
+    if results.judgments is None:
+        raise DataError(
+            "the run has no judgments", field="results.judgments", allowed="those of rs.judge"
+        )
+    file = Path(path) if str(path).endswith(".jsonl") else Path(path) / JUDGMENTS_FILE
+    rows = row_dicts(results.judgments.drop(columns="run_id"))
+    return write_lines(file, (_with_extra_nested(row, "judgments") for row in rows))
