@@ -317,17 +317,17 @@ def as_json(value: Any) -> str:
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-def flatten(values: dict[str, Any], prefix: str = "x_", is_nested: bool = True) -> dict[str, Any]:
+def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
     """Return the remaining fields of a record as flat `x_` columns.
 
-    A mapping becomes a column for each field in it, or, unless `is_nested`, JSON text.
+    A mapping becomes a column for each field in it.
     """
     flat: dict[str, Any] = {}
     for name, value in values.items():
         column = prefix + escape_key(name)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             continue
-        if is_nested and isinstance(value, dict) and value:
+        if isinstance(value, dict) and value:
             flat |= flatten(value, column + ".")
         elif isinstance(value, (dict, list)) or (
             isinstance(value, int) and not -(2**63) <= value < 2**63
