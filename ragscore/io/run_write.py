@@ -62,6 +62,8 @@ KNOWN: dict[str, set[str]] = {
     "citations": {*CITATION, "citation", "span_unit"},
     "calls": {*CALL, "iter"},
 }
+# Object -> its fields in the order of the file, by their places behind `x_`
+ORDER = {kind: [f"x_{name}" for name in names] for kind, names in LAYOUT.items()}
 # The fields of a hit whose `retrieval` is no object
 BARE_HIT = {name: one for name, one in HIT.items() if one[0] not in ALSO.values()} | {
     name: (column, "score") for name, column in ALSO.items()
@@ -215,8 +217,7 @@ def _check_rows(frame: pd.DataFrame, kind: str, asked: pd.Series) -> None:
 
 def _object(fields: dict[str, Any], kind: str) -> dict[str, Any]:
     """Return fields by their places as the object that holds them, in the order of the file."""
-    order = [name for place in LAYOUT[kind] if (name := f"x_{place}") in fields]
-    return unflatten({name: fields[name] for name in order} | fields)
+    return unflatten({name: fields[name] for name in ORDER[kind] if name in fields} | fields)
 
 
 def _cited(citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
