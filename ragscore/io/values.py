@@ -187,11 +187,7 @@ def as_time(value: Any) -> pd.Timestamp | None:
     """Return an ISO 8601 text as a time, of UTC where it has no zone; None for anything else."""
     if not isinstance(value, str) or not re.match(r"\d{4}-\d\d", value):
         return None
-    try:
-        time = pd.Timestamp(value)
-        time = time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
-    except (ValueError, OverflowError):
-        return None
+    time: Any = pd.to_datetime(value, utc=True, errors="coerce", format="ISO8601")
     return time if 1 <= time.year <= 9999 else None  # pandas has other years, ISO 8601 hasn't
 
 
