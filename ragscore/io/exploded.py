@@ -209,17 +209,9 @@ def _objects(
 
     A bare `id` has the role of the column, or is a document's.
     """
-    role = role if role in ID_ROLES else "doc_id"
     fields = fields_of(items)
-    named: dict[str, list[str]] = {}
-    for shape in dict.fromkeys(map(tuple, items)):
-        for one, called in inner_roles(dict.fromkeys(shape), role).items():
-            named.setdefault(one, []).append(called)
-    found: dict[str, pd.Series] = {}
-    for one, names in named.items():
-        for called in dict.fromkeys(names):
-            column = column_of(fields.pop(called))
-            found[one] = found[one].combine_first(column) if one in found else column
+    roles = inner_roles(fields, role if role in ID_ROLES else "doc_id")
+    found = {one: column_of(fields.pop(name)) for one, name in roles.items()}
     known = [found[one].notna() for one in (*ID_ROLES, "text") if one in found]
     is_bad = ~np.any(known, axis=0) if known else np.ones(len(items), bool)
     Cells(cells.problems, lines).report(

@@ -61,11 +61,8 @@ class FieldReader:
 
     def pop(self, *names: str) -> Any:
         """Take the first of these fields that isn't missing, and remove them all."""
-        found = None
-        for name in names:
-            value = self.values.pop(name, None)
-            found = value if found is None else found
-        return found
+        found = [self.values.pop(name, None) for name in names]
+        return next((one for one in found if one is not None), None)
 
     def take(self, type: str, *names: str) -> Any:
         """Return the first of these fields that isn't missing as a value of its type."""
@@ -75,10 +72,10 @@ class FieldReader:
     def text_list(self, *names: str) -> list[str]:
         """Return the texts of a list, without those that are none."""
         listed = self.shaped("a list of texts (quote a yes/no)", names, list)
-        found = [one for item in listed if (one := as_text(item)) is not None]
-        if len(found) < len(listed):
+        found = [as_text(one) for one in listed]
+        if None in found:
             self.reject(listed, names[0], "a list of texts (quote a yes/no)")
-        return found
+        return [one for one in found if one is not None]
 
     def shaped(self, allowed: str, names: tuple[str, ...], *kinds: type) -> Any:
         """Return a value of one of these kinds, an empty one of the first in place of others."""
