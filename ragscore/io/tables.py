@@ -280,8 +280,9 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     frames: dict[str, Any] = {"hits": empty("hits")}
     if items is not None:
         kept = np.flatnonzero(keep[items.row] & hits.pop("keep"))
-        row = items.row[kept]
-        of_hits = pd.DataFrame(hits, copy=False).take(kept).reset_index(drop=True)
+        row, of_hits = items.row[kept], pd.DataFrame(hits, copy=False)
+        if len(kept) < len(of_hits):
+            of_hits = of_hits.take(kept).reset_index(drop=True)
         of_hits["run_id"] = coded(responses["run_id"]).take(row).reset_index(drop=True)
         of_hits["query_id"] = responses["query_id"].take(row).reset_index(drop=True)
         if len(row):
@@ -475,7 +476,8 @@ def of_hits(asked: Asked) -> Results:
         allowed = "a score in every hit of a run, or a rank"
         cells.report(columns["score"], columns["score"].isna() & is_known, allowed)
     taken = np.flatnonzero(cells.keep)
-    hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
+    if len(taken) < len(cell):
+        hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
     items = Items(np.ones(len(first), bool), cell[taken], hits, None, table.lines[taken])
     return _results(by_query, items, has_order=False)
 
