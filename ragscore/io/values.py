@@ -61,11 +61,8 @@ class FieldReader:
 
     def pop(self, *names: str) -> Any:
         """Take the first of these fields that isn't missing, and remove them all."""
-        found = None
-        for name in names:
-            value = self.values.pop(name, None)
-            found = value if found is None else found
-        return found
+        found = [self.values.pop(name, None) for name in names]
+        return next((one for one in found if one is not None), None)
 
     def take(self, type: str, *names: str) -> Any:
         """Return the first of these fields that isn't missing as a value of its type."""
@@ -75,10 +72,10 @@ class FieldReader:
     def text_list(self, *names: str) -> list[str]:
         """Return the texts of a list, without those that are none."""
         listed = self.shaped("a list of texts (quote a yes/no)", names, list)
-        found = [one for item in listed if (one := as_text(item)) is not None]
-        if len(found) < len(listed):
+        found = [as_text(one) for one in listed]
+        if None in found:
             self.reject(listed, names[0], "a list of texts (quote a yes/no)")
-        return found
+        return [one for one in found if one is not None]
 
     def shaped(self, allowed: str, names: tuple[str, ...], *kinds: type) -> Any:
         """Return a value of one of these kinds, an empty one of the first in place of others."""
@@ -187,11 +184,7 @@ def as_time(value: Any) -> pd.Timestamp | None:
     """Return an ISO 8601 text as a time, of UTC where it has no zone; None for anything else."""
     if not isinstance(value, str) or not re.match(r"\d{4}-\d\d", value):
         return None
-    try:
-        time = pd.Timestamp(value)
-        time = time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
-    except (ValueError, OverflowError):
-        return None
+    time: Any = pd.to_datetime(value, utc=True, errors="coerce", format="ISO8601")
     return time if 1 <= time.year <= 9999 else None  # pandas has other years, ISO 8601 hasn't
 
 
