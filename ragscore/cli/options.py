@@ -42,12 +42,8 @@ WIDTH = 88  # of descriptions
 # What an option with such a value is read as; any other is text.
 NUMBERS = {"N": int, "K": int, "T": float, "S": float, "SECONDS": float, "USD": float}
 
-# The type that add_subparsers returns; argparse gives it no public name.
-Parsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 # The names of an argument or option, and what `add_argument` takes.
 Option: TypeAlias = tuple[list[str], dict[str, Any]]
-# Options under a title of their own.
-Group: TypeAlias = tuple[str, list[Option]]
 # What a command does; it returns the exit status.
 Work: TypeAlias = Callable[[argparse.Namespace], int | None]
 
@@ -66,19 +62,23 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def command(
-    usage: str, does: str, example: str, *options: Option | Group, details: str = ""
-) -> Callable[[Work], Callable[[Parsers], None]]:
+    usage: str,
+    does: str,
+    example: str,
+    *options: Option | tuple[str, list[Option]],
+    details: str = "",
+) -> Callable[[Work], Callable[[Any], None]]:
     """Make a function the work of a command; the result adds the command's parser to others."""
 
-    def decorated(work: Work) -> Callable[[Parsers], None]:
+    def decorated(work: Work) -> Callable[[Any], None]:
         return lambda parsers: _add(parsers, work, usage, does, example, options, details)
 
     return decorated
 
 
 def _add(
-    parsers: Parsers, work: Work, usage: str, does: str, example: str,
-    options: Sequence[Option | Group], details: str,
+    parsers: Any, work: Work, usage: str, does: str, example: str,
+    options: Sequence[Option | tuple[str, list[Option]]], details: str,
 ) -> None:  # fmt: skip
     parser: CommandParser = parsers.add_parser(
         usage.partition(" ")[0],

@@ -450,7 +450,8 @@ def reload(report: type[Any], text: str, allowed: str = ALLOWED) -> Any:
             value = content[name]
             if name in content["dtypes"]:
                 dtypes = content["dtypes"][name]
-                value = pd.DataFrame(value, columns=[*dtypes], dtype=object).astype(dtypes)
+                cells = [[row[one] for one in dtypes] for row in value]
+                value = pd.DataFrame(cells, columns=[*dtypes], dtype=object).astype(dtypes)
             elif hasattr(kind, "from_plain"):
                 value = kind.from_plain(value)
             values[field] = tuple(value) if get_origin(kind) is tuple else value

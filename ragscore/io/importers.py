@@ -18,14 +18,21 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.frames.errors import packages_of
 from ragscore.frames.kinds import LABELS
+from ragscore.io.cells import ids_of_queries, run_name_of
 from ragscore.io.columns import METRIC_ROLES, Columns, is_role, unknown_role
 from ragscore.io.detect import Format, Sample
 from ragscore.io.frames_in import Source, json_records, record_table, table_rows
 from ragscore.io.labels import labels_of
-from ragscore.io.made_ids import ids_of_queries, run_name_of
 from ragscore.io.source import Problems, Row, as_text
-from ragscore.io.stored import frames_of_scores, stored
-from ragscore.io.tables import IN_DIALOGUE, OF_HITS, PER_QUERY, Asked, of_queries
+from ragscore.io.tables import (
+    IN_DIALOGUE,
+    OF_HITS,
+    PER_QUERY,
+    Asked,
+    frames_of_scores,
+    of_queries,
+    stored,
+)
 from ragscore.io.values import as_number, flatten, nested, value_at
 
 Fields = dict[str, Any]

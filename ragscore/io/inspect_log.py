@@ -30,8 +30,8 @@ from ragscore.io.importers import (
     text_of,
 )
 from ragscore.io.source import Row, parse_json
-from ragscore.io.stored import SAME as COMMON
-from ragscore.io.stored import our_name, score_of
+from ragscore.io.tables import SAME as COMMON
+from ragscore.io.tables import our_name, score_of
 from ragscore.io.values import nested
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}

@@ -18,13 +18,13 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
 from ragscore.io import golden_read, labels, run_file, run_write, sidecars, tables
+from ragscore.io.cells import run_name_of
 from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, options_of
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats import chatbot, documents, fields, kebab, qrels, retrievers, trec
 from ragscore.io.frames_in import frame_of
 from ragscore.io.importers import Tool, parts_of
-from ragscore.io.made_ids import run_name_of
 
 _JSON = ("jsonl", "json")
 

@@ -48,11 +48,6 @@ class Typos:
             if (suggestion := suggest_field(str(name), known)) is not None:
                 self.found.setdefault((name, suggestion), line)
 
-    def merge(self, other: "Typos") -> None:
-        """Add what was found in other lines."""
-        for names, line in other.found.items():
-            self.found[names] = min(self.found.get(names, line), line)
-
     def warn(self) -> None:
         """Issue one `UserWarning` per name."""
         for (name, suggestion), line in self.found.items():

@@ -1,7 +1,6 @@
 """Traces of multi-hop answers: read, written back, and added up."""
 
 import json
-import math
 
 import pandas as pd
 import pytest
@@ -72,7 +71,7 @@ def test_steps_without_numbers_are_numbered_in_order(load):
     "bad",
     [
         "text", [1], [step(0, "a", 1), step(0, "b", 1)],
-        [step(0, "a", -math.inf, sub_queries=3)], [step(0, "a", 1, forced_stop="no")],
+        [step(0, "a", 1, sub_queries=3)], [step(0, "a", 1, forced_stop="no")],
     ],
 )  # fmt: skip
 def test_what_is_no_trace_is_named_by_line(load, bad):

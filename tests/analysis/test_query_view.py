@@ -15,54 +15,45 @@ from tests.messages import refused, says
 
 
 @pytest.fixture
-def three(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden([
-            {"id": "q", "query": "where?", "expected_doc_ids": {"d1": 2, "d9": 1}},
-            {"id": "no", "query": "nobody knows", "answerable": False, "expected_doc_ids": []},
-        ])
-    )  # fmt: skip
-    hits = {
-        "a": [hit("c1", "d1", 1), hit("c2", "d2", 2)],
-        "b": [hit("c2", "d2", 1), hit("c3", "d3", 2), hit("c1", "d1", 3)],
+def three(loaded):
+    rows = [
+        {"id": "q", "query": "where?", "expected_doc_ids": {"d1": 2, "d9": 1}},
+        {"id": "no", "query": "nobody knows", "answerable": False, "expected_doc_ids": []},
+    ]
+    a = [hit("c1", "d1", 1), hit("c2", "d2", 2)]
+    b = [hit("c2", "d2", 1), hit("c3", "d3", 2), hit("c1", "d1", 3)]
+    runs = {
+        "a": [record("q", a, answer=answer("here")), record("no", [])],
+        "b": [record("q", b, error="broke & burned"), record("no", [])],
+        "c": [record("q", [])],
     }
-    a = write_run("a", [record("q", hits["a"], answer=answer("here")), record("no", [])])
-    b = write_run("b", [record("q", hits["b"], error="broke & burned"), record("no", [])])
-    c = write_run("c", [record("q", [])])
-    return rs.load_results([a, b, c]), golden
+    return loaded(rows, runs)
 
 
 def test_each_hit_says_what_it_met_and_where_the_run_before_had_it(three):
     view = show_query(*three, "q")
-    assert view.hits[["run_id", "rank", "id", "target"]].to_numpy().tolist() == [
-        ["a", 1, "c1", "d1"], ["a", 2, "c2", ""], ["b", 1, "c2", ""], ["b", 2, "c3", ""],
-        ["b", 3, "c1", "d1"],
+    hits = view.hits.fillna({"grade": 0, "rank_before": 0})
+    assert hits[["run_id", "rank", "id", "target", "grade", "rank_before"]].values.tolist() == [
+        ["a", 1, "c1", "d1", 2, 0], ["a", 2, "c2", "", 0, 0], ["b", 1, "c2", "", 0, 2],
+        ["b", 2, "c3", "", 0, 0], ["b", 3, "c1", "d1", 2, 1],
     ]  # fmt: skip
-    assert view.hits["grade"].fillna(0).tolist() == [2, 0, 0, 0, 2]
-    assert view.hits["rank_before"].fillna(0).tolist() == [0, 0, 2, 0, 1]
     found = view.targets.set_index("target_id")
     assert found.loc["d1", ["grade", "a", "b"]].tolist() == [2, 1, 3]
     assert found.loc["d9", ["a", "b", "c"]].isna().all()
 
 
-def test_every_alternative_of_a_target_is_named(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden([{"id": "q", "query": "?", "expected_doc_ids": [["d1", "d2", "d3"], "d4"]}])
-    )
-    run = write_run("a", [record("q", [hit("c2", "d2", 1), hit("c4", "d4", 2)])])
-    view = show_query(rs.load_results(run), golden, "q")
+def test_every_alternative_of_a_target_is_named():
+    golden = rs.load_golden([{"id": "q", "expected_doc_ids": [["d1", "d2", "d3"], "d4"]}])
+    view = show_query(rs.load_results({"q": ["d2", "d4"]}, run_id="a"), golden, "q")
     assert view.targets[["target_id", "alternatives", "a"]].to_numpy().tolist() == [
         ["d1", "d2 or d3", 1], ["d4", "", 2],
     ]  # fmt: skip
 
 
-def test_a_question_to_refuse_says_so_and_a_run_without_hits_too(three):
+def test_a_question_to_refuse_says_so_and_an_unknown_one_is_named(three):
     view = show_query(*three, "no", ["a", "b"])
     says(repr(view), "refuse")
     assert not len(view.hits)
-
-
-def test_an_unknown_question_is_named(three):
     with refused("x", field="query_id"):
         show_query(*three, "x")
 
@@ -77,12 +68,7 @@ def four():
         query=["why?", "why so?", "because", "reason", "and?"], tool="search",
         elapsed_ms=[10.0, 20, 30, 40, 50], error=[None, None, "timed out", None, None],
     )  # fmt: skip
-    golden = rs.load_golden(
-        [
-            {"id": "q", "query": "why?", "expected_doc_ids": ["t", "b", "w"]},
-            {"id": "one", "query": "and?", "expected_doc_ids": ["z"]},
-        ]
-    )
+    golden = rs.load_golden({"q": ["t", "b", "w"], "one": ["z"]})
     return replace(results, calls=asked), golden
 
 
@@ -123,15 +109,13 @@ def test_calls_of_two_runs_are_one_list_a_run():
 
 
 def test_earlier_turns_of_a_conversation_stand_above():
-    golden = rs.load_golden(
-        [
-            {"id": f"s_{turn}", "query": f"{turn}?", "expected_doc_ids": ["a"],
-             "conversation": "s", "turn": str(turn)}
-            for turn in (2, 1, 10)
-        ]
-        + [{"id": "alone", "query": "what?", "expected_doc_ids": ["d"]}]
-    )  # fmt: skip
-    ev = rs.evaluate({"s_1": ["a"], "s_2": ["b"], "s_10": ["x"], "alone": ["d"]}, golden)
+    rows = [
+        {"id": f"s_{turn}", "query": f"{turn}?", "expected_doc_ids": ["a"], "conversation": "s",
+         "turn": str(turn)}
+        for turn in (2, 1, 10)
+    ]  # fmt: skip
+    rows.append({"id": "alone", "query": "what?", "expected_doc_ids": ["d"]})
+    ev = rs.evaluate({"s_1": ["a"], "s_2": ["b"], "s_10": ["x"], "alone": ["d"]}, rows)
     assert ev.query("s_10").turns[["turn", "query_id", "query"]].to_numpy().tolist() == [
         [1, "s_1", "1?"], [2, "s_2", "2?"], [10, "s_10", "10?"],
     ]  # fmt: skip

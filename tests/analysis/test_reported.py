@@ -58,24 +58,20 @@ def test_a_report_loads_as_reported_values(report, layout):
     assert about.tolist() == ["nightly", "memvid:x", "beir/nq"]
 
 
-def test_a_report_is_written_back_as_it_was(report, tmp_path):
-    results = rs.load_results(report())
+PLAIN = {"metric": "mrr", "n": 1, "mean": 0.5, "per_query": [["q1", 0.5]]}
+MORE = ENTRY | {"judge": {"model": None, "ids": [1]}, "ci": ENTRY["ci"] | {"method": "bootstrap"}}
+# with keys of its own, which are written back, too
+UNKNOWN = REPORT | {"attempts": 3, "clean": True, "metrics": [MORE, PLAIN]}
+
+
+@pytest.mark.parametrize("content", [REPORT, UNKNOWN], ids=["known", "unknown"])
+def test_a_report_is_written_back_as_it_was(report, tmp_path, content):
+    results = rs.load_results(report(content))
     file = results.save(tmp_path / "again" / "nightly.json", format="metric_report")
-    assert json.loads(file.read_text()) == REPORT
+    assert json.loads(file.read_text()) == content and results.problems.empty
     again = rs.load_results(file)
-    pd.testing.assert_frame_equal(again.reported, results.reported)
-    pd.testing.assert_frame_equal(again.runs, results.runs)
-
-
-def test_unknown_keys_of_a_report_are_written_back(report, tmp_path):
-    interval = ENTRY["ci"] | {"method": "bootstrap"}
-    entry = ENTRY | {"judge": {"model": None, "ids": [1]}, "ci": interval}
-    plain = {"metric": "mrr", "n": 1, "mean": 0.5, "per_query": [["q1", 0.5]]}
-    own = REPORT | {"attempts": 3, "clean": True}
-    own |= {"metrics": [entry, plain]}
-    results = rs.load_results(report(own))
-    file = results.save(tmp_path / "new" / "nightly.json", format="metric_report")
-    assert json.loads(file.read_text()) == own and results.problems.empty
+    for kind in ("reported", "runs"):
+        pd.testing.assert_frame_equal(getattr(again, kind), getattr(results, kind))
 
 
 def test_a_report_without_a_summary_gets_one(report, tmp_path):
@@ -83,8 +79,8 @@ def test_a_report_without_a_summary_gets_one(report, tmp_path):
     results = rs.load_results(report({"metrics": [entry]}))
     file = results.save(tmp_path / "full.json", format="metric_report")
     (written,) = json.loads(file.read_text())["metrics"]
-    for key in ("n", "mean", "stddev", "min", "max", "p50", "p95"):
-        assert written[key] == pytest.approx(ENTRY[key])
+    figures = {key: ENTRY[key] for key in ("n", "mean", "stddev", "min", "max", "p50", "p95")}
+    assert {key: written[key] for key in figures} == pytest.approx(figures)
 
 
 @pytest.mark.parametrize(
@@ -110,39 +106,38 @@ def test_what_is_no_report_is_refused_with_its_field(report, metrics, field):
 # reported against recomputed
 
 
-@pytest.fixture
-def told(pair):
-    """The two small runs, with what a tool that counts in its own way might have stored for run
-    a.
-    """
-    results, golden = pair
-    values = [
-        ("q1", "mrr", 1.0),
-        ("q2", "recip_rank", 0.25),
-        ("q2", "hit_rate@3", 1.0),
-        ("q3", "recall@10", 0.0),
-        ("q1", "house_style", 0.9),
-    ]
-    reported = pd.DataFrame(values, columns=["query_id", "metric", "value"]).assign(run_id="a")
-    return replace(results, reported=reported), golden
+def reported(*rows, query_id="q1"):
+    """Values of run a as a tool might have stored them: (metric, value) or with the query."""
+    columns = ["metric", "value", "query_id"]
+    frame = pd.DataFrame([(*row, query_id)[:3] for row in rows], columns=columns)
+    return frame.assign(run_id="a")
 
 
-def test_reported_values_stand_beside_recomputed_ones(told):
-    checked = check_reported(*told).fillna({"label": "", "recomputed": -1, "difference": -1})
-    columns = ["query_id", "metric", "label", "recomputed", "difference"]
+def test_reported_values_stand_beside_recomputed_ones(pair):
+    values = reported(
+        ("mrr", 1.0, "q1"), ("recip_rank", 0.25, "q2"), ("hit_rate@3", 1.0, "q2"),
+        ("recall@10", 0.0, "q3"), ("house_style", 0.9, "q1"), ("recall", 1.0, "q1"),
+        ("faithfulness", 1.0, "q1"), ("mrr", np.nan, "q1"),
+    )  # fmt: skip
+    checked = check_reported(*pair, values)
+    known = checked.fillna({"label": "", "recomputed": -1, "difference": -1}).iloc[:5]
     # run a finds q2's document at rank 4 only, so a hit within 3 was reported wrongly
-    assert checked[columns].to_numpy().tolist() == [
-        ["q1", "mrr", "mrr", 1, 0],
-        ["q2", "recip_rank", "mrr", 0.25, 0],
-        ["q2", "hit_rate@3", "hit@3", 0, -1],
-        ["q3", "recall@10", "recall@10", 0, 0],
-        ["q1", "house_style", "", -1, -1],
-    ]
+    assert known[["metric", "label", "recomputed", "difference"]].to_numpy().tolist() == [
+        ["mrr", "mrr", 1, 0], ["recip_rank", "mrr", 0.25, 0], ["hit_rate@3", "hit@3", 0, -1],
+        ["recall@10", "recall@10", 0, 0], ["house_style", "", -1, -1],
+    ]  # fmt: skip
+    # a note says why a value was not recomputed
+    notes = checked["note"].tolist()
+    assert pd.isna(notes[:4]).all() and len({*notes[4:]}) == 4
+    says(notes[5], "recall@5")
+    with refused("c", "a, b", field="reported.run_id"):
+        check_reported(*pair, values.assign(run_id="c"))
+    with refused(field="reported"):
+        check_reported(replace(pair[0], reported=None), pair[1])
 
 
-def test_a_report_without_hits_is_not_checked_against_rankings_of_nothing(report, write_golden):
-    golden = write_golden([{"id": "q2", "query": "?", "expected_doc_ids": ["d"]}])
-    checked = rs.extras.check_reported(rs.evaluate(report(), golden, profile="rig"))
+def test_a_report_without_hits_is_not_checked_against_rankings_of_nothing(report):
+    checked = rs.extras.check_reported(rs.evaluate(report(), {"q2": ["d"]}, profile="rig"))
     of_recall = checked[checked["metric"] == "recall@10"]
     assert of_recall[["recomputed", "difference"]].isna().all(axis=None)
     (note,) = set(of_recall["note"])
@@ -150,48 +145,14 @@ def test_a_report_without_hits_is_not_checked_against_rankings_of_nothing(report
 
 
 @pytest.mark.parametrize("profile", [None, "rig"])
-def test_summary_values_are_checked_too(told, profile):
-    results, golden = told
-    rows = [("mrr", 0.5, "mean"), ("mrr", 3, "n"), ("mrr", 0.25, "p50"), ("mrr", 0.9, "level")]
-    reported = pd.DataFrame(rows, columns=["metric", "value", "statistic"])
-    checked = check_reported(
-        results, golden, reported.assign(run_id="a", query_id=""), profile=profile
-    )
+def test_summary_values_are_checked_too(pair, profile):
+    values = reported(("mrr", 0.5), ("mrr", 3), ("mrr", 0.25), ("mrr", 0.9), query_id="")
+    values = values.assign(statistic=["mean", "n", "p50", "level"])
+    checked = check_reported(*pair, values, profile=profile)
     # reciprocal ranks 1, 1/4, 0
     found = checked[["recomputed", "difference"]].to_numpy().tolist()
     assert found[:3] == pytest.approx(np.array([[5 / 12, 5 / 12 - 0.5], [3, 0], [0.25, 0]]))
     assert pd.isna(found[3][0])
-
-
-def test_a_note_says_why_a_value_was_not_recomputed(told):
-    results, golden = told
-    rows = [("house", 1.0), ("recall", 1.0), ("faithfulness", 1.0), ("mrr", float("nan")),
-            ("hit@5", 1.0)]  # fmt: skip
-    reported = pd.DataFrame(rows, columns=["metric", "value"]).assign(run_id="a", query_id="q1")
-    *notes, right = check_reported(results, golden, reported)["note"]
-    assert len(set(notes)) == 4 and pd.isna(right)
-    says(notes[1], "recall@5")
-
-
-def test_policies_say_how_the_other_tool_counts(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden([{"id": "q", "query": "?", "answerable": True, "expected_doc_ids": {"d": 0}}])
-    )
-    results = rs.load_results(write_run("a", [{"query_id": "q", "query": "?", "hits_top_k": []}]))
-    reported = pd.DataFrame(
-        {"run_id": ["a"], "query_id": ["q"], "metric": ["recall@5"], "value": [1.0]}
-    )
-    with warned("no relevant target"):
-        assert check_reported(results, golden, reported)["difference"].iloc[0] == -1
-    assert check_reported(results, golden, reported, profile="rig")["difference"].iloc[0] == 0
-
-
-def test_values_of_unknown_runs_are_refused(told):
-    results, golden = told
-    with refused("c", "a, b", field="reported.run_id"):
-        check_reported(results, golden, results.reported.assign(run_id="c"))
-    with refused(field="reported"):
-        check_reported(replace(results, reported=None), golden)
 
 
 @pytest.mark.parametrize(
@@ -280,18 +241,18 @@ HARNESS = Harness(
 def test_a_profile_says_what_the_reported_names_mean(pair, monkeypatch):
     monkeypatch.setitem(HARNESSES, "theirs", HARNESS)
     results, golden = pair
+    results.runs["k"] = pd.array([3, 3], dtype="Int64")
     # run a finds q1's document at rank 1, q2's at rank 4 and nothing for q3, so that a cut at 3
     # keeps one of three
-    values = [("q1", "recall_at_k", 1.0), ("q2", "recall_at_k", 1.0), ("q2", "mrr", 0.25),
-              ("", "recall_at_k_avg", 0.9), ("", "latency.p50_ms", 7.0)]  # fmt: skip
-    reported = pd.DataFrame(values, columns=["query_id", "metric", "value"]).assign(run_id="a")
-    runs = results.runs.assign(k=pd.array([3] * len(results.runs), dtype="Int64"))
-    told = replace(results, reported=reported, runs=runs)
-    checked = check_reported(told, golden, profile=Reading("theirs"))
+    values = reported(
+        ("recall_at_k", 1.0, "q1"), ("recall_at_k", 1.0, "q2"), ("mrr", 0.25, "q2"),
+        ("recall_at_k_avg", 0.9, ""), ("latency.p50_ms", 7.0, ""),
+    )  # fmt: skip
+    checked = check_reported(results, golden, values, profile=Reading("theirs"))
     assert checked["label"].astype(object).tolist()[:3] == ["hit@3", "hit@3", "mrr@3"]
     assert checked["recomputed"].tolist() == pytest.approx([1, 0, 0, 1 / 3, 1])
     assert checked["difference"].tolist() == pytest.approx([0, -1, -0.25, 1 / 3 - 0.9, -6])
-    assert check_reported(told, golden)["label"].dropna().tolist() == ["mrr"]
+    assert check_reported(results, golden, values)["label"].dropna().tolist() == ["mrr"]
 
 
 # Reports of different judges
@@ -299,13 +260,11 @@ def test_a_profile_says_what_the_reported_names_mean(pair, monkeypatch):
 
 def of_judges(report, *judges):
     """Results of reports a, b whose judges are these; None: it says nothing."""
-    files = []
-    for name, judge in zip("ab", judges, strict=True):
-        content = REPORT | {"judge_fingerprint": judge}
-        if judge is None:
-            del content["judge_fingerprint"]
-        files.append(report(content, f"{name}.json"))
-    return rs.load_results(files)
+    contents = [REPORT | {"judge_fingerprint": judge} for judge in judges]
+    known = [{key: value for key, value in one.items() if value} for one in contents]
+    return rs.load_results(
+        [report(one, f"{name}.json") for name, one in zip("ab", known, strict=True)]
+    )
 
 
 @pytest.mark.filterwarnings("error")

@@ -8,10 +8,8 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
-from stored import stored_file
 
 import ragscore as rs
 from tests.messages import refused, says, warned
@@ -149,52 +147,22 @@ def test_an_evaluation_knows_runs_with_rows_alone(folders, write_run):
     assert ev.run_ids == ["scored"] and ev.results.runs["run_id"].tolist() == ["scored"]
 
 
-# -- a clone of a store: run-….json, no Parquet --
-
-
-@pytest.fixture(scope="module")
-def two(demo):
-    return demo.select(["dense", "hybrid"])
-
-
-@pytest.fixture
-def clone(two, tmp_path):
-    """The demo's dense and hybrid in a store; of dense only JSON files are left."""
-    rs.RunStore(tmp_path / "store").save(two)
-    for file in (tmp_path / "store" / "dense").glob("*.parquet"):
+def test_of_a_clone_runs_with_rows_are_evaluated_and_the_missing_files_of_others_named(
+    pair, tmp_path
+):
+    results, golden = pair
+    rs.RunStore(tmp_path / "store").save(results, golden=golden)
+    for file in (tmp_path / "store" / "a").glob("*.parquet"):
         file.unlink()
-    return rs.RunStore(tmp_path / "store")
-
-
-def test_means_and_trends_of_a_clone_still_read(clone, two):
-    assert clone.runs()["run_id"].tolist() == ["dense", "hybrid"]
-    means = clone.summary().set_index("run_id")
-    assert means.loc["dense", "is_reported"].all() and not means.loc["hybrid", "is_reported"].any()
-    table = clone.trend("mrr@10").table.set_index("run_id")
-    whole = two.summary("mrr@10").set_index("run_id").loc[table.index]
-    columns = ["mean", "n", "low", "high"]  # computed before the tables went
-    before, now = (one.loc["dense", columns].astype("float64") for one in (whole, table))
-    np.testing.assert_allclose(now, before)
-    assert table["mean"].tolist() == pytest.approx(whole["mean"].tolist())
-    assert table["is_reported"].to_dict() == {"dense": True, "hybrid": False}
-    assert table["segment"].tolist() == [1, 1]  # measured alike, by the runs' files
-    with warned("dense", "store.summary()"):
-        assert clone.evaluate(two.golden).run_ids == ["hybrid"]
-
-
-def test_what_needs_rows_of_a_clone_names_the_missing_file_and_the_way_on(clone):
-    for ask in (lambda: clone.load("dense"), lambda: clone.scores(metrics="mrr@10")):
+    clone = rs.RunStore(tmp_path / "store")
+    is_reported = clone.summary().groupby("run_id", observed=True)["is_reported"].agg(set)
+    assert is_reported.to_dict() == {"a": {True}, "b": {False}}
+    with warned("a", "store.summary()"):
+        assert clone.evaluate(golden).run_ids == ["b"]
+    for ask in (lambda: clone.load("a"), lambda: clone.scores(metrics="mrr")):
         with pytest.raises(rs.DataError) as caught:
             ask()
-        assert re.search(r"dense.(responses|scores)-\w+\.parquet", str(caught.value.file))
-
-
-def test_a_run_that_lost_one_file_is_damaged_and_no_clone(clone):
-    stored_file(clone, "hybrid", "scores").unlink()
-    assert clone.summary("hybrid")["is_reported"].eq(False).all()
-    with pytest.raises(rs.DataError) as caught:
-        clone.scores(metrics="mrr@10", runs="hybrid")
-    assert re.search(r"hybrid.scores-\w+\.parquet", str(caught.value.file))
+        assert re.search(r"a.(responses|scores)-\w+\.parquet", str(caught.value.file))
 
 
 def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):

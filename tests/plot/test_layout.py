@@ -3,11 +3,11 @@
 from itertools import combinations
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pytest
 from matplotlib.legend import Legend
+from matplotlib.path import Path
 from matplotlib.text import Annotation, Text
-from matplotlib.transforms import Bbox
+from matplotlib.transforms import Affine2D, Bbox
 from worlds import OF_TWO_RUNS, PICTURES, world
 
 import ragscore as rs
@@ -20,13 +20,13 @@ def faults(figure):
     """Return what is cut, what overlaps, and axes without room."""
     figure.canvas.draw()
     texts = [text for text in seen_texts(figure) if text.get_window_extent().width]
-    boxes = [(text, box_of(text), corners(text)) for text in texts]
+    boxes = [(text, box_of(text), outline(text)) for text in texts]
     page = figure.bbox.padded(SLACK)
     for text, box, _ in boxes:
         if box.x0 < page.x0 or box.x1 > page.x1 or box.y0 < page.y0 or box.y1 > page.y1:
             yield f"cut: {text.get_text()}"
     for (a, box_a, shape_a), (b, box_b, shape_b) in combinations(boxes, 2):
-        if box_a.overlaps(box_b) and meet(shape_a, shape_b):
+        if box_a.overlaps(box_b) and shape_a.intersects_path(shape_b):
             yield f"overlap: {a.get_text()} and {b.get_text()}"
     for ax in figure.axes:
         own = ax.get_window_extent()
@@ -60,28 +60,20 @@ def box_of(text):
     return kind.get_window_extent(text)
 
 
-def corners(text):
-    """Return the four corners of a text, turned as it is drawn."""
+def outline(text):
+    """Return the outline of a text, turned as it is drawn."""
     angle, box = text.get_rotation(), box_of(text)
-    centre = np.array([box.x0 + box.x1, box.y0 + box.y1]) / 2
-    if angle % 90:
-        text.set_rotation(0)
-        box = box_of(text)
-        text.set_rotation(angle)
-    half, turn = np.array([box.width, box.height]) / 2 - SLACK, np.deg2rad(angle % 90 and angle)
-    rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-    return centre + (np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * half) @ rotation.T
-
-
-def meet(a, b):
-    """Return True if two convex quadrangles share a point, by their separating axes."""
-    for sides in (a, b):
-        for edge in np.diff(np.vstack([sides, sides[:1]]), axis=0):
-            across = np.array([-edge[1], edge[0]])
-            first, second = a @ across, b @ across
-            if first.max() <= second.min() or second.max() <= first.min():
-                return False
-    return True
+    middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+    if angle % 90 == 0:
+        return Path(box.padded(-SLACK).corners()[[0, 1, 3, 2, 0]])
+    text.set_rotation(0)
+    flat = box_of(text).padded(-SLACK)
+    text.set_rotation(angle)
+    centred = flat.translated(
+        middle[0] - flat.x0 - flat.width / 2, middle[1] - flat.y0 - flat.height / 2
+    )
+    corners = centred.corners()[[0, 1, 3, 2, 0]]
+    return Path(Affine2D().rotate_deg_around(*middle, angle).transform(corners))
 
 
 @pytest.mark.parametrize("name", PICTURES)

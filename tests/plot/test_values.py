@@ -85,23 +85,19 @@ def test_a_heat_map_has_the_means_and_stars_where_queries_are_few(ev):
 
 
 def test_a_forest_draws_differences_and_marks_rows_by_their_word(ev):
-    cmp = world(2).cmp
-    rows = cmp.deltas[cmp.deltas["n"].gt(0)].set_index("metric")
-    names = ["hit@5", "mrr@10", "false_refusal"]
-    told = cmp.deltas.assign(verdict="")
-    told.loc[told["metric"].eq("hit@5"), "verdict"] = "better"
-    told.loc[told["metric"].eq("mrr@10"), "verdict"] = "worse"
+    cmp, words = world(2).cmp, {"hit@5": "better", "mrr@10": "worse"}
+    names = [*words, "false_refusal"]
+    told = cmp.deltas.assign(verdict=cmp.deltas["metric"].map(words).fillna(""))
     ax = rs.plot.forest(told, names)
-    drawn = rows.loc[names].assign(mean=rows.loc[names, "delta"])
+    drawn = cmp.deltas.set_index("metric").loc[names]
     found = bars(ax)
-    assert [*found["better"], *found["worse"], *found["_"]] == rows_of(drawn)
-    marks = [one.lines[0].get_marker() for one in ax.containers]
-    assert sorted(marks) == ["^", "o", "v"]
+    rows = [*found["better"], *found["worse"], *found["_"]]
+    assert rows == rows_of(drawn.assign(mean=drawn["delta"]))
+    assert sorted(one.lines[0].get_marker() for one in ax.containers) == ["^", "o", "v"]
     assert names_beside(ax) == ["hit@5 (40)", "mrr@10 (40)", "false_refusal ↓ (40)"]
     plain = rs.plot.forest(cmp.deltas.drop(columns="verdict"), names)
     assert [one.lines[0].get_marker() for one in plain.containers] == ["o"]
-    first = names_beside(cmp.plot())[0]
-    assert first.startswith(ev.primary[0]), "what decides stands first"
+    assert names_beside(cmp.plot())[0].startswith(ev.primary[0]), "what decides stands first"
 
 
 def test_differences_by_slice_are_those_of_the_table():

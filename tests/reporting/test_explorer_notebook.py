@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Browser
-from jupyter import Lab
+from jupyter import Lab, write_notebook
 
-import ragscore as rs
 from ragscore.reporting.explorer.element import element
 from ragscore.reporting.explorer.element import page as html_page
 
@@ -42,22 +41,6 @@ bridge(ex._in_frame().name).observe(note, "state")
 ex"""
 
 
-def written(file, *cells):
-    """A notebook of these cells."""
-    made = [
-        {"cell_type": "code", "id": f"cell{place}", "metadata": {}, "source": code, "outputs": [],
-         "execution_count": None}
-        for place, code in enumerate(cells)
-    ]  # fmt: skip
-    about = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
-    content = {"cells": made, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
-    file.write_text(json.dumps(content), encoding="utf-8")
-    return file
-
-
 READY = "document.querySelector('.rs-output > .rs-plain')?.hidden"
 
 
@@ -85,33 +68,30 @@ def pressed(page, text):
 
 
 @needs_browser
-def test_copied_code_gives_what_is_shown(tmp_path):
-    demo = ROOT / "data" / "demo"
-    ev = rs.evaluate(str(demo / "runs" / "*" / "per_query.jsonl"), str(demo / "golden.yaml"))
-    cmp = ev.compare("dense", "hybrid")
+@pytest.mark.parametrize("code", ["cmp", "ev"])
+def test_copied_code_gives_what_is_shown(demo, tmp_path, code):
+    names = {"ev": demo, "cmp": demo.compare("dense", "hybrid")}
+    runs = () if code == "cmp" else (["dense", "hybrid"],)
+    made = names[code].explore("pd-014", *runs, outcome="loss")
+    # in a notebook the link is code
+    shown = element(made.packed, link="message", code=code, state=made.state)
+    file = tmp_path / "page.html"
+    file.write_text(html_page(made.title, shown.html, shown.style, shown.script), encoding="utf-8")
     with Browser() as page:
-        for code, made in (
-            ("cmp", cmp.explore("pd-014", outcome="loss")),
-            ("ev", ev.explore("pd-014", ["dense", "hybrid"], outcome="loss")),
-        ):
-            # in a notebook the link is code
-            shown = element(made.packed, link="message", code=code, state=made.state)
-            html = html_page(made.title, shown.html, shown.style, shown.script)
-            (tmp_path / "page.html").write_text(html, encoding="utf-8")
-            page.open(tmp_path / "page.html")
-            page.wait("document.querySelector('.x-body')", 60)
-            names = {"cmp": cmp, "ev": ev}
-            exec(pressed(page, "Copy code"), names)
-            assert sorted(names["part"].queries["query_id"]) == sorted(page.run(IDS)) != [], code
-            again = eval(pressed(page, "Copy link"), {"cmp": cmp, "ev": ev})
-            assert (again.state["query"], again.packed) == ("pd-014", made.packed)
-        assert not page.complaints and page.loaded == [(tmp_path / "page.html").as_uri()]
+        page.open(file)
+        page.wait("document.querySelector('.x-body')", 60)
+        exec(pressed(page, "Copy code"), names)
+        assert sorted(names["part"].queries["query_id"]) == sorted(page.run(IDS)) != []
+        again = eval(pressed(page, "Copy link"), names)
+        assert (again.state["query"], again.packed) == ("pd-014", made.packed)
+        assert not page.complaints and page.loaded == [file.as_uri()]
 
 
 @needs_lab
 def test_a_key_in_jupyterlab_selects_and_python_knows(tmp_path):
     chosen = tmp_path / "chosen"
-    written(tmp_path / "look.ipynb", f"{CODE.removesuffix('ex')}{NOTED.format(file=str(chosen))}")
+    code = f"{CODE.removesuffix('ex')}{NOTED.format(file=str(chosen))}"
+    write_notebook(tmp_path / "look.ipynb", code)
     with Lab(tmp_path) as lab, Browser() as page:
         lab.run_first_cell(page, "look.ipynb", "iframe[data-ragscore]")
         page.wait(READY)
@@ -138,7 +118,8 @@ def test_an_exported_notebook_shows_it_and_running_again_changes_no_byte(tmp_pat
     pages = []
     for name in ("first", "again"):
         (tmp_path / name).mkdir()
-        notebook = written(tmp_path / name / "look.ipynb", CODE)
+        notebook = tmp_path / name / "look.ipynb"
+        write_notebook(notebook, CODE)
         command = ["nbconvert", "--to", "html", "--execute", "--no-prompt", str(notebook)]
         subprocess.run(
             [sys.executable, "-m", "jupyter", *command], check=True, capture_output=True,

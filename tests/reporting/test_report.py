@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import CHROMIUM, Browser
-from conftest import RUN_A, THREE_QUERIES, answer, hit, record
+from conftest import RUN_A, THREE_QUERIES
 
 import ragscore as rs
 from ragscore.reporting.report import figure
@@ -29,54 +29,59 @@ NASTY = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def runs(write_golden, write_run):
+@pytest.fixture(scope="module")
+def runs():
     """Two runs: of "lost dear" the target of grade 3 is lost, "no" should be refused."""
-    dear = {"id": "lost dear", "query": "?", "expected_doc_ids": [{"any": ["dear"], "grade": 3}]}
-    rows = [{"id": one, "query": f"question {one}", "expected_doc_ids": [one]} for one in RANKS]
-    rows += [dear, {"id": "no", "query": "question no", "answerable": False}]
-    files = []
+    golden = [{"id": one, "query": f"question {one}", "expected_doc_ids": [one]} for one in RANKS]
+    golden += [
+        {"id": "lost dear", "query": "?", "expected_doc_ids": {"dear": 3}},
+        {"id": "no", "query": "question no", "answerable": False},
+    ]
+    rows = []
     for side, name in enumerate(("old", "new")):
-        records = [
-            record(
-                query,
-                [hit(f"c{n}", query if n == ranks[side] else f"x{n}", n) for n in range(1, 5)],
-                answer=answer("said"),
-            )
+        found = {
+            query: [query if n == ranks[side] else f"x{n}" for n in range(1, 5)]
             for query, ranks in RANKS.items()
-        ]
-        found = [hit("c", "x" if side else "dear", 4)]
-        records.append(record("lost dear", found, answer=answer("said")))
-        records.append(record("no", [], answer=answer("said", grounded=bool(side))))
-        files.append(write_run(name, records, created_at=f"2026-01-0{side + 1}T00:00:00Z"))
-    return rs.evaluate(rs.load_results(files), rs.load_golden(write_golden(rows)))
+        } | {"lost dear": ["x1", "x2", "x3", "x4" if side else "dear"], "no": []}  # fmt: skip
+        rows += [
+            {"run_id": name, "query_id": query, "doc_id": docs, "answer": "said",
+             "refused": query == "no" and not side}
+            for query, docs in found.items()
+        ]  # fmt: skip
+    results = rs.load_results(rows)
+    results.runs["created_at"] = ["2026-01-01", "2026-01-02"]
+    return rs.evaluate(results, golden)
+
+
+@pytest.fixture(scope="module")
+def report(runs):
+    return runs.report()
 
 
 # -- what is read first
 
 
-def test_python_page_explorer_and_gate_list_lost_queries_in_one_order(runs):
-    cmp, made = runs.compare("old", "new"), runs.report()
-    assert made.tables["Lost queries"]["query_id"].tolist() == LOST
+def test_python_page_explorer_and_gate_list_lost_queries_in_one_order(runs, report):
+    cmp = runs.compare("old", "new")
+    assert report.tables["Lost queries"]["query_id"].tolist() == LOST
     assert cmp.changed()["query_id"].tolist()[:4] == LOST
     assert cmp.gate().regressions["query_id"].tolist() == LOST
     assert cmp.explore().order["query_id"].tolist()[:4] == LOST
-    links = re.findall(r'href="#x\.q=([^"]*)"', made.to_html())
+    links = re.findall(r'href="#x\.q=([^"]*)"', report.to_html())
     assert list(map(unquote, links)) == LOST
 
 
-def test_the_page_opens_with_the_runs_a_picture_and_what_was_lost_and_folds_the_rest(runs):
-    made = runs.report()
-    page = made.to_html()
+def test_the_page_opens_with_the_runs_a_picture_and_what_was_lost_and_folds_the_rest(report):
+    page = report.to_html()
     folds = re.findall(r'<details class="part"( open)?><summary><h2>(.*?)</h2>', page)
     opened = [title for is_open, title in folds if is_open]
     assert opened == [title for _, title in folds[:2]] and len(folds) > 4
     says(opened[0], "old", "best", "ndcg@10", "new")
     says(opened[1], "new lost 4 queries of old", "3 with no hit", "1 with a later")
-    above = page[: page.index("lost 4 queries")]
-    assert above.count("<img") == 1 and "Query by query" in page
-    assert "rank 1 → none" in page and "rank 1 → 3" in page
-    assert all(title in repr(made) for title in opened)
+    assert page.partition("lost 4 queries")[0].count("<img") == 1
+    for text in ("Query by query", "rank 1 → none", "rank 1 → 3"):
+        assert text in page
+    assert all(title in repr(report) for title in opened)
 
 
 def test_marks_say_which_run_is_best_and_if_that_is_sure():
@@ -93,22 +98,17 @@ def test_marks_say_which_run_is_best_and_if_that_is_sure():
     says(ev.report(baseline="bad").to_markdown(), "Against bad by hit@1: good, near better")
 
 
-@pytest.mark.parametrize("n_runs", [2, 10])
-def test_a_printed_evaluation_shows_every_primary_metric_and_latency_in_a_hundred_columns(n_runs):
-    ev = rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
-    names = [f"{'a-name-of-letters-' * 3}"[:37] + f"-{n:02}" for n in range(n_runs)]
+def test_a_printed_evaluation_shows_every_primary_metric_and_latency_in_a_hundred_columns(demo):
+    names = [f"{'a-name-of-letters-' * 3}"[:37] + f"-{n:02}" for n in range(10)]
+    one = demo.results.select(["dense"])
     parts = [
-        rs.Results(**{
-            kind: frame.assign(run_id=name)
-            for kind in ("runs", "responses", "hits")
-            for frame in [getattr(ev.results.select(["dense"]), kind)]
-        })
+        rs.Results(
+            *(getattr(one, kind).assign(run_id=name) for kind in ("runs", "responses", "hits"))
+        )
         for name in names
-    ]  # fmt: skip
-    many = rs.evaluate(rs.Results.concat(parts), ev.golden)
-    assert len(ev.report().to_markdown().split()) <= 3_000, "a page is read in some minutes"
-    for one in (ev, many):
-        text = repr(one)
+    ]
+    assert len(demo.report().to_markdown().split()) <= 3_000, "a page is read in some minutes"
+    for text in (repr(demo), repr(rs.evaluate(rs.Results.concat(parts), demo.golden))):
         assert max(map(len, text.splitlines()[:10])) <= 100 and "more column" not in text
         assert "latency_" in text and "★ best; ≈ no sure difference from it (all" in text
 
@@ -116,28 +116,30 @@ def test_a_printed_evaluation_shows_every_primary_metric_and_latency_in_a_hundre
 # -- what is compared, and what is left out
 
 
-def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, write_run):
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
-    days = {"late": 3, "early": 1, "middle": 2}
+@pytest.mark.parametrize(
+    ("options", "pairs"),
+    [
+        ({}, ["late against middle"]),
+        ({"baseline": "middle"}, ["late against middle", "early against middle"]),
+        ({"gate": {"hit@5": 1.0}}, ["late against middle", "middle against early"]),
+    ],
+)
+def test_runs_are_compared_in_order_of_time_or_with_one_baseline(
+    write_golden, write_run, options, pairs
+):
     files = [
         write_run(name, RUN_A, created_at=f"2026-01-0{day}T00:00:00Z", config={"k": day})
-        for name, day in days.items()
+        for name, day in (("late", 3), ("early", 1), ("middle", 2))
     ]
-    ev = rs.evaluate(rs.load_results(files), golden)
-
-    def pairs(**options):
-        return [one for one in ev.report(**options).tables if re.match(r"\w+ against", one)]
-
-    assert pairs() == ["late against middle"]
-    assert pairs(baseline="middle") == ["late against middle", "early against middle"]
-    assert pairs(gate={"hit@5": 1.0}) == ["late against middle", "middle against early"]
-    facts = ev.report().tables["The runs"].set_index("fact")
+    ev = rs.evaluate(rs.load_results(files), rs.load_golden(write_golden(THREE_QUERIES)))
+    tables = ev.report(**options).tables
+    assert [one for one in tables if re.match(r"\w+ against", one)] == pairs
+    facts = tables["The runs"].set_index("fact")
     assert facts.loc["k", ["early", "middle", "late"]].tolist() == ["1", "2", "3"]
 
 
-def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_run):
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
-    made = rs.evaluate(rs.load_results(write_run("a", RUN_A)), golden).report(gate={"hit@5": 1})
+def test_what_there_is_no_data_for_is_named_with_the_reason(loaded):
+    made = rs.evaluate(*loaded(THREE_QUERIES, {"a": RUN_A})).report(gate={"hit@5": 1})
     left_out = dict(made.tables["Left out"].to_numpy().tolist())
     assert set(left_out) == {"Gate", "Trend", "Refusals", "Refusal threshold", "Failures"}
     says(left_out["Gate"], "one run")
@@ -152,28 +154,26 @@ def test_a_picture_that_the_data_do_not_support_says_why():
     says(figure("t", draw), "No picture", "no query has a value")
 
 
-def test_options_of_a_report_that_mean_nothing_are_refused(pair):
-    ev = rs.evaluate(*pair)
-    for options, field, named in (
+@pytest.mark.parametrize(
+    ("options", "field", "named"),
+    [
         ({"vary": ["nothing"]}, "vary", "nothing"),
         ({"allow_different": ["colour"]}, "allow_different", "colour"),
         ({"gate": {"mrrr": 0.1}}, "metrics", "mrrr"),
         ({"history": "store"}, "history", "str"),
         ({"slices": ["colour"]}, "by", "colour"),
-    ):
-        with refused(named, field=field):
-            ev.report(**options)
-    with refused(".pdf", field="path"):
-        ev.report("report.pdf")
+        ({"path": "report.pdf"}, "path", ".pdf"),
+    ],
+)
+def test_options_of_a_report_that_mean_nothing_are_refused(runs, options, field, named):
+    with refused(named, field=field):
+        runs.report(**options)
 
 
-def test_a_history_gives_the_trend(write_golden, write_run, tmp_path):
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
-    files = [write_run(one, RUN_A, created_at=f"2026-01-0{ord(one) % 9}T00:00:00Z") for one in "ab"]
-    results, store = rs.load_results(files), rs.RunStore(tmp_path / "store")
-    store.save(results, golden=golden)
-    made = rs.evaluate(results, golden).report(history=store)
-    assert made.tables["Trend"]["run_id"].tolist() == ["a", "b"]
+def test_a_history_gives_the_trend(runs, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    store.save(runs.results, golden=runs.golden)
+    assert runs.report(history=store).tables["Trend"]["run_id"].tolist() == ["old", "new"]
 
 
 def test_a_comparison_alone_is_a_page_also_from_json(runs, tmp_path):
@@ -208,23 +208,20 @@ def test_runs_without_labels_and_stored_scores_make_a_page():
 # -- forms
 
 
-def test_the_same_input_gives_the_same_bytes_whatever_the_style_of_the_notebook(runs):
-    opened, first = plt.get_fignums(), runs.report().to_html()
+def test_the_same_input_gives_the_same_bytes_whatever_the_style_of_the_notebook(runs, report):
+    opened = plt.get_fignums()
     with plt.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.hashsalt": None}):
-        assert runs.report().to_html() == first
+        assert runs.report().to_html() == report.to_html()
     assert plt.get_fignums() == opened, "no figure is left open"
 
 
-def test_json_has_the_tables_and_figures_are_axes(runs, tmp_path):
-    made = runs.report()
-    rows = json.loads(made.write(tmp_path / "x.json").read_text(encoding="utf-8"))
+def test_json_has_the_tables_and_figures_are_axes(report, tmp_path):
+    rows = json.loads(report.write(tmp_path / "x.json").read_text(encoding="utf-8"))
     assert {name: len(one) for name, one in rows.items()} == {
-        name: len(frame) for name, frame in made.tables.items()
+        name: len(frame) for name, frame in report.tables.items()
     }
     assert rows["Lost queries"][0]["query_id"] == "lost first"
-    axes = made.figures["Standings"]()
-    assert "ndcg@10" in axes.get_title()
-    plt.close("all")
+    assert "ndcg@10" in report.figures["Standings"]().get_title()
 
 
 class Page(HTMLParser):

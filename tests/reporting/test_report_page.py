@@ -3,8 +3,6 @@
 import pytest
 from browser import CHROMIUM, Browser
 
-import ragscore as rs
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to show the page"),
@@ -29,10 +27,9 @@ PARTS = "[...document.querySelectorAll('details.part')]"
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory):
+def file(demo, tmp_path_factory):
     """The page about the demo's four runs of 182 queries."""
-    ev = rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
-    return ev.report().write(tmp_path_factory.mktemp("page") / "report.html")
+    return demo.report().write(tmp_path_factory.mktemp("page") / "report.html")
 
 
 @pytest.fixture(scope="module")

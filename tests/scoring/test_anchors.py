@@ -94,25 +94,16 @@ def test_a_hit_meets_an_anchor_by_path_heading_and_snippet(hit, wanted, met):
     assert meets(hit, wanted) == met
 
 
-@pytest.fixture
-def four_hits(write_golden):
-    def build(groups=None):
-        row = {
-            "id": "q",
-            "query": "?",
-            "gold_supports": SUPPORTS,
-            "required_support_groups": groups,
-        }
-        return results_of(hits_of(*FOUR_HITS)), rs.load_golden(write_golden([row]))
-
-    return build
+def four_hits(groups=None):
+    row = {"id": "q", "query": "?", "gold_supports": SUPPORTS, "required_support_groups": groups}
+    return results_of(hits_of(*FOUR_HITS)), rs.load_golden([row])
 
 
 @pytest.mark.parametrize(
     ("k", "hit", "mrr", "precision"),
     [(1, 0, 0, 0), (2, 1, 0.5, 0.5), (3, 1, 0.5, 2 / 3), (5, 1, 0.5, 3 / 5)],
 )
-def test_four_hits_against_three_supports(four_hits, k, hit, mrr, precision):
+def test_four_hits_against_three_supports(k, hit, mrr, precision):
     scores = rs.score(*four_hits(), [f"hit@{k}", f"mrr@{k}", f"precision@{k}"])
     assert scores["level"].tolist() == ["anchor"]
     assert scores.iloc[0, 3:].astype(float).tolist() == pytest.approx([hit, mrr, precision])
@@ -122,23 +113,6 @@ def test_four_hits_against_three_supports(four_hits, k, hit, mrr, precision):
     ("k", "groups", "expected"),
     [(3, [[0, 1]], 1), (3, [[0, 2]], 0), (3, [[0, 2], [1]], 1), (3, [[9]], 0), (2, [[0, 1]], 0)],
 )
-def test_some_group_of_supports_must_be_complete(four_hits, k, groups, expected):
-    assert rs.score(*four_hits(groups), [f"recall_all@{k}"])[f"recall_all@{k}"].tolist() == [
-        expected
-    ]
-
-
-@pytest.fixture
-def cut(write_golden):
-    """An undecided hit at rank 1, a met one at rank 2."""
-    row = {
-        "id": "q",
-        "query": "?",
-        "gold_supports": [{"path": "a.md", "heading": "O", "snippets": ["foo"]}],
-    }
-    hits = hits_of(
-        ("a.md", "O", "the beginning...", True),
-        ("a.md", "O", "here is foo", False),
-        ("z.md", "O", "no...", True),
-    )
-    return results_of(hits), rs.load_golden(write_golden([row]))
+def test_some_group_of_supports_must_be_complete(k, groups, expected):
+    scores = rs.score(*four_hits(groups), [f"recall_all@{k}"])
+    assert scores[f"recall_all@{k}"].tolist() == [expected]

@@ -183,3 +183,135 @@ def test_catalogue_rows_without_a_run_are_shared_by_all_runs(loaded, run_id, cov
     results = replace(results, chunks=from_records(rows, "chunks"))
     scores = rs.score(results, golden, ["citation_coverage"])
     assert scores["citation_coverage"].tolist() == covered
+
+
+# What an answer cites, as sets: right, found, fabricated
+
+SETS = ["citation_precision", "citation_recall", "citation_fabricated"]
+GRADED = [{"id": "q", "query": "?", "expected_doc_ids": {"d": 2, "f": 1, "e": 0}}]
+# each: lines 1 to 4 of docs/<doc>.md
+FOUR = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "d", 3), hit("c4", "g", 4)]
+
+
+@pytest.fixture
+def cited(scored):
+    """The set measures of one answer's citations, those that are not NaN."""
+
+    def score(citations, gold=GRADED, match="auto", refused=False):
+        given = {"answer": "text", "refused": refused, "citations": citations}
+        found = scored(gold, [record("q", FOUR, answer=given)], SETS, match=match)
+        return found[SETS].iloc[0].dropna().to_dict()
+
+    return score
+
+
+def chunks(*names):
+    return [{"chunk_id": name} for name in names]
+
+
+# Of the targets d and f: precision, recall, share of what is cited that is made up.
+@pytest.mark.parametrize(
+    ("citations", "expected"),
+    [
+        # c1 (document d, twice), c2 (e, grade 0), zz (unknown): 1 of 3 right
+        (chunks("c1", "c2", "zz", "c1"), (1 / 3, 1 / 2, 1 / 3)),
+        # two passages of one right document are both right and meet one target
+        (chunks("c1", "c3"), (1, 1 / 2, 0)),
+        # lines outside every hit, though the document is right
+        ([line("docs/d.md", 40, 41)], (1, 1 / 2, 1)),
+        ([], (None, 0, None)),  # the field is there: none of the two is met
+        # without a locator the marker tells them apart
+        ([{"marker": "[7]"}, {"marker": "[7]"}, {"marker": "[8]"}, {}], (None, None, 1)),
+    ],
+)
+def test_citations_are_counted_as_sets(cited, citations, expected):
+    found = cited(citations)
+    assert [found.get(name) for name in SETS] == pytest.approx(list(expected))
+
+
+@pytest.mark.parametrize(
+    ("citations", "expected", "match", "precision"),
+    [
+        # path and lines get the ids of the hit around them
+        ([line("docs/e.md", 2, 3)], {"expected_chunk_ids": ["c2"]}, "chunk", 1),
+        # citations that carry no chunk are matched by document
+        ([{"doc_id": "d"}, {"doc_id": "e"}],
+         {"expected_chunk_ids": ["c1"], "expected_doc_ids": ["d"]}, "chunk", 1 / 2),
+        # at each query's finest level if asked
+        (chunks("c1"), {"expected_chunk_ids": ["c3"], "expected_doc_ids": ["d"]}, "per_query", 0),
+        (chunks("c1"), {"expected_chunk_ids": ["c3"], "expected_doc_ids": ["d"]}, "doc", 1),
+    ],
+)  # fmt: skip
+def test_citations_match_at_a_level_that_they_carry(cited, citations, expected, match, precision):
+    found = cited(citations, [{"id": "q", "query": "?"} | expected], match=match)
+    assert (found["citation_precision"], found["citation_fabricated"]) == (precision, 0)
+
+
+def test_a_refusal_and_an_unlabelled_query_have_no_citation_scores(cited):
+    assert cited([{"chunk_id": "c1"}], refused=True) == {}
+    with warned(1, "absent_docs"):
+        assert set(cited([{"chunk_id": "c1"}], [{"id": "q", "query": "?"}])) == {
+            "citation_fabricated"
+        }
+
+
+# `found` looks at hits and refusals that are due, `passed` at the answer as well
+
+ONE, MISSED = [hit("c1", "d", 1)], [hit("c2", "e", 1)]
+SOUGHT = {"id": "q", "query": "?", "expected_doc_ids": ["d"]}
+CHECKED = SOUGHT | {"must_contain": ["merge"], "forbidden": ["never"]}
+TEXT_ONLY = {"id": "q", "query": "?", "must_contain": ["merge"]}
+DUE = {"id": "q", "query": "?", "answerable": False, "forbidden": ["never"]}
+REFUSAL = answer("no idea", grounded=False)
+
+
+@pytest.mark.parametrize(
+    ("query", "given", "points", "expected"),
+    [
+        (SOUGHT, record("q", ONE), None, (1, 1)),  # retrieval alone
+        (SOUGHT, record("q", ONE, answer=answer("merge")), None, (1, 1)),
+        (SOUGHT, record("q", MISSED, answer=answer("merge")), None, (0, 0)),
+        (SOUGHT, record("q", ONE, answer=REFUSAL), None, (1, 0)),
+        (SOUGHT, record("q", ONE, answer=answer("  ")), None, (1, 0)),
+        (CHECKED, record("q", ONE), None, (1, 1)),
+        (CHECKED, record("q", ONE, answer=answer("use merge")), None, (1, 1)),
+        (CHECKED, record("q", ONE, answer=answer("use concat")), None, (1, 0)),
+        (CHECKED, record("q", ONE, answer=answer("never merge")), None, (1, 0)),
+        (CHECKED, record("q", MISSED, answer=answer("use merge")), None, (0, 0)),
+        (SOUGHT, record("q", ONE, answer=answer("so")), 2.9, (1, 0)),
+        (SOUGHT, record("q", ONE, answer=answer("so")), 3.0, (1, 1)),  # neither bad nor good
+        (SOUGHT, record("q", ONE, answer=answer("so")), float("nan"), (1, 1)),  # the judge failed
+        (SOUGHT, record("q", MISSED, answer=answer("so")), 5.0, (0, 0)),
+        (SOUGHT, record("q", ONE, error="late"), None, (0, 0)),
+        # where a refusal is due, it decides alone: its text and a judge of it don't count
+        (DUE, record("q", ONE, answer=REFUSAL), 0.0, (1, 1)),
+        (DUE, record("q", ONE, answer=answer("never", grounded=False)), None, (1, 1)),
+        (DUE, record("q", ONE, answer=answer("so")), 5.0, (0, 0)),
+        (DUE, record("q", ONE), None, (None, None)),
+        # nothing is to be found, and only the answer is checked
+        (TEXT_ONLY, record("q", ONE, answer=answer("use merge")), None, (None, 1)),
+        (TEXT_ONLY, record("q", ONE, answer=answer("use concat")), None, (None, 0)),
+        (TEXT_ONLY, record("q", ONE, answer=answer("use merge")), 0.0, (None, 0)),
+        (TEXT_ONLY, record("q", ONE), None, (None, None)),
+        (TEXT_ONLY, record("q", ONE, error="late"), None, (None, 0)),
+        # expects no hit, and isn't known to be answerable: a refusal does no harm
+        ({"id": "q", "query": "?", "expected_empty": True}, record("q", [], answer=REFUSAL), None,
+         (1, 1)),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:no query of", "ignore:.*labelled", "ignore:ids of")
+def test_a_query_passes_if_hits_and_answer_are_what_it_asks_for(
+    loaded, query, given, points, expected
+):
+    results, golden = loaded([query], {"r": [given]}, k=10)
+    if points is not None:
+        point = {"run_id": "r", "query_id": "q", "criterion": "judge_correctness", "item": ""}
+        results = replace(results, judgments=pd.DataFrame([point | {"value": points}]))
+    scores = rs.score(results, golden, ["found", "passed"], match="doc").iloc[0]
+    assert [None if pd.isna(one) else one for one in scores[["found", "passed"]]] == [*expected]
+
+
+def test_a_missing_query_counts_as_not_passed_where_missing_rows_count(scored):
+    rows = [SOUGHT, TEXT_ONLY | {"id": "text"}]
+    found = scored(rows, [record("q", ONE)], ["found", "passed"], missing="zero")
+    assert pd.isna(found.loc["text", "found"]) and found.loc["text", "passed"] == 0

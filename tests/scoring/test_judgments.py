@@ -13,39 +13,32 @@ from ragscore.scoring.summary import summarize
 HITS = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "f", 3), hit("7", "g", 4)]
 
 
+QUERIES = ("q1", "q2", "q3")
+
+
 @pytest.fixture
-def judged(write_golden, write_run):
+def judged(write_run):
     """Results of three answered queries with these judgments.
 
     (query, criterion, item, value, further fields).
     """
 
     def results(*rows, **more):
-        records = [record(name, HITS, answer=answer("text"), **more) for name in ("q1", "q2", "q3")]
-        loaded = rs.load_results(write_run("r", records, k=10))
+        records = [record(name, HITS, answer=answer("text"), **more) for name in QUERIES]
+        names = ("query_id", "criterion", "item", "value")
         judgments = [
-            {
-                "run_id": "r",
-                "query_id": q,
-                "criterion": c,
-                "item": i,
-                "value": v,
-                **(x[0] if x else {}),
-            }
-            for q, c, i, v, *x in rows
+            {"run_id": "r", **dict(zip(names, row, strict=False)), **(row[4] if row[4:] else {})}
+            for row in rows
         ]
+        loaded = rs.load_results(write_run("r", records, k=10))
         return replace(loaded, judgments=from_records(judgments, "judgments"))
 
     return results
 
 
 @pytest.fixture
-def golden(write_golden):
-    return rs.load_golden(
-        write_golden(
-            [{"id": name, "query": "?", "expected_doc_ids": ["d"]} for name in ("q1", "q2", "q3")]
-        )
-    )
+def golden():
+    return rs.load_golden({name: ["d"] for name in QUERIES})
 
 
 def of(results, golden, name):
@@ -83,46 +76,26 @@ def test_judgments_of_parts_and_repeats_make_one_value(judged, golden, name, par
     "name", ["faithfulness", "context_recall", "answer_relevance", "key_facts"]
 )
 def test_the_value_of_parts_is_their_mean(judged, golden, name):
-    assert of(
-        judged(
-            ("q1", name, "a", 1),
-            ("q1", name, "b", 0),
-            ("q1", name, "c", 1),
-            ("q2", name, "a", -0.5),
-        ),
-        golden,
-        name,
-    ) == {
-        "q1": pytest.approx(2 / 3),
-        "q2": -0.5,
-    }
+    parts = [("q1", "a", 1), ("q1", "b", 0), ("q1", "c", 1), ("q2", "a", -0.5)]
+    found = of(judged(*((query, name, item, value) for query, item, value in parts)), golden, name)
+    assert found == {"q1": pytest.approx(2 / 3), "q2": -0.5}
 
 
 def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
     # SEEDS F.5.10: RAGAS values 1, .5 and not measurable -> n 2, mean .75
-    results = judged(
-        ("q1", "faithfulness", "", 1),
-        ("q2", "faithfulness", "a", 1),
-        ("q2", "faithfulness", "b", 0),
-        ("q3", "faithfulness", "", None),
-    )
+    values = [("q1", "", 1), ("q2", "a", 1), ("q2", "b", 0), ("q3", "", None)]
+    results = judged(*((query, "faithfulness", item, value) for query, item, value in values))
     row = summarize(rs.score(results, golden, ["faithfulness"]), golden).iloc[0]
     assert (row["n"], row["mean"]) == (2, 0.75)
 
 
-def test_points_have_no_parts_and_a_failed_query_no_value(judged, golden):
-    assert of(judged(("q1", "judge_groundedness", "a", 4)), golden, "judge_groundedness") == {}
-    assert of(judged(("q1", "judge_groundedness", "", 4)), golden, "judge_groundedness") == {
-        "q1": 4
-    }
-    assert (
-        of(
-            judged(("q1", "judge_groundedness", "", 4), error="timeout"),
-            golden,
-            "judge_groundedness",
-        )
-        == {}
-    )
+@pytest.mark.parametrize(
+    ("item", "more", "expected"),
+    [("a", {}, {}), ("", {}, {"q1": 4}), ("", {"error": "timeout"}, {})],
+)
+def test_points_have_no_parts_and_a_failed_query_no_value(judged, golden, item, more, expected):
+    name = "judge_groundedness"
+    assert of(judged(("q1", name, item, 4), **more), golden, name) == expected
 
 
 def test_results_without_judgments_have_no_judged_values(pair):
@@ -133,7 +106,8 @@ def test_results_without_judgments_have_no_judged_values(pair):
 
 def test_intervals_of_points_are_not_cut_at_1(judged, golden):
     rows = [
-        (name, "judge_correctness", "", value) for name, value in (("q1", 4), ("q2", 5), ("q3", 3))
+        (name, "judge_correctness", "", value)
+        for name, value in zip(QUERIES, (4, 5, 3), strict=True)
     ]
     row = summarize(rs.score(judged(*rows), golden, ["judge_correctness"]), golden).iloc[0]
     # Points of 5: mean .8, squared standard error .04 / 3 = .013333. A total distance of 3 × .2 =

@@ -4,23 +4,18 @@ The rule, the levels, the product filter, and how many hits and values an expect
 """
 
 import json
-import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from conftest import found, said
 
 import ragscore as rs
 from ragscore.scoring.score import scored
-from ragscore.scoring.summary import summarize
 from tests.compared import compare_runs, extra
-from tests.messages import refused, says
+from tests.messages import refused, says, warned
 
 retrievers = extra("retrievers")
-
-
-def _settings(*of, **how):
-    return scored(*of, ["failed"], **how).settings
 
 
 @pytest.fixture
@@ -144,12 +139,11 @@ def test_a_question_passes(load, expectation, hits, passed):
 def test_a_failed_lookup_passes_nothing_FLAW_upstream_swallowed_errors(load):
     questions = [
         {"query": "a", "must_not_contain_source_keys": ["x"]},
-        {"query": "b", "expected_empty": True},
-        {"query": "c", "expected_source_keys": ["k"]},
-    ]
+        {"query": "b", "expected_empty": True}, {"query": "c", "expected_source_keys": ["k"]},
+    ]  # fmt: skip
     results, golden = load(questions, [said(query, [], error="timeout") for query in "abc"])
     rows = retrievers(results, golden).per_query
-    assert rows["passed"].tolist() == [0, 0, 0] and rows["state"].tolist() == ["failed"] * 3
+    assert rows[["passed", "state"]].to_numpy().tolist() == [[0, "failed"]] * 3
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0, 0, 0]
 
 
@@ -215,66 +209,52 @@ def test_our_golden_yaml_takes_the_same_expectations(load, write_golden):
     assert rs.match.filter_hits(results, golden).responses["x_n_filtered"].tolist() == [1, 0]
 
 
-def test_the_level_is_predicate_where_nothing_else_is_expected(load, write_golden):
+def test_the_level_is_predicate_where_nothing_else_is_expected(load):
     results, golden = load(
         [{"query": "q", "expected_source_keys": ["a"]}], [said("q", [found(1, "a")])]
     )
-    about = _settings(results, golden).iloc[0]
-    assert (about["level"], about["left_out"]) == ("predicate", "")
-    assert set(rs.score(results, golden)["level"]) == {"predicate"}
-    mixed = rs.load_golden(
-        write_golden(
-            [
-                {"id": "q", "query": "q", "expected_doc_ids": ["d"]},
-                {"id": "r", "query": "r", "expected_substrings": ["s"]},
-            ]
-        )
-    )
-    about = _settings(results, mixed, match="predicate").iloc[0]
+    about = scored(results, golden, ["failed"])
+    assert about.settings[["level", "left_out"]].iloc[0].tolist() == ["predicate", ""]
+    assert set(about.scores["level"]) == {"predicate"}
+    mixed = rs.load_golden([
+        {"id": "q", "query": "q", "expected_doc_ids": ["d"]},
+        {"id": "r", "query": "r", "expected_substrings": ["s"]},
+    ])  # fmt: skip
     # nothing about chunks, spans and anchors: there are none
-    assert about["left_out"] == (
+    assert scored(results, mixed, ["failed"], match="predicate").settings["left_out"].tolist() == [
         "doc: hits of dense have no doc_id; predicate: 1 of 2 queries have no predicate targets"
-    )
+    ]
     with refused("chunk", "predicate", field="match"):
         rs.score(results, golden, match="chunk")
 
 
 def test_a_summary_expects_the_questions_that_have_predicates(load):
     questions = [
-        {"query": "a", "expected_source_keys": ["k"]},
-        {"query": "b", "expected_empty": True},
+        {"query": "a", "expected_source_keys": ["k"]}, {"query": "b", "expected_empty": True},
         {"query": "c", "must_not_contain_source_keys": ["x"]},
-    ]
+    ]  # fmt: skip
     results, golden = load(questions, [said("a", [found(1, "k")])])
-    with warnings.catch_warnings():
-        done = scored(results, golden, ["mrr", "passed"])
-        summary = summarize(done.scores, golden, rows=done.rows).set_index("metric")
-    assert summary.loc["mrr", ["n", "n_expected"]].tolist() == [1, 1] and summary.loc[
-        "passed", ["n", "n_expected"]
-    ].tolist() == [1, 3]
+    with warned("2", "missing"):
+        summary = rs.evaluate(results, golden, ["mrr", "passed"]).summary()
+    assert summary[["metric", "n", "n_expected"]].to_numpy().tolist() == [
+        ["mrr", 1, 1], ["passed", 1, 3],
+    ]  # fmt: skip
 
 
 def test_runs_are_compared_by_predicate(load):
     questions = [
         {"query": "a", "expected_source_keys": ["k", "l"]},
-        {"query": "b", "expected_metadata": {"x": 1}},
-        {"query": "c", "expected_empty": True},
-    ]
-    old = [
-        said("a", [found(1, "k"), found(2, "l")], "old"),
-        said("b", [found(1, x=2), found(2, x=1)], "old"),
-        said("c", [], "old"),
-    ]
-    new = [
-        said("a", [found(1, "k")], "new"),
-        said("b", [found(1, x=1)], "new"),
-        said("c", [], "new"),
-    ]
-    results, golden = load(questions, old + new)
-    cmp = compare_runs(results, golden, "old", "new", metrics=["mrr", "recall@5"])
-    assert cmp.per_query["outcome"].tolist() == ["draw", "win", "no_target"] and cmp.per_query[
-        "lost"
-    ].tolist() == ["l", "", ""]
+        {"query": "b", "expected_metadata": {"x": 1}}, {"query": "c", "expected_empty": True},
+    ]  # fmt: skip
+    hits = {
+        "old": {"a": [found(1, "k"), found(2, "l")], "b": [found(1, x=2), found(2, x=1)], "c": []},
+        "new": {"a": [found(1, "k")], "b": [found(1, x=1)], "c": []},
+    }
+    records = [said(query, one, run) for run, own in hits.items() for query, one in own.items()]
+    cmp = compare_runs(*load(questions, records), "old", "new", metrics=["mrr", "recall@5"])
+    assert cmp.per_query[["outcome", "lost"]].to_numpy().tolist() == [
+        ["draw", "l"], ["win", ""], ["no_target", ""],
+    ]  # fmt: skip
     assert cmp._level.name == "predicate" and says(cmp.to_markdown(), "Matched", "predicate")
     assert cmp.deltas.set_index("metric")["delta"].to_dict() == {"mrr": 0.25, "recall@5": -0.25}
 
@@ -307,62 +287,36 @@ def test_hits_without_the_product_are_dropped_and_the_rest_ranked_again(load):
     assert rs.match.filter_hits(filtered, golden).responses["x_n_filtered"].tolist() == [0, 0]
 
 
-def test_a_product_filter_can_leave_nothing(load):
+def test_a_product_filter_can_leave_nothing_and_does_not_search_cut_text(load):
     results, golden = load(
         [{"query": "a", "filters": {"product": "p"}, "expected_empty": True}],
         [said("a", [found(1, document="q")])],
     )
-    assert retrievers(results, golden).per_query["passed"].tolist() == [0]
-    assert retrievers(rs.match.filter_hits(results, golden), golden).per_query[
-        "passed"
-    ].tolist() == [1]
-
-
-def test_a_product_is_not_searched_in_cut_text(load):
-    results, golden = load(
-        [{"query": "a", "filters": {"product": "p"}, "expected_empty": True}],
-        [said("a", [found(1, document="q")])],
-    )
-    cut = rs.Results(
-        runs=results.runs, responses=results.responses, hits=results.hits.assign(text_cut=True)
-    )
+    filtered = rs.match.filter_hits(results, golden)
+    passed = [retrievers(one, golden).per_query["passed"][0] for one in (results, filtered)]
+    assert passed == [0, 1]
     with refused(1, field="hits.text"):
-        rs.match.filter_hits(cut, golden)
+        rs.match.filter_hits(replace(results, hits=results.hits.assign(text_cut=True)), golden)
 
 
 def test_passed_looks_as_deep_as_each_run_went(load):
     hits = [found(1, "x"), found(2, "k")]
     results, golden = load(
         [{"query": "q", "expected_source_keys": ["k"]}],
-        [said("q", hits, "one", k=1), said("q", hits, "two", k=2), said("q", hits, "all", k=None)],
+        [said("q", hits, run, k=k) for run, k in (("one", 1), ("two", 2), ("all", None))],
     )
-    assert rs.score(results, golden, ["passed"]).set_index("run_id")["passed"].to_dict() == {
-        "one": 0,
-        "two": 1,
-        "all": 1,
-    }
+    found_at = rs.score(results, golden, ["passed"]).set_index("run_id")["passed"]
+    assert found_at.to_dict() == {"one": 0, "two": 1, "all": 1}
 
 
-def test_only_hits_within_the_runs_k_must_satisfy(load):
+def test_only_hits_within_the_runs_k_must_satisfy_and_no_hit_is_not_every_hit(load):
+    hits = [found(1, x=1), found(2, x=2)]
     results, golden = load(
         [{"query": "q", "expected_metadata": {"x": 1}}],
-        [
-            said("q", [found(1, x=1), found(2, x=2)], "one", k=1),
-            said("q", [found(1, x=1), found(2, x=2)], "two", k=2),
-        ],
+        [said("q", hits, "one", k=1), said("q", hits, "two", k=2), said("q", [], "zero", k=2)],
     )
     rule = rs.match.by_predicate(results, golden, hits="all")
     scores = rs.score(results, golden, ["passed"], rule=rule, match="predicate")
-    assert scores["passed"].tolist() == [1, 0]
-    found_at_1 = retrievers(results, golden, k=1, hits="all").per_query
-    assert found_at_1["passed"].tolist() == [1, 1]
-
-
-def test_no_hit_is_not_every_hit(load):
-    results, golden = load(
-        [{"query": "q", "expected_substrings": ["s"]}],
-        [said("q", [])],
-    )
-    rule = rs.match.by_predicate(results, golden, hits="all")
-    scores = rs.score(results, golden, ["passed"], rule=rule, match="predicate")
-    assert scores["passed"].tolist() == [0]
+    assert scores.set_index("run_id")["passed"].to_dict() == {"one": 1, "two": 0, "zero": 0}
+    at_1 = retrievers(results, golden, k=1, hits="all").per_query.set_index("run_id")["passed"]
+    assert at_1.to_dict() == {"one": 1, "two": 1, "zero": 0}

@@ -51,7 +51,6 @@ def test_a_refusal_in_words_alone_is_unknown_counted_and_shown():
 
 def test_phrases_decide_where_nothing_is_stated_if_they_are_asked_to():
     results = rs.load_results(records(HALF)).with_refusals_in_words()
-    assert results.responses["refused"].tolist() == [False, True] * 3
     ev = rs.evaluate(results, golden(), METRICS)
     assert ev.scores["false_refusal"].tolist()[:4] == [0, 1, 0, 1]
     assert ev.scores["answered_unanswerable"].tolist()[4:] == [1, 0]
@@ -59,33 +58,39 @@ def test_phrases_decide_where_nothing_is_stated_if_they_are_asked_to():
     assert "with_refusals_in_words" not in str(ev)
 
 
-def test_phrases_of_ones_own_stand_alone():
-    results = rs.load_results(records([*HALF[:4], "Frag den Chef.", "FRAG  DEN\nCHEF!"]))
-    own = results.with_refusals_in_words(["frag den  chef"])
-    assert own.responses["refused"].tolist() == [False] * 4 + [True] * 2
+STATED = {"refused": [False, False, True, None, True, None]}
+KNOWN = [False, False, True, False, True, False]  # where a run says so of some, the others are none
+BLANK = ["", " ", *HALF[2:]]
+
+
+@pytest.mark.parametrize(
+    ("answers", "more", "stated", "phrases", "read"),
+    [
+        (HALF, {}, None, (), [False, True] * 3),
+        # phrases of one's own stand alone
+        ([*HALF[:4], "Frag den Chef.", "FRAG  DEN\nCHEF!"], {}, None, (["frag den  chef"],),
+         [False] * 4 + [True] * 2),
+        # what a run states stays, whatever the words are
+        (HALF, STATED, KNOWN, (), KNOWN),
+        # a blank answer is a refusal, and says nothing of the others
+        (BLANK, {}, [True, True, None, None, None, None], (),
+         [True, True, False, True, False, True]),
+    ],
+    ids=["words", "own", "stated", "blank"],
+)  # fmt: skip
+def test_words_are_read_where_a_run_states_nothing(answers, more, stated, phrases, read):
+    results = rs.load_results(records(answers, **more))
+    found = results.responses.get("refused", pd.Series([pd.NA] * 6)).astype(object)
+    assert found.where(found.notna(), None).tolist() == (stated or [None] * 6)
+    assert results.with_refusals_in_words(*phrases).responses["refused"].tolist() == read
+    if more:
+        assert "with_refusals_in_words" not in str(rs.evaluate(results, golden()))
 
 
 @pytest.mark.parametrize("given", ["phrase", [], ["", "a"], [5]])
 def test_what_are_no_phrases_is_refused(given):
     with refused("a list of texts", field="phrases"):
         rs.load_results(records(HALF)).with_refusals_in_words(given)
-
-
-def test_what_a_run_states_stays_whatever_the_words_are():
-    stated = [False, False, True, None, True, None]
-    results = rs.load_results(records(HALF, refused=stated))
-    # Where a run says `refused` of some answers, the others are none.
-    known = [False, False, True, False, True, False]
-    assert results.responses["refused"].tolist() == known
-    assert results.with_refusals_in_words().responses["refused"].tolist() == known
-    assert "with_refusals_in_words" not in str(rs.evaluate(results, golden()))
-
-
-def test_a_blank_answer_is_a_refusal_and_says_nothing_of_the_others():
-    results = rs.load_results(records(["", " ", *HALF[2:]]))
-    assert results.responses["refused"].tolist() == [True, True, *[pd.NA] * 4]
-    read = results.with_refusals_in_words().responses["refused"]
-    assert read.tolist() == [True, True, False, True, False, True]
 
 
 def lines(path, answers):

@@ -10,7 +10,7 @@ from conftest import MISSES, RUN_A, THREE_QUERIES, answer, hit, record
 import ragscore as rs
 from ragscore.golden.coverage import coverage
 from ragscore.scoring.score import scored
-from ragscore.scoring.summary import summarize
+from ragscore.scoring.summary import slices, summarize
 from tests.messages import refused, says, warned
 
 REFUSE = {"id": "no", "query": "?", "answerable": False}
@@ -245,7 +245,7 @@ def test_runs_are_named_by_id_or_unambiguous_system_and_never_twice(write_run):
     assert results.select(["dense", "a2"]).runs["run_id"].tolist() == ["b", "a2"]
     with refused("bm25", 2, "a1", "a2", field="run"):
         results.select(["bm25"])
-    with refused("a1", "b", field="runs.run_id"):
+    with refused("a1", field="runs"):
         rs.Results.concat([results, results])
     assert isinstance(results.runs["run_id"].dtype, pd.CategoricalDtype)
 
@@ -259,3 +259,54 @@ def test_passed_is_expected_where_there_is_something_to_pass(loaded):
     ]  # fmt: skip
     ev = rs.evaluate(*loaded(rows, {"a": [record("stray", [])]}), "passed", missing="zero")
     assert ev.summary()["n_expected"].tolist() == [4]
+
+
+# What `by` means, everywhere: a name or several, each a column of the queries or a kind of tag
+
+
+@pytest.fixture(scope="module")
+def by_team():
+    rows = [
+        {"difficulty": "easy", "tags": ["x", "y"], "team": "red"},
+        {"difficulty": "hard", "tags": ["x"], "team": "blue"}, {"tags": [], "team": "red"},
+    ]  # fmt: skip
+    return rs.load_golden(
+        [row | {"id": f"q{n}", "expected_doc_ids": ["d"]} for n, row in enumerate(rows)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        (["difficulty", "tag"], [["q0", "easy", "x"], ["q0", "easy", "y"], ["q1", "hard", "x"],
+                                 ["q2", "(none)", "(none)"]]),
+        # a field of one's own needs no prefix
+        ("team", [["q0", "red"], ["q1", "blue"], ["q2", "red"]]),
+        ("x_team", [["q0", "red"], ["q1", "blue"], ["q2", "red"]]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_several_names_make_a_slice_of_every_combination(by_team, by, expected):
+    assert slices(by_team, by).values.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("by", "named"),
+    [
+        ("dificulty", ["dificulty", "difficulty"]), (["tag", "teams"], ["teams", "team"]),
+        (["tag", "tag"], ["tag"]), ([], []),
+    ],
+)  # fmt: skip
+def test_an_unknown_name_lists_the_nearest(by_team, by, named):
+    with refused(*named, field="by"):
+        slices(by_team, by)
+
+
+def test_a_summary_has_a_column_per_name(by_team):
+    by_team.queries["group"] = ["A", "B", "B"]
+    ev = rs.evaluate({"q0": ["d"], "q1": [], "q2": []}, by_team, ["hit@1"])
+    rows = ev.summary(by=["team", "tag"])
+    assert rows[["team", "tag", "mean", "n"]].values.tolist() == [
+        ["blue", "x", 0, 1], ["red", "(none)", 0, 1], ["red", "x", 1, 1], ["red", "y", 1, 1],
+    ]  # fmt: skip
+    assert ev.summary(by="group")[["group", "mean"]].values.tolist() == [["A", 1], ["B", 0]]

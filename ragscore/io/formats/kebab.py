@@ -14,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
+from ragscore.io.cells import run_name_of
 from ragscore.io.files import read_text
 from ragscore.io.formats.fields import aggregate, json_object, leaves
-from ragscore.io.made_ids import run_name_of
 from ragscore.io.run_file import results_of
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import (
@@ -29,6 +29,8 @@ from ragscore.io.source import (
 )
 from ragscore.io.values import READ
 
+# Number of an aggregate -> our metric, and which statistic of it the number is. There, means are
+# rounded to four decimals, and every query without expected documents should be refused.
 AGGREGATES = {
     "hit_at_k": ("hit@{k}:chunk", "mean"),
     "mrr": ("mrr@10:chunk", "mean"),
@@ -41,11 +43,6 @@ AGGREGATES = {
     "total_queries": ("failed", "n"),
     "failed_queries": ("failed", "sum"),
 }
-"""Number of an aggregate -> our metric, and which statistic of it the number is.
-
-There, means are rounded to four decimals, and every query without expected documents should be
-refused.
-"""
 
 
 def read_run(path: Path, strict: bool) -> Results:

@@ -42,16 +42,22 @@ def test_a_bounded_metric_has_students_interval_and_p():
     assert row[["low", "high", "p"]].tolist() == pytest.approx([ends.low, ends.high, theirs.pvalue])
 
 
-def test_a_metric_that_decides_has_a_word_by_its_direction_and_no_p():
-    low, high = [0.2] * 5 + [0.3] * 25, [0.6] * 5 + [0.8] * 25
-    row = deltas_of("recall@5", low, high, ["recall@5"])
-    assert row["verdict"] == "better" and np.isnan(row["p"])
-    fabricated = deltas_of("citation_fabricated", low, high, ["citation_fabricated"])
-    assert fabricated["verdict"] == "worse"
-    same = deltas_of("recall@5", low, low, ["recall@5"])
-    assert same["verdict"] == "can't tell"
-    assert pd.isna(deltas_of("recall@5", low, [np.nan] * 30, ["recall@5"])["verdict"])
-    assert pd.isna(deltas_of("length", low, high, ["length"])["verdict"]), "no direction, no word"
+LOW, HIGH = [0.2] * 5 + [0.3] * 25, [0.6] * 5 + [0.8] * 25
+
+
+@pytest.mark.parametrize(
+    ("metric", "sides", "word"),
+    [
+        ("recall@5", (LOW, HIGH), "better"), ("citation_fabricated", (LOW, HIGH), "worse"),
+        ("recall@5", (LOW, LOW), "can't tell"), ("recall@5", (LOW, [np.nan] * 30), None),
+        ("length", (LOW, HIGH), None),  # no direction, no word
+    ],
+    ids=range(5),
+)  # fmt: skip
+def test_a_metric_that_decides_has_a_word_by_its_direction_and_no_p(metric, sides, word):
+    row = deltas_of(metric, *sides, [metric])
+    assert (row["verdict"] == word) if word else pd.isna(row["verdict"])
+    assert np.isnan(row["p"])
 
 
 def test_the_level_widens_the_intervals_of_metrics_that_decide_alone():

@@ -11,13 +11,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom
 
 import ragscore as rs
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.scoring.primary import aspects_of, primary_of
 from tests.compared import compare_runs
-from tests.conftest import EXAMPLES
 from tests.messages import refused
 
 METRICS = ("ndcg@10", "answer_checks", "answered_unanswerable", "false_refusal", "latency_ms")
@@ -150,7 +148,7 @@ def word(low, high, name):
 
 
 WORLDS = st.tuples(
-    st.integers(0, 2**31), st.sampled_from([5, 8, 13, 30, 60, 180, 400]),
+    st.integers(0, 2**31), st.sampled_from([5, 8, 13, 30, 60, 180]),
     st.sampled_from([0.0, 0.1, 0.4]), st.booleans(),
 )  # fmt: skip
 
@@ -219,32 +217,6 @@ def test_the_sides_mirror_each_other_and_a_third_run_or_another_order_changes_no
     pd.testing.assert_frame_equal(shuffled.deltas, cmp.deltas)
     boards = [leaderboard(rows, list(ASKED), golden=golden) for rows in (scores, scores.iloc[::-1])]
     pd.testing.assert_frame_equal(boards[0].pairs, boards[1].pairs)
-
-
-@pytest.mark.parametrize(
-    ("n", "n_runs"),
-    [(20, 4), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((20, 2), (60, 2), (60, 4)))],
-)
-def test_where_nothing_differs_words_are_rare(n, n_runs):
-    """Each query's rows are dealt to the runs at random: any word is false."""
-    runs, said, draws = [f"r{place}" for place in range(n_runs)], 0, 5 * EXAMPLES
-    for seed in range(draws):
-        scores, golden, _ = world(seed, n, runs, 0.0)
-        rng = np.random.default_rng(seed)
-        groups = golden.queries.set_index("query_id").get("group", pd.Series(scores.index.unique()))
-        unit = groups.reindex(scores.index.unique()) if "group" in golden.queries else None
-        codes = np.arange(n) if unit is None else pd.factorize(unit)[0]
-        dealt = rng.permuted(np.tile(np.arange(n_runs), (codes.max() + 1, 1)), axis=1)[codes]
-        blocks = [scores.iloc[place * n : (place + 1) * n] for place in range(n_runs)]
-        mixed = [
-            pd.concat(
-                [block[(dealt[:, place] == at)] for place, block in enumerate(blocks)]
-            ).assign(run_id=run)
-            for at, run in enumerate(runs)
-        ]
-        board = leaderboard(pd.concat(mixed), list(ASKED), golden=golden)
-        said += bool(board.pairs["verdict"].isin(["better", "worse"]).any())
-    assert said <= binom.ppf(0.999, draws, 0.05)
 
 
 def test_a_comparison_asks_about_two_runs_and_says_what_all_pairs_leave_of_it(demo):
