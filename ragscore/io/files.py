@@ -302,8 +302,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
                 shutil.copymode(file, staging)
             staging.replace(file)
         finally:
-            with suppress(OSError):
-                staging.unlink(missing_ok=True)
+            staging.unlink(missing_ok=True)
         with suppress(OSError):  # where a system can open folders
             folder = os.open(file.parent, os.O_RDONLY)
             os.fsync(folder)
