@@ -17,7 +17,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
-from ragscore.io import golden_read, labels, run_file, run_write, sidecars, tables
+from ragscore.io import golden_read, labels, run_file, run_write, tables
 from ragscore.io.cells import run_name_of
 from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, options_of
@@ -276,7 +276,7 @@ def formats_of(side: str) -> list[Format]:
 # Writing
 
 BESIDE = [
-    Format("judgments", lambda seen: 0, sidecars.read_judgments, sidecars.write_judgments),
+    Format("judgments", lambda seen: 0, run_file.read_judgments, run_write.write_judgments),
     Format("retriever_summary", lambda seen: 0, retrievers.read_retrievers,
            retrievers.write_retriever_summary),
 ]  # fmt: skip

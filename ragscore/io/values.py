@@ -317,17 +317,17 @@ def as_json(value: Any) -> str:
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-def flatten(values: dict[str, Any], prefix: str = "x_", is_nested: bool = True) -> dict[str, Any]:
+def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
     """Return the remaining fields of a record as flat `x_` columns.
 
-    A mapping becomes a column for each field in it, or, unless `is_nested`, JSON text.
+    A mapping becomes a column for each field in it.
     """
     flat: dict[str, Any] = {}
     for name, value in values.items():
         column = prefix + escape_key(name)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             continue
-        if is_nested and isinstance(value, dict) and value:
+        if isinstance(value, dict) and value:
             flat |= flatten(value, column + ".")
         elif isinstance(value, (dict, list)) or (
             isinstance(value, int) and not -(2**63) <= value < 2**63
@@ -355,13 +355,12 @@ def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for column, value in flat.items():
         is_json = column.endswith(JSON_SUFFIX)
-        *parents, leaf = (
-            column.removeprefix("x_").removesuffix(JSON_SUFFIX if is_json else "").split(".")
-        )
+        names = column.removeprefix("x_").removesuffix(JSON_SUFFIX if is_json else "").split(".")
+        *parents, leaf = map(unquote, names) if "%" in column else names
         place = nested
         for parent in parents:
-            place = place.setdefault(unquote(parent), {}) if isinstance(place, dict) else place
-        if not isinstance(place, dict) or unquote(leaf) in place:
+            place = place.setdefault(parent, {}) if isinstance(place, dict) else place
+        if not isinstance(place, dict) or leaf in place:
             raise DataError(
                 "the column and one nested in it both have a value",
                 field=column,
@@ -372,7 +371,7 @@ def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
                 value = json.loads(value)
             except (TypeError, ValueError) as error:
                 raise DataError(f"found {value!r}", field=column, allowed="JSON text") from error
-        place[unquote(leaf)] = value
+        place[leaf] = value
     return nested
 
 

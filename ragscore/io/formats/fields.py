@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
-from ragscore.io.cells import run_name_of
+from ragscore.io.cells import own_columns_of, run_name_of
 from ragscore.io.detect import Sample
 from ragscore.io.files import check_one_run, write_json
 from ragscore.io.frames_in import json_value
 from ragscore.io.golden_read import FRAMES
-from ragscore.io.run_records import Fields
+from ragscore.io.run_records import Fields, fields_of
 from ragscore.io.source import Problems, Row, as_id, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
@@ -116,17 +117,18 @@ def aggregate(
     }
 
 
-def golden_rows(rows: list[Row], known: frozenset[str], is_nested: bool = True) -> list[Row]:
-    """Return rows of our golden file, whose other fields are columns (`flatten`)."""
+def golden_rows(rows: list[Row], known: frozenset[str]) -> list[Row]:
+    """Return rows of our golden file, whose other fields are flat columns of one type each."""
     others = [{n: one for n, one in row.values.items() if n not in known} for row in rows]
-    columns = [flatten(one, is_nested=is_nested) for one in others]
+    columns = own_columns_of(fields_of(others), np.arange(len(rows)))
+    every = [*row_dicts(pd.DataFrame(columns))] or [{}] * len(rows)
     return [
         Row(
             {name: row.values[name] for name in row.values if name in known}
             | {name.removeprefix("x_"): one for name, one in own.items()},
             row.line, row.lines,
         )
-        for row, own in zip(rows, columns, strict=True)
+        for row, own in zip(rows, every, strict=True)
     ]  # fmt: skip
 
 
