@@ -110,10 +110,8 @@ RESULT_FORMATS = [
         "metric_report",
         fields.is_report,
         fields.read_report,
-        fields.write_report,
-        ("metrics with their values per query, and the summary",
-         "JSON with a list `metrics` of objects with `metric`"),
-        keeps="runs.suite runs.system runs.x_ responses.query_id reported",
+        about=("metrics with their values per query, and the summary",
+               "JSON with a list `metrics` of objects with `metric`"),
     ),
     *(parts_of(tool)["results"] for tool in TOOLS),
 ]  # fmt: skip
@@ -295,9 +293,9 @@ def save(
         run; of a golden set: .yaml or .jsonl our golden file, .qrels TREC judgements. Each may end
         in .gz.
     format
-        Needed only if the ending doesn't tell. Of results: per_query, trec, chatbot, retrievers or
-        metric_report; judgments (the judgments of one run) or retriever_summary (the outcomes of
-        responses, without hits). Of a golden set: golden, trec_qrels, qrels_jsonl, beir, chatbot or
+        Needed only if the ending doesn't tell. Of results: per_query, trec, chatbot or retrievers;
+        judgments (the judgments of one run) or retriever_summary (the outcomes of responses,
+        without hits). Of a golden set: golden, trec_qrels, qrels_jsonl, beir, chatbot or
         predicates.
     options
         What the format takes, such as `level="chunk"` for trec.
