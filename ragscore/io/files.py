@@ -78,7 +78,7 @@ def check_unpacked(n_bytes: int, path: Path, ratio: int = RATIO) -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what is no file: a pipe would be waited for, a device may never end, or be replaced."""
+    """Refuse what is no file: a pipe would be waited for, a device never ends or is replaced."""
     if path.exists() and not path.is_file():
         found = "is a folder" if path.is_dir() else "is a pipe, a device or the like"
         raise DataError(found, file=path, allowed="a file")

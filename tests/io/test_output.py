@@ -43,7 +43,8 @@ def test_what_can_not_be_written_there_is_an_error(tmp_path):
     (tmp_path / "runs").write_text("")
     (tmp_path / "null").symlink_to("/dev/null")
     for path, text, told in (
-        ("report.md", "new", "folder"), ("runs/report.md", "new", "written"), ("null", "new", "device"),
+        ("report.md", "new", "folder"), ("runs/report.md", "new", "written"),
+        ("null", "new", "device"),
         ("half.md", "a\ud800", "ud800"),
     ):  # fmt: skip
         with refused(told, file=path):
