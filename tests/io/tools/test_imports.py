@@ -303,16 +303,6 @@ WRITTEN = {  # what -> its name, its content, and frame -> where, columns, and w
                  output={"completion": "x"}),
         {"results.responses": ({}, "query", [["a long question"]])},
     ),
-    "a frame of Inspect's samples": (
-        "samples.jsonl",
-        [{"sample_id": "u", "eval_id": "e", "id": "s1", "epoch": 1, "input": "user:\nHow?\n",
-          "target": "A", "score_judge": 0.5, "score_letter": "P", "total_time": 2.0,
-          "working_time": 1.0, "error": ""}],
-        {
-            "results.responses": ({}, "query elapsed_ms error", [["How?", 1000.0, None]]),
-            "results.reported": ({}, "metric value", [["judge", 0.5], ["letter", 0.5]]),
-        },
-    ),
     "MLflow's older table": (  # latency in seconds
         "eval_results_table.json",
         {"columns": ["inputs", "ground_truth", "outputs", "latency", "precision_at_3/score",
