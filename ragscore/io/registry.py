@@ -20,7 +20,7 @@ from ragscore.frames.kinds import KINDS
 from ragscore.io import golden_read, labels, run_file, run_write, tables
 from ragscore.io.cells import run_name_of
 from ragscore.io.columns import has_labels, may_be, names_ids
-from ragscore.io.detect import Format, Mark
+from ragscore.io.detect import Format, Mark, options_of
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats import chatbot, documents, fields, kebab, qrels, retrievers, trec
 from ragscore.io.frames_in import frame_of
@@ -331,12 +331,7 @@ def save(
         raise DataError(told, field="format", allowed=allowed)
     write = writers[name]
     known = dict([*signature(write).parameters.items()][2:])  # after the data and the path
-    for unknown in sorted({*options} - {*known}):
-        raise DataError(
-            f"{unknown}={options[unknown]!r} means nothing in format {name}",
-            field=unknown,
-            allowed=f"one of {', '.join(known) or 'no options'}",
-        )
+    options_of(name, options, known)
     written: Path = write(data, os.fspath(path), **options)
     level = options.get("level", known["level"].default if "level" in known else "")
     keeps = formats[name].keeps.format(level=level).split()

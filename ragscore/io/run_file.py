@@ -309,6 +309,7 @@ class _Records(Reader):
 
     def add(self, records: Level) -> None:
         """Add records; those of another run are faults."""
+        records.batch.records = self.faults.records
         for name in RUN_FIELDS:
             for at, one in enumerate(listed(records.values(name))):
                 if one is not None and one != self.run.setdefault(name, one):
