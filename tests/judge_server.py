@@ -96,11 +96,6 @@ FAULTS = {
     "twice_a_key": reply(lambda body: whole(body).replace("{", '{"score": 5, ', 1)),
     "extra": reply(lambda body: json.dumps({**judged(body), "confidence": 1})),
     "nan": reply(lambda body: whole(body).replace('"score": ', '"score": NaN, "_": ')),
-    "quote": reply(
-        lambda body: (
-            f"The answer holds {json.loads(body['messages'][1]['content'])['answer']}, and I stop."
-        )
-    ),
     "empty": reply(""),
     "words": reply("five of five"),
 }  # fmt: skip

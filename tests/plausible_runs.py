@@ -1,34 +1,20 @@
 """Run files of random but plausible records, for the tests that compare two ways of reading one."""
 
 import json
-from dataclasses import fields
-
-import pandas as pd
-
-import ragscore as rs
 
 
-def equal(fast, plain):
-    for item in fields(rs.Results):
-        ours, theirs = getattr(fast, item.name), getattr(plain, item.name)
-        assert (ours is None) == (theirs is None)
-        if theirs is not None:
-            pd.testing.assert_frame_equal(
-                ours, theirs, check_exact=True, check_column_type=True, check_categorical=True
-            )
-            assert list(map(str, ours.dtypes)) == list(map(str, theirs.dtypes))
-
-
-def put(tmp_path, records, name="per_query.jsonl"):
-    file = tmp_path / name
-    file.write_text(
-        "".join(
-            (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)) + "\n"
-            for one in records
-        ),
-        encoding="utf-8",
-    )
+def put(folder, records, name="per_query.jsonl"):
+    """Write records, or lines as they are, to a file of JSON lines."""
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = (o if isinstance(o, str) else json.dumps(o, ensure_ascii=False) for o in records)
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return file
+
+
+def lines_of(file):
+    """The records of a file of JSON lines."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 TEXTS = [

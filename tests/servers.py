@@ -111,7 +111,7 @@ class Server:
                         outer.in_flight -= 1
                 outer._send(self, found if isinstance(found, Reply) else Reply(found))
 
-            do_GET = do_POST
+            do_GET = do_PATCH = do_POST
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -1,18 +1,31 @@
 """One object to ask: its verbs give what the functions behind them give."""
 
 import inspect
+import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import hit, record
+from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.aggregates import aggregate
+from ragscore.analysis.extras.answers import Behaviour
+from ragscore.analysis.extras.corpora import Lint
+from ragscore.analysis.extras.document_versions import Freshness
+from ragscore.analysis.extras.paraphrase_groups import Paraphrases
+from ragscore.analysis.extras.retriever_report import RetrieverReport
+from ragscore.analysis.extras.score_threshold import RiskCoverage
+from ragscore.analysis.failure_causes import Failures
+from ragscore.analysis.refusals import Refusals
+from ragscore.analysis.repeats import Repeats
+from ragscore.golden.health import GoldenHealth
 from ragscore.scoring.summary import summarize
 from tests.compared import compare_runs
 from tests.messages import refused, says, warned
@@ -26,47 +39,39 @@ OF_EV = (
 RUNS = ("bm25", "dense", "hybrid", "hybrid_rerank")
 
 
-@pytest.fixture(scope="module")
-def ev():
-    return rs.evaluate(str(DEMO / "runs" / "*"), str(DEMO / "golden.yaml"))
+def test_an_evaluation_holds_what_was_scored(demo):
+    results = rs.load_results(str(DEMO / "runs" / "*"))
+    pd.testing.assert_frame_equal(demo.scores, rs.score(results, demo.golden))
+    assert demo.golden.golden_hash == rs.load_golden(DEMO / "golden.yaml").golden_hash
+    assert demo.settings["level"].tolist() == ["doc"] * 4
+    assert demo.settings["n_expected"].tolist() == [182] * 4
+    assert demo.run_ids == list(RUNS)
 
 
-def test_an_evaluation_holds_what_was_scored(ev):
-    results, golden = (
-        rs.load_results(str(DEMO / "runs" / "*")),
-        rs.load_golden(DEMO / "golden.yaml"),
-    )
-    pd.testing.assert_frame_equal(ev.scores, rs.score(results, golden))
-    assert ev.golden.golden_hash == golden.golden_hash
-    assert ev.settings["level"].tolist() == ["doc"] * 4
-    assert ev.settings["n_expected"].tolist() == [182] * 4
-    assert ev.run_ids == list(RUNS)
-
-
-def test_a_metric_that_was_not_scored_is_scored_when_asked_for(ev):
-    few = rs.evaluate(ev.results, ev.golden, ["mrr"])
+def test_a_metric_that_was_not_scored_is_scored_when_asked_for(demo):
+    few = rs.evaluate(demo.results, demo.golden, ["mrr"])
     assert "hit@2" not in few.scores
     asked = few.summary(["hit@2", "mrr"]).set_index(["metric", "run_id"])["mean"]
-    scored = summarize(rs.score(ev.results, ev.golden, ["hit@2", "mrr"]))
+    scored = summarize(rs.score(demo.results, demo.golden, ["hit@2", "mrr"]))
     expected = scored.set_index(["metric", "run_id"])["mean"]
     assert asked.to_dict() == expected.to_dict()
     assert few.pivot("hit@2").shape == (182, 4)
 
 
-def test_a_comparison_takes_the_evaluations_level_and_policies(ev):
-    by_doc = rs.evaluate(ev.results, ev.golden, match="doc", missing="zero")
+def test_a_comparison_takes_the_evaluations_level_and_policies(demo):
+    by_doc = rs.evaluate(demo.results, demo.golden, match="doc", missing="zero")
     cmp = by_doc.compare("dense", "hybrid", "mrr@10")
-    plain = compare_runs(ev.results, ev.golden, "dense", "hybrid", metrics="mrr@10")
+    plain = compare_runs(demo.results, demo.golden, "dense", "hybrid", metrics="mrr@10")
     assert cmp._level.name == "doc"
     assert cmp._policies["missing"] == "zero"
     assert cmp.deltas["delta"].tolist() == plain.deltas["delta"].tolist()
 
 
-def test_a_rule_of_ones_own_holds_for_ranks_and_outcomes_too(ev):
+def test_a_rule_of_ones_own_holds_for_ranks_and_outcomes_too(demo):
     def nothing(hits, targets):
         return tuple(positions[:0] for positions in rs.match.by_doc(hits, targets))
 
-    own = rs.evaluate(ev.results, ev.golden, "mrr", rule=nothing)
+    own = rs.evaluate(demo.results, demo.golden, "mrr", rule=nothing)
     cmp = own.compare("dense", "hybrid")
     assert set(cmp.per_query["outcome"]) == {"both_miss", "no_target"}
     assert cmp.deltas["baseline"].tolist() == [0.0]
@@ -74,17 +79,17 @@ def test_a_rule_of_ones_own_holds_for_ranks_and_outcomes_too(ev):
 
 
 # One metric for each aspect that the data have: retrieval, answers, the refusal pair, passed.
-def test_primary_metrics_are_one_for_each_aspect(ev):
-    assert ev.primary == (
+def test_primary_metrics_are_one_for_each_aspect(demo):
+    assert demo.primary == (
         "ndcg@10", "answer_checks", "answered_unanswerable", "false_refusal", "passed",
     )  # fmt: skip
-    assert rs.evaluate(ev.results, ev.golden, ["mrr", "hit@3"]).primary == ("mrr",)
-    assert rs.evaluate(ev.results, ev.golden, primary="hit@5").primary == ("hit@5",)
-    deep = rs.evaluate(ev.results, ev.golden, primary=["hit@5", "hit@7"])
+    assert rs.evaluate(demo.results, demo.golden, ["mrr", "hit@3"]).primary == ("mrr",)
+    assert rs.evaluate(demo.results, demo.golden, primary="hit@5").primary == ("hit@5",)
+    deep = rs.evaluate(demo.results, demo.golden, primary=["hit@5", "hit@7"])
     assert deep.primary == ("hit@5", "hit@7"), "scored because it decides"
     assert deep.summary("hit@7")["n"].gt(0).all()
     with refused("cost", field="primary"):
-        rs.evaluate(ev.results, ev.golden, primary=["hit@5", "cost"])
+        rs.evaluate(demo.results, demo.golden, primary=["hit@5", "cost"])
 
 
 def test_it_prints_how_it_matched_what_is_missing_and_the_primary_means(write_run, write_golden):
@@ -113,12 +118,12 @@ def test_it_prints_how_it_matched_what_is_missing_and_the_primary_means(write_ru
 # -- narrow
 
 
-def test_selected_runs_come_in_the_order_asked_for(ev):
-    two = ev.select(["hybrid", "dense"])
+def test_selected_runs_come_in_the_order_asked_for(demo):
+    two = demo.select(["hybrid", "dense"])
     assert two.run_ids == ["hybrid", "dense"]
     assert two.scores["run_id"].unique().tolist() == ["hybrid", "dense"]
     assert two.results.runs["run_id"].tolist() == ["hybrid", "dense"]
-    assert ev.select("dense").run_ids == ["dense"]
+    assert demo.select("dense").run_ids == ["dense"]
 
 
 @pytest.mark.parametrize(
@@ -130,9 +135,9 @@ def test_selected_runs_come_in_the_order_asked_for(ev):
     ],
     ids=["query string", "mask", "ids"],
 )
-def test_selected_queries_keep_their_scores(ev, queries):
-    hard = ev.select(queries=queries(ev.golden))
-    by_difficulty = ev.summary("mrr@10", by="difficulty")
+def test_selected_queries_keep_their_scores(demo, queries):
+    hard = demo.select(queries=queries(demo.golden))
+    by_difficulty = demo.summary("mrr@10", by="difficulty")
     expected = by_difficulty[by_difficulty["difficulty"] == "hard"]["mean"].tolist()
     assert hard.summary("mrr@10")["mean"].tolist() == expected
     assert len(hard.golden.queries) == 58 == hard.settings["n_expected"].iloc[0]
@@ -149,58 +154,57 @@ def test_selected_queries_keep_their_scores(ev, queries):
         ("difficulty == 'none'", ["no query"]),
     ],
 )
-def test_a_selection_that_fails_says_why(ev, queries, named):
+def test_a_selection_that_fails_says_why(demo, queries, named):
     with refused(*named, field="queries"):
-        ev.select(queries=queries)
+        demo.select(queries=queries)
 
 
 # -- widen
 
 
-def lengths(ev):
-    answers = ev.results.responses
+def lengths(demo):
+    answers = demo.results.responses
     return answers[["run_id", "query_id"]].assign(length=answers["answer"].str.len().fillna(0))
 
 
-def test_one_row_per_query_counts_for_every_run(ev):
-    ages = pd.DataFrame({"query_id": ev.golden.queries["query_id"], "age": np.arange(182.0)})
-    own = ev.with_columns(ages, "age")
+def test_one_row_per_query_counts_for_every_run(demo):
+    ages = pd.DataFrame({"query_id": demo.golden.queries["query_id"], "age": np.arange(182.0)})
+    own = demo.with_columns(ages, "age")
     assert own.pivot("age").shape == (182, 4)
     assert own.summary("age")["mean"].tolist() == [90.5] * 4
 
 
-def test_a_value_outside_the_declared_range_is_refused(ev):
+def test_a_value_outside_the_declared_range_is_refused(demo):
     with refused(24, 111, 0, 1, field="range"):
-        ev.with_columns(lengths(ev), range=(0, 1))
+        demo.with_columns(lengths(demo), range=(0, 1))
     with refused("up", "higher", "lower", field="better"):
-        ev.with_columns(lengths(ev), better="up")
+        demo.with_columns(lengths(demo), better="up")
 
 
 # -- stores
 
 
-def test_a_store_gives_the_same_evaluation_and_reads_results_when_asked(ev, tmp_path, monkeypatch):
-    store = rs.RunStore(tmp_path / "store")
-    assert store.save(ev) == list(RUNS)
+def test_a_store_gives_the_same_evaluation_and_reads_results_when_asked(demo, store, monkeypatch):
+    assert store.save(demo) == list(RUNS)
     monkeypatch.setattr(rs.RunStore, "load", lambda *_: pytest.fail("results were read"))
-    stored = store.evaluate(ev.golden)
-    pd.testing.assert_frame_equal(stored.scores, ev.scores)
+    stored = store.evaluate(demo.golden)
+    pd.testing.assert_frame_equal(stored.scores, demo.scores)
     drop = ["golden_hash"]
     pd.testing.assert_frame_equal(
         stored.settings.drop(columns=drop).astype(object),
-        ev.settings.drop(columns=drop).astype(object),
+        demo.settings.drop(columns=drop).astype(object),
     )
-    assert repr(stored) == repr(ev)
+    assert repr(stored) == repr(demo)
     monkeypatch.undo()
-    assert len(stored.results.hits) == len(ev.results.hits)
-    assert stored.compare("dense", "hybrid").overall == ev.compare("dense", "hybrid").overall
+    assert len(stored.results.hits) == len(demo.results.hits)
+    assert stored.compare("dense", "hybrid").overall == demo.compare("dense", "hybrid").overall
 
 
 # -- the face
 
 
 @pytest.mark.slow
-def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypatch, tmp_path):
+def test_every_public_method_has_one_example_on_the_demo_that_runs(demo, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     methods = [
         (name, method)
@@ -214,7 +218,7 @@ def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypat
         assert lines, f"{name} has no example"
         code = "\n".join(lines).replace('"metrics.json"', repr(str(tmp_path / "metrics.json")))
         code = code.replace('"report.html"', repr(str(tmp_path / "report.html")))
-        exec(compile(code, name, "exec"), {"rs": rs, "ev": ev, "pd": pd})
+        exec(compile(code, name, "exec"), {"rs": rs, "ev": demo, "pd": pd})
 
 
 def test_asking_for_an_evaluation_imports_no_analysis():
@@ -235,8 +239,8 @@ def test_a_run_without_any_hit_is_named():
     says(more, "run", 0)
 
 
-def test_columns_of_ones_own_are_compared_gated_drawn_and_reported(ev):
-    own = ev.with_columns(lengths(ev), better="lower").select(["dense", "hybrid"])
+def test_columns_of_ones_own_are_compared_gated_drawn_and_reported(demo):
+    own = demo.with_columns(lengths(demo), better="lower").select(["dense", "hybrid"])
     cmp = own.compare("dense", "hybrid")
     row = cmp.deltas.set_index("metric").loc["length"]
     values = own.pivot("length")
@@ -248,3 +252,143 @@ def test_columns_of_ones_own_are_compared_gated_drawn_and_reported(ev):
     assert "length" in own.report().tables["hybrid against dense"]["metric"].tolist()
     assert "length" in own.plot(["length"]).get_yticklabels()[0].get_text()
     plt.close("all")
+
+
+# -- refusals, failures and the like: objects whose frames are attributes
+
+CLASSES = (
+    Refusals, RiskCoverage, Failures, Paraphrases, Repeats, RetrieverReport, GoldenHealth,
+    Freshness, Behaviour, Lint, rs.extras.knowledge_gain.Gain,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_frame_of_an_object_is_there_and_documented(kind):
+    declared = {item.name for item in fields(kind)}
+    for name in kind.FRAMES:
+        assert name in declared or isinstance(vars(kind)[name].__doc__, str)
+        # From 3.13 on, docstrings are stored without their indentation.
+        text = inspect.cleandoc(kind.__doc__)
+        assert re.search(rf"^([\w, ]*\b)?{name}\b[\w, ]*$", text, flags=re.M), name
+
+
+OBJECTS = {
+    "refusals": lambda ev: ev.refusals(),
+    "risk": lambda ev: rs.extras.risk_coverage(ev, right="hit@5"),
+    "failures": lambda ev: ev.failures(),
+    "health": lambda ev: ev.golden.health(ev, "hit@5"),
+    "paraphrases": lambda ev: rs.extras.paraphrases(ev, narrow=5, pool=10),
+    "repeats": lambda ev: ev.repeats("passed", 2, runs=["dense", "hybrid"]),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_print_a_table_and_the_names_of_their_frames(demo, name):
+    found = OBJECTS[name](demo)
+    text, page = repr(found), found._repr_html_()
+    assert all(f".{one}" in text and f".{one}" in page for one in found.FRAMES)
+    assert page.count("<table") == 1 and len(text.splitlines()) < 20
+
+
+def test_what_was_not_scored_is_scored_when_an_object_needs_it(demo):
+    few = rs.evaluate(demo.results, demo.golden, ["mrr@10"])
+    pd.testing.assert_frame_equal(few.refusals().table, demo.refusals().table)
+    pd.testing.assert_frame_equal(
+        few.failures(hit="hit@10").table, demo.failures(hit="hit_rate@10").table
+    )
+    assert few.golden.health(few, "hit@5").metric == "hit@5"
+    with refused("no such thing", "rs.metrics()", field="metrics"):
+        few.refusals(right="no such thing")
+
+
+@pytest.fixture
+def repeated(write_golden, write_run):
+    """System s with two repeats and system t with one run, on queries q0 and q1."""
+    golden = rs.load_golden(
+        write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(2)])
+    )
+    ranks = {"s1": ("s", 1, (1, 2)), "s2": ("s", 2, (1, None)), "t": ("t", None, (2, 2))}
+    files = [
+        write_run(
+            name,
+            [
+                record(f"q{n}", [hit("c", "d", rank)] if rank else [], answer=answer("x"))
+                for n, rank in enumerate(found)
+            ],
+            system=system,
+            **({"repeat": repeat} if repeat else {}),
+        )
+        for name, (system, repeat, found) in ranks.items()
+    ]
+    return rs.evaluate(files, golden)
+
+
+def test_repeats_of_a_system_are_known_from_its_runs(repeated):
+    found = repeated.select(["s1", "s2"]).repeats("hit@3", 2)
+    assert found.per_query[["n_passed", "pass@2", "pass^2"]].to_numpy().tolist() == [
+        [2, 1, 1],
+        [1, 1, 0],
+    ]
+
+
+def test_averages_of_repeats_are_an_evaluation_by_system(repeated):
+    averaged = repeated._of_systems
+    assert averaged.run_ids == ["s", "t"]
+    # s: 1 and 1 for q0, 1/2 and 0 for q1; t: 1/2 and 1/2
+    assert averaged.pivot("mrr@10").to_numpy().tolist() == [[1, 0.5], [0.25, 0.5]]
+    assert averaged.summary("mrr@10")["mean"].tolist() == [0.625, 0.5]
+    assert averaged.select("t").pivot("mrr@10").columns.tolist() == ["t"]
+
+
+def test_what_is_asked_later_is_scored_run_by_run_and_then_averaged(repeated):
+    averaged = rs.evaluate(repeated.results, repeated.golden, ["mrr"])._of_systems
+    # hit@7 of q1: 1 and 0, so 1/2; the first repeat alone has 1
+    assert averaged.summary("hit@7")["mean"].tolist() == [0.75, 1]
+    assert averaged.select("s").summary("hit@7")["mean"].tolist() == [0.75]
+    part = averaged.select(queries=["q1"]).summary("hit@7")
+    assert part["mean"].tolist() == [0.5, 1]
+
+
+def test_a_system_is_compared_with_its_repeats_averaged(repeated):
+    cmp = repeated.compare("t", "s", "mrr@10")
+    row = cmp.deltas.iloc[0]
+    assert (row["baseline"], row["candidate"], row["n"]) == (0.5, 0.625, 2)
+    says(cmp.notes(), "s: 2 runs, averaged", "2 queries", "first")
+    # ranks of the first repeat: 1 and 2 against 2 and 2
+    assert cmp.counts == {"win": 1, "draw": 1}
+    assert repeated.compare("s1", "s2", "mrr@10").deltas["delta"].tolist() == [-0.25]
+
+
+def test_a_report_has_systems_and_not_their_repeats(repeated):
+    page = repeated.report()
+    assert next(iter(page.tables)) == "Standings"
+    assert page.tables["Standings"]["run_id"].unique().tolist() == ["s", "t"]
+    assert "t against s" in page.tables and not any("s1" in name for name in page.tables)
+
+
+def test_means_are_saved_as_another_harness_writes_them(demo, tmp_path):
+    file = demo.save(tmp_path / "means.json", format="kebab")
+    assert json.loads(file.read_text()) == aggregate(demo.results, demo.golden, "kebab")
+    of_trec = rs.evaluate(demo.results, demo.golden, profile="trec").save(tmp_path / "trec.json")
+    assert json.loads(of_trec.read_text()) == aggregate(demo.results, demo.golden, "trec")
+    with refused("kebab", "trec", field="format"):
+        demo.save(file)
+
+
+def test_a_comparison_shows_a_query_as_its_evaluation_does(demo):
+    cmp = demo.compare("dense", "hybrid")
+    assert repr(cmp.query("pd-005")) == repr(demo.query("pd-005", ["dense", "hybrid"]))
+    with refused("JSON", field="results"):
+        rs.Comparison.from_json(cmp.to_json()).query("pd-005")
+
+
+def test_repeats_of_a_system_are_one_row_wherever_runs_are_ranked(repeated):
+    assert repeated.leaderboard("mrr@10").table["run_id"].tolist() == ["s", "t"]
+    text = repr(repeated)
+    says(text, "s: 2 runs", "2 queries asked more than once")
+    assert "s1" not in text
+    # whoever names runs compares these
+    assert repeated.leaderboard("mrr@10", runs=["s1", "s2"]).table["run_id"].tolist() == [
+        "s1",
+        "s2",
+    ]

@@ -48,7 +48,7 @@ def in_answer(**more):
         ["object", "kind"]),
         (in_hit(span_unit="char", start=5, end=2, citation=None), "hits_top_k",
         ["start", 5, "end", 2], ["half-open"]),
-        (in_hit(span_unit="char", start=5, end=9), "hits_top_k", ["start 5", "char"], ["one span"]),
+        (in_hit(span_unit="char", start=5, end=9), "hits_top_k", ["line", "char"], ["one span"]),
         (in_hit(retrieval={"fusion_score": "high"}), "hits_top_k.retrieval.fusion_score", ["text"],
         ["number", "null"]),
     ],
@@ -106,18 +106,14 @@ def test_a_fault_of_run_json_is_named_with_its_line(write_run, described, field,
         assert results.runs["run_id"].tolist() == ["a"]
 
 
-def test_a_run_json_that_is_none_is_named_once(write_run):
+@pytest.mark.parametrize(("text", "line"), [("{\n bad", 2), ("[1]", 1), ('{"k": 1, "k": 2}', None)])
+def test_a_run_json_that_is_none_is_named_once(write_run, text, line):
     file = write_run("a", RUN_A)
-    for text, line in (
-        ("{\n bad", 2),
-        ("[1]", 1),
-        ('{"k": 1, "k": 2}', None),
-    ):
-        (file.parent / "run.json").write_text(text)
-        with refused(file="run.json", line=line) as caught:
-            rs.load_results(file)
-        assert str(caught.value).count("run.json") == 1
-        assert len(rs.load_results(file, strict=False).responses) == 3
+    (file.parent / "run.json").write_text(text)
+    with refused(file="run.json", line=line) as caught:
+        rs.load_results(file)
+    assert str(caught.value).count("run.json") == 1
+    assert len(rs.load_results(file, strict=False).responses) == 3
 
 
 def test_a_record_without_query_id_says_that_it_is_missing(write_run):
@@ -175,17 +171,12 @@ def test_a_slip_in_run_json_names_its_line(write_run):
 
 def database(path, runs, results):
     with sqlite3.connect(path) as base:
-        base.execute(
-            "CREATE TABLE eval_runs (run_id TEXT, suite TEXT, config_snapshot_json TEXT,"
-            " aggregate_json TEXT, commit_hash TEXT, created_at TEXT)"
-        )
-        base.execute(
-            "CREATE TABLE eval_query_results (run_id TEXT, query_id TEXT, result_json TEXT)"
-        )
-        base.executemany(
-            "INSERT INTO eval_runs VALUES (?, 's', '{}', '{}', NULL, '2026-01-31T09:00:00Z')",
-            [[run] for run in runs],
-        )
+        base.executescript("""
+            CREATE TABLE eval_runs (run_id TEXT, suite TEXT, config_snapshot_json TEXT,
+              aggregate_json TEXT, commit_hash TEXT, created_at TEXT);
+            CREATE TABLE eval_query_results (run_id TEXT, query_id TEXT, result_json TEXT)
+        """)
+        base.executemany("INSERT INTO eval_runs (run_id) VALUES (?)", [[run] for run in runs])
         base.executemany("INSERT INTO eval_query_results VALUES (?, ?, ?)", results)
     base.close()
     return path
@@ -245,13 +236,7 @@ def test_a_fault_in_a_database_names_table_and_row(tmp_path, runs, results, fiel
 
 
 def test_problems_of_a_database_stand_with_their_run_once(tmp_path):
-    file = database(
-        tmp_path / "kebab.db",
-        ["a", "b"],
-        [GOOD, ("a", "q2", None), ("b", "q1", GOOD[2]), ("b", "q2", "1"), ("b", "q3", "2")],
-    )
-    assert rs.load_results(file, strict=False).problems["run_id"].astype("str").tolist() == [
-        "a",
-        "b",
-        "b",
-    ]
+    rows = [("a", "q2", None), ("b", "q1", GOOD[2]), ("b", "q2", "1"), ("b", "q3", "2")]
+    file = database(tmp_path / "kebab.db", ["a", "b"], [GOOD, *rows])
+    problems = rs.load_results(file, strict=False).problems
+    assert problems["run_id"].tolist() == ["a", "b", "b"]

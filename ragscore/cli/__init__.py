@@ -13,8 +13,15 @@ from collections.abc import Sequence
 
 from ragscore import __version__
 from ragscore.cli.ask import demo_command, judge_command, run_command
-from ragscore.cli.compare import compare_command, gate_command, report_command, score_command
-from ragscore.cli.golden import check_command, label_command, validate_command
+from ragscore.cli.commands import (
+    check_command,
+    compare_command,
+    gate_command,
+    label_command,
+    report_command,
+    score_command,
+    validate_command,
+)
 from ragscore.cli.options import CommandParser, say
 from ragscore.frames.data import DataError
 
@@ -41,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DataError, OSError) as error:
         say(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        say("ragscore: stopped", file=sys.stderr)
+    except KeyboardInterrupt as stopped:  # its notes say how to go on
+        say("; ".join(["ragscore: stopped", *getattr(stopped, "__notes__", [])]), file=sys.stderr)
         return STOPPED
 
 

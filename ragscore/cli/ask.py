@@ -9,10 +9,9 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from ragscore.cli.compare import readable
+from ragscore.cli.commands import readable
 from ragscore.cli.options import (
     GOLDEN,
     GOLDEN_ARGUMENT,
@@ -47,7 +46,7 @@ from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.summary import metric_columns
 from ragscore.store.store import RunStore
 
-ALL_FAILED, STOPPED = 3, 130
+ALL_FAILED = 3
 # answer_relevance needs a function that embeds texts
 ASKED = [name for name, one in JUDGES.items() if one.each != "questions"]
 AS_THE_FIRST = ("cache", "workers", "prices", "k", "refused", "cut_text")
@@ -149,11 +148,7 @@ def run_command(args: argparse.Namespace) -> int:
         refuse_finished(out)  # before the system is built, which may take minutes
     options = given(args, collect) | {"system": _system(args), "golden": golden, "out": out}
     options |= {"settings": dict(args.set), "progress": not args.quiet}
-    try:
-        results = collect(**options)
-    except KeyboardInterrupt as stopped:
-        say(f"ragscore: stopped; {' '.join(getattr(stopped, '__notes__', []))}", file=sys.stderr)
-        return STOPPED
+    results = collect(**options)
     say(f"ragscore: wrote {out / 'per_query.jsonl'}", file=sys.stderr)
     if results.responses["error"].notna().all():
         return ALL_FAILED
@@ -168,17 +163,17 @@ def run_command(args: argparse.Namespace) -> int:
 def _folder(args: argparse.Namespace) -> str:
     """Return the default name of the run's folder."""
     given = args.system if args.command is None else shlex.split(args.command)[0]
-    if "://" in given:
-        return str(urlsplit(given).netloc.rpartition("@")[2].replace(":", "-"))
-    return str(args.name or Path(given.rpartition(":")[2]).stem)
+    host = urlsplit(given).netloc.rpartition("@")[2].replace(":", "-")
+    return host or str(args.name or Path(given.rpartition(":")[2]).stem)
 
 
 def _system(args: argparse.Namespace) -> Given:
     """Return the system to ask, in a form that `collect` takes."""
     if args.command is not None:
         return shlex.split(args.command)
-    is_file = Path(args.system).suffix in (".yaml", ".yml", ".json")
-    if is_file or args.system.startswith(("http://", "https://")):
+    if args.system.startswith(("http://", "https://")) or args.system.endswith(
+        (".yaml", ".yml", ".json")
+    ):
         return args.system
     sys.path.insert(0, str(Path.cwd()))  # a module of the current folder is found, too
     try:
@@ -190,11 +185,6 @@ def _system(args: argparse.Namespace) -> Given:
         ) from error  # fmt: skip
     finally:
         sys.path.pop(0)
-
-
-def prices(file: str) -> dict[str, Any]:
-    """Return the content of a JSON file."""
-    return dict(json.loads(Path(file).read_text(encoding="utf-8")))
 
 
 @command(
@@ -286,7 +276,6 @@ def prices(file: str) -> dict[str, Any]:
                 'JSON: US dollars per million tokens by model, {"name": [prompt, completion]}'
                 " (default: costs are unknown)",
                 "FILE",
-                type=prices,
             ),
             option(
                 "--max-cost",
@@ -321,6 +310,8 @@ def judge_command(args: argparse.Namespace) -> int:
         )  # fmt: skip
     endpoint = Endpoint(**given(args, Endpoint))
     options = given(args, judge) | ({"cache": None} if args.cache == "none" else {})
+    if args.prices:
+        options["prices"] = json.loads(Path(args.prices).read_text(encoding="utf-8"))
     first = {"results": results, "golden": golden, "judges": names, "endpoint": endpoint}
     judged = judge(**options | first)
     states, status = judged.ledger["state"].value_counts(), 0
@@ -335,8 +326,8 @@ def judge_command(args: argparse.Namespace) -> int:
     for run_id, place in zip(run_ids, places, strict=True):
         own = judged.ledger[judged.ledger["run_id"] == run_id]
         Judged(judged.results.select(run_id), own).save(place, overwrite=True)
-    table = evaluate(judged.results, golden, criteria).summary()
-    table = table[["run_id", "metric", "mean", "low", "high", "n", "n_expected"]]
+    columns = ["run_id", "metric", "mean", "low", "high", "n", "n_expected"]
+    table = evaluate(judged.results, golden, criteria).summary()[columns]
     found = {"judgments": records_of(judged.counts()), "means": records_of(table)}
     if args.spot_check:
         second = replace(
@@ -349,8 +340,10 @@ def judge_command(args: argparse.Namespace) -> int:
         for run_id, place in zip(run_ids, places, strict=True):
             folder = place.path(run_id) if isinstance(place, RunStore) else place
             write_json(folder / "agreement.json", {"table": rows})
-    counted = judged.counts().to_string(index=False, na_rep="unknown")
-    parts = [counted, table.round(3).to_string(index=False)]
+    parts = [
+        judged.counts().to_string(index=False, na_rep="unknown"),
+        table.round(3).to_string(index=False),
+    ]
     parts += [
         f"second judge: {one['criterion']} disagrees about {one['disagreement']:.0%} of {one['n']}"
         " answers"

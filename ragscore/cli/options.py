@@ -17,7 +17,7 @@ from ragscore.frames.errors import name_list, plural
 from ragscore.frames.escaping import json_text, visible
 from ragscore.frames.ranking import TIES
 from ragscore.io.load import load_golden, load_results
-from ragscore.io.registry import format_names
+from ragscore.io.registry import formats_of
 from ragscore.scoring.metrics import TABLE
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.provenance import COMPONENTS
@@ -42,12 +42,8 @@ WIDTH = 88  # of descriptions
 # What an option with such a value is read as; any other is text.
 NUMBERS = {"N": int, "K": int, "T": float, "S": float, "SECONDS": float, "USD": float}
 
-# The type that add_subparsers returns; argparse gives it no public name.
-Parsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 # The names of an argument or option, and what `add_argument` takes.
 Option: TypeAlias = tuple[list[str], dict[str, Any]]
-# Options under a title of their own.
-Group: TypeAlias = tuple[str, list[Option]]
 # What a command does; it returns the exit status.
 Work: TypeAlias = Callable[[argparse.Namespace], int | None]
 
@@ -66,19 +62,23 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def command(
-    usage: str, does: str, example: str, *options: Option | Group, details: str = ""
-) -> Callable[[Work], Callable[[Parsers], None]]:
+    usage: str,
+    does: str,
+    example: str,
+    *options: Option | tuple[str, list[Option]],
+    details: str = "",
+) -> Callable[[Work], Callable[[Any], None]]:
     """Make a function the work of a command; the result adds the command's parser to others."""
 
-    def decorated(work: Work) -> Callable[[Parsers], None]:
+    def decorated(work: Work) -> Callable[[Any], None]:
         return lambda parsers: _add(parsers, work, usage, does, example, options, details)
 
     return decorated
 
 
 def _add(
-    parsers: Parsers, work: Work, usage: str, does: str, example: str,
-    options: Sequence[Option | Group], details: str,
+    parsers: Any, work: Work, usage: str, does: str, example: str,
+    options: Sequence[Option | tuple[str, list[Option]]], details: str,
 ) -> None:  # fmt: skip
     parser: CommandParser = parsers.add_parser(
         usage.partition(" ")[0],
@@ -144,7 +144,7 @@ def setting(text: str) -> tuple[str, Any]:
 
 def reading_options(prefix: str, example: str, *sides: str) -> list[Option]:
     """Return --format and --columns of golden files, results, or both."""
-    names = dict.fromkeys(name for side in sides for name in format_names(side))
+    names = dict.fromkeys(one.name for side in sides for one in formats_of(side))
     return [
         option(
             f"--{prefix}format",

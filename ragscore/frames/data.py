@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import is_among, lookup
+from ragscore.frames.codes import all_differ, is_among, lookup, pair_numbers
 from ragscore.frames.errors import (
     DataError,
     check_known,
@@ -48,9 +48,10 @@ ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
     repeated = frame.duplicated(key)
     if repeated.any():
-        first = " / ".join(frame.loc[repeated, key].iloc[0].astype("str"))
+        first = frame.loc[repeated, key].head(5).to_numpy().tolist()
         raise DataError(
-            f"{int(repeated.sum())} rows repeat a key, first {first}",
+            f"{int(repeated.sum())} rows repeat a key: "
+            + name_list(" / ".join(map(str, row)) for row in first),
             field=name,
             allowed=f"one row per {', '.join(key)}",
         )
@@ -73,11 +74,15 @@ def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     return targets
 
 
-def _refuse_ambiguous(targets: pd.DataFrame) -> None:
+def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
     """Refuse targets that stand there twice, or with more than one grade."""
-    key = ["query_id", "level", "target_id"]
-    _refuse_repeats(targets, [*key, "alternative"], "targets")
-    if targets["alternative"].any():
+    key, alternative = ["query_id", "level", "target_id"], targets["alternative"].to_numpy()
+    place = lookup(targets["query_id"], pd.Index(query_ids)) * len(LEVELS)
+    place += lookup(targets["level"], LEVELS)
+    place = place * (int(alternative.max(initial=0)) + 1) + alternative
+    if not all_differ(pair_numbers(place, targets["target_id"])):
+        _refuse_repeats(targets, [*key, "alternative"], "targets")
+    if alternative.any():
         differs = targets.groupby(key)["grade"].transform("nunique").to_numpy() > 1
         allowed = "one grade for all alternatives of a target"
         refuse_rows(targets["target_id"], differs, "targets", allowed)
@@ -135,7 +140,7 @@ class Golden(GoldenVerbs):
                     "ids of the queries frame; `golden.select` takes a part of a golden set",
                 )  # fmt: skip
         self.targets = _with_ids(self.targets)
-        _refuse_ambiguous(self.targets)
+        _refuse_ambiguous(self.targets, self.queries["query_id"])
 
     def select(self, queries: Any) -> "Golden":
         """Return the part of the golden set about some queries.
@@ -153,18 +158,15 @@ class Golden(GoldenVerbs):
         """
         golden = replace(self)
         frame, known = golden.queries, golden.queries["query_id"]
+        is_text = isinstance(queries, str) and not known.eq(queries).any()
+        is_mask = isinstance(queries, (pd.Series, np.ndarray)) and queries.dtype.kind == "b"
+        if not (is_text or is_mask):
+            ids = names_of(queries, "queries", "query ids, a mask, or a pandas query")
+            check_known(ids, known, "queries", "query", "ids of golden.queries:")
+            queries = known.isin(ids)
         try:
-            if isinstance(queries, str) and not known.eq(queries).any():
-                kept = frame.query(queries)
-            elif isinstance(queries, (pd.Series, np.ndarray)) and queries.dtype.kind == "b":
-                kept = frame[np.asarray(queries)]
-            else:
-                ids = names_of(queries, "queries", "query ids, a mask, or a pandas query")
-                check_known(ids, known, "queries", "query", "ids of golden.queries:")
-                kept = frame[known.isin(ids).to_numpy()]
+            kept = frame.query(queries) if is_text else frame[np.asarray(queries)]
         except Exception as error:  # pandas raises errors of many kinds
-            if isinstance(error, DataError):
-                raise
             raise DataError(
                 f"found {excerpt(queries)}: {error}",
                 field="queries",

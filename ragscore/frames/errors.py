@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
-from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -206,17 +205,18 @@ def unsaid(pattern: str = "") -> Iterator[list[str]]:
 
 
 def short_names(runs: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Return name -> its own part, and the part that all share; nothing where names stay whole."""
-    found = list(dict.fromkeys(runs))
-    # words that all begin and all end with; each name keeps a word of its own
-    words = [_WORDS.split(run) for run in found]
-    begins = _shared([one[:-1] for one in words])
-    ends = _shared([one[: len(begins) : -1] for one in words])
-    first, last = "".join(begins), "".join(reversed(ends))
-    short = {run: run[len(first) : len(run) - len(last)].strip("_-./:|,+@= ") for run in found}
-    is_long = max(map(len, found), default=0) > LONG_NAME and len(first) + len(last) >= GAIN
-    is_clear = all(short.values()) and 1 < len(set(short.values())) == len(found)
-    return (short, f"{first}…{last}") if is_long and is_clear else ({}, "")
+    """Return name -> its own words, and those that all share; nothing where names stay whole."""
+    words = {run: _WORDS.split(run) for run in runs}
+    common = set.intersection(*map(set, words.values())) if words else set()
+    short = {
+        run: "".join(one for one in own if one not in common).strip("_-./:|,+@= ")
+        for run, own in words.items()
+    }
+    parts = [one if one in common else "…" for one in next(iter(words.values()), [])]
+    shared = re.sub("…+", "…", "".join(parts))
+    is_clear = all(short.values()) and 1 < len(set(short.values())) == len(words)
+    is_long = len(shared) > GAIN and max(map(len, words)) > LONG_NAME
+    return (short, shared) if is_clear and is_long else ({}, "")
 
 
 def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
@@ -240,9 +240,3 @@ def fitting_names(runs: Collection[str], most: int) -> dict[str, str]:
         for run, name in short.items()
     }
     return cut if len(set(cut.values())) == len(cut) else short
-
-
-def _shared(words: list[list[str]]) -> list[str]:
-    """Return the words with which all begin."""
-    same = takewhile(lambda place: len(set(place)) == 1, zip(*words, strict=False))
-    return [place[0] for place in same]

@@ -28,7 +28,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype, is_float_dtype, is_integer_dtype
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.errors import DataError, check_choice, name_list
+from ragscore.frames.errors import DataError, check_type, name_list
 from ragscore.frames.schema import columns_of
 
 
@@ -230,9 +230,7 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         in a key, a boolean, date or decimal number as an id, 1.5 or a number out of range in a
         column of whole numbers. The first such row is named.
     """
-    check_choice(kind, KINDS, "kind")
-    if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"found {type(frame).__name__}", field=kind, allowed="a DataFrame")
+    check_type(frame, pd.DataFrame, kind)
     # Most frames of most golden sets and results are empty: those are checked once per kind.
     known = empty(kind)
     return (

@@ -69,10 +69,10 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
     """
     if "doc_id" not in hits:
         return hits
-    ranked = hits[[*CELL, "doc_id", "rank"]].reset_index(drop=True).sort_values("rank")
-    is_again = ranked.duplicated([*CELL, "doc_id"]) & ranked["doc_id"].notna()
-    cells = ranked[~is_again].groupby(CELL, observed=True)
-    rank = cells.cumcount().sort_index() + 1
+    columns = {"cell": _cells(hits), "doc": pd.factorize(hits["doc_id"])[0]}
+    ranked = pd.DataFrame(columns).iloc[np.argsort(hits["rank"].to_numpy(), kind="stable")]
+    is_again = ranked.duplicated() & (ranked["doc"] >= 0)
+    rank = ranked[~is_again].groupby("cell").cumcount().sort_index() + 1
     return hits.iloc[rank.index].assign(rank=rank.to_numpy("int32"))
 
 
@@ -106,7 +106,8 @@ def _trec_ranks(hits: pd.DataFrame, dtype: str) -> Codes:
     cell = _cells(hits)
     score = hits.reindex(columns=["score"])["score"].to_numpy("float64", na_value=np.nan)
     without = np.isnan(score)
-    if pd.Series(without).groupby(cell).transform("mean").between(0, 1, "neither").any():
+    share = pd.Series(without).groupby(cell).mean() if without.any() else pd.Series(0)
+    if share.between(0, 1, "neither").any():
         raise DataError(
             f"{int(without.sum())} of {len(hits)} hits have no score",
             field="hits.score",
@@ -179,15 +180,16 @@ def n_contradicting(hits: pd.DataFrame) -> int:
 
 def _places(cell: Codes, order: Codes) -> Codes:
     """Return the rank of each row within its cell, from 1; `order` sorts rows as they rank."""
+    begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
     places = np.empty(len(cell), dtype=np.int64)
-    places[order] = pd.Series(order).groupby(cell[order]).cumcount() + 1
+    places[order] = np.arange(len(cell)) - np.repeat(begins, np.diff(begins, append=len(cell))) + 1
     return places
 
 
 def _cells(hits: pd.DataFrame) -> Codes:
     """Return one number per row that tells its run and query (its cell)."""
-    cells = hits.groupby(CELL, sort=False, observed=True, dropna=False)
-    return np.asarray(cells.ngroup(), dtype=np.int64)
+    run, query = (pd.factorize(hits[name])[0].astype(np.int64) for name in CELL)
+    return run * (query.max(initial=0) + 1) + query
 
 
 # The values of the policy `ties`, the default first: what ranks the hits, and what it goes by.

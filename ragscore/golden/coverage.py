@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import codes_of, distinct, is_among, lookup, response_of
-from ragscore.frames.data import Golden, Results, check_inputs
+from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import plural
 from ragscore.frames.ranking import tied
 from ragscore.scoring.ids import COLUMN
@@ -58,9 +58,10 @@ class Coverage(FramesResult):
 
     def _shown(self) -> pd.DataFrame:
         """Return what is always shown, what isn't 0 for all runs, and the ids by level."""
-        runs = self.runs
-        counts = [name for name in runs if name in ALWAYS_SHOWN or runs[name].fillna(0).any()]
-        table = runs[counts].astype("object").where(runs[counts].notna(), "—")
+        counts = [
+            name for name in self.runs if name in ALWAYS_SHOWN or self.runs[name].fillna(0).any()
+        ]
+        table = self.runs[counts].astype("object").where(self.runs[counts].notna(), "—")
         for level, rows in self.ids.groupby("level", sort=False):
             by_run = rows.set_index("run_id").astype("str").reindex(table.index)
             table[f"hits with an id ({level})"] = by_run["n_with_id"] + " of " + by_run["n_hits"]
@@ -73,7 +74,6 @@ class Coverage(FramesResult):
 
 def coverage(results: Results, golden: Golden) -> Coverage:
     """Count, by run, the queries and ids that a mean would silently leave out or distort."""
-    check_inputs(results, golden)
     issues, hits = _issues(results, golden), results.hits
     run_ids = results.runs["run_id"].cat.categories
     counts = pd.crosstab(issues["run_id"], issues["issue"]).reindex(run_ids, fill_value=0)

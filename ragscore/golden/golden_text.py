@@ -4,7 +4,6 @@ The text of a changed field is written anew, of a row in braces or a JSON line t
 comments, order and spelling of everything else stay.
 """
 
-import gzip
 import json
 import os
 import re
@@ -18,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from ragscore.io.files import lines_of, read_bytes, write_bytes
+from ragscore.io.files import read_bytes, write_bytes, write_text
 from ragscore.io.golden_read import file_rows
 from ragscore.io.golden_write import flow_text, yaml_text
 from ragscore.io.source import Problems, Row, as_id
@@ -69,11 +68,6 @@ class GoldenText:
             body = body[:start] + re.sub("\r?\n", line_end, text) + body[end:]
         return GoldenText(self.path, mark + body.removesuffix(last))
 
-    def data(self) -> bytes:
-        """Return the bytes of the file."""
-        data = self.text.encode()
-        return gzip.compress(data, mtime=0) if self.path.suffix == ".gz" else data
-
 
 def _row_edits(body: str, row: Any, fields: Values, values: Values) -> list[Edit]:
     """Return the edits of a row of YAML: of its changed fields, or of a whole row in braces."""
@@ -109,10 +103,8 @@ def _block(values: Values, column: int) -> str:
 
 
 def read_golden_text(path: Path) -> GoldenText:
-    """Read a golden file's text, with its line ends and byte-order mark."""
-    data = read_bytes(path)
-    lines_of(data, path)  # refuses what isn't UTF-8
-    return GoldenText(path, data.decode())
+    """Read the text of a golden file that can be loaded, with its line ends and BOM."""
+    return GoldenText(path, read_bytes(path).decode())
 
 
 def write_golden_text(content: GoldenText) -> None:
@@ -128,7 +120,7 @@ def write_golden_text(content: GoldenText) -> None:
     if not copy.exists():
         write_bytes(copy, path.read_bytes())
         shutil.copystat(path, copy)
-    write_bytes(path, content.data())
+    write_text(path, content.text)
 
 
 @contextmanager

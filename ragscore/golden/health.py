@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import Metric
@@ -217,7 +217,6 @@ def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFr
     DataError
         `similarity` is out of its range.
     """
-    check_type(golden, Golden, "golden")
     if not 0 < similarity <= 1:
         raise DataError(f"found {similarity!r}", field="similarity", allowed="above 0, up to 1")
     queries = golden.queries.sort_values("position", kind="stable").reset_index(drop=True)

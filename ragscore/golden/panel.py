@@ -14,7 +14,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.escaping import html_text, visible
-from ragscore.golden.sheet import add_labels, filled, golden_to_label
+from ragscore.golden.sheet import STATES, add_labels, filled, golden_to_label
 
 GRADES = {1: "✔ supports", 2: "2 well", 3: "3 exactly", 0: "✘ no"}
 _TEXT = (
@@ -124,8 +124,7 @@ def query_html(part: pd.DataFrame) -> str:
     if not len(part):
         return ""
     first = part.iloc[0]
-    words = {"True": "labelled", "False": "should refuse"}
-    stated = words.get(str(first["answerable"]), "unlabelled")
+    stated = STATES.get(str(first["answerable"]), "unlabelled")
     return (
         f'<div class="ragscore-query"><b>{html_text(first["query_id"])}</b> ({stated})'
         f'<div style="font-size:135%;line-height:1.35">{html_text(str(first["query"]))}</div></div>'

@@ -30,6 +30,7 @@ from ragscore.golden.golden_text import (
     write_golden_text,
 )
 from ragscore.io.columns import ANSWERABLE
+from ragscore.io.files import naming
 from ragscore.io.formats.chatbot import chatbot_cases
 from ragscore.io.golden_read import ID_FIELDS, golden_of
 from ragscore.io.golden_write import golden_rows
@@ -44,6 +45,7 @@ LOCATORS = {
     "doc": ["doc_id"],
 }  # fmt: skip
 STATE = ["grade", "answerable", "snippet"]
+STATES = {"True": "labelled", "False": "should refuse"}  # what `answerable` says of a query
 SHOWN = (
     "path", "heading", "text", "text_cut", "chunk_id", "doc_id", "start", "end", "span_unit",
     "chunker_version",
@@ -222,7 +224,7 @@ def add_labels(
     """
     path = Path(golden_file).resolve()
     with locked(path.parent):
-        text, golden = read_golden_text(path), golden_to_label(path)
+        golden, text = golden_to_label(path), read_golden_text(path)
         if [*text.rows] != golden.queries["query_id"].tolist():
             raise DataError("its rows have no ids", file=path, allowed="a file of golden.save")
         meant, rows_of = with_labels(golden, sheet), partial[Any](golden_rows, path=path)
@@ -231,10 +233,7 @@ def add_labels(
             rows_of = partial(chatbot_cases)
         changes = _changed_fields(text, rows_of(golden), rows_of(meant), golden, meant)
         if changes:
-            after = text.edited(changes)
-            first = next(iter(changes))
-            _check_text(after, meant, first, text.rows[first].line)
-            write_golden_text(after)
+            write_golden_text(_changed_text(text, changes, meant))
     return list(changes)
 
 
@@ -280,6 +279,12 @@ def _read(sheet: Any) -> pd.DataFrame:
         raise DataError(
             f"no column {name_list(lacking)}", field="sheet", allowed="what rs.label_sheet gives"
         )
+    levels = sheet["level"].unique()
+    if len(levels) > 1 or not {*levels} <= {*LEVELS}:
+        raise DataError(
+            f"found {name_list(levels)}", field="sheet.level",
+            allowed=f"one level a sheet: {', '.join(LEVELS)}",
+        )  # fmt: skip
     return sheet.reset_index(drop=True).astype({"query_id": "str"})
 
 
@@ -321,7 +326,7 @@ def _split(was: pd.Series) -> pd.DataFrame:
 
 def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     """Return the targets that rows of a sheet meet at its level: positions `row` and `target`."""
-    level = _level(sheet)
+    level = [*sheet["level"], *LEVELS][0]
     places = np.flatnonzero(targets["level"].eq(level))
     names = [name for name in ("path", "heading", "text", f"{level}_id") if name in sheet]
     hits = sheet.astype(dict.fromkeys(names, "str")).reset_index(drop=True)
@@ -332,19 +337,9 @@ def _met(sheet: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"row": hit, "target": places[target]}).sort_values("row", kind="stable")
 
 
-def _level(sheet: pd.DataFrame) -> str:
-    levels = sheet["level"].unique().tolist() or [LEVELS[0]]
-    if len(levels) > 1 or levels[0] not in LEVELS:
-        raise DataError(
-            f"found {name_list(levels)}", field="sheet.level",
-            allowed=f"one level a sheet: {', '.join(LEVELS)}",
-        )  # fmt: skip
-    return str(levels[0])
-
-
 def _relabelled(golden: Golden, hits: pd.DataFrame) -> pd.DataFrame:
     """Return the targets as hits say: those they meet are graded or go, others come."""
-    targets, level = golden.targets.reset_index(drop=True), _level(hits)
+    targets, level = golden.targets.reset_index(drop=True), [*hits["level"], *LEVELS][0]
     if len(hits) and "gain" in targets and targets["gain"].notna().any():
         raise DataError("the set has gains", field="targets.gain", allowed="whole grades")
     met = _met(hits, targets)
@@ -419,16 +414,18 @@ def _changed_fields(
     return changes
 
 
-def _check_text(text: GoldenText, meant: Golden, query_id: str, line: int) -> None:
-    """Refuse a text that would not be read as it is meant."""
-    with TemporaryDirectory() as folder, suppress(DataError):
-        copy = Path(folder) / text.path.name
-        copy.write_bytes(text.data())
-        if golden_to_label(copy).golden_hash == meant.golden_hash:
-            return
+def _changed_text(text: GoldenText, changes: dict[str, Values], meant: Golden) -> GoldenText:
+    """Return the changed text; refuse one that would not be read as it is meant."""
+    after, name = text.edited(changes), next(iter(changes))
+    with naming(text.path), TemporaryDirectory() as folder:
+        copy = Path(folder) / text.path.name.removesuffix(".gz")
+        copy.write_text(after.text, encoding="utf-8", newline="")
+        with suppress(DataError):
+            if golden_to_label(copy).golden_hash == meant.golden_hash:
+                return after
     raise DataError(
-        f"the row of {query_id} can't be changed alone", file=text.path,
-        line=line, allowed="a plain list of mappings; edit this row by hand",
+        f"the row of {name} can't be changed alone", file=text.path, line=text.rows[name].line,
+        allowed="a plain list of mappings; edit this row by hand",
     )  # fmt: skip
 
 

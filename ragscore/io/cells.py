@@ -1,7 +1,13 @@
-"""Columns of tables as ids, texts, numbers or flags; other values are problems with their line."""
+"""Columns of tables as ids, texts, numbers or flags; other values are problems with their line.
 
+Queries and passages without an id get one that is made of their text.
+"""
+
+import hashlib
+import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
+from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import LONGEST_ID, has_limits
 from ragscore.io.run_records import Batch, Level, Values, series, values_of
@@ -92,7 +99,7 @@ class Cells:
             odd = np.flatnonzero(wrong | np.isinf(floats))
             texts = [str(one).strip().lower() for one in column.iloc[odd]]
             wrong[odd] = ["inf" not in one and one not in ("", "nan") for one in texts]
-        allowed = "a number" if type == "number" else "a whole number"
+        allowed = "a finite number" if type == "number" else "a whole number"
         self.report(column, wrong, allowed, drops=self.drops)
         found = np.where(wrong, 1 if type == "rank" else np.nan, floats)
         return pd.Series(found, column.index, name=column.name).astype(WIDTHS[type])
@@ -171,3 +178,63 @@ def own_columns_of(fields: dict[str, Values], lines: Codes) -> dict[str, pd.Seri
 def plain_values(column: pd.Series) -> list[Any]:
     """Return a column's values as Python has them, None for missing ones."""
     return [plain_cell(one) for one in column]
+
+
+# Ids of what has none
+
+
+def hash_query(query: str) -> str:
+    """Return an id for a query that has none: `q-` and 12 hex digits.
+
+    The same query has the same id in every file. Letter case, spacing and Unicode form don't
+    matter.
+    """
+    normal = " ".join(unicodedata.normalize("NFKC", query).casefold().split())
+    return "q-" + hashlib.sha256(normal.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def ids_of_queries(asked: pd.DataFrame, runs: Any = None) -> pd.Series:
+    """Return an id for each query that has none: `hash_query` of its text.
+
+    A text that a run, or a golden set, has in several places of conversations is several queries:
+    their ids are these places, such as `s1/3`, or `s1/q-...` without turns. So are those of rows
+    without a text.
+
+    Parameters
+    ----------
+    asked
+        The columns `query` and, where they are known, `conversation` and `turn`.
+    runs
+        The run of each row; None: one run.
+    """
+    texts = asked.get("query", pd.Series(pd.NA, asked.index, dtype="str"))
+    made = ids_made(texts.mask(texts.str.strip() == ""), hash_query)
+    if "conversation" not in asked:
+        return made
+    turn = asked["turn"].fillna(made) if "turn" in asked else made
+    place = asked["conversation"] + "/" + turn
+    places = pd.DataFrame({"run": runs, "made": made, "place": place}).drop_duplicates()
+    several = places.loc[places.duplicated(["run", "made"]), "made"]
+    is_placed = (made.isin(several) | made.isna()) & place.notna()
+    return made.mask(is_placed, place)
+
+
+def ids_made(texts: pd.Series, make: Callable[[str], str]) -> pd.Series:
+    """Return an id for each text of a query or passage, made from it."""
+    found = coded(texts)
+    made = pd.array([make(str(one)) for one in found.cat.categories], dtype="str")
+    return pd.Series(made.take(codes_of(found), allow_fill=True), texts.index, name=texts.name)
+
+
+def text_id(text: str) -> str:
+    """Return an id for a passage that has none: `text-` and 12 hex digits."""
+    return (
+        "text-" + hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:12]
+    )
+
+
+def run_name_of(source: Path | pd.DataFrame) -> str:
+    """Return the name of a run that has none: that of its file, or "run"."""
+    if isinstance(source, pd.DataFrame):
+        return "run"
+    return source.name.removesuffix(".gz").rsplit(".", 1)[0] or source.name

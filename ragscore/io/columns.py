@@ -519,13 +519,14 @@ def unsettled(
     wanted, what, more = "doc_id", "results", "answer for answers"
     if side == "golden":
         what, more = "golden files", "grade or answerable for labels"
-        wanted = "reference_answer" if "answer" in fields and "doc_id" not in roles else "doc_id"
+        if "answer" in fields and "doc_id" not in roles:
+            wanted, more = "reference_answer", f"doc_id, {more}"
     column = "answer" if wanted == "reference_answer" else roles.get(wanted, "???")
     shown = [f"{name}={_short(value)}" for name, value in list(fields.items())[:12]]
     shown += [f"and {len(fields) - 12} more"] if len(fields) > 12 else []
     return DataError(
         f"fits no format of {what} ({kind}); the first record is {', '.join(shown) or 'empty'}",
-        file=where, field="format", allowed=f"(also doc_id, chunk_id, {more}), or a `format`",
+        file=where, field="format", allowed=f"(also chunk_id, {more}), or a `format`",
         columns={query: roles.get(query, "???"), wanted: column},
     )  # fmt: skip
 

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -113,15 +112,6 @@ class Mark:
         return fits * max(len(self.keys) + bool(self.some) + (self.test is not None), 1)
 
 
-def function_at(place: Callable[..., Any] | str) -> Callable[..., Any]:
-    """Return a function, or the one at `module:function`, which is imported only now."""
-    if not isinstance(place, str):
-        return place
-    module, _, name = place.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
-
-
 @dataclass(frozen=True)
 class Format:
     """One file format.
@@ -133,11 +123,10 @@ class Format:
     fits
         Its mark: takes a sample of a file, and returns how much of the format is there (0: none).
     read
-        Its reader, or `module:function`. One that you register takes the path and yields a `Record`
-        for each query and system; ours take `(path, strict, **options)`.
+        Its reader, which takes `(path, strict, **options)`.
     write
-        Its writer of results, or `module:function`: takes them and a path, which it returns. None
-        if there is none.
+        Its writer, which takes results or a golden set and a path, which it returns. None if there
+        is none.
     about
         What it is, what tells it, and what a golden set takes of it, for the manual.
     options
@@ -155,8 +144,8 @@ class Format:
 
     name: str
     fits: Callable[[Sample], int]
-    read: Callable[..., Any] | str
-    write: Callable[..., Path] | str | None = None
+    read: Callable[..., Any]
+    write: Callable[..., Path] | None = None
     about: tuple[str, ...] = ("", "")
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()

@@ -12,6 +12,8 @@ import math
 import os
 import secrets
 import shutil
+import struct
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 
 from ragscore.frames.data import DataError, Results
-from ragscore.frames.errors import excerpt
 from ragscore.frames.escaping import visible
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ LIFT = "load it with max_bytes=None"
 BLOCK_BYTES = 1 << 23
 # A context and no argument: a limit holds for whatever a load opens, through twenty readers.
 _LIMIT: ContextVar[int | None] = ContextVar("max_bytes", default=MAX_BYTES)
-UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What broken files bring up where no reader looked for it."""
+_BROKEN = (struct.error, zipfile.BadZipFile, zlib.error)
 
 
 # Limits
@@ -51,16 +53,7 @@ UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, Type
 
 @contextmanager
 def size_limit(max_bytes: int | None) -> Iterator[None]:
-    """Limit what files unpack to, and their longest line; None lifts these and all other limits.
-
-    Raises
-    ------
-    DataError
-        `max_bytes` is no whole number from 1.
-    """
-    if max_bytes is not None and not (type(max_bytes) is int and max_bytes > 0):
-        allowed = "a whole number from 1, or None"
-        raise DataError(f"found {excerpt(max_bytes)}", field="max_bytes", allowed=allowed)
+    """Limit what files unpack to, and their longest line; None lifts these and all other limits."""
     token = _LIMIT.set(max_bytes)
     try:
         yield
@@ -107,7 +100,7 @@ def naming(file: Path | str) -> Iterator[None]:
             error.found, file=file, line=error.line, field=error.field, allowed=error.allowed,
             columns=error.columns,
         ) from error  # fmt: skip
-    except (*UNFORESEEN, OSError, MemoryError, pa.ArrowException) as error:
+    except (*UNFORESEEN, *_BROKEN, OSError, MemoryError, pa.ArrowException) as error:
         raise DataError(
             f"can't be read ({type(error).__name__}: {visible(str(error)[:200])})",
             file=file,

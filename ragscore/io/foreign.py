@@ -18,6 +18,7 @@ from typing import Any
 
 from ragscore.frames.kinds import IMPORTANCE, WORTH
 from ragscore.io import inspect_log, traces
+from ragscore.io.cells import hash_query
 from ragscore.io.columns import called, names_ids
 from ragscore.io.detect import Mark, Sample
 from ragscore.io.frames_in import json_value
@@ -37,9 +38,8 @@ from ragscore.io.importers import (
     text_of,
     without_missing,
 )
-from ragscore.io.made_ids import hash_query
 from ragscore.io.source import Problems, Row, as_text
-from ragscore.io.stored import our_name, score_of
+from ragscore.io.tables import our_name, score_of
 from ragscore.io.values import as_number, nested, value_at
 
 # RAGAS

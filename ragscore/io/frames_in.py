@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import excerpt
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import column_of
 from ragscore.io.columns import Columns, are_means, kind_of, names_query
@@ -98,22 +100,20 @@ def _first(column: pd.Series) -> Any:
 EMPTY: tuple[Any, ...] = ([], {}, "[]")
 
 
-def frame_table(
-    frame: pd.DataFrame, name: str = "frame", kind: str = "frame", first: int = 1
-) -> Table:
+def frame_table(frame: pd.DataFrame, name: str = "frame", kind: str = "frame") -> Table:
     """Return a pandas frame as a table; names of its index are columns like others."""
-    twice = frame.columns[frame.columns.duplicated()].unique().tolist()
-    if twice or isinstance(frame.columns, pd.MultiIndex):
-        found = f"column {twice[0]!r} is there twice" if twice else "columns of several levels"
-        raise DataError(found, file=name, field="columns", allowed="one name per column, once")
+    if frame.columns.has_duplicates or isinstance(frame.columns, pd.MultiIndex):
+        allowed = "one level of names, each there once"
+        found = excerpt(", ".join(map(str, frame.columns)))
+        raise DataError(found, file=name, field="columns", allowed=allowed)
     named = [one for one in frame.index.names if one is not None and one not in frame.columns]
     frame = frame.reset_index(drop=not named or len(named) < frame.index.nlevels)
     hidden = [one for one in frame.columns if str(one).startswith("__index_level_")]
     frame = frame.drop(columns=hidden).rename(columns=str)
-    return Table(name, kind, frame, np.arange(first, len(frame) + first))
+    return Table(name, kind, frame, np.arange(1, len(frame) + 1))
 
 
-def arrow_table(data: pa.Table, name: str = "frame", kind: str = "frame", first: int = 1) -> Table:
+def arrow_table(data: pa.Table, name: str = "frame", kind: str = "frame") -> Table:
     """Return an Arrow table as a table: whole numbers stay exact, also beside missing ones."""
     if len({*data.column_names}) < len(data.column_names):
         raise DataError("a column is there twice", file=name, allowed="one name per column, once")
@@ -123,7 +123,7 @@ def arrow_table(data: pa.Table, name: str = "frame", kind: str = "frame", first:
         else column.to_pandas(integer_object_nulls=True)
         for one, column in zip(data.column_names, data.columns, strict=True)
     }
-    return frame_table(pd.DataFrame(columns, copy=False), name, kind, first)
+    return frame_table(pd.DataFrame(columns, copy=False), name, kind)
 
 
 # Files
@@ -243,7 +243,7 @@ def record_table(
             raise DataError(f"found {one.__name__}", file=name, line=line, allowed="a dict a row")
     names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
     columns = {
-        str(key): _column([record.get(key) for record in records], str(key), name, lines)
+        str(key): _column([*map(methodcaller("get", key), records)], str(key), name, lines)
         for key in names
     }
     frame = pd.DataFrame(columns, index=range(len(records)), copy=False)

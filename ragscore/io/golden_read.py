@@ -412,7 +412,8 @@ def support_groups(fields: FieldReader, targets: list[dict[str, Any]]) -> Iterat
     unknown one stays, under a name that no hit can meet, so that its group fails.
     """
     field = "required_support_groups"
-    anchors, columns = anchor_ids(targets), ("doc_id", "chunk_id")
+    anchors = [*dict.fromkeys(one["target_id"] for one in targets if one["level"] == "anchor")]
+    columns = ("doc_id", "chunk_id")
     by_name = {one[name]: one["target_id"] for one in targets for name in columns if one.get(name)}
     by_name |= {one["target_id"]: one["target_id"] for one in targets}
     for number, group in enumerate(fields.shaped(GROUPS_ALLOWED, (field,), list)):
@@ -425,9 +426,3 @@ def support_groups(fields: FieldReader, targets: list[dict[str, Any]]) -> Iterat
                 is_position = 0 <= member < len(anchors)
                 target_id = anchors[member] if is_position else f"unknown:{member}"
             yield {"group": number, "target_id": target_id}
-
-
-def anchor_ids(targets: list[dict[str, Any]]) -> list[str]:
-    """Return the ids of the anchors among targets, in order."""
-    anchors = (target["target_id"] for target in targets if target["level"] == "anchor")
-    return list(dict.fromkeys(anchors))

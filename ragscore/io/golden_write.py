@@ -24,7 +24,6 @@ from ragscore.io.golden_read import (
     SUPPORT_COLUMNS,
     TAG_FIELDS,
     TEXT_FIELDS,
-    anchor_ids,
     golden_of,
 )
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
@@ -246,7 +245,8 @@ def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
 
     A member that names no target is written as it was: a name, or a position too high.
     """
-    places = {target_id: place for place, target_id in enumerate(anchor_ids(targets))}
+    anchors = _by_target([one for one in targets if one["level"] == "anchor"])
+    places = {one[0]["target_id"]: place for place, one in enumerate(anchors)}
     last = max((member["group"] for member in members), default=-1)
     groups: list[list[Any]] = [[] for _ in range(last + 1)]
     for member in members:

@@ -18,14 +18,21 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.frames.errors import packages_of
 from ragscore.frames.kinds import LABELS
+from ragscore.io.cells import ids_of_queries, run_name_of
 from ragscore.io.columns import METRIC_ROLES, Columns, is_role, unknown_role
 from ragscore.io.detect import Format, Sample
 from ragscore.io.frames_in import Source, json_records, record_table, table_rows
 from ragscore.io.labels import labels_of
-from ragscore.io.made_ids import ids_of_queries, run_name_of
 from ragscore.io.source import Problems, Row, as_text
-from ragscore.io.stored import frames_of_scores, stored
-from ragscore.io.tables import IN_DIALOGUE, OF_HITS, PER_QUERY, Asked, of_queries
+from ragscore.io.tables import (
+    IN_DIALOGUE,
+    OF_HITS,
+    PER_QUERY,
+    Asked,
+    frames_of_scores,
+    of_queries,
+    stored,
+)
 from ragscore.io.values import as_number, flatten, nested, value_at
 
 Fields = dict[str, Any]
@@ -153,6 +160,8 @@ def _with_users(made: Fields, own: Fields) -> Fields:
         value, reason, error = (made.get(one + name) for one in METRIC_ROLES)
         scores.append({"metric": name, "value": value, "reason": reason, "error": error,
                        "is_judged": reason is not None})  # fmt: skip
+    if made.get("error"):  # a failed query has no answer
+        made["answer"] = None
     if (seconds := as_number(made.get("latency_s"))) is not None:
         made["latency_ms"] = seconds * 1000
     return made | {"scores": scores}
@@ -236,20 +245,16 @@ def golden_of_rows(
 # A tool as a format of results, and of golden sets
 
 
-def result_part(tool: Tool) -> Format:
-    """Return a tool as a format of results."""
-    options = ("columns", *tool.options, "run_id")
-    return Format(
-        tool.name, tool.fits, partial(_read_results, tool), about=tool.about[:2], options=options
-    )
-
-
-def golden_part(tool: Tool) -> Format:
-    """Return a tool as a format of golden files."""
+def parts_of(tool: Tool) -> dict[str, Format]:
+    """Return a tool as a format of results and one of golden files."""
     about = (*tool.about[2:], "as for results")
-    return Format(
-        tool.name, tool.fits, partial(_read_golden, tool), about=about, options=("columns",)
-    )
+    options = ("columns", *tool.options, "run_id")
+    return {
+        "results": Format(tool.name, tool.fits, partial(_read_results, tool),
+                          about=tool.about[:2], options=options),
+        "golden": Format(tool.name, tool.fits, partial(_read_golden, tool),
+                         about=about, options=("columns",)),
+    }  # fmt: skip
 
 
 def read_ir_dataset(

@@ -16,9 +16,8 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from ragscore.frames.errors import DataError
 from ragscore.io.detect import Sample
-from ragscore.io.files import UNFORESEEN, check_regular, check_unpacked
+from ragscore.io.files import check_unpacked
 from ragscore.io.importers import (
     PASSED,
     QUERY_KEYS,
@@ -31,8 +30,8 @@ from ragscore.io.importers import (
     text_of,
 )
 from ragscore.io.source import Row, parse_json
-from ragscore.io.stored import SAME as COMMON
-from ragscore.io.stored import our_name, score_of
+from ragscore.io.tables import SAME as COMMON
+from ragscore.io.tables import our_name, score_of
 from ragscore.io.values import nested
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -115,30 +114,18 @@ def _scores(name: str, score: Any, accurate: set[str]) -> list[Fields]:
 
 # The file of the kind `.eval`
 
-_BROKEN = (OSError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
-
 
 def opened(path: Path) -> Fields:
     """Return a log of the kind `.eval` as the one object of a log in JSON; {} for another file."""
     if path.suffix != ".eval":
         return {}
-    check_regular(path)
-    try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as opened:
-            check_unpacked(sum(one.file_size for one in opened.infolist()), path)
-            names = opened.namelist()
-            # a log that was cut short has no header yet
-            head = "header.json" if "header.json" in names else "_journal/start.json"
-            top = parse_json(_member(opened, file, head))
-            found = [_whole(_member(opened, file, one)) for one in names if one[:8] == "samples/"]
-    except DataError:
-        raise
-    except (*UNFORESEEN, *_BROKEN) as error:
-        raise DataError(
-            f"can't be read ({type(error).__name__}: {error})",
-            file=path,
-            allowed="a whole log; or the log as JSON (inspect log convert --to json)",
-        ) from error
+    with path.open("rb") as file, zipfile.ZipFile(file) as opened:
+        check_unpacked(sum(one.file_size for one in opened.infolist()), path)
+        names = opened.namelist()
+        # a log that was cut short has no header yet
+        head = "header.json" if "header.json" in names else "_journal/start.json"
+        top = parse_json(_member(opened, file, head))
+        found = [_whole(_member(opened, file, one)) for one in names if one[:8] == "samples/"]
     # the zip has them as they were finished; ids of one length come before longer ones
     in_order = sorted(found, key=lambda one: (one.get("epoch") or 0, str(one.get("id")).zfill(99)))
     return top | {"samples": in_order}

@@ -28,8 +28,15 @@ from ragscore.io.exploded import exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
 from ragscore.io.golden_read import check_catalogue, check_groups, golden_of
 from ragscore.io.source import Problems, Row, as_id
-from ragscore.io.stored import score_of
-from ragscore.io.tables import Groups, mapping_of, own_columns, own_frame, query_ids_of, roles_of
+from ragscore.io.tables import (
+    Groups,
+    mapping_of,
+    own_columns,
+    own_frame,
+    query_ids_of,
+    roles_of,
+    score_of,
+)
 from ragscore.io.values import nested, plain_cell
 
 LEVELS = {"doc": "doc_id", "chunk": "chunk_id", "text": "text"}
@@ -191,7 +198,7 @@ def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
     cells = Cells(groups.cells.problems, items.lines)
     known = items.columns
     made = pd.DataFrame({"query": groups.of[items.row], "kind": kind})
-    made["text"] = cells.take(known["text"], "text", "a list of texts")
+    made["text"] = cells.take(known["text"], "text", "a list of texts, or of mappings with text")
     if "x_importance" in known:
         made["importance"] = cells.take(known["x_importance"], "text")
         is_other = made["importance"].notna() & ~made["importance"].isin(IMPORTANCE)
@@ -225,7 +232,7 @@ def _targets(
         kept = keys.notna().to_numpy() & (grade >= 0)
         query, keys = groups.of[items.row[kept]], keys[kept].reset_index(drop=True)
         of_kept = Cells(cells.problems, cells.lines[kept])
-        once = _once(query, keys, grade[kept], of_kept)
+        once = _once(query, keys.rename(role), grade[kept], of_kept)
         keys = keys.take(once).reset_index(drop=True)
         parts.append(_target_rows(query[once], keys, grade[kept][once], level, ids))
     filled = [one for one in parts if len(one)]

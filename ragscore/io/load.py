@@ -21,7 +21,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
-from ragscore.io.detect import Format, Sample, choose_format, function_at, sample
+from ragscore.io.detect import Format, Sample, choose_format, sample
 from ragscore.io.files import MAX_BYTES, naming, size_limit
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
@@ -124,15 +124,15 @@ def load_golden(
     """
     check_choice(absent_docs, ("unlabelled", "refuse"), "absent_docs")
     options = {"columns": _named(columns), "topics": topics, "split": split}
-    sources, parts = _sources(given_or_named(source), "golden"), list[Golden]()
-    for one in sources:
+    parts = list[Golden]()
+    for one in _sources(given_or_named(source), "golden"):
         golden, found = _loaded(
             one, "golden", format, max_bytes, (strict, absent_docs, catalogue), options
         )
         if found is not None:
             _warn_of_expectations(golden, _name(one))
         parts.append(golden)
-    return parts[0] if len(parts) == 1 else _joined(parts, sources)
+    return parts[0] if len(parts) == 1 else _joined(parts)
 
 
 def _loaded(
@@ -158,7 +158,7 @@ def _loaded(
         if found.name in LABELLED and "labels" in options:
             own["labels"] = options["labels"]
         is_frame = isinstance(source, Table) and found is not TABLES[side]
-        loaded = function_at(found.read)(source.frame if is_frame else source, *how, **own)
+        loaded = found.read(source.frame if is_frame else source, *how, **own)
     return loaded, found
 
 
@@ -304,16 +304,16 @@ def _runs(
             part = _renamed(part, lambda _: run_id)
         parts.append(part)
         formats.append(found)
+    twice = _repeated_names(parts)
+    for n, found in enumerate(formats):
+        if found and found.has_tags and twice & {*parts[n].runs["run_id"].astype("str")}:
+            parts[n] = _named_by_file(parts[n], sources[n])
     if twice := _repeated_names(parts):
-        for n, found in enumerate(formats):
-            if found and found.has_tags and twice & {*parts[n].runs["run_id"].astype("str")}:
-                parts[n] = _named_by_file(parts[n], sources[n])
-        if twice := _repeated_names(parts):
-            raise DataError(
-                f"{', '.join(sorted(twice))} named by more than one file",
-                field="run_id",
-                allowed="one file per run; name runs in run.json, or by run_id= one by one",
-            )
+        raise DataError(
+            f"{', '.join(sorted(twice))} named by more than one file",
+            field="run_id",
+            allowed="one file per run; name runs in run.json, or by run_id= one by one",
+        )
     loaded = parts[0] if len(parts) == 1 else Results.concat(parts)
     stated = loaded.responses["error"].dropna()
     words = stated[stated.str.strip().str.lower().isin(NO_ERROR_WORDS)]
@@ -339,15 +339,7 @@ def _sources(source: Any, side: str) -> list[Any]:
     if isinstance(source, (str, os.PathLike)):
         is_named = side == "golden" and str(source).startswith(IR_DATASETS)
         return [source] if is_named else _files(source, side)
-    if isinstance(source, (Results, Golden)):
-        return [source]
-    if isinstance(source, Mapping):
-        frames = ("__arrow_c_stream__", "to_pandas")
-        if any(hasattr(one, name) for one in source.values() for name in frames):
-            allowed = "one of them, such as dataset['test'], or a list of what load_results gave"
-            raise DataError("a dict of frames", field="source", allowed=allowed)
-        if not source:
-            raise DataError("the dict is empty", field="source", allowed=_SHAPES[side])
+    if isinstance(source, (Results, Golden, Mapping)):
         return [source]
     if not isinstance(source, (list, tuple)):
         return [frame_of(source, _SHAPES[side])]
@@ -389,19 +381,13 @@ def _run_files(folder: Path, depth: int = 1) -> list[Path]:
     return [file for one in inner for file in _run_files(one, depth - 1)]
 
 
-def _joined(parts: list[Golden], sources: list[Any]) -> Golden:
-    """Return one golden set of several; a query that two of them have is an error."""
-    queries = pd.concat([part.queries["query_id"] for part in parts], keys=range(len(parts)))
-    if (twice := queries[queries.duplicated()]).any():
-        at = queries[queries == twice.iloc[0]].index.get_level_values(0)
-        first, second = (_name(sources[n]) for n in at[:2])
-        told = f"query {twice.iloc[0]!r} is in {first}, too"
-        raise DataError(told, file=second, field="query_id", allowed="each query in one file")
+def _joined(parts: list[Golden]) -> Golden:
+    """Return one golden set of several, which have no query in common."""
     frames = {"queries": parts[0].queries}
     for item in fields(Golden):
         if some := [frame for part in parts if len(frame := getattr(part, item.name))]:
             frames[item.name] = pd.concat(some, ignore_index=True)
-    frames["queries"] = frames["queries"].assign(position=range(len(queries)))
+    frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
     if "_mapping" in frames:
         frames["_mapping"] = frames["_mapping"].drop_duplicates(ignore_index=True)
     return Golden(**frames)

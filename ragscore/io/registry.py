@@ -6,7 +6,7 @@ declarations. `save` is `results.save` and `golden.save`. Users add formats with
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields as fields_of
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -17,22 +17,23 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
+from ragscore.io import golden_read, labels, run_file, run_write, sidecars, tables
+from ragscore.io.cells import run_name_of
 from ragscore.io.columns import has_labels, may_be, names_ids
-from ragscore.io.detect import Format, Mark, function_at
+from ragscore.io.detect import Format, Mark
 from ragscore.io.foreign import TOOLS
-from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.formats.fields import is_report
-from ragscore.io.formats.qrels import is_qrels
-from ragscore.io.formats.retrievers import fits_golden
-from ragscore.io.formats.trec import is_run
+from ragscore.io.formats import chatbot, documents, fields, kebab, qrels, retrievers, trec
 from ragscore.io.frames_in import frame_of
-from ragscore.io.golden_read import KNOWN_FIELDS
-from ragscore.io.importers import Tool, golden_part, result_part
-from ragscore.io.made_ids import run_name_of
-from ragscore.io.run_file import RECORD_NAMES
+from ragscore.io.importers import Tool, parts_of
 
-_IO, _FORMATS = "ragscore.io.", "ragscore.io.formats."
 _JSON = ("jsonl", "json")
+
+
+def _write_golden(golden: Golden, path: str | Path) -> Path:
+    from ragscore.io.golden_write import write_golden  # YAML is imported where it is used
+
+    return write_golden(golden, path)
+
 
 # Our own format comes first: choose_format falls back to it.
 RESULT_FORMATS = [
@@ -46,21 +47,21 @@ RESULT_FORMATS = [
                 test=lambda one: not (names_ids(one.keys, "results") or has_labels(one.keys)),
             )(seen),
         ),
-        _IO + "run_file:read_per_query",
-        _IO + "run_write:write_per_query",
+        run_file.read_per_query,
+        run_write.write_per_query,
         ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
         suffixes=(".jsonl",),
-        fields=RECORD_NAMES,
+        fields=run_file.RECORD_NAMES - {"answer"},  # which tables of one's own have, too
         keeps="runs responses hits hit_meta citations calls",
     ),
     Format(
         "chatbot",
         lambda seen: max(
             Mark("test_case_id retrieved_chunks", kinds=("jsonl",))(seen),
-            Mark(kinds=("folder",), test=lambda one: fits_folder(one.keys))(seen),
+            Mark(kinds=("folder",), test=lambda one: chatbot.fits_folder(one.keys))(seen),
         ),
-        _FORMATS + "chatbot:read_chatbot",
-        _FORMATS + "chatbot:write_chatbot",
+        chatbot.read_chatbot,
+        chatbot.write_chatbot,
         ("a chatbot's run folder: `results.jsonl`, `config.json`, `metrics.json`",
          "those files; `test_case_id` and `retrieved_chunks`"),
         keeps="runs.config runs.k runs.note runs.created_at runs.x_ responses.query"
@@ -74,8 +75,8 @@ RESULT_FORMATS = [
         "retrievers",
         Mark("query retriever", "hits error n_hits rank_first_match passed", _JSON,
              without="hits_top_k"),
-        _FORMATS + "retrievers:read_retrievers",
-        _FORMATS + "retrievers:write_retrievers",
+        retrievers.read_retrievers,
+        retrievers.write_retrievers,
         ("results of several retrievers, one record per retriever and query",
          "JSON lines with `query`, `retriever`, and `hits` or an outcome"),
         keeps="runs.k responses.query responses.error responses.elapsed_ms"
@@ -85,19 +86,19 @@ RESULT_FORMATS = [
     Format(
         "trec_rag",
         Mark("topic_id references answer", kinds=("jsonl",)),
-        _FORMATS + "documents:read_trec_rag",
+        documents.read_trec_rag,
         about=("cited answers of the TREC RAG track",
                "JSON lines with `topic_id`, `references`, `answer`"),
     ),
-    Format("sqlite", Mark(kinds=("sqlite",)), _FORMATS + "kebab:read_sqlite",
+    Format("sqlite", Mark(kinds=("sqlite",)), kebab.read_sqlite,
            about=("kebab's database", "a SQLite file")),
-    Format("kebab_run", Mark("run_id per_query", kinds=_JSON), _FORMATS + "kebab:read_run",
+    Format("kebab_run", Mark("run_id per_query", kinds=_JSON), kebab.read_run,
            about=("one run of kebab as one JSON object", "JSON with `run_id` and `per_query`")),
     Format(
         "trec",
-        is_run,
-        _FORMATS + "trec:read_run",
-        _FORMATS + "trec:write_trec_run",
+        trec.is_run,
+        trec.read_run,
+        trec.write_trec_run,
         ("TREC run, `qid Q0 docid rank score tag`; one run per tag",
          "six columns, the fourth a rank, the fifth a score"),
         options=("ties",),
@@ -107,14 +108,14 @@ RESULT_FORMATS = [
     ),
     Format(
         "metric_report",
-        is_report,
-        _FORMATS + "fields:read_report",
-        _FORMATS + "fields:write_report",
+        fields.is_report,
+        fields.read_report,
+        fields.write_report,
         ("metrics with their values per query, and the summary",
          "JSON with a list `metrics` of objects with `metric`"),
         keeps="runs.suite runs.system runs.x_ responses.query_id reported",
     ),
-    *map(result_part, TOOLS),
+    *(parts_of(tool)["results"] for tool in TOOLS),
 ]  # fmt: skip
 GOLDEN_FORMATS = [
     Format(
@@ -127,27 +128,27 @@ GOLDEN_FORMATS = [
                 test=lambda one: has_labels(one.keys) or not names_ids(one.keys, "golden"),
             )(seen),
         ),
-        _IO + "golden_read:read_golden",
-        _IO + "golden_write:write_golden",
+        golden_read.read_golden,
+        _write_golden,
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),
-        fields=KNOWN_FIELDS,
+        fields=golden_read.KNOWN_FIELDS,
         keeps="queries targets tags conditions support_groups checks",
     ),
     Format(
         "qrels_jsonl",
         Mark("relevant_docs", kinds=_JSON),
-        _FORMATS + "qrels:read_qrels_jsonl",
-        _FORMATS + "qrels:write_qrels_jsonl",
+        qrels.read_qrels_jsonl,
+        qrels.write_qrels_jsonl,
         ("graded judgements", "JSON lines with `relevant_docs` {document: grade}"),
         keeps="queries.query queries.reference_answer queries.x_ targets.{level}_id"
               " targets.grade",
     ),
     Format(
         "trec_qrels",
-        is_qrels,
-        _FORMATS + "qrels:read_qrels",
-        _FORMATS + "qrels:write_trec_qrels",
+        qrels.is_qrels,
+        qrels.read_qrels,
+        qrels.write_trec_qrels,
         ("TREC qrels, `qid iter docid rel`", "four columns, the last a grade; BEIR's three"),
         options=("topics",),
         suffixes=(".qrels",),
@@ -156,30 +157,30 @@ GOLDEN_FORMATS = [
     Format(
         "beir",
         Mark("queries.jsonl qrels", kinds=("folder",)),
-        _FORMATS + "qrels:read_beir",
-        _FORMATS + "qrels:write_beir",
+        qrels.read_beir,
+        qrels.write_beir,
         ("a BEIR folder", "`queries.jsonl` and the folder `qrels`"),
         options=("split",),
         keeps="queries.query queries.x_ targets.{level}_id targets.grade",
     ),
     Format(
         "predicates",
-        fits_golden,
-        _FORMATS + "retrievers:read_predicates",
-        _FORMATS + "retrievers:write_predicates",
+        retrievers.fits_golden,
+        retrievers.read_predicates,
+        retrievers.write_predicates,
         ("queries judged by predicates, without ids", "JSON lines with `query` and a predicate"),
         keeps="queries targets tags conditions checks",
     ),
     Format(
         "chatbot",
         Mark("id question", "gold_supports expected_key_facts", ("jsonl",)),
-        _FORMATS + "chatbot:read_chatbot_golden",
-        _FORMATS + "chatbot:write_chatbot_golden",
+        chatbot.read_chatbot_golden,
+        chatbot.write_chatbot_golden,
         ("a chatbot's cases, `eval_set.jsonl`",
          "JSON lines with `id`, `question`, and anchors or key facts"),
         keeps="queries targets tags support_groups checks",
     ),
-    *(golden_part(tool) for tool in TOOLS if tool.about[2:]),
+    *(parts_of(tool)["golden"] for tool in TOOLS if tool.about[2:]),
 ]  # fmt: skip
 # Tables of any shape, for what fits none of these.
 _ABOUT_TABLES = (
@@ -189,14 +190,14 @@ _ABOUT_TABLES = (
 RESULT_TABLE = Format(
     "table",
     lambda seen: may_be(seen.keys, "results"),
-    _IO + "tables:read_results_table",
+    tables.read_results_table,
     about=_ABOUT_TABLES,
     options=("columns", "run_id", "ties"),
 )
 GOLDEN_TABLE = Format(
     "table",
     lambda seen: may_be(seen.keys, "golden"),
-    _IO + "labels:read_golden_table",
+    labels.read_golden_table,
     about=_ABOUT_TABLES,
     options=("columns",),
 )
@@ -214,7 +215,6 @@ def register(
     read: Callable[[Path], pd.DataFrame] | Mapping[str, str],
     mark: str = "",
     rows: str = "",
-    write: Callable[..., Path] | None = None,
 ) -> None:
     """Add a format of your own, which load_results and load_golden then read.
 
@@ -234,9 +234,6 @@ def register(
         taken.
     rows
         The path of the list of rows in a file with one JSON object.
-    write
-        Writes results for `results.save(path, format=name)`: takes them and a path, which it
-        returns.
 
     Raises
     ------
@@ -249,15 +246,14 @@ def register(
         check_type(read, (Mapping,), "read", "a function, or our column -> its path")
     fits = Mark(mark) if mark else lambda seen: 0
     if isinstance(read, Mapping):
-        tool = Tool(name, fits, ("", mark, ""), {**read}, rows)
-        parts = {"results": result_part(tool), "golden": golden_part(tool)}
+        parts = parts_of(Tool(name, fits, ("", mark, ""), {**read}, rows))
     else:
         parts = {
             side: Format(name, fits, partial(_read_frame, side, name, read),
                          options=TABLES[side].options)
             for side in FORMATS
         }  # fmt: skip
-    _registered[name] = parts | {"results": replace(parts["results"], write=write)}
+    _registered[name] = parts
 
 
 def _read_frame(
@@ -269,12 +265,7 @@ def _read_frame(
     if side == "results":
         options = {"run_id": run_name_of(path)} | options
     table = frame_of(frame, f"a frame that the reader of format {name} returns")
-    return function_at(TABLES[side].read)(table, *args, **options)
-
-
-def format_names(side: str) -> list[str]:
-    """Return the names of the formats of one side, registered ones too."""
-    return [one.name for one in formats_of(side)]
+    return TABLES[side].read(table, *args, **options)
 
 
 def formats_of(side: str) -> list[Format]:
@@ -285,12 +276,10 @@ def formats_of(side: str) -> list[Format]:
 # Writing
 
 BESIDE = [
-    Format(name, lambda seen: 0, "", write)
-    for name, write in {
-        "judgments": "ragscore.io.sidecars:write_judgments",
-        "retriever_summary": "ragscore.io.formats.retrievers:write_retriever_summary",
-    }.items()
-]
+    Format("judgments", lambda seen: 0, sidecars.read_judgments, sidecars.write_judgments),
+    Format("retriever_summary", lambda seen: 0, retrievers.read_retrievers,
+           retrievers.write_retriever_summary),
+]  # fmt: skip
 """Files that no reader of results begins with."""
 
 
@@ -330,18 +319,19 @@ def save(
     is_run = isinstance(data, Results)
     check_type(path, (str, os.PathLike), "path", "a path")
     every = [*formats_of("results"), *BESIDE] if is_run else formats_of("golden")
-    formats = {one.name: one for one in every if one.write is not None}
+    formats = {one.name: one for one in every}
+    writers = {one.name: one.write for one in every if one.write is not None}
     ending = Path(os.fspath(path).removesuffix(".gz")).suffix.lower()
-    of_ending = {end: one.name for one in formats.values() for end in one.suffixes}
+    of_ending = {end: one.name for one in every for end in one.suffixes}
     name = of_ending.get(ending) if format is None else format
-    if not isinstance(name, str) or name not in formats:
-        told, allowed = f"unknown format {excerpt(name)}", nearest(name, formats)
+    if not isinstance(name, str) or name not in writers:
+        told, allowed = f"unknown format {excerpt(name)}", nearest(name, writers)
         if format is None:
             told = f"{path} doesn't tell the format"
-            allowed = f"format=, one of {', '.join(formats)}; or a path that ends in"
+            allowed = f"format=, one of {', '.join(writers)}; or a path that ends in"
             allowed = f"{allowed} {', '.join(of_ending)}"
         raise DataError(told, field="format", allowed=allowed)
-    write = function_at(formats[name].write or "")
+    write = writers[name]
     known = dict([*signature(write).parameters.items()][2:])  # after the data and the path
     for unknown in sorted({*options} - {*known}):
         raise DataError(
@@ -369,7 +359,7 @@ _ROWS_OF = {"responses": "hits", "queries": "targets"}
 def _left_out(data: Results | Golden, keeps: list[str], level: str) -> str:
     """Return how many rows of each frame say what isn't kept: "responses: 3 (answer, error)"."""
     told = []
-    for kind in (one.name for one in fields(data)):
+    for kind in (one.name for one in fields_of(data)):
         frame = getattr(data, kind)
         if frame is None or kind.strip("_") in ("problems", "mapping", *keeps):
             continue

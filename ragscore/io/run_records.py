@@ -37,17 +37,17 @@ from ragscore.io.values import (
 )
 
 REQUIRED = ("responses", "hits", "citations")
+# So many records become columns at once: few enough that their objects never fill the memory
 BATCH = 1 << 12
-"""So many records become columns at once: few enough that their objects never fill the memory."""
 Columns = dict[str, pa.Array]
+# Values of a field: an array of scalars, or of what pyarrow parsed; else Python's values
 Values: TypeAlias = "pa.Array | list[Any]"
-"""Values of a field: an array of scalars, or of what pyarrow parsed; else Python's values."""
-Fields = Mapping[str, tuple[str, str]]
-"""Name in the file -> column and type (one of `values.READ`)."""
+# Name in the file -> column and type (one of `values.READ`)
+Fields = dict[str, tuple[str, str]]
+# Rows of frames: the kind, the record of each row, and the columns
 Frames = list[tuple[str, Codes, Columns]]
-"""Rows of frames: the kind, the record of each row, and the columns."""
+# Types of the items of own lists that pyarrow surely has as the file has them
 _ITEMS = (pa.null(), pa.string(), pa.bool_(), pa.int64())
-"""Types of the items of own lists that pyarrow surely has as the file has them."""
 _SCALARS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 _DTYPES: dict[Any, Any] = {
     pa.string(): pd.StringDtype(na_value=np.nan),
@@ -86,7 +86,7 @@ def tell(faults: Problems, problems: Problems) -> None:
     """Move the faults of a file to its problems, by their lines."""
     for one in sorted(faults.records, key=lambda one: one["line"] or 0):
         problems.add(one["found"], **{name: one[name] for name in ("line", "field", "allowed")})
-    faults.records = []
+    faults.records.clear()
 
 
 def fields_of(objects: list[dict[str, Any]]) -> dict[str, Values]:
@@ -121,8 +121,14 @@ def listed(values: Values) -> list[Any]:
 
 def is_stated(values: Values) -> Flags:
     """Return where a value is known."""
-    is_array = isinstance(values, pa.Array)
-    return np.asarray(values.is_valid() if is_array else [o is not None for o in values], np.bool_)
+    if isinstance(values, pa.Array):
+        return np.asarray(values.is_valid())
+    return np.array([one is not None for one in values], np.bool_)
+
+
+def places(row: Codes) -> Codes:
+    """Return the place of each item in its list, from 1, from the lists of all items in order."""
+    return np.arange(1, len(row) + 1) - np.searchsorted(row, row)
 
 
 def kept(values: Values, where: Flags) -> Values:
@@ -209,14 +215,13 @@ class Level:
 
     def columns(self, fields: Fields) -> Columns:
         """Take out those fields that are columns; names with dots lie in objects."""
-        found = {}
+        found: Columns = {}
         for name, (column, type) in fields.items():
-            *outer, last = name.split(".")
-            level = self
-            for one in outer:
-                level = level.inner(one)
-            if last in level.fields:
-                found[column] = level.take(last, type)
+            outer, dot, rest = name.partition(".")
+            if dot:
+                found |= self.inner(outer).columns({rest: (column, type)})
+            elif name in self.fields:
+                found[column] = self.take(name, type)
         return found
 
     def inner(self, name: str, fits: Callable[[dict[str, Any]], bool] = bool) -> "Level":
@@ -247,15 +252,12 @@ class Level:
         """Take out lists of objects: the objects of all, the row of each here, its place from 1."""
         values, place = self.fields.pop(name, pa.nulls(len(self))), f"{self.place}{name}."
         if isinstance(values, pa.Array) and pa.types.is_list(values.type):
-            lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0), np.int64)
-            flat = values.flatten()
+            row, flat = np.asarray(pc.list_parent_indices(values), np.int64), values.flatten()
             is_plain = pa.types.is_struct(flat.type) and not flat.null_count
             if not is_plain and len(flat):
                 raise NotPlain
-            row = np.repeat(np.arange(len(lengths)), lengths)
-            at = np.arange(1, len(row) + 1) - (np.cumsum(lengths) - lengths)[row]
             fields = members(flat) if is_plain else {}
-            return Level(fields, self.record[row], place, self.batch), row, at
+            return Level(fields, self.record[row], place, self.batch), row, places(row)
         found: list[tuple[dict[str, Any], int, int]] = []
         for n, one in enumerate(listed(values) if is_stated(values).any() else ()):
             given = one if isinstance(one, list) else [] if one in (None, {}) else [None]
@@ -265,10 +267,10 @@ class Level:
                 else:
                     other = item if isinstance(one, list) else one
                     self.fault(n, name, f"found {describe(other)}", allowed)
-        objects, rows, places = zip(*found, strict=True) if found else ((), (), ())
+        objects, rows, ats = zip(*found, strict=True) if found else ((), (), ())
         row = np.array(rows, np.int64)
         level = Level(fields_of([*objects]), self.record[row], place, self.batch)
-        return level, row, np.array(places, np.int64)
+        return level, row, np.array(ats, np.int64)
 
     def order(self, name: str, row: Codes, at: Codes, first: int = 1) -> pa.Array:
         """Take out the numbers of objects in lists, such as ranks, each once in its list.
@@ -409,15 +411,14 @@ class Reader:
             A parsed block has to be read anew; nothing of it was added.
         """
         batch, lines = records.batch, dict[tuple[str, ...], int]()
+        batch.records, batch.typos = self.faults.records, self.problems.typos
+        batch.notes = self.notes
         records, ids = self._identified(records, lines)
         frames = self.columns(records)
         for _, row, columns in frames:
             columns |= {name: one.take(pa.array(row)) for name, one in ids.items()}
         self.parts += [(kind, columns) for kind, _, columns in frames]
-        self.notes |= batch.notes
         self.lines |= lines
-        self.problems.typos.merge(batch.typos)
-        self.faults.records += batch.records
         tell(self.faults, self.problems)
 
     def _identified(
@@ -429,16 +430,16 @@ class Reader:
                 records.fault(at, name, "the field is missing", ID_ALLOWED)
         ids = {column: records.take(name, "id") for name, column in self.keys.items()}
         cells, good = [*zip(*map(listed, ids.values()), strict=True)], list[int]()
-        for at, (cell, line) in enumerate(zip(cells, records.batch.lines.tolist(), strict=True)):
+        for n, (cell, line) in enumerate(zip(cells, records.batch.lines.tolist(), strict=True)):
             if None in cell:
                 continue
             before = self.lines.get(cell, lines.get(cell))
             if before is None or not self.once:
                 lines.setdefault(cell, line)
-                good.append(at)
+                good.append(n)
             else:
                 found = f"{' of '.join(map(repr, cell))} stood on line {before} already"
-                records.fault(at, next(iter(self.keys)), found, self.once)
+                records.fault(n, next(iter(self.keys)), found, self.once)
         if len(good) < len(cells):
             records = records.rows(np.array(good, np.int64))
             ids = {name: one.take(pa.array(good, pa.int64())) for name, one in ids.items()}
@@ -446,8 +447,6 @@ class Reader:
 
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames of what was read, those with rows and responses, hits, citations."""
-        file = self.problems.file
-        self.problems.records.sort(key=lambda one: (one["file"] != file, one["line"] or 0))
         found = {}
         for kind in dict.fromkeys([*REQUIRED, *(kind for kind, _ in self.parts)]):
             frame = _frame(kind, [columns for of, columns in self.parts if of == kind], run_id)
@@ -518,8 +517,8 @@ def _as_texts(column: pa.Array) -> pa.Array:
 # twice, half surrogate pairs and numbers that don't fit. Then `json` parses the block, and the
 # types of its fields are learned.
 
+# Blocks of fewer lines aren't worth it; from so many lines of the first one types are learned
 FEWEST, N_SAMPLED = 64, 64
-"""Blocks of fewer lines aren't worth it; from so many lines of the first one types are learned."""
 
 
 class LineParser:

@@ -45,17 +45,17 @@ from ragscore.io.values import (
     unflatten,
 )
 
+# Frame -> places of fields that are no fields of one's own
 KNOWN: dict[str, set[str]] = {
     "responses": {*RECORD, "hits_top_k", "answer", "answer.citations", "answer.hops"},
     "hits": {*HIT, *ALSO, "citation", "metadata", "span_unit"},
     "citations": {*CITATION, "citation", "span_unit"},
     "calls": {*CALL, "iter"},
 }
-"""Frame -> places of fields that are no fields of one's own."""
+# The fields of a hit whose `retrieval` is no object
 BARE_HIT = {name: one for name, one in HIT.items() if one[0] not in ALSO.values()} | {
     name: (column, "score") for name, column in ALSO.items()
 }
-"""The fields of a hit whose `retrieval` is no object."""
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:
@@ -182,11 +182,11 @@ def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
 
 def _check_names(frame: pd.DataFrame, kind: str) -> None:
     """Refuse columns of one's own that reading would take for a declared field."""
-    for name in [name for name in frame if name.startswith("x_")]:
+    for name in [name for name in map(str, frame) if name.startswith("x_")]:
         place = name.removeprefix("x_").removesuffix(JSON_SUFFIX)
         is_taken = place in KNOWN[kind] or (kind == "responses" and place[:8] == "latency_")
         if place in ALSO and ALSO[place] in frame:  # beside the declared one it is of one's own
-            is_taken = frame.loc[frame[ALSO[place]].isna(), name].notna().any()
+            is_taken = bool(frame.loc[frame[ALSO[place]].isna(), name].notna().any())
         if is_taken:
             raise DataError(
                 f"{name} would be read as the field {place}", field=kind, allowed="another name"
@@ -264,7 +264,7 @@ def hit_metadata(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
 
 def _place(row: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a row's span: in its citation where that can hold it, else beside."""
-    kind, beside = row.get("x_citation.kind"), ("start", "end", "span_unit")
+    kind, beside = row.get("x_citation.kind", ""), ("start", "end", "span_unit")
     cited = {"x_citation.kind": kind, "x_citation.path": row.get("path")} if kind else {}
     first, last, step = SPAN_FIELDS.get(kind, ("", "", 0))
     is_held = "start" in row and SPAN_UNITS.get(kind) == row["span_unit"]

@@ -35,12 +35,12 @@ from ragscore.io.values import (
     row_dicts,
 )
 
+# Fields of a run that are columns, and their types
 RUN = {
     **dict.fromkeys(("system", "suite", "config_hash", "golden_hash", "note"), "text"),
     **dict.fromkeys(("repeat", "n_queries", "n_failed"), "whole"),
     **{"commit": "text", "chunker_version": "text", "k": "positive", "created_at": "time"},
 }
-"""Fields of a run that are columns, and their types."""
 RUN_NAMES = frozenset(
     (*RUN, "run_id", "config", "config_snapshot", "config_snapshot_json", "commit_hash")
 )
@@ -87,7 +87,10 @@ def run_record(
     snapshot = snapshot_of(reader.pop("config_snapshot", "config_snapshot_json"))
     config = reader.values.pop("config", snapshot)
     settings = config if isinstance(config, dict) else {}
-    run = {"run_id": run_id, "config": json.dumps(config, ensure_ascii=False, sort_keys=True)}
+    run: dict[str, Any] = {
+        "run_id": run_id,
+        "config": json.dumps(config, ensure_ascii=False, sort_keys=True),
+    }
     for name, type in RUN.items():
         synonym = ["commit_hash"] if name == "commit" else []
         run[name] = reader.take(type, name, *synonym)

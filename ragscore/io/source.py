@@ -48,11 +48,6 @@ class Typos:
             if (suggestion := suggest_field(str(name), known)) is not None:
                 self.found.setdefault((name, suggestion), line)
 
-    def merge(self, other: "Typos") -> None:
-        """Add what was found in other lines."""
-        for names, line in other.found.items():
-            self.found[names] = min(self.found.get(names, line), line)
-
     def warn(self) -> None:
         """Issue one `UserWarning` per name."""
         for (name, suggestion), line in self.found.items():
@@ -147,10 +142,6 @@ class Problems:
         """Record that a field holds a value it can't have."""
         self.add(f"found {describe(value)}", line=line, field=field, allowed=allowed)
 
-    def repeat(self, what: str, before: int, line: int, field: str, allowed: str) -> None:
-        """Record that what has to be unique stands on an earlier line, too."""
-        self.add(f"{what} stood on line {before} already", line=line, field=field, allowed=allowed)
-
     def note(self, found: str, *, field: str | None = None, allowed: str | None = None) -> None:
         """Record what the format's own rules leave out; this never stops a load."""
         self._keep(found, None, field, allowed)
@@ -159,17 +150,10 @@ class Problems:
         if len(self.records) >= MOST_FAULTS and has_limits():
             many = f"more than {MOST_FAULTS:,} faults, the last one: {found}"
             raise DataError(many, file=self.file, line=line, field=field, allowed=allowed)
-        told: dict[str, Any] = {
-            "file": self.file,
-            "line": line,
-            "field": field,
-            "found": found,
-            "allowed": allowed,
-        }
         # Half a surrogate pair, which names in broken files may have, is no text for a frame.
-        for name in ("field", "found", "allowed"):
-            told[name] = told[name] and visible(told[name])
-        self.records.append(told)
+        told = {"field": field, "found": found, "allowed": allowed}
+        shown = {name: text and visible(text) for name, text in told.items()}
+        self.records.append({"file": self.file, "line": line} | shown)
 
     def for_file(self, file: Path | str) -> "Problems":
         """Return a collector for another file that shares this list of faults."""
@@ -322,16 +306,16 @@ def describe(value: Any) -> str:
     """Return a value for an error message: its kind and its JSON, cut to a readable length."""
     if value is None:
         return "nothing (null)"
-    kinds: dict[type, str] = {
-        bool: "a boolean",
-        dict: "a mapping",
-        list: "a list",
-        bytes: "bytes",
-        YamlDate: "a date",
-    }
-    other = "a number" if isinstance(value, (int, float)) else f"a {type(value).__name__}"
-    kind = kinds.get(type(value), "text" if isinstance(value, str) else other)
+    known = (name for kind, name in _KINDS.items() if isinstance(value, kind))
+    kind = next(known, f"a {type(value).__name__}")
     if isinstance(value, str) and len(value) > LONGEST_ID:
         kind = f"text of {len(value):,} characters"
     text = json.dumps(value, ensure_ascii=False, default=str)
     return f"{kind}: {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+_KINDS: dict[type, str] = {
+    bool: "a boolean", int: "a number", float: "a number", dict: "a mapping", list: "a list",
+    YamlDate: "a date", str: "text", bytes: "bytes",
+}  # fmt: skip
+"""Of several kinds, the first one counts."""

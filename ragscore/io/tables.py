@@ -15,13 +15,22 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import coded, codes_of
-from ragscore.frames.data import DataError, Results, categorical
+from ragscore.frames.data import DataError, Results, from_records
 from ragscore.frames.errors import excerpt, name_list, plural, warn
 from ragscore.frames.kinds import empty
 from ragscore.frames.ranking import rank_hits
 from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes
-from ragscore.io.cells import Cells, own_columns_of, plain_values
+from ragscore.io.cells import (
+    Cells,
+    hash_query,
+    ids_made,
+    ids_of_queries,
+    own_columns_of,
+    plain_values,
+    run_name_of,
+    text_id,
+)
 from ragscore.io.columns import (
     ID_ROLES,
     METRIC_ROLES,
@@ -32,18 +41,10 @@ from ragscore.io.columns import (
 )  # fmt: skip
 from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
-from ragscore.io.made_ids import (
-    hash_query,
-    ids_made,
-    ids_of_queries,
-    run_name_of,
-    text_id,
-)  # fmt: skip
 from ragscore.io.run_file import with_refusals_implied
 from ragscore.io.run_records import values_of
-from ragscore.io.source import Problems
-from ragscore.io.stored import frames_of_scores, stored
-from ragscore.io.values import nested, plain_cell
+from ragscore.io.source import Problems, as_text
+from ragscore.io.values import VERDICTS, as_number, nested, plain_cell
 
 OF_HITS = (*ID_ROLES, "text", "score", "rank")
 FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
@@ -86,10 +87,9 @@ class Asked:
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
         self.query_id = query_ids_of(self.columns, self.cells)
-        if "run_id" in self.columns:
-            self.run = coded(self.cells.ids(self.columns["run_id"], "run_id"))
-        else:
-            self.run = pd.Series(categorical(np.zeros(len(self.table), np.int8), [self.run_id]))
+        of_all = pd.Series(self.run_id, range(len(self.table)), dtype="str")
+        named = self.columns.get("run_id")
+        self.run = coded(of_all if named is None else self.cells.ids(named, "run_id"))
 
 
 def query_ids_of(columns: Mapping[str, pd.Series], cells: Cells) -> pd.Series:
@@ -118,10 +118,9 @@ class Groups:
 
     def first(self, column: pd.Series) -> pd.Series:
         """Return the first known value of each query."""
-        place = np.full(self.n, -1)
-        known = np.flatnonzero(column.notna().to_numpy())[::-1]
-        place[self.of[known]] = known  # the last assignment holds: the first row's
-        return column.reset_index(drop=True).reindex(place).reset_index(drop=True)
+        known = column.reset_index(drop=True).dropna()
+        first = known.groupby(self.of[known.index]).head(1)
+        return first.set_axis(self.of[first.index]).reindex(range(self.n))
 
     def one(self, values: pd.Series, role: str) -> pd.Series:
         """Return the first known value of each query; one that isn't the same is a problem."""
@@ -281,9 +280,8 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     frames: dict[str, Any] = {"hits": empty("hits")}
     if items is not None:
         kept = np.flatnonzero(keep[items.row] & hits.pop("keep"))
-        row, of_hits = items.row[kept], pd.DataFrame(hits, copy=False)
-        of_hits = of_hits if len(kept) == len(of_hits) else of_hits.take(kept)
-        of_hits = of_hits.reset_index(drop=True)
+        row = items.row[kept]
+        of_hits = pd.DataFrame(hits, copy=False).take(kept).reset_index(drop=True)
         of_hits["run_id"] = coded(responses["run_id"]).take(row).reset_index(drop=True)
         of_hits["query_id"] = responses["query_id"].take(row).reset_index(drop=True)
         if len(row):
@@ -411,18 +409,15 @@ def _stored(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     """Return the frames of the values that another tool computed."""
     records = []
     metrics = [one.removeprefix("score.") for one in asked.columns if one.startswith("score.")]
-    cells: list[Any] = responses[CELL].to_dict("records") if metrics else []
+    kept = responses.loc[asked.cells.keep, CELL]
+    none = pd.Series(None, responses.index, dtype=object)
     for metric in metrics:
-        roles = {"value": "score.", "reason": "reason.", "error": "scorer_error."}
-        about = {
-            name: plain_values(asked.columns[prefix + metric])
-            for name, prefix in roles.items()
-            if prefix + metric in asked.columns
-        }
-        for at in np.flatnonzero(asked.cells.keep):
-            known = {name: values[at] for name, values in about.items()}
-            is_judged = known.get("reason") is not None
-            records.append(cells[at] | stored(metric, **known, is_judged=is_judged))
+        about = (asked.columns.get(role + metric, none)[kept.index] for role in METRIC_ROLES)
+        rows = zip(kept.to_dict("records"), *map(plain_values, about), strict=True)
+        records += [
+            cell | stored(metric, value, reason=reason, error=error, is_judged=reason is not None)
+            for cell, value, reason, error in rows
+        ]
     return frames_of_scores(records)
 
 
@@ -452,11 +447,6 @@ def _read_hits(items: Items, problems: Problems) -> dict[str, Any]:
 def of_hits(asked: Asked) -> Results:
     """Return the results of a table with one row per hit: each query tells of itself once."""
     table, columns, cells = asked.table, asked.columns, asked.cells
-    if scored := [role for role in columns if role.startswith(METRIC_ROLES)]:
-        raise DataError(
-            f"{scored[0]} in a table with one row per hit", file=table.name, field="columns",
-            allowed="values of metrics in a table with one row per query",
-        )  # fmt: skip
     if not (keep := cells.keep).all():
         parts = [
             {name: one[keep].reset_index(drop=True) for name, one in of.items()}
@@ -467,17 +457,16 @@ def of_hits(asked: Asked) -> Results:
     if "repeat" in columns:
         keys["repeat"] = pd.factorize(columns["repeat"])[0]
     cell = pd.DataFrame(keys).groupby([*keys]).ngroup().to_numpy().astype(np.int64)
-    first = np.zeros(cell.max() + 1, np.int64)
-    first[cell[::-1]] = np.arange(len(cell))[::-1]  # the last assignment holds: the first row's
+    first = np.unique(cell, return_index=True)[1]
     ids = asked.query_id.take(first).reset_index(drop=True)
     groups = Groups(cell, len(first), cells, lambda at: excerpt(ids[at]))
     own = own_frame(asked.own)
     told: dict[str, pd.Series] = {"query_id": ids}
-    for role in [role for role in columns if role in (*PER_QUERY, "citations", "repeat", "run_id")]:
-        if role in (*IN_DIALOGUE, "answer"):
-            told[role] = groups.one(cells.take(columns[role], "text"), role)
-        else:
-            told[role] = groups.first(columns[role])
+    for role, column in columns.items():
+        if role in (*IN_DIALOGUE, "answer") or role.startswith(METRIC_ROLES):
+            told[role] = groups.one(cells.take(column, "text"), role)
+        elif role in (*PER_QUERY, "citations", "repeat", "run_id"):
+            told[role] = groups.first(column)
     of_queries = Table(table.name, table.kind, pd.DataFrame(index=ids.index), table.lines[first])
     by_query = replace(asked, table=of_queries, columns=told, own={})
     hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")} | own
@@ -486,8 +475,7 @@ def of_hits(asked: Asked) -> Results:
         allowed = "a score in every hit of a run, or a rank"
         cells.report(columns["score"], columns["score"].isna() & is_known, allowed)
     taken = np.flatnonzero(cells.keep)
-    if len(taken) < len(cell):
-        hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
+    hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
     items = Items(np.ones(len(first), bool), cell[taken], hits, None, table.lines[taken])
     return _results(by_query, items, has_order=False)
 
@@ -504,34 +492,28 @@ def _ranked(
     Ranks and scores of a table with calls are those within a call; there the ranks run through the
     calls of a query, one after the other.
     """
-    table, within, call = asked.table, cell, None
+    table = asked.table
     run_column = None if has_order else _run_column(hits, cell)
-    if "call" in hits:
-        call = hits["call"].to_numpy(np.int64)
-        if call.min(initial=0) < 0:
-            raise DataError(f"call {call.min()}", file=table.name,
-                            field=asked.roles.get("call", "call"),
-                            allowed="whole numbers from 1, or from 0")  # fmt: skip
-        within = cell * (int(call.max(initial=0)) + 1) + call
-    by_score = "score" in hits and hits["score"].notna().any() and not has_order
+    call = hits["call"].to_numpy(np.int64) if "call" in hits else np.ones(len(hits), np.int64)
+    call = call + max(0, 1 - call.min())
+    order: Any = np.arange(len(hits))
     if "rank" in hits:
-        rank = _stored_ranks(hits, within, lines, asked, run_column)
-    elif by_score:
+        order = _stored_ranks(hits, cell * (call.max() + 1) + call, lines, asked, run_column)
+    elif "score" in hits and hits["score"].notna().any() and not has_order:
         _warn_of_whole_scores(table.name, hits["score"])
-        rank = _in_order(within, hits["score"])
-    else:
-        rank = _in_order(within)
+        order = -hits["score"].to_numpy()
     if run_column is not None:
         warn(
             f"{table.name}: documents repeat within a query, but not within a query and"
             f' {run_column}; columns={{"run_id": "{run_column}"}} if it names the run'
         )
-    if call is None:
+    if "call" not in hits and "rank" in hits:
+        return {"hits": hits.assign(rank=order)}
+    rows, rank = np.lexsort((order, call, cell)), np.empty(len(hits), np.int32)
+    rank[rows] = _in_order(cell[rows])
+    if "call" not in hits:
         return {"hits": hits.assign(rank=rank)}
-    order = np.lexsort((rank, call, cell))
-    through = np.empty(len(order), np.int32)
-    through[order] = _in_order(cell[order])
-    hits = hits.assign(call=call + (1 if call.min(initial=1) == 0 else 0), rank=through)
+    hits = hits.assign(call=call, rank=rank)
     in_call = hits.groupby([*CELL, "call"], observed=True, sort=False).size()
     calls = in_call.rename("n_hits").reset_index()
     return {"hits": hits, "calls": calls.sort_values([*CELL, "call"], ignore_index=True)}
@@ -558,28 +540,19 @@ def _stored_ranks(
     )  # fmt: skip
 
 
-def _in_order(cell: Codes, score: pd.Series | None = None) -> npt.NDArray[np.int32]:
-    """Return the place of each row among those of its cell, from 1: by score, the highest first.
-
-    Equal scores keep the order of the rows, as all rows do without scores.
-    """
-    if score is None:
-        return pd.Series(cell).groupby(cell).cumcount().to_numpy("int32") + np.int32(1)
-    order = np.argsort(-score.to_numpy(), kind="stable")
-    ranks = np.empty(len(cell), np.int32)
-    ranks[order] = _in_order(cell[order])
-    return ranks
+def _in_order(cell: Codes) -> npt.NDArray[np.int32]:
+    """Return the place of each row among those of its cell, from 1."""
+    return pd.Series(cell).groupby(cell).cumcount().to_numpy("int32") + np.int32(1)
 
 
 def _warn_of_whole_scores(name: str, scores: pd.Series) -> None:
     """Warn of scores that are few small whole numbers, as judges give them."""
     if len(scores) < FEW_ROWS or not scores.isin(range(MOST_GRADES)).all():
         return
-    low, high = int(scores.min()), int(scores.max())
-    shown = f"all {low}" if low == high else f"whole numbers from {low} to {high}"
     warn(
-        f"{name}: the scores are {shown}, as grades of labels are: rs.load_golden takes"
-        " labels; ranks are taken from these scores all the same"
+        f"{name}: the scores are whole numbers from {scores.min():.0f} to {scores.max():.0f}, as"
+        " grades of labels are: rs.load_golden takes labels; ranks are taken from these scores all"
+        " the same"
     )
 
 
@@ -599,3 +572,87 @@ def _run_column(hits: pd.DataFrame, cell: Codes) -> str | None:
         if is_few and not keys.duplicated(["cell", *ids, name]).any():
             return name.removeprefix("x_")
     return None
+
+
+# Scores that other tools stored
+
+
+SAME = {
+    "faithfulness": "faithfulness", "context_precision": "context_precision",
+    "llm_context_precision_with_reference": "context_precision",
+    "contextual precision": "context_precision", "context_recall": "context_recall",
+    "llm_context_recall": "context_recall",
+    "contextual recall": "context_recall", "context-recall": "context_recall",
+    "context-faithfulness": "faithfulness", "answer_relevancy": "answer_relevance",
+}  # fmt: skip
+"""Other tools' names (lower case) of judged metrics with our formula -> our name."""
+ABOUT_METRIC = ("better", "lowest", "highest", "threshold")
+
+
+def our_name(metric: str, same: dict[str, str] = SAME) -> str:
+    """Return our name of another tool's metric if it is the same one, else its own name."""
+    plain = metric.strip()
+    return same.get(plain.lower(), plain)
+
+
+def score_of(value: Any) -> tuple[float | None, str | None]:
+    """Return a stored score as (number, verdict).
+
+    Yes / no and booleans are 1 / 0. Another word is a verdict without a number. A list of one value
+    is that value.
+    """
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    if isinstance(value, bool):
+        return float(value), str(value).lower()
+    if (number := as_number(value)) is not None:
+        return number, None
+    word = as_text(value) if isinstance(value, str) else None
+    if word is None or not word.strip() or word.strip().lower() in ("nan", "none", "null"):
+        return None, None
+    return VERDICTS.get(word.strip().lower()), word
+
+
+def stored(
+    metric: str, value: Any = None, same: dict[str, str] = SAME, **about: Any
+) -> dict[str, Any]:
+    """Return a stored score under our name of its metric.
+
+    A score with an error has no value, whatever number stands beside it.
+    """
+    number, verdict = (None, None) if about.get("error") is not None else score_of(value)
+    verdict = about.pop("verdict", None) or verdict
+    return {"metric": our_name(metric, same), "value": number, "verdict": verdict, **about}
+
+
+def frames_of_scores(scores: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the frames of stored scores.
+
+    Each is a dict of run_id, query_id, metric, value, verdict, reason, judge, error, cost_usd,
+    is_judged, and `ABOUT_METRIC`. One without a value but with an error is a judge that failed.
+    """
+    known = {
+        (one["run_id"], one["query_id"], one["metric"]): one
+        for one in scores
+        if one["value"] is not None or one.get("error") or one.get("verdict")
+    }
+    judged, reported = [], []
+    for (run_id, query_id, metric), one in known.items():
+        cell = {"run_id": run_id, "query_id": query_id}
+        if one.get("is_judged", True) or one["value"] is None:
+            judged.append(cell | _judgment(one))
+        if one["value"] is not None:
+            about = {name: one.get(name) for name in ABOUT_METRIC}
+            reported.append(cell | {"metric": metric, "value": one["value"]} | about)
+    kinds = {"judgments": judged, "reported": reported}
+    return {kind: from_records(rows, kind) for kind, rows in kinds.items() if rows}
+
+
+def _judgment(score: dict[str, Any]) -> dict[str, Any]:
+    error, value, verdict = (score.get(name) for name in ("error", "value", "verdict"))
+    is_scored = error is None and (value is not None or verdict is not None)
+    reason = score.get("reason") if is_scored else error or score.get("reason")
+    return {
+        "criterion": score["metric"], "item": "", "value": value, "verdict": verdict,
+        "reason": reason, "judge": score.get("judge"), "cost_usd": score.get("cost_usd"),
+        "state": "scored" if is_scored else "judge_failed",
+    }  # fmt: skip

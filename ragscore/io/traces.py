@@ -284,13 +284,23 @@ def _span(
 
 
 def _attributes(values: Fields, place: str) -> Fields:
-    """Return the attributes of a span by name: flat or nested ones, or OTLP's keys and values."""
+    """Return the attributes of a span by name: flat or nested ones, or OTLP's keys and values.
+
+    Flat names of a list (`retrieval.documents.0.document.id`) become a list of mappings.
+    """
     held = nested(values.get(place)) if place else values
     if place.endswith("."):
         held = {name.removeprefix(place): one for name, one in values.items() if place in name}
     if not isinstance(held, dict):
-        return {str(one.get("key")): _value(one.get("value")) for one in dicts_in(held)}
-    return {name: _plain_text(one) if name[:7] == "mlflow." else one for name, one in held.items()}
+        held = {str(one.get("key")): _value(one.get("value")) for one in dicts_in(held)}
+    lists: dict[str, dict[int, Fields]] = {}
+    for item in filter(None, map(_ITEM.fullmatch, held)):
+        lists.setdefault(item[1], {}).setdefault(int(item[2]), {})[item[3]] = held[item[0]]
+    found = {name: [items[n] for n in sorted(items)] for name, items in lists.items()} | held
+    return {name: _plain_text(one) if name[:7] == "mlflow." else one for name, one in found.items()}
+
+
+_ITEM = re.compile(r"(.+?)\.(\d+)\.(.+)")
 
 
 def _plain_text(value: Any) -> Any:
@@ -318,21 +328,9 @@ def _time(value: Any) -> Any:
     return pd.NaT
 
 
-def _at(attributes: Any, paths: str) -> Any:
-    """Return the value at the first of these paths that has one, whether names are nested or flat.
-
-    Flat names of a list (`retrieval.documents.0.document.id`) are a list of mappings.
-    """
-    for path in paths.split():
-        if (found := value_at(attributes, path)) is not None:
-            return nested(found)
-        items: dict[str, Fields] = {}
-        for name in [name for name in attributes if name.startswith(path + ".")]:
-            number, _, inner = name[len(path) + 1 :].partition(".")
-            items.setdefault(number, {})[inner] = attributes[name]
-        if items and all(map(str.isdecimal, items)):
-            return [items[number] for number in sorted(items, key=int)]
-    return None
+def _at(attributes: Fields, paths: str) -> Any:
+    """Return the value at the first of these paths that has one; JSON is read."""
+    return nested(first_at(attributes, paths))
 
 
 # From spans to rows

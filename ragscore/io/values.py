@@ -16,7 +16,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeGuard
 from urllib.parse import unquote
@@ -26,7 +25,6 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import DataError
-from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.io.files import LONGEST_ID
 from ragscore.io.source import (
     DEEPEST,
@@ -311,11 +309,6 @@ def is_list_text(value: Any) -> bool:
     return text[:1] == "[" and text[-1:] == "]" and isinstance(nested(text), str)
 
 
-def metadata_rows(values: dict[str, Any]) -> list[dict[str, str]]:
-    """Return metadata as rows of `hit_meta`: a key and its value as JSON."""
-    return [{"key": key, "value": as_json(value)} for key, value in values.items()]
-
-
 def as_json(value: Any) -> str:
     """Return a value as JSON text."""
     return _ENCODER.encode(value)
@@ -348,36 +341,6 @@ def flatten(values: dict[str, Any], prefix: str = "x_", is_nested: bool = True) 
 def escape_key(name: str) -> str:
     """Return a key as part of a dotted name; a key called `json` must not look like our suffix."""
     return "%6Ason" if name == "json" else name.replace("%", "%25").replace(".", "%2E")
-
-
-def unify_types(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the records with one type per `x_` column.
-
-    Whole and decimal numbers become decimal. Any other mix becomes JSON text.
-    """
-    names = {name for name in chain.from_iterable({*map(tuple, records)}) if name[:2] == "x_"}
-    decimal, mixed = set(), set()
-    for name in names:
-        values = [record[name] for record in records if name in record]
-        found = {*map(type, values)}
-        is_json = name + JSON_SUFFIX in names
-        if (
-            found == {int, float}
-            and not is_json
-            and not any(type(value) is int and abs(value) > LARGEST_EXACT_FLOAT for value in values)
-        ):  # all of them are numbers that float64 can hold
-            decimal.add(name)
-        elif len(found) > 1 or is_json:
-            mixed.add(name)
-    if not mixed and not decimal:
-        return records
-
-    def unified(name: str, value: Any) -> tuple[str, Any]:
-        if name in mixed:
-            return name + JSON_SUFFIX, as_json(value)
-        return name, float(value) if name in decimal else value
-
-    return [dict(unified(*item) for item in record.items()) for record in records]
 
 
 def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
@@ -414,25 +377,19 @@ def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
 
 
 def extra_fields(
-    row: dict[str, Any],
-    known: frozenset[str] = frozenset(),
-    kind: str = "",
-    prefix: str | None = None,
+    row: dict[str, Any], known: frozenset[str] = frozenset(), kind: str = ""
 ) -> dict[str, Any]:
     """Return the `x_` columns of a row as fields of its record.
 
     Raises
     ------
     DataError
-        A field with a known name (or one that begins with `prefix`): reading the file would take it
-        for the known one.
+        A field with a known name: reading the file would take it for the known one.
     """
     extra = unflatten({name: value for name, value in row.items() if name.startswith("x_")})
-    for name in extra:
-        if name in known or (prefix is not None and name.startswith(prefix)):
-            raise DataError(
-                f"x_{name} would be read as {name}", field=kind, allowed="a name that no column has"
-            )
+    if again := [name for name in extra if name in known]:
+        found = f"x_{again[0]} would be read as {again[0]}"
+        raise DataError(found, field=kind, allowed="a name that no column has")
     return extra
 
 

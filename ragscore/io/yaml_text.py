@@ -33,15 +33,13 @@ def yaml_documents(text: str, file: Path | str) -> list[yaml.Node]:
         Not YAML; nested more than 100 deep; or the aliases (`*name`, also as `<<: *name`) stand
         for more values than the text may have. It names the line.
     """
-    with _yaml_faults(text, file):
-        _check_size(text, file)
+    with _checked(text, file):
         return list(yaml.compose_all(text, Loader=LOADER))
 
 
 def yaml_value(text: str, file: Path | str) -> Any:
     """Return the plain value of a YAML text with one document; see `yaml_documents`."""
-    with _yaml_faults(text, file):
-        _check_size(text, file)
+    with _checked(text, file):
         return yaml.load(text, Loader=LOADER)
 
 
@@ -160,8 +158,10 @@ class _Spelled(LOADER):  # type: ignore[misc, valid-type]
 
 
 @contextmanager
-def _yaml_faults(text: str, file: Path | str) -> Iterator[None]:
+def _checked(text: str, file: Path | str) -> Iterator[None]:
+    """Check the size of a text, and name the file and line of what is wrong with it."""
     try:
+        _check_size(text, file)
         yield
     except DataError:
         raise

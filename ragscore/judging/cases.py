@@ -1,8 +1,7 @@
 """Cases: what a judge may see of each response.
 
 In: results and golden set. Out: one `Case` per response to a golden query, with its context. The
-context is the whole text of the hits: a text that a store cut is looked up in the run's chunk
-catalogue.
+context is the whole text of the hits.
 """
 
 from dataclasses import dataclass
@@ -92,7 +91,7 @@ def cases_of(
         raise DataError(
             f"{int(is_cut.sum())} hits of {runs} have cut text",
             field="hits.text",
-            allowed="runs with whole texts, results.chunks, or cut_text='mark'",
+            allowed="runs with whole texts, such as of results.chunks, or cut_text='mark'",
         )
     asked = {one["query_id"]: one for one in row_dicts(golden.queries)}
     facts = golden.checks[golden.checks["kind"] == "key_fact"]
@@ -130,31 +129,12 @@ def _passages(hits: pd.DataFrame) -> tuple[Passage, ...]:
 
 
 def _context_hits(results: Results, k: int | None, golden: Golden) -> pd.DataFrame:
-    """Return the hits within k by rank, with whole texts where hits or catalogue have them."""
+    """Return the hits within k by rank."""
     columns = [*_CELL, "rank", "chunk_id", "text", "text_cut"]
     is_labelled = flag_labelled(results.hits, golden)
     hits = results.hits.reindex(columns=columns).assign(is_labelled=is_labelled)
     runs = results.runs.reindex(columns=["run_id", "k"]).astype({"run_id": "str", "k": "float64"})
-    limits = hits["run_id"].astype("str").map(runs.set_index("run_id")["k"]).fillna(np.inf)
-    hits = hits[hits["rank"] <= (limits if k is None else k)]
-    hits = hits.sort_values([*_CELL, "rank"], kind="stable")
-    is_cut = hits["text_cut"].eq(True).fillna(False).to_numpy(dtype=bool)
-    whole = _catalogue_texts(results, hits)
-    replaced = whole.notna().to_numpy() & (is_cut | hits["text"].isna().to_numpy())
-    return hits.assign(text=hits["text"].mask(replaced, whole), is_cut=is_cut & ~replaced)
-
-
-def _catalogue_texts(results: Results, hits: pd.DataFrame) -> pd.Series:
-    """Return each hit's text in the chunk catalogue of its run, or else in the shared one."""
-    chunks = results.chunks
-    if chunks is None or "text" not in chunks:
-        return pd.Series(pd.NA, index=hits.index, dtype="str")
-    owner = chunks["run_id"].astype("str").fillna("") if "run_id" in chunks else ""
-    keys = ["owner", "chunk_id"]
-    known = chunks.assign(owner=owner)[[*keys, "text"]].dropna().drop_duplicates(keys)
-    texts = known.set_index(keys)["text"]
-    own, shared = (
-        texts.reindex(pd.MultiIndex.from_arrays([owners, hits["chunk_id"]])).set_axis(hits.index)
-        for owners in (hits["run_id"].astype("str"), [""] * len(hits))
-    )
-    return own.fillna(shared)
+    limits = hits["run_id"].astype("str").map(runs.set_index("run_id")["k"]).astype("float64")
+    hits = hits[hits["rank"] <= (limits.fillna(np.inf) if k is None else k)]
+    is_cut = hits["text_cut"].eq(True).fillna(False).astype(bool)
+    return hits.assign(is_cut=is_cut).sort_values([*_CELL, "rank"], kind="stable")

@@ -14,7 +14,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, golden_part
 from ragscore.frames.errors import excerpt, plural, warn
 from ragscore.frames.kinds import FAILED
-from ragscore.io.stored import ABOUT_METRIC
+from ragscore.io.tables import ABOUT_METRIC
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable, own_column
 from ragscore.scoring.own import with_own
 from ragscore.scoring.score import DEFAULT, Asked, Scored, asked_of, scored, table_of

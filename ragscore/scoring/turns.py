@@ -9,7 +9,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import plural, warn
 from ragscore.frames.schema import MADE_ID
-from ragscore.io.made_ids import hash_query, ids_made
+from ragscore.io.cells import hash_query, ids_made
 
 PLACE = ["conversation", "turn"]
 # columns of responses that tell which turn of a conversation each is

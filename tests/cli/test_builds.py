@@ -5,18 +5,17 @@ import os
 import shutil
 import subprocess
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
+from servers import Server
 
 import ragscore as rs
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.cli import main
-from ragscore.cli.compare import about_baseline
+from ragscore.cli.commands import about_baseline
 from tests.messages import says
 
 ROOT = Path(__file__).parents[2]
@@ -76,47 +75,26 @@ def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(projec
     assert main([*command.split(), "--allow-different", "golden"]) == 0
 
 
-class Comments(BaseHTTPRequestHandler):
-    """The part of GitHub's interface that the action's comment uses."""
-
-    kept: list[dict]
-
-    def _answer(self, content):
-        body = json.dumps(content).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self):
-        page = int(self.path.rpartition("=")[2])
-        self._answer(self.kept[100 * (page - 1) : 100 * page])
-
-    def _content(self):
-        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-
-    def do_POST(self):
-        self.kept.append({"id": 1000 + len(self.kept)} | self._content())
-        self._answer(self.kept[-1])
-
-    def do_PATCH(self):
-        number = int(self.path.rpartition("/")[2])
-        (one,) = (one for one in self.kept if one["id"] == number)
-        one |= self._content()
-        self._answer(one)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def comments():
     """The comments of a pull request, over a hundred of them, and the address of its interface."""
-    Comments.kept = [{"id": n, "body": "a word"} for n in range(130)]
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Comments)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield Comments.kept, f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
+    kept = [{"id": n, "body": "a word"} for n in range(130)]
+
+    def reply(seen):
+        """Reply as the part of GitHub's interface that the action's comment uses."""
+        if seen.method == "GET":
+            page = int(seen.params["page"][0])
+            return kept[100 * (page - 1) : 100 * page]
+        number = seen.path.rpartition("/")[2]
+        one = next((one for one in kept if str(one["id"]) == number), None)
+        if one is None:
+            one = {"id": 1000 + len(kept)}
+            kept.append(one)
+        one |= seen.body
+        return one
+
+    with Server(reply) as server:
+        yield kept, server.url
 
 
 @pytest.mark.slow

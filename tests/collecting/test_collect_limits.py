@@ -6,6 +6,7 @@ import sys
 
 import pandas as pd
 import pytest
+from conftest import questions
 from servers import Server
 
 import ragscore as rs
@@ -19,11 +20,7 @@ GOOD = {"hits": [{"chunk_id": "c"}], "answer": "yes"}
 
 @pytest.fixture
 def golden():
-    rows = [
-        {"query_id": f"q{n}", "query": f"question {n}", "answerable": True, "position": n}
-        for n in range(3)
-    ]
-    return rs.Golden(pd.DataFrame(rows))
+    return questions(3)
 
 
 def errors(system, golden, out, **options):
@@ -114,7 +111,7 @@ def test_of_several_workers_the_first_that_cannot_save_is_told_and_no_other_save
     """Between an error and its telling other workers are at the door."""
     requests = [{"query_id": f"q{n}", "query": f"question {n}"} for n in range(40)]
     policy = RequestPolicy(workers=8)
-    for _ in range(50):
+    for _ in range(10):
         tried = []
 
         def save(answer, tried=tried):

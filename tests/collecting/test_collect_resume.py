@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import EXAMPLES
+from conftest import EXAMPLES, questions
 from killed_collector import N_QUERIES, WORKERS, collected
 
 import ragscore as rs
@@ -67,16 +67,9 @@ def test_a_run_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
 @pytest.mark.parametrize("workers", [1, 4])
 def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
-    write_golden, tmp_path, capsys, workers
+    tmp_path, capsys, workers
 ):
-    golden = rs.load_golden(
-        write_golden(
-            [
-                {"id": f"q{n:02}", "query": f"question {n}", "expected_doc_ids": ["d"]}
-                for n in range(16)
-            ]
-        )
-    )
+    golden = questions(16)
     asked, last, together = [], [5 + workers], threading.Barrier(workers)
 
     def system(query):
@@ -155,19 +148,17 @@ def begun(golden, folder, **options):
         ({"k": 3, "settings": {"folder_mode": "on"}}, ["config.folder_mode", "on"]),
         ({"k": 3, "limit": 4}, ["queries"]),
         ({"k": 3, "run_id": "mine"}, ["run_id", "mine"]),
+        ({"k": 3, "rows": [one | {"expected_doc_ids": ["x"]} for one in ROWS]}, ["golden_hash"]),
     ],
 )
-def test_going_on_with_other_settings_is_one_clear_error(golden, tmp_path, options, named):
+def test_going_on_with_other_settings_is_one_clear_error(
+    golden, tmp_path, write_golden, options, named
+):
     system = begun(golden, tmp_path, k=3)
+    golden = rs.load_golden(write_golden(options.get("rows", ROWS)))
+    more = {name: one for name, one in options.items() if name != "rows"}
     with refused(*named, "fresh=True", "--fresh", file=tmp_path / journal.JOURNAL_NAME):
-        rs.collect(system, golden, tmp_path, progress=False, name="s", **options)
-
-
-def test_going_on_with_another_golden_set_is_an_error(golden, tmp_path, write_golden):
-    system = begun(golden, tmp_path)
-    other = rs.load_golden(write_golden([{**row, "expected_doc_ids": ["other"]} for row in ROWS]))
-    with refused("golden_hash", file=".per_query.journal"):
-        rs.collect(system, other, tmp_path, progress=False, name="s")
+        rs.collect(system, golden, tmp_path, progress=False, name="s", **more)
 
 
 def test_how_a_run_asks_may_change_when_it_goes_on(golden, tmp_path):

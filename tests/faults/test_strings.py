@@ -24,7 +24,7 @@ from matplotlib.text import Text
 import ragscore as rs
 from faults.size import times
 from ragscore.cli import main
-from ragscore.cli.golden import _shown
+from ragscore.cli.commands import _shown
 from ragscore.frames.escaping import visible
 from ragscore.golden.sheet import label_sheet
 

@@ -111,31 +111,6 @@ def test_a_dialect_of_traces_is_one_declaration(tmp_path, monkeypatch):
     assert found.hits["doc_id"].tolist() == ["a", "b"]
 
 
-def test_registering_a_name_again_replaces_it(tmp_path):
-    rs.io.register("acme", read_acme, mark="ask found")
-    rs.io.register("acme", read_acme)
-    assert registry.format_names("results").count("acme") == 1
-    file = put(tmp_path, {"ask": "q", "found": ["d"]})
-    with refused(field="format"):
-        rs.load_results(file)
-    assert rs.load_results(file, format="acme").hits["doc_id"].tolist() == ["d"]
-
-
-def test_a_format_with_a_writer_can_be_saved(tmp_path):
-    def write(results, path, head="ids"):
-        text = "\n".join([head, *results.responses["query_id"]])
-        (tmp_path / path).write_text(text)
-        return tmp_path / path
-
-    rs.io.register("acme", read_acme, mark="ask found", write=write)
-    found = rs.load_results(put(tmp_path, LINE))
-    assert found.save(tmp_path / "out", format="acme", head="q").read_text() == "q\nq1"
-    with refused("tail", "head", field="tail"):
-        found.save(tmp_path / "out", format="acme", tail=1)
-    with refused("acne", "acme", field="format"):
-        found.save(tmp_path / "out", format="acne")
-
-
 def test_a_name_of_ours_cannot_be_registered():
     for name in ("trec", "beir", "table", "ragas"):
         with refused(name, field="name"):
@@ -144,7 +119,7 @@ def test_a_name_of_ours_cannot_be_registered():
         rs.io.register("acme", "read_acme")
 
 
-def test_the_highest_mark_wins_and_a_tie_names_both(tmp_path):
+def test_the_highest_mark_wins_a_tie_names_both_and_a_name_again_replaces_the_first(tmp_path):
     file = put(tmp_path, LINE)
     rs.io.register("acme", read_acme, mark="ask found")
     rs.io.register("other", read_acme, mark="ask said")
@@ -153,6 +128,9 @@ def test_the_highest_mark_wins_and_a_tie_names_both(tmp_path):
     assert len(rs.load_results(file, format="other").hits) == 2
     rs.io.register("acme", read_acme, mark="ask found said")
     assert len(rs.load_results(file).hits) == 2
+    assert [one.name for one in registry.formats_of("results")].count("acme") == 1
+    with refused("acme", field="format"):  # it is read, not written
+        rs.load_results(file).save(tmp_path / "tail", format="acme")
 
 
 def test_a_reader_that_fails_is_one_error_with_its_file(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
@@ -15,111 +16,111 @@ from tests.messages import ANY, refused, says, warned
 DEMO = Path(__file__).parents[2] / "data" / "demo" / "golden.yaml"
 
 
-def test_minimal_rows_get_defaults(write_golden):
-    with warned("golden.yaml", "1 of 1"):
-        golden = rs.load_golden(write_golden("- {id: g1, query: what?}\n"))
-    row = golden.queries.iloc[0]
-    assert (row["query_id"], row["query"], row["position"]) == ("g1", "what?", 0)
-    assert (
-        golden.queries["answerable"].isna().all()
-        and not len(golden.targets)
-        and not len(golden.checks)
-    )
+ROW = {"id": "q", "query": "?"}
+GROUP = [ROW | {"id": f"g{n}", "expected_doc_ids": ["b", "a"][::n], "group": "x"} for n in (1, -1)]
+TARGETS = "target_id alternative doc_id grade"
+# Content of a golden file, and what its frames hold: frame -> columns, rows.
+GOLDEN = {
+    "a minimal row": (
+        "- {id: g1, query: what?}\n",
+        {"queries": ("query_id query position answerable", [["g1", "what?", 0, None]]),
+         "targets": ("query_id", []), "checks": ("query_id", [])},
+    ),
+    "a group that agrees, and rows of none": (
+        [*GROUP, *THREE_QUERIES],
+        {"queries": ("group", [["x"], ["x"], [None], [None], [None]])},
+    ),
+    "texts to be found": (
+        [ROW | {"must_contain": ["x", "y"]}],
+        {"checks": ("kind text", [["must_contain", "x"], ["must_contain", "y"]])},
+    ),
+    "ids as written": (
+        "- {id: 001, query: what?, expected_doc_ids: [007, 1.10, 12:30, 0x1F]}\n",
+        {"queries": ("query_id", [["001"]]),
+         "targets": ("doc_id", [["007"], ["1.10"], ["12:30"], ["0x1F"]])},
+    ),
+    "aliases and merge keys that end": (
+        "- &first {id: a, query: q, expected_doc_ids: &docs [d], lang: ko}\n"
+        "- {<<: *first, id: b, x: [*docs, *docs]}\n",
+        {"queries": ("query_id lang", [["a", "ko"], ["b", "ko"]]),
+         "targets": ("doc_id", [["d"]] * 2)},
+    ),
+    "a huge number and other fields of one's own": (
+        f"- {{id: a, query: q, expected_doc_ids: [d], size: {10**400}, group_id: 3}}\n",
+        {"queries": ("x_size x_group_id", [[str(10**400), 3]])},
+    ),
+    "alternatives, grades, groups and own fields": (
+        [ROW | {"expected_doc_ids": [["a", "b"], {"any": ["c"], "grade": 3}],
+                "required_support_groups": [["b", "c"], ["zzz"]], "tags": ["x", "y"],
+                "vaults": ["v"], "reviewed": 3, "filters": {"year": 2024}}],
+        {"targets": (TARGETS, [["a", 0, "a", 1], ["a", 1, "b", 1], ["c", 0, "c", 3]]),
+         "support_groups": ("target_id", [["a"], ["c"], ["unknown:zzz"]]),
+         "tags": ("kind value", [["tag", "x"], ["tag", "y"], ["vault", "v"]]),
+         "queries": ("x_reviewed x_filters", [[3, '{"year": 2024}']])},
+    ),
+    "targets that share their first id": (
+        [ROW | {"expected_doc_ids": [["x", "y"], ["x", "z"], ["x", "y"]]}],
+        {"targets": (TARGETS, [["x", 0, "x", 1], ["x", 1, "y", 1],
+                               ["x(2)", 0, "x", 1], ["x(2)", 1, "z", 1]])},
+    ),
+    "JSON lines after a byte order mark": (
+        '\ufeff{"id": "a", "query": "q", "expected_doc_ids": {"d": 2}}\n\n',
+        {"targets": ("grade", [[2]])},
+    ),
+    **{
+        f"what to refuse: {row}": ([ROW | row], {"queries": ("answerable", [[answerable]])})
+        for row, answerable in (
+            ({"expected_doc_ids": []}, False), ({"answerable": False}, False),
+            ({"expected_doc_ids": ["d"]}, True), ({"expected_chunk_ids": ["c"]}, True),
+            ({"expected_doc_ids": [], "expected_chunk_ids": ["c"]}, True),
+            ({"must_contain": ["x"]}, True), ({"answerable": True, "expected_doc_ids": []}, True),
+            ({"gold_supports": [{"path": "a.md", "heading": "A"}], "expected_doc_ids": []}, True),
+        )
+    },
+}  # fmt: skip
+JSON_ROW = '{"id": "a", "query": "q", "expected_doc_ids": ["d"]}\n'
+TWICE = [ROW | {"id": name, "expected_doc_ids": ["d"]} for name in ("g2", "g1") * 2 + ("g2", "g3")]
+BAD_GROUP = [ROW | {"id": f"g{n}", "expected_doc_ids": [doc], "group": "intent"}
+             for n, doc in ((1, "a"), (2, "b"), (3, "a"))]  # fmt: skip
 
 
-def test_duplicate_ids_are_all_listed_once_and_sorted(write_golden):
-    rows = [
-        {"id": name, "query": "?", "expected_doc_ids": ["d"]}
-        for name in ("g2", "g1", "g2", "g1", "g2", "g3")
-    ]
-    with refused("g1", 3, "g2", 2, file="golden.yaml", line=6, field="id"):
-        rs.load_golden(write_golden(rows))
+@pytest.mark.parametrize(("content", "facts"), GOLDEN.values(), ids=GOLDEN)
+@pytest.mark.filterwarnings("ignore:.*1 of 1 queries carry no expectation")
+def test_a_golden_file_is_read_as_it_says(write_golden, content, facts):
+    name = "golden.jsonl" if str(content).startswith("\ufeff") else "golden.yaml"
+    golden = rs.load_golden(write_golden(content, name))
+    for frame, (columns, rows) in facts.items():
+        found = getattr(golden, frame)[columns.split()].astype(object)
+        assert found.where(found.notna(), None).to_numpy().tolist() == rows
 
 
-def test_unknown_expected_ids_are_all_listed_documents_then_chunks(write_golden):
-    rows = [
-        {"id": "q1", "query": "?", "expected_doc_ids": ["d9", "d8"], "expected_chunk_ids": ["c9"]},
-        {
-            "id": "q2",
-            "query": "?",
-            "expected_doc_ids": ["d1", "d9"],
-            "expected_chunk_ids": ["c1", "c10", "c9"],
-        },
-    ]
-    file = write_golden(rows)
-    with refused(2, "d8, d9", "c10, c9", field="expected_doc_ids, expected_chunk_ids"):
-        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]}))
-    # of a kind of id that the catalogue doesn't have, none is missing
-    with refused(1, "c10", file="golden.yaml", field="expected_chunk_ids"):
-        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["c1", "c9"]}))
-    lenient = rs.load_golden(file, strict=False, catalogue=pd.DataFrame({"doc_id": ["d1", "d8"]}))
-    (found,) = lenient._problems["found"]
-    says(found, 1, "d9")
-
-
-def test_a_catalogue_of_numbers_holds_the_ids_that_a_file_writes_as_numbers(write_golden):
-    file = write_golden([{"id": "q", "query": "?", "expected_chunk_ids": [7, 8]}])
-    with refused(1, 8, file="golden.yaml", field="expected_chunk_ids"):
-        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": [7]}))
-
-
-def test_a_group_that_disagrees_is_named_with_its_canonical_member(write_golden):
-    rows = [
-        {
-            "id": f"g{n}",
-            "query": "?",
-            "expected_doc_ids": ["docB" if n == 2 else "docA"],
-            "group": "intent",
-        }
-        for n in (1, 2, 3)
-    ]
-    rows.append({"id": "alone", "query": "?", "expected_doc_ids": ["docC"]})
-    with refused(3, "g2", "intent", "g1", file="golden.yaml", line=3, field="group") as caught:
-        rs.load_golden(write_golden(rows))
-    assert "g3" not in str(caught.value)
-
-
-def test_a_group_that_agrees_loads_beside_ungrouped_rows(write_golden):
-    rows = [
-        {
-            "id": f"g{n}",
-            "query": "?",
-            "expected_doc_ids": ["b", "a"][:: 1 if n else -1],
-            "group": "intent",
-        }
-        for n in (0, 1)
-    ]
-    assert len(rs.load_golden(write_golden([*rows, *THREE_QUERIES])).queries) == 5
-
-
-def test_fifteen_multi_hop_rows_load_with_their_checks(write_golden):
-    rows = [
-        {"id": f"mh-{kind}-{n}", "query": "?", "must_contain": [f"text {n}"]}
-        for kind in "cis"
-        for n in range(5)
-    ]
-    golden = rs.load_golden(write_golden(rows))
-    assert golden.checks.groupby("query_id").size().tolist() == [1] * 15
-    assert golden.queries["query_id"].str[:5].value_counts().to_dict() == {
-        "mh-c-": 5,
-        "mh-i-": 5,
-        "mh-s-": 5,
-    }
+def test_the_older_reading_refuses_whatever_expects_no_document(write_golden):
+    rows = [ROW | {"must_contain": ["x"]}, ROW | {"id": "b", "expected_doc_ids": ["d"]}]
+    golden = rs.load_golden(write_golden(rows), absent_docs="refuse")
+    assert golden.queries["answerable"].tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
-    ("row", "answerable"),
+    ("catalogue", "field", "named"),
     [
-        ({"expected_doc_ids": []}, False), ({"answerable": False}, False),
-        ({"expected_doc_ids": ["d"]}, True), ({"expected_chunk_ids": ["c"]}, True),
-        ({"expected_doc_ids": [], "expected_chunk_ids": ["c"]}, True),
-        ({"must_contain": ["x"]}, True), ({"answerable": True, "expected_doc_ids": []}, True),
-        ({"gold_supports": [{"path": "a.md", "heading": "A"}], "expected_doc_ids": []}, True),
+        ({"chunk_id": ["c1", 7], "doc_id": ["d1"] * 2}, "expected_doc_ids, expected_chunk_ids",
+         [2, "d8, d9", "8, c9"]),
+        # of a kind of id that the catalogue doesn't have, none is missing
+        ({"chunk_id": ["c1", "c9", 7]}, "expected_chunk_ids", [1, 8]),
+        ({"doc_id": ["d1", "d8"]}, "expected_doc_ids", [1, "d9"]),
     ],
 )  # fmt: skip
-def test_what_should_be_refused(write_golden, row, answerable):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", **row}]))
-    assert golden.queries["answerable"].tolist() == [answerable]
+def test_unknown_expected_ids_are_all_listed_documents_then_chunks(
+    write_golden, catalogue, field, named
+):
+    rows = [
+        ROW | {"expected_doc_ids": ["d9", "d8"], "expected_chunk_ids": ["c9", 7]},
+        ROW | {"id": "r", "expected_doc_ids": ["d1", "d9"], "expected_chunk_ids": ["c1", 8, "c9"]},
+    ]
+    file, catalogue = write_golden(rows), pd.DataFrame(catalogue)
+    with refused(*named, file="golden.yaml", field=field):
+        rs.load_golden(file, catalogue=catalogue)
+    assert len(rs.load_golden(file, strict=False, catalogue=catalogue)._problems) == 1
 
 
 def test_a_set_that_says_nothing_but_what_to_refuse_is_told_of_its_other_columns():
@@ -139,27 +140,19 @@ def test_a_query_to_be_refused_that_expects_documents_is_named(write_golden):
         rs.load_golden(write_golden(rows))
 
 
-def test_the_older_reading_refuses_whatever_expects_no_document(write_golden):
-    rows = [
-        {"id": "a", "query": "?", "must_contain": ["x"]},
-        {"id": "b", "query": "?", "expected_doc_ids": ["d"]},
-    ]
-    assert rs.load_golden(write_golden(rows), absent_docs="refuse").queries[
-        "answerable"
-    ].tolist() == [False, True]
-
-
-def test_ids_stay_as_written(write_golden):
-    golden = rs.load_golden(
-        write_golden("- {id: 001, query: what?, expected_doc_ids: [007, 1.10, 12:30, 0x1F]}\n")
-    )
-    assert golden.queries["query_id"].tolist() == ["001"]
-    assert golden.targets["doc_id"].tolist() == ["007", "1.10", "12:30", "0x1F"]
-
-
 @pytest.mark.parametrize(
     ("text", "line", "field", "named"),
     [
+        (TWICE, 6, "id", ["g1", 3, "g2", 2]),
+        (BAD_GROUP, 3, "group", ["g2", "intent", "g1"]),
+        (f"{JSON_ROW}\n{{bad\n", 3, ANY, ["JSON"]),
+        ('{"id": "a", "id": "b"}\n', 1, ANY, ["id"]),
+        (
+            "- {id: q, query: '?', expected_doc_ids: [x, {any: [x], grade: 3}]}\n",
+            1,
+            "expected_doc_ids",
+            [1, 3],
+        ),
         ("- {id: no, query: q}\n", 1, "id", ["false"]),
         ("- {id: 2024-01-01, query: q}\n", 1, "id", ["2024-01-01"]),
         ("- query: q\n", 1, "id", []),
@@ -193,8 +186,9 @@ def test_ids_stay_as_written(write_golden):
 def test_a_bad_golden_file_stops_with_line_field_found_and_allowed(
     write_golden, text, line, field, named
 ):
-    with refused(*named, file="golden.yaml", line=line, field=field):
-        rs.load_golden(write_golden(text))
+    name = "golden.jsonl" if text[0] == "{" else "golden.yaml"
+    with refused(*named, file=name, line=line, field=field):
+        rs.load_golden(write_golden(text, name))
 
 
 Q = "- id: a\n  query: q\n"
@@ -238,25 +232,6 @@ def test_yaml_of_any_depth_ends_in_an_error_and_not_the_process(write_golden, te
             rs.load_golden(write_golden(text), strict=strict)
 
 
-def test_aliases_and_merge_keys_that_end_are_read(write_golden):
-    text = (
-        "- &first {id: a, query: q, expected_doc_ids: &docs [d], lang: ko}\n- {<<: *first, id: b,"
-        " x: [*docs, *docs]}\n"
-    )
-    golden = rs.load_golden(write_golden(text))
-    assert golden.queries[["query_id", "lang"]].to_numpy().tolist() == [
-        ["a", "ko"],
-        ["b", "ko"],
-    ] and golden.targets["doc_id"].tolist() == ["d", "d"]
-
-
-def test_a_huge_number_of_an_own_field_is_kept(write_golden):
-    golden = rs.load_golden(
-        write_golden(f"- {{id: a, query: q, expected_doc_ids: [d], size: {10**400}}}\n")
-    )
-    assert golden.queries["x_size"].tolist() == [str(10**400)]
-
-
 @pytest.mark.parametrize(
     ("written", "meant"),
     [("answerabel", "answerable"), ("expected_docs_ids", "expected_doc_ids"), ("tag", "tags")],
@@ -277,35 +252,21 @@ def test_a_slip_in_a_field_name_warns_once_and_is_kept(write_golden, written, me
     assert golden.queries[f"x_{written}"].count() == 2
 
 
-def test_own_fields_that_resemble_nothing_are_silent(write_golden):
-    rs.load_golden(
-        write_golden(
-            [
-                {
-                    "id": "a",
-                    "query": "q",
-                    "expected_doc_ids": ["d"],
-                    "reviewer": "x",
-                    "group_id": 3,
-                    "filters": {"year": 1},
-                    "notes": "n",
-                }
-            ]
-        )
-    )
-
-
-def test_a_file_of_another_format_is_called_by_its_name(write_golden, write_run):
-    with refused(file="golden.jsonl", line=1):
-        rs.load_golden(write_golden(THREE_QUERIES, "golden.jsonl"))
-    with refused("JSON", file="golden.jsonl", line=2):
-        rs.load_golden(write_golden("\nid,query\na,b\n", "golden.jsonl"))
-    file = write_run("a", [])
-    file.write_text(json.dumps(RUN_A))
-    with refused(file="per_query.jsonl", line=1):
-        rs.load_results(file)
-    file.write_text("query_id;rank\nq1;1\n" * 3)
-    assert len(rs.load_results(file, strict=False).problems) == 6
+@pytest.mark.parametrize(
+    ("load", "name", "content", "line", "named"),
+    [
+        (rs.load_golden, "golden.jsonl", yaml.safe_dump(THREE_QUERIES), 1, []),
+        (rs.load_golden, "golden.jsonl", "\nid,query\na,b\n", 2, ["JSON"]),
+        (rs.load_results, "per_query.jsonl", json.dumps(RUN_A), 1, []),
+        (rs.load_results, "per_query.jsonl", "query_id;rank\nq1;1\n", 1, ["JSON"]),
+        (rs.load_results, "bad.jsonl", b"{}\n\xff\n", 2, ["0xff", "UTF-8"]),
+        (rs.load_results, "bad.jsonl.gz", b"plain", None, []),
+    ],
+)
+def test_a_file_of_another_format_is_called_by_its_name(tmp_path, load, name, content, line, named):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with refused(*named, file=name, line=line):
+        load(tmp_path / name)
 
 
 @pytest.mark.parametrize("given", [None, [3], {"a": 1.5}])
@@ -344,41 +305,6 @@ def test_the_environment_names_the_golden_file_ours_before_that_of_another_harne
     monkeypatch.delenv("KEBAB_EVAL_GOLDEN")
     with refused("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN", field="source"):
         rs.load_golden()
-
-
-def test_alternatives_grades_groups_and_own_fields(write_golden):
-    text = """
-- id: q
-  query: which one?
-  expected_doc_ids: [[a, b], {any: [c], grade: 3}]
-  required_support_groups: [[b, c], [zzz]]
-  tags: [x, y]
-  vaults: [v]
-  reviewed: 3
-  filters: {year: 2024}
-"""
-    golden = rs.load_golden(write_golden(text))
-    targets = golden.targets[["target_id", "alternative", "grade", "doc_id"]].to_numpy().tolist()
-    assert targets == [["a", 0, 1, "a"], ["a", 1, 1, "b"], ["c", 0, 3, "c"]]
-    assert golden.support_groups["target_id"].tolist() == ["a", "c", "unknown:zzz"]
-    assert golden.tags[["kind", "value"]].to_numpy().tolist() == [
-        ["tag", "x"],
-        ["tag", "y"],
-        ["vault", "v"],
-    ]
-    assert golden.queries[["x_reviewed", "x_filters"]].to_numpy().tolist() == [
-        [3, '{"year": 2024}']
-    ]
-
-
-def test_json_lines_are_read_with_their_line_numbers(write_golden):
-    good = json.dumps({"id": "a", "query": "q", "expected_doc_ids": {"d": 2}})
-    golden = rs.load_golden(write_golden(f"\ufeff{good}\n\n", "golden.jsonl"))
-    assert golden.targets["grade"].tolist() == [2]
-    with refused(file="golden.jsonl", line=3):
-        rs.load_golden(write_golden(f"{good}\n\n{{bad\n", "golden.jsonl"))
-    with refused("id", file="golden.jsonl", line=1):
-        rs.load_golden(write_golden('{"id": "a", "id": "b"}\n', "golden.jsonl"))
 
 
 def test_golden_hash_knows_content_not_order(write_golden):
@@ -612,28 +538,3 @@ def test_two_files_of_one_run_are_refused(write_run, tmp_path):
         rs.load_results(tmp_path / "nothing.jsonl")
     with refused(field="source"):
         rs.load_results(tmp_path / "none*.jsonl")
-
-
-def test_files_that_are_not_utf8_or_not_gzip_are_named(tmp_path):
-    (tmp_path / "bad.jsonl").write_bytes(b"{}\n\xff\n")
-    with refused("0xff", "UTF-8", file="bad.jsonl", line=2):
-        rs.load_results(tmp_path / "bad.jsonl")
-    (tmp_path / "bad.jsonl.gz").write_bytes(b"plain")
-    with refused(file="bad.jsonl.gz"):
-        rs.load_results(tmp_path / "bad.jsonl.gz")
-
-
-def test_targets_that_share_their_first_id_stay_apart(write_golden):
-    golden = rs.load_golden(
-        write_golden("- {id: q, query: '?', expected_doc_ids: [[x, y], [x, z], [x, y]]}\n")
-    )
-    assert golden.targets[["target_id", "doc_id"]].to_numpy().tolist() == [
-        ["x", "x"],
-        ["x", "y"],
-        ["x(2)", "x"],
-        ["x(2)", "z"],
-    ]
-    with refused(1, 3, file="golden.yaml", line=1, field="expected_doc_ids"):
-        rs.load_golden(
-            write_golden("- {id: q, query: '?', expected_doc_ids: [x, {any: [x], grade: 3}]}\n")
-        )

@@ -5,65 +5,60 @@ import pytest
 import ragscore as rs
 from tests.messages import refused, warned
 
-
-def rows(**fields):
-    """Two rows; a field is a value, or a function of the number."""
-    return [
-        {name: one(n) if callable(one) else one for name, one in fields.items()} for n in range(2)
-    ]
-
-
-QUERY = {"query_id": lambda n: f"q{n}", "query": lambda n: f"what is {n}?"}
-RUN_ID = {"id": lambda n: f"0b1c-{n}"}
-
-
-@pytest.mark.parametrize("load", [rs.load_results, rs.load_golden])
-def test_a_records_own_id_is_not_taken_for_a_documents(load):
-    records = rows(**QUERY, **RUN_ID, status="success", response="so", reference_answer="so")
-    kept = load(records)
-    frame = kept.responses if load is rs.load_results else kept.queries
-    own = "x_id" if load is rs.load_results else "x_record_id"
-    assert frame[own].tolist() == ["0b1c-0", "0b1c-1"]
-    mapping = kept.mapping if load is rs.load_results else kept._mapping
-    assert ["x_id", "id"] in mapping.values.tolist()
-    taken = load(records, columns={"doc_id": "id"})
-    frame = taken.hits if load is rs.load_results else taken.targets
-    assert frame["doc_id"].tolist() == ["0b1c-0", "0b1c-1"]
-
-
-def test_steps_of_a_trace_are_no_queries():
-    steps = rows(
-        id=lambda n: f"s{n}", traceId="t", parentObservationId="s0", type="GENERATION", model="m",
-        input="what?", output=lambda n: f"step {n}", question="what?",
-    )  # fmt: skip
-    assert len(rs.load_results(steps).responses) == 1, "of the trace"
-    by = {"query_id": "id", "answer": "output"}
-    named = rs.load_results(steps, "table", by)
-    assert len(named.responses) == 2
+OWN = [{"query_id": f"q{n}", "query": f"what is {n}?", "id": f"0b1c-{n}", "response": "so",
+        "reference_answer": "so"} for n in range(2)]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("grades", "said"), [([1], "all 1"), ([0, 1, 2], "whole numbers from 0 to 2")]
+    ("load", "asked", "named", "own"),
+    [
+        (rs.load_results, "responses", "hits", "x_id"),
+        (rs.load_golden, "queries", "targets", "x_record_id"),
+    ],
 )
-def test_scores_that_look_like_grades_are_said_to(grades, said):
+def test_a_records_own_id_is_not_taken_for_a_documents(load, asked, named, own):
+    kept, taken = load(OWN), load(OWN, columns={"doc_id": "id"})
+    assert getattr(kept, asked)[own].tolist() == ["0b1c-0", "0b1c-1"]
+    mapping = kept.mapping if load is rs.load_results else kept._mapping
+    assert ["x_id", "id"] in mapping.values.tolist()
+    assert getattr(taken, named)["doc_id"].tolist() == ["0b1c-0", "0b1c-1"]
+
+
+def test_steps_of_a_trace_are_no_queries():
+    step = {"traceId": "t", "parentObservationId": "s0", "type": "GENERATION", "model": "m"}
+    steps = [step | {"id": one, "input": "what?", "question": "what?", "output": one}
+             for one in ("s1", "s2")]  # fmt: skip
+    assert len(rs.load_results(steps).responses) == 1, "of the trace"
+    named = rs.load_results(steps, "table", {"query_id": "id", "answer": "output"})
+    assert len(named.responses) == 2
+
+
+@pytest.mark.parametrize("grades", [[1], [0, 1, 2]])
+def test_scores_that_look_like_grades_are_said_to(grades):
     records = [
-        {"query-id": f"q{n}", "corpus-id": f"d{d}", "score": grades[(n + d) % len(grades)]}
-        for n in range(5)
-        for d in range(4)
+        {"query-id": f"q{n % 5}", "corpus-id": f"d{n}", "score": grades[n % len(grades)]}
+        for n in range(20)
     ]
-    with warned(said, "rs.load_golden"):
+    with warned(f"whole numbers from {grades[0]} to {grades[-1]}", "rs.load_golden"):
         assert len(rs.load_results(records).hits) == 20
     assert len(rs.load_golden(records).targets) == 20
     rs.load_results(records[:19])
     rs.load_results([one | {"score": one["score"] + 0.5} for one in records])
 
 
-def test_a_description_of_something_is_no_golden_set():
-    described = {"name": "mmlu", "description": "what it is", "tags": ["knowledge", "choice"]}
-    with refused("name"):
-        rs.load_golden(described)
-    with refused("q1"):
-        rs.load_golden({"q1": "a text of more words than the id of any document would have"})
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ({"name": "mmlu", "description": "what it is", "tags": ["knowledge", "choice"]}, "name"),
+        ({"q1": "a text of more words than the id of any document would have"}, "q1"),
+    ],
+)
+def test_a_description_of_something_is_no_golden_set(source, named):
+    with refused(named):
+        rs.load_golden(source)
+
+
+def test_one_expected_id_may_stand_for_a_query():
     assert rs.load_golden({"q1": "d1", "q2": "d2"}).targets["doc_id"].tolist() == ["d1", "d2"]
 
 

@@ -225,6 +225,25 @@ RESULTS = {
         [{"qid": "1", "response": "x", "documents": "a text of more words than an id has"}],
         {"docs": [], "warned": ["not read: documents"]},
     ),
+    "answers and times beside hits": (
+        pd.DataFrame(
+            {
+                "qid": ["1", "1", "2"],
+                "docno": ["a", "b", "c"],
+                "answer": ["so", None, "no"],
+                "latency_ms": [10, 10, 20],
+            }
+        ),
+        {"answer": ["so", "no"], "latency": [10, 20], "docs": ["a", "b", "c"]},
+    ),
+    "a stored score beside each hit": (
+        pd.DataFrame(JUDGED | {"score.tone": [0.5, 0.5]}),
+        {"reported": 1, "docs": ["a", "b"]},
+    ),
+    "two stored scores of one query": (
+        pd.DataFrame(JUDGED | {"score.tone": [0.5, 0.25]}),
+        {"refused": ["score.tone", 0.5, 0.25]},
+    ),
     "whole numbers with a gap as ids": (
         pd.DataFrame({"qid": [1.0, 2.0], "docno": [10.0, 11.0]}),
         {"hits": [("1", "10"), ("2", "11")]},
@@ -380,6 +399,24 @@ LABELS = {
             "targets": [("q0", PASSAGE, 1)],
             "level": "text",
         },
+    ),
+    **{
+        f"{name}: {value}": ([{"qid": "1", "question": "?", name: value}], {"answerable": [says]})
+        for name, value, says in (
+            ("should_refuse", True, False),
+            ("unanswerable", "no", True),
+            ("is_answerable", 0, False),
+            ("answerable", "true", True),
+            ("Is Impossible", 1, False),
+        )
+    },
+    "a label that looks misspelt": (
+        [{"qid": "1", "relevant": ["a"], "should_refus": False}],
+        {"warned": ["should_refus"]},
+    ),
+    "grades below zero, which are not judged": (
+        pd.DataFrame(JUDGED | {"label": [2, -1]}),
+        {"targets": [("1", "a", 2)], "warned": ["1 judgements with a negative grade"]},
     ),
     "an id beside a grade": (
         [ASKED | {"_id": "0b1c", "grade": 1}],

@@ -39,17 +39,11 @@ def response(query_id="q", **more):
     return {"query_id": query_id, "query": "?", "error": None, **more}
 
 
-def again(results, folder):
-    return rs.load_results(results.save(Path(folder) / "r", format="per_query"))
-
-
 def assert_round_trip(results, folder):
-    loaded = again(results, folder)
+    loaded = rs.load_results(results.save(Path(folder) / "r", format="per_query"))
     for name in FRAMES:
-        pd.testing.assert_frame_equal(
-            getattr(loaded, name), getattr(results, name), check_like=True
-        )
-    return loaded
+        before, after = getattr(results, name), getattr(loaded, name)
+        pd.testing.assert_frame_equal(after, before, check_like=True)
 
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
@@ -171,27 +165,11 @@ def test_a_span_is_written_in_its_citation_where_that_can_hold_it(tmp_path, kind
     assert {name: written[name] for name in written if name in span and name != "path"} == beside
 
 
-def test_a_region_keeps_its_span_and_several_pages_theirs(tmp_path):
-    region = {
-        "query_id": "q",
-        "rank": 1,
-        "path": "p",
-        "start": 10,
-        "end": 20,
-        "span_unit": "char",
-        "x_citation.kind": "region",
-        "x_citation.x": 5,
-    }
-    pages = {"query_id": "q", "rank": 2, "path": "p", "start": 2, "end": 6, "span_unit": "page"}
-    assert_round_trip(results_of([response()], [region, pages]), tmp_path)
-
-
 def test_citations_are_written_by_position(tmp_path):
-    cited = [
-        {"query_id": "q", "position": position, "marker": str(position)} for position in (2, 1)
-    ]
-    loaded = again(results_of([response()], [], cited), tmp_path)
-    assert loaded.citations[["position", "marker"]].to_numpy().tolist() == [[1, "1"], [2, "2"]]
+    cited = [{"query_id": "q", "position": at, "marker": str(at)} for at in (2, 1)]
+    written = results_of([response()], [], cited).save(tmp_path / "r", format="per_query")
+    found = rs.load_results(written).citations[["position", "marker"]]
+    assert found.to_numpy().tolist() == [[1, "1"], [2, "2"]]
 
 
 @pytest.mark.parametrize(
@@ -262,22 +240,12 @@ def test_corner_cases_come_back_as_they_were_loaded(write_run, tmp_path, given):
     assert_round_trip(results, tmp_path / "out")
 
 
-def test_a_score_of_the_hit_beside_one_within_retrieval_comes_back(tmp_path):
-    hits = [
-        {
-            "chunk_id": "c",
-            "score": 1,
-            "score_lexical": 2,
-            "score_vector": 3,
-            "retrieval": {"fusion_score": 4.0, "lexical_score": 5.0},
-        }
-    ]
-    (tmp_path / "per_query.jsonl").write_text(
-        json.dumps({"query_id": "q", "query": "?", "hits_top_k": hits}) + "\n", encoding="utf-8"
+def test_a_score_of_the_hit_beside_one_within_retrieval_comes_back(write_run, tmp_path):
+    scores = {"score": 1, "score_lexical": 2, "score_vector": 3}
+    inside = {"retrieval": {"fusion_score": 4.0, "lexical_score": 5.0}}
+    results = rs.load_results(
+        write_run("r", [record("q", [{"chunk_id": "c", **scores, **inside}])])
     )
-    results = rs.load_results(tmp_path)
-    assert results.hits[
-        ["score", "score_lexical", "score_vector", "x_score", "x_score_lexical"]
-    ].values.tolist() == [[4, 5, 3, 1, 2]]
-    again = rs.load_results(results.save(tmp_path / "again", format="per_query"))
-    pd.testing.assert_frame_equal(again.hits.assign(run_id="r"), results.hits.assign(run_id="r"))
+    own = results.hits[["score", "score_lexical", "score_vector", "x_score", "x_score_lexical"]]
+    assert own.values.tolist() == [[4, 5, 3, 1, 2]]
+    assert_round_trip(results, tmp_path)

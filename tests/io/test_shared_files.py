@@ -79,67 +79,50 @@ def test_results_are_as_many_as_the_file_holds(file, known):
 
 
 PHOENIX = "phoenix-export-agent-trace/phoenix_{}_spans_20250821_125133.jsonl"
-TRACES = {  # file: responses, documents of each call, the first document's id (None: it has none)
-    "phoenix-export-agent-trace/phoenix_retriever_spans_20250821_125133.jsonl": (
-        1, [10, 0, 0, 8], "3bd1baa0-935f-4ffb-8ecf-1bf60006f499"
-    ),
-    "phoenix-export-agent-trace/phoenix_chromadb_spans_20250821_125133.jsonl": (4, [], None),
-    "phoenix-export-agent-trace/phoenix_chain_spans_20250821_125133.jsonl.gz": (1, [], None),
+FIRST = "3bd1baa0-935f-4ffb-8ecf-1bf60006f499"
+WRAPPED = "langsmith-runs/langsmith_py_wrap_openai_{}.json"
+GENAI = "openinference-genai/{}.json"
+SPANS = {  # file: documents of each call, the first one's id; sessions, turns, spans of each trace,
+    # orphans
+    PHOENIX.format("retriever"): ([10, 0, 0, 8], FIRST, 0, 0, [8], 4),  # the wrappers, whose
+    # parent is elsewhere
+    PHOENIX.format("chromadb"): ([], None, 0, 0, [25, 27, 27, 27], 4),
+    PHOENIX.format("chain") + ".gz": ([], None, 0, 0, [26], 14),
+    PHOENIX.format("llm") + ".gz": ([], None, 0, 0, [34], 17),  # each complete is in its acomplete
     "otel-sdk-agent-spans/URS-026_all_spans.jsonl.gz": (
-        16, [10, 0, 0, 8], "3bd1baa0-935f-4ffb-8ecf-1bf60006f499"
+        [10, 0, 0, 8], FIRST, 0, 0, [1] * 12 + [14, 16, 33, 78], 14
     ),
-    "trulens-otel-spans/test_otel_tru_llama__test_smoke.csv": (1, [3], None),
-    "trulens-otel-spans/retrieval_span.json": (1, [4], None),
-    "phoenix-rest-turn/pxi_turn_trace.json": (1, [], None),
-    "phoenix-rest-turn/pxi_suggestion_traces.json": (3, [], None),
-    "phoenix-export-agent-trace/phoenix_llm_spans_20250821_125133.jsonl.gz": (1, [], None),
-    "langsmith-runs/langsmith_py_wrap_openai_.json": (1, [], None),
-    "langsmith-runs/langsmith_py_wrap_openai_reasoning.json": (1, [], None),
-    "openinference-genai/otel_genai_tool_execution_span.json": (1, [], None),
-    "langfuse-traces/openai-agents-2025-09-30.trace.json": (1, [], None),
+    "trulens-otel-spans/test_otel_tru_llama__test_smoke.csv": ([3], None, 0, 0, [7], 0),
+    "trulens-otel-spans/retrieval_span.json": ([4], None, 0, 0, [1], None),
+    "phoenix-rest-turn/pxi_turn_trace.json": ([], None, 1, 1, [18], 0),
+    "phoenix-rest-turn/pxi_suggestion_traces.json": ([], None, 1, 3, [10, 10, 11], 0),
+    "langfuse-traces/agno-2025-06-11.trace.json": (None, None, 1, 1, [6], 0),
+    "langfuse-traces/langgraph-python-2025-08-22.trace.json": (None, None, 0, 0, [9], 0),
+    "langfuse-traces/beeai-2025-08-01.trace.json": (None, None, 0, 0, [29], 0),
+    "langfuse-traces/openai-agents-2025-09-30.trace.json": ([], None, 0, 0, [5], 0),
+    WRAPPED.format(""): ([], None, 0, 0, [1], 0),
+    WRAPPED.format("reasoning"): ([], None, 0, 0, [1], 0),
+    GENAI.format("otel_genai_client_span_tool_calls"): (None, None, 0, 0, [1], 0),
+    GENAI.format("otel_genai_tool_execution_span"): ([], None, 0, 0, [1], None),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("file", "known"), TRACES.items(), ids=list(TRACES))
-def test_spans_end_in_as_many_calls_as_there_were_searches(file, known):
+@pytest.mark.parametrize(("file", "known"), SPANS.items(), ids=list(SPANS))
+def test_no_span_is_lost_and_each_search_is_a_call_with_its_documents(file, known):
     results = opened(rs.load_results, file)
-    n_responses, n_documents, first = known
+    n_documents, first, n_sessions, n_turns, n_spans, n_orphans = known
+    read = traces(results).iloc[0]
+    assert (read["n_sessions"], read["n_turns"], read["n_traces"], read["n_spans"]) == (
+        n_sessions, n_turns, len(n_spans), sum(n_spans),
+    )  # fmt: skip
+    assert sorted(results.responses["x_n_spans"]) == n_spans
+    assert n_orphans in (None, read["n_orphans"])
     calls = [] if results.calls is None else results.calls["n_hits"].tolist()
-    assert (len(results.responses), calls) == (n_responses, n_documents)
-    assert len(results.hits) == sum(n_documents)
+    assert n_documents in (None, calls) and len(results.hits) == sum(n_documents or ())
     if first is not None:
         assert results.hits["chunk_id"].iloc[0] == first
         assert results.hits["score"].iloc[0] == pytest.approx(0.4897047304)
         assert results.calls["query"].nunique() == 1
-
-
-READ = {  # file: sessions, turns, spans of each trace, orphans
-    PHOENIX.format("retriever"): (0, 0, [8], 4),  # the wrappers, whose parent is elsewhere
-    PHOENIX.format("chain") + ".gz": (0, 0, [26], 14),
-    PHOENIX.format("llm") + ".gz": (0, 0, [34], 17),  # each complete is inside its acomplete
-    PHOENIX.format("chromadb"): (0, 0, [25, 27, 27, 27], 4),
-    "otel-sdk-agent-spans/URS-026_all_spans.jsonl.gz": (0, 0, [1] * 12 + [14, 16, 33, 78], 14),
-    "trulens-otel-spans/test_otel_tru_llama__test_smoke.csv": (0, 0, [7], 0),
-    "phoenix-rest-turn/pxi_turn_trace.json": (1, 1, [18], 0),
-    "phoenix-rest-turn/pxi_suggestion_traces.json": (1, 3, [10, 10, 11], 0),
-    "langfuse-traces/agno-2025-06-11.trace.json": (1, 1, [6], 0),
-    "langfuse-traces/langgraph-python-2025-08-22.trace.json": (0, 0, [9], 0),
-    "langfuse-traces/beeai-2025-08-01.trace.json": (0, 0, [29], 0),
-    "langfuse-traces/openai-agents-2025-09-30.trace.json": (0, 0, [5], 0),
-    "langsmith-runs/langsmith_py_wrap_openai_.json": (0, 0, [1], 0),
-    "langsmith-runs/langsmith_py_wrap_openai_reasoning.json": (0, 0, [1], 0),
-    "openinference-genai/otel_genai_client_span_tool_calls.json": (0, 0, [1], 0),
-}
-
-
-@pytest.mark.parametrize(("file", "known"), READ.items(), ids=list(READ))
-def test_no_span_is_lost_and_orphans_are_counted(file, known):
-    results = opened(rs.load_results, file)
-    read, per_trace = traces(results).iloc[0], sorted(results.responses["x_n_spans"])
-    n_sessions, n_turns, n_spans, n_orphans = known
-    assert (read["n_sessions"], read["n_turns"]) == (n_sessions, n_turns)
-    assert (per_trace, read["n_spans"], read["n_orphans"]) == (n_spans, sum(n_spans), n_orphans)
-    assert read["n_traces"] == len(n_spans)
 
 
 STORED = {  # Langfuse's scores of the trace
@@ -161,14 +144,14 @@ def test_scores_of_a_trace_are_reported_values(name, known):
     assert not is_agno or session.tolist() == ["35cc6c90-b657-4819-b66c-c931c03ad569"]
 
 
-GENAI = ("otel_genai_client_span_tool_calls", "otel_genai_deprecated_client_span_tool_calls",
+CONVENTIONS = ("otel_genai_client_span_tool_calls", "otel_genai_deprecated_client_span_tool_calls",
          "openinference_client_span_tool_calls",
          "openinference_client_span_input_output_only")  # fmt: skip
 
 
-@pytest.mark.parametrize("name", GENAI)
+@pytest.mark.parametrize("name", CONVENTIONS)
 def test_attributes_alone_say_the_same_in_each_convention(name):
-    row = opened(rs.load_results, f"openinference-genai/{name}.json").responses.iloc[0]
+    row = opened(rs.load_results, GENAI.format(name)).responses.iloc[0]
     assert row["query"] == "Weather in Paris?"
     assert row["answer"].startswith("The weather in Paris is currently rainy")
     assert (row["prompt_tokens"], row["completion_tokens"]) == (97, 52)

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from conftest import hit, record
 from stored import described, named_by, stored_file
 
 import ragscore as rs
@@ -17,16 +16,11 @@ from ragscore.store.runs import folder_of, sealed, unsealed
 from ragscore.store.store import Disk
 from tests.messages import refused
 
-GOLDEN = rs.load_golden(
-    [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(3)]
-)
+GOLDEN = rs.load_golden({f"q{n}": [f"d{n}"] for n in range(3)})
 
 
 def results_of(run_id):
-    rows = [record(f"q{n}", [hit("c", f"d{n}", 1)]) for n in range(3)]
-    loaded = rs.load_results(rows, run_id="r")
-    own = {kind: getattr(loaded, kind).assign(run_id=run_id) for kind in ("responses", "hits")}
-    return rs.Results(runs=loaded.runs.assign(run_id=run_id), **own)
+    return rs.load_results({run_id: {f"q{n}": [f"d{n}"] for n in range(3)}})
 
 
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n"])

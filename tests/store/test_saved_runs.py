@@ -6,50 +6,43 @@ import pytest
 
 import ragscore as rs
 
+IDS = [f"q{n}" for n in range(40)]
+GOLDEN = rs.load_golden(
+    [
+        {"id": one, "query": "?", "expected_doc_ids": [f"d{n // 3 % 9}1"], "group": f"g{n // 3}"}
+        for n, one in enumerate(IDS)
+    ]
+)
+
 
 @pytest.fixture
 def results():
     """Three runs whose rows don't lie run by run, with frames that belong to no run, too."""
     rng = np.random.default_rng(0)
-    ids = [f"q{n}" for n in range(40)]
-    names = ["b", "a", "none"]
-    hits = pd.DataFrame([
-        {"run_id": name, "query_id": query, "rank": rank, "doc_id": f"d{rng.integers(9)}{rank}"}
-        for name in names[:2] for query in ids for rank in (1, 2, 3)
-    ])  # fmt: skip
-    responses = pd.DataFrame([
-        {"run_id": name, "query_id": query, "query": "?", "error": None}
-        for name in names for query in ids
-    ])  # fmt: skip
+    runs = pd.DataFrame({"run_id": ["b", "a", "none"], "system": ["y", "x", "z"]})
+    responses = runs[["run_id"]].merge(pd.DataFrame({"query_id": IDS}), how="cross")
+    hits = responses[responses["run_id"] != "none"].merge(
+        pd.Series([1, 2, 3], name="rank"), how="cross"
+    )
+    docs = [f"d{rng.integers(9)}{rank}" for rank in hits["rank"]]
     return rs.Results(
-        runs=pd.DataFrame({"run_id": names, "system": ["y", "x", "z"]}),
-        responses=responses.sample(frac=1, random_state=1),
-        hits=hits.sample(frac=1, random_state=2),
+        runs,
+        responses.sample(frac=1, random_state=1),
+        hits.assign(doc_id=docs).sample(frac=1, random_state=2),
         chunks=pd.DataFrame({"run_id": ["a", None, "b"], "chunk_id": ["1", "2", "3"]}),
     )
 
 
-@pytest.fixture
-def golden():
-    ids = [f"q{n}" for n in range(40)]
-    targets = pd.DataFrame({
-        "query_id": ids, "target_id": [f"d{n % 9}1" for n in range(40)], "level": "doc",
-        "doc_id": [f"d{n % 9}1" for n in range(40)], "grade": 1, "alternative": 0,
-    })  # fmt: skip
-    groups = [f"g{n // 3}" for n in range(40)]
-    queries = pd.DataFrame({"query_id": ids, "query": "?", "answerable": True, "group": groups})
-    return rs.Golden(queries=queries, targets=targets)
-
-
-def test_files_are_those_of_a_run_saved_alone(results, golden, tmp_path):
-    rs.RunStore(tmp_path / "all").save(results, golden=golden)
-    for name in ("a", "b", "none"):
-        rs.RunStore(tmp_path / name).save(results.select(name), golden=golden)
-        there, alone = (
-            {file.name.split("-")[0]: file.read_bytes() for file in folder.glob("*.parquet")}
-            for folder in (tmp_path / "all" / name, tmp_path / name / name)
-        )
-        assert there == alone
+@pytest.mark.parametrize("name", ["a", "b", "none"])
+def test_files_are_those_of_a_run_saved_alone(results, tmp_path, name):
+    stores = rs.RunStore(tmp_path / "all"), rs.RunStore(tmp_path / "alone")
+    stores[0].save(results, golden=GOLDEN)
+    stores[1].save(results.select(name), golden=GOLDEN)
+    there, alone = (
+        {file.name.split("-")[0]: file.read_bytes() for file in store.path(name).glob("*.parquet")}
+        for store in stores
+    )
+    assert there == alone
 
 
 def test_what_was_put_into_the_runs_after_loading_is_read_as_a_time(store):

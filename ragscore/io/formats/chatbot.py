@@ -26,7 +26,6 @@ from ragscore.frames.errors import warn
 from ragscore.io.files import check_one_run, read_text, write_json, write_lines, write_text
 from ragscore.io.formats.fields import (
     RUN_LEVEL,
-    Fields,
     aggregate,
     flat_fields,
     golden_rows,
@@ -38,7 +37,7 @@ from ragscore.io.formats.fields import (
 )
 from ragscore.io.golden_read import TAG_FIELDS, golden_of
 from ragscore.io.run_file import none_cited, positions
-from ragscore.io.run_records import Frames, Level, Reader
+from ragscore.io.run_records import Fields, Frames, Level, Reader
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
     READ,
@@ -84,6 +83,7 @@ NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
 NUMBERS = (bool, int, float, NoneType)
 STORED = " reported"  # name that the rows of stored metrics have within a case
 NO_ROWS = "the file is not there: aggregates are all that is known of the run"
+# Aggregate of `metrics.json` -> our metric, at the run's own k, and the statistic that it is
 AGGREGATES = {
     "operational_metrics.error_rate": ("failed", "mean"),
     "operational_metrics.timeout_rate": ("timeout", "mean"),
@@ -102,12 +102,11 @@ AGGREGATES = {
     "abstention_accuracy": ("refusal_correct", "mean"),
     "hallucination_rate_unanswerable": ("answered_unanswerable", "mean"),
 }
-"""Aggregate of `metrics.json` -> our metric, at the run's own k, and the statistic that it is."""
+# Parts of `metrics.json` that stand beside `aggregate_metrics`; within it they are read, too
 BESIDE = (
     "by_tag", "by_category", "total_tests", "answerable_tests", "unanswerable_tests",
     "judge_reliability",
 )  # fmt: skip
-"""Parts of `metrics.json` that stand beside `aggregate_metrics`; within it they are read, too."""
 
 Record = dict[str, Any]
 
@@ -361,11 +360,14 @@ def _case(
     reported: list[Record],
 ) -> Record:
     """Return one row of `results.jsonl`."""
-    case = {
+    fields = flat_fields(response, RESPONSE)
+    said = [name for name in ("x_question", "x_answer", "x_error") if name in fields]
+    case: Record = {
         "test_case_id": response["query_id"],
-        **flat_fields(response, RESPONSE),
+        **{name: fields.pop(name) for name in said},
         "references": [object_of(row, REFERENCE) for row in citations],
         "retrieved_chunks": [object_of(row, CHUNK) for row in hits],
+        **fields,
     }
     for name in [name for name in response if name.startswith("latency_")]:
         case[f"latency.{name.removeprefix('latency_')}"] = response[name]
@@ -408,10 +410,10 @@ def _metrics(run: Record, reported: list[Record]) -> Record:
 # Golden cases
 
 LISTS = ("expected_key_facts", "gold_supports", "required_support_groups", *TAG_FIELDS)
+# Fields that our own golden file has under the same name; only `question` is `query` there
 ROW_FIELDS = frozenset(
     ("id", "query", "answerable", "recency_conflict_rule", "category", "difficulty", *LISTS)
 )
-"""Fields that our own golden file has under the same name; only `question` is `query` there."""
 OTHER_NAMES = {"path": "rel_path", "heading": "heading_path"}
 RULES = ("cite_newer", "acknowledge_both", "cite_both")
 

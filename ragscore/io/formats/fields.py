@@ -15,11 +15,12 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
+from ragscore.io.cells import run_name_of
 from ragscore.io.detect import Sample
 from ragscore.io.files import check_one_run, write_json
 from ragscore.io.frames_in import json_value
 from ragscore.io.golden_read import FRAMES
-from ragscore.io.made_ids import run_name_of
+from ragscore.io.run_records import Fields
 from ragscore.io.source import Problems, Row, as_id, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
@@ -32,11 +33,8 @@ from ragscore.io.values import (
     nested_of,
     row_dicts,
     unflatten,
-    unify_types,
 )
 
-Fields = dict[str, tuple[str, str]]
-"""Name in the file -> its column and type, one of `values.READ`."""
 WRITE: dict[str, Callable[[Any], Any]] = {
     "json": nested_of,
     "any": json.loads,
@@ -119,9 +117,9 @@ def aggregate(
 
 
 def golden_rows(rows: list[Row], known: frozenset[str], is_nested: bool = True) -> list[Row]:
-    """Return rows of our golden file, whose other fields are columns (`flatten`) of one type."""
+    """Return rows of our golden file, whose other fields are columns (`flatten`)."""
     others = [{n: one for n, one in row.values.items() if n not in known} for row in rows]
-    columns = unify_types([flatten(one, is_nested=is_nested) for one in others])
+    columns = [flatten(one, is_nested=is_nested) for one in others]
     return [
         Row(
             {name: row.values[name] for name in row.values if name in known}

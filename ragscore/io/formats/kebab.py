@@ -4,7 +4,6 @@ Records of queries are those of `per_query.jsonl`. The aggregate that a file sto
 becomes `reported`.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -15,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
+from ragscore.io.cells import run_name_of
 from ragscore.io.files import read_text
 from ragscore.io.formats.fields import aggregate, json_object, leaves
-from ragscore.io.made_ids import run_name_of
 from ragscore.io.run_file import results_of
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import (
@@ -30,6 +29,8 @@ from ragscore.io.source import (
 )
 from ragscore.io.values import READ
 
+# Number of an aggregate -> our metric, and which statistic of it the number is. There, means are
+# rounded to four decimals, and every query without expected documents should be refused.
 AGGREGATES = {
     "hit_at_k": ("hit@{k}:chunk", "mean"),
     "mrr": ("mrr@10:chunk", "mean"),
@@ -42,11 +43,6 @@ AGGREGATES = {
     "total_queries": ("failed", "n"),
     "failed_queries": ("failed", "sum"),
 }
-"""Number of an aggregate -> our metric, and which statistic of it the number is.
-
-There, means are rounded to four decimals, and every query without expected documents should be
-refused.
-"""
 
 
 def read_run(path: Path, strict: bool) -> Results:
@@ -102,6 +98,8 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     becomes `reported`, where it has one.
     """
     problems, parts = Problems(path, strict), list[Results]()
+    import sqlite3  # the database of one format
+
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
             base.row_factory = sqlite3.Row
@@ -112,7 +110,7 @@ def read_sqlite(path: Path, strict: bool) -> Results:
         raise DataError(
             f"not a readable SQLite file with eval_runs and eval_query_results ({error})", file=path
         ) from error
-    of_run: dict[Any, list[sqlite3.Row]] = {}
+    of_run: dict[Any, list[Any]] = {}
     for record in records:
         of_run.setdefault(record["run_id"], []).append(record)
     field = "eval_runs.aggregate_json"
@@ -133,7 +131,7 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     return replace(results, problems=both)
 
 
-def _stored_rows(records: list[sqlite3.Row], problems: Problems) -> Iterator[Row]:
+def _stored_rows(records: list[Any], problems: Problems) -> Iterator[Row]:
     """Yield the records of a run; one that is no object is a problem."""
     for line, record in enumerate(records, 1):
         values = record["result_json"]

@@ -20,7 +20,7 @@ from ragscore.io.detect import Sample, sample
 from ragscore.io.files import read_text, write_lines
 from ragscore.io.formats.documents import graded_documents, write_fields
 from ragscore.io.formats.fields import golden_rows
-from ragscore.io.formats.trec import is_grade, table_of_lines
+from ragscore.io.formats.trec import WHOLE, table_of_lines
 from ragscore.io.frames_in import Table, record_table
 from ragscore.io.golden_read import golden_of
 from ragscore.io.labels import labels_of
@@ -56,28 +56,22 @@ def golden_of_judgements(
 
 def is_qrels(seen: Sample) -> bool:
     """Return True for four columns that end in a grade, or for BEIR's three columns with tabs."""
-    fields, n_tabs = seen.line.split(), seen.line.strip().count("\t")
-    has_grade = bool(fields) and is_grade(fields[-1])
-    return seen.kind == "text" and (
-        (len(fields) == 4 and has_grade)
-        or (len(fields) == 3 and n_tabs == 2 and (has_grade or _is_header(fields)))
-    )
+    has_grade = re.match(rf"(\S+\s+\S+\s+\S+\s+|\S+\t\S+\t){WHOLE}\s*$", seen.line.lstrip())
+    is_beir = seen.line.strip().count("\t") == 2 and _HEADER.match(seen.line) is not None
+    return seen.kind == "text" and (has_grade is not None or is_beir)
 
 
-def _is_header(fields: list[str]) -> bool:
-    names = ("query-id", "query_id", "qid", "topic")
-    return bool(fields) and fields[0].lower() in names and not is_grade(fields[-1])
+_HEADER = re.compile(rf"\s*(query-id|query_id|qid|topic)\s(?!.*\s{WHOLE}\s*$)", re.IGNORECASE)
 
 
 def read_judgements(path: Path, problems: Problems) -> Table:
     """Return every judgement of qrels of three or four columns; a header may come first."""
     first = sample(path).line
-    fields = first.split()
-    has_header = _is_header(fields)
+    has_header = _HEADER.match(first) is not None
     # BEIR's files have a header, and only tabs part their fields
     delimiter = "\t" if has_header and first.strip().count("\t") == 2 else ""
     names = [*JUDGED.values()]
-    if len(fields) != 3:
+    if len(first.split()) != 3:
         names.insert(1, "iteration")
     table = table_of_lines(path, names, problems, delimiter)
     frame = table.frame[[*JUDGED.values()]][int(has_header) :].reset_index(drop=True)
@@ -157,19 +151,12 @@ def read_topics(path: Path, problems: Problems) -> Texts:
         found = _of_table(content)
     texts: Texts = {}
     for line, query_id, fields in found:
-        if not query_id or fields["text"] is None:
-            problems.add(
-                "a query without an id, or with a text that is none", line=line, field="_id",
-                allowed="an id, a tab, a text; <num> and <title> in each <top>; or JSON lines with"
-                f" {', '.join(ID_KEYS)} and {', '.join(TEXT_KEYS)}",
+        if not query_id or fields["text"] is None or query_id in texts:
+            problems.reject(
+                [query_id, fields["text"]], line, "_id",
+                "each id once, with a text: an id, a tab, a text; <num> and <title> in each <top>;"
+                f" or JSON lines with {', '.join(ID_KEYS)} and {', '.join(TEXT_KEYS)}",
             )  # fmt: skip
-        elif query_id in texts:
-            problems.add(
-                f"'{query_id}' stood there before",
-                line=line,
-                field="_id",
-                allowed="one text per query",
-            )
         else:
             texts[query_id] = fields | {"text": fields["text"] or None}
     return texts

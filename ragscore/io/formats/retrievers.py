@@ -25,7 +25,7 @@ from ragscore.frames.data import DataError, Golden, Results, conform, records_of
 from ragscore.frames.errors import plural, warn
 from ragscore.io.detect import Sample
 from ragscore.io.files import write_lines
-from ragscore.io.formats.fields import Fields, golden_rows, object_of, written_rows
+from ragscore.io.formats.fields import golden_rows, object_of, written_rows
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     KNOWN_FIELDS,
@@ -33,17 +33,17 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     golden_of,
 )
-from ragscore.io.run_records import Frames, Level, Reader, is_stated
+from ragscore.io.run_records import Fields, Frames, Level, Reader, is_stated
 from ragscore.io.run_write import hit_metadata
 from ragscore.io.source import Problems, Row, Typos, as_id, as_text, json_rows
 from ragscore.io.values import READ, by_response, row_dicts
 
+# Values of an outcome
 OUTCOMES = {"n_hits": "whole", "rank_first_match": "positive", "passed": "flag"}
-"""Values of an outcome."""
+# Fields of an outcome in the order of the file, and their types in JSON
 WRITTEN = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
-"""Fields of an outcome in the order of the file, and their types in JSON."""
+# Outcomes by run and query
 Outcomes = dict[tuple[str, str], dict[str, Any]]
-"""Outcomes by run and query."""
 KINDS = ("positive", "must_not_contain", "expected_empty")
 RESPONSE: Fields = {
     "query": ("query", "text"),
@@ -57,10 +57,10 @@ HIT: Fields = {
 }
 KEYS = {"query_id": "query_id", "retriever": "run_id"}
 ONCE = "one record per retriever and query"
+# What a record needs
 ALLOWED = dict.fromkeys(("query", "retriever"), "text that isn't empty") | {
     "hits": "a list, empty if nothing was found; or an outcome, or an error"
 }
-"""What a record needs."""
 FIELDS = frozenset(("query_id", "retriever", "k", "hits", *RESPONSE, *WRITTEN))
 
 
@@ -170,7 +170,7 @@ def write_retrievers(results: Results, path: str | Path) -> Path:
     for cell, line, outcome in _lines(results, _reported_outcomes(results)):
         of_rank = hit_metadata(hit_meta.get(cell, []))
         found = [
-            object_of(hit, HIT) | {"metadata": of_rank.get(hit["rank"], {})}
+            object_of({"x_metadata": of_rank.get(hit["rank"], {})} | hit, HIT)
             for hit in hits.get(cell, [])
         ]
         lines.append(line | {"hits": found} | outcome)
@@ -271,11 +271,11 @@ ROW_FIELDS = KNOWN_FIELDS | {"filters"}
 IMPLY_ANSWERABLE = {
     *EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer",
 }  # fmt: skip
+# Fields of our golden file in the order in which they are written
 _ORDER = (
     *TEXT_FIELDS, "expected_source_keys", "expected_metadata", *CHECK_FIELDS, *TAG_FIELDS,
     "expected_empty", "recency_conflict_rule",
 )  # fmt: skip
-"""Fields of our golden file in the order in which they are written."""
 
 
 def fits_golden(seen: Sample) -> bool:

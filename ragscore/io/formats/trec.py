@@ -35,19 +35,14 @@ HIT = {
     "run_id": "tag",
 }  # fmt: skip
 """Our name of each field of a line -> what messages call it."""
-_WHOLE, _NUMBER = r"[+-]?\d{1,10}", r"[+-]?(?:\d|\.\d|inf|nan)\S*"
-_HIT = re.compile(rf"\S+\s+\S+\s+\S+\s+{_WHOLE}\s+{_NUMBER}\s+\S", re.IGNORECASE)
-_SECOND_HIT = rf"^(?:\S+\s+)?\S+\s+\S+\s+{_WHOLE}\s+{_NUMBER}\s+\S"
+WHOLE, _NUMBER = r"[+-]?\d{1,10}", r"[+-]?(?:\d|\.\d|inf|nan)\S*"
+_HIT = re.compile(rf"\S+\s+\S+\s+\S+\s+{WHOLE}\s+{_NUMBER}\s+\S", re.IGNORECASE)
+_SECOND_HIT = rf"^(?:\S+\s+)?\S+\s+\S+\s+{WHOLE}\s+{_NUMBER}\s+\S"
 
 
 def is_run(seen: Sample) -> bool:
     """Return True for six columns or more of which the fourth is a rank and the fifth a score."""
     return seen.kind == "text" and _HIT.match(seen.line.lstrip()) is not None
-
-
-def is_grade(text: str) -> bool:
-    """Return True for a whole number, possibly negative."""
-    return re.fullmatch(_WHOLE, text) is not None
 
 
 # Lines of fields
@@ -77,7 +72,8 @@ def table_of_lines(
             line = lines[at].as_py()
             found = f"{len(line.split(delimiter or None))} columns: {describe(line)}"
             problems.add(found, line=int(number[at]), allowed=", ".join(names))
-        fields = fields.filter(is_good)
+        if not is_good.all():
+            fields = fields.filter(is_good)
         columns = {name: pc.list_element(fields, at) for at, name in enumerate(names)}
         if delimiter:
             columns = {name: pc.ascii_trim_whitespace(one) for name, one in columns.items()}

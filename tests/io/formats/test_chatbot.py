@@ -2,11 +2,12 @@
 
 import json
 
+import pandas as pd
 import pytest
+from plausible_runs import lines_of, put
 
 import ragscore as rs
 from ragscore.golden.coverage import coverage
-from ragscore.io.formats.chatbot import read_description
 from tests.messages import refused, warned
 
 CONFIG = {
@@ -79,178 +80,124 @@ METRICS = {
 }  # fmt: skip
 
 
-def jsonl(file, rows):
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return file
+def loaded(tmp_path, *rows):
+    return rs.load_results(put(tmp_path, rows, "20251219_235258/results.jsonl"))
 
 
-def rows_of(file):
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.fixture
-def golden_file(tmp_path):
-    return jsonl(tmp_path / "eval_set.jsonl", [CASE, REFUSE])
+def cases(tmp_path, *rows):
+    return rs.load_golden(put(tmp_path, rows, "eval_set.jsonl"))
 
 
 @pytest.fixture
 def run_folder(tmp_path):
-    folder = tmp_path / "results" / "20251219_235258"
-    jsonl(folder / "results.jsonl", [ROW, REFUSED])
-    (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    (folder / "metrics.json").write_text(json.dumps(METRICS), encoding="utf-8")
-    return folder
+    file = put(tmp_path, [ROW, REFUSED], "results/20251219_235258/results.jsonl")
+    for name, content in (("config.json", CONFIG), ("metrics.json", METRICS)):
+        (file.parent / name).write_text(json.dumps(content), encoding="utf-8")
+    return file.parent
 
 
-def test_golden_cases_load_as_anchors_groups_checks_and_tags(golden_file):
-    golden = rs.load_golden(golden_file)
-    assert golden.queries["answerable"].tolist() == [True, False] and golden.queries[
-        "category"
-    ].tolist() == ["multi_hop", "general"]
-    targets = golden.targets
-    assert targets["level"].unique().tolist() == ["anchor"] and targets[
-        "snippet"
-    ].dropna().tolist() == ["hold the", "ten seconds"]
-    assert targets["target_id"].unique().tolist() == [
-        "manual/reset.md## Reset > ## Steps",
-        "manual/faq.md## FAQ",
-    ]
-    assert golden.support_groups["target_id"].tolist() == targets["target_id"].unique().tolist()
-    assert (
-        golden.checks.loc[golden.checks["kind"] == "key_fact", "text"].tolist()
-        == CASE["expected_key_facts"]
-    )
-    assert set(map(tuple, golden.tags[["kind", "value"]].to_numpy())) == {
-        ("tag", "manual"),
-        ("vault", "work"),
-        ("folder", "manual"),
-    }
-
-
-def test_golden_cases_round_trip_with_unknown_fields(golden_file, tmp_path):
-    written = rs.load_golden(golden_file).save(
-        tmp_path / "again" / "eval_set.jsonl", format="chatbot"
-    )
-    author = {"author": {"team": "docs"}}  # null and absent are the same
-    assert rows_of(written) == [CASE | author, REFUSE]
+def test_golden_cases_load_as_anchors_groups_checks_and_tags(tmp_path):
+    golden = cases(tmp_path, CASE, REFUSE)
+    targets, checks = golden.targets, golden.checks
+    assert golden.queries[["answerable", "category"]].values.tolist() == [
+        [True, "multi_hop"], [False, "general"],
+    ]  # fmt: skip
+    assert set(targets["level"]) == {"anchor"}
+    assert targets["snippet"].dropna().tolist() == ["hold the", "ten seconds"]
+    ids = ["manual/reset.md## Reset > ## Steps", "manual/faq.md## FAQ"]
+    assert targets["target_id"].unique().tolist() == ids
+    assert golden.support_groups["target_id"].tolist() == ids
+    assert checks.loc[checks["kind"] == "key_fact", "text"].tolist() == CASE["expected_key_facts"]
+    assert {*map(tuple, golden.tags[["kind", "value"]].to_numpy())} == {
+        ("tag", "manual"), ("vault", "work"), ("folder", "manual"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("groups", "written"),
+    ("case", "groups", "written"),
     [
-        (None, None), ([], None), ([[]], None), ([[0], []], [[0]]),
-        ([[9], [0, 1]], [[9], [0, 1]]),
+        (CASE, [[0, 1]], [[0, 1]]), (REFUSE, None, None), (CASE, [], None), (CASE, [[]], None),
+        (CASE, [[0], []], [[0]]), (CASE, [[9], [0, 1]], [[9], [0, 1]]),
     ],
 )  # fmt: skip
-def test_groups_round_trip_with_those_out_of_range_but_without_empty_ones(
-    tmp_path, groups, written
-):
-    case = CASE | {"required_support_groups": groups, "author": 1}
-    golden = rs.load_golden(jsonl(tmp_path / "eval_set.jsonl", [case]))
-    again = rows_of(golden.save(tmp_path / "again.jsonl", format="chatbot"))
-    assert again == [case | {"required_support_groups": written}]
+def test_golden_cases_round_trip_with_unknown_fields(tmp_path, case, groups, written):
+    golden = cases(tmp_path, case | {"required_support_groups": groups})
+    author = {"author": {"team": "docs"}} if case is CASE else {}  # null and absent are the same
+    again = lines_of(golden.save(tmp_path / "again.jsonl", format="chatbot"))
+    assert again == [case | {"required_support_groups": written} | author]
 
 
 def test_a_group_of_a_document_called_0_is_not_written_as_the_first_support(tmp_path):
-    row = {
-        "id": "q", "query": "?", "expected_doc_ids": ["0"], "gold_supports": [{"path": "a.md"}],
-        "required_support_groups": [["0"]],
-    }  # fmt: skip
-    golden = rs.load_golden(jsonl(tmp_path / "golden.jsonl", [row]))
+    golden = rs.load_golden([
+        {"id": "q", "query": "?", "expected_doc_ids": ["0"], "gold_supports": [{"path": "a.md"}],
+         "required_support_groups": [["0"]]}
+    ])  # fmt: skip
     with refused(0, "q", "gold_supports", field="support_groups.target_id"):
         golden.save(tmp_path / "eval_set.jsonl", format="chatbot")
 
 
 def test_a_case_that_does_not_say_so_is_answerable(tmp_path):
-    case = {"id": "t", "question": "?", "gold_supports": []}
-    assert rs.load_golden(jsonl(tmp_path / "eval_set.jsonl", [case])).queries[
-        "answerable"
-    ].tolist() == [True]
+    golden = cases(tmp_path, {"id": "t", "question": "?", "gold_supports": []})
+    assert golden.queries["answerable"].tolist() == [True]
 
 
 @pytest.mark.parametrize(
-    ("cases", "field", "named"),
+    ("case", "field", "named"),
     [
-        ([CASE, CASE], "id", ["test_001", 1]),  # upstream takes the last
-        (
-            [CASE, REFUSE | {"recency_conflict_rule": "newest"}],
-            "recency_conflict_rule",
-            ["cite_newer", "acknowledge_both", "cite_both"],
-        ),
-        (
-            [CASE, REFUSE | {"gold_supports": [{"rel_path": "a.md", "date": "last week"}]}],
-            "gold_supports.date",
-            [],
-        ),
+        (CASE, "id", ["test_001", 1]),  # upstream takes the last
+        (REFUSE | {"recency_conflict_rule": "newest"}, "recency_conflict_rule",
+         ["cite_newer", "acknowledge_both", "cite_both"]),
+        (REFUSE | {"gold_supports": [{"rel_path": "a.md", "date": "last week"}]},
+         "gold_supports.date", []),
     ],
-)
-def test_what_a_case_cannot_hold_names_line_and_field(tmp_path, cases, field, named):
+)  # fmt: skip
+def test_what_a_case_cannot_hold_names_line_and_field(tmp_path, case, field, named):
     with refused(*named, file="eval_set.jsonl", line=2, field=field):
-        rs.load_golden(jsonl(tmp_path / "eval_set.jsonl", cases))
+        cases(tmp_path, CASE, case)
 
 
 def test_a_run_folder_loads_into_frames(run_folder):
     results = rs.load_results(run_folder)
-    run = results.runs.iloc[0]
-    assert (run["run_id"], run["k"], run["config_hash"], str(run["created_at"].date())) == (
-        "20251219_235258",
-        5,
-        "0123456789abcdef",
-        "2025-12-19",
-    )
-    assert json.loads(run["config"]) == CONFIG
-    response = results.responses.iloc[0]
-    assert (
-        response["elapsed_ms"],
-        response["latency_folder_selection_ms"],
-        response["latency_generation_ms"],
-    ) == (1234, 12.5, 900)
-    assert (
-        results.responses["refused"].tolist() == [False, True]
-        and results.responses["error"].isna().all()
-    )
-    assert (
-        response["x_indexing_coverage.docs_processed"] == 10
-        and response["x_indexing_coverage.chunk_token_stats.mean"] == 40.5
-    )
-    assert results.hits[["score", "score_vector"]].to_numpy().tolist() == [[0.9, 0.95], [0.5, 0.6]]
-    assert results.hits["text_cut"].tolist() == [True, False]  # an ellipsis alone is no cut
+    run, response = results.runs.iloc[0], results.responses.iloc[0]
+    assert run[["run_id", "k", "config_hash"]].tolist() == [
+        "20251219_235258", 5, "0123456789abcdef",
+    ]  # fmt: skip
+    assert str(run["created_at"].date()) == "2025-12-19" and json.loads(run["config"]) == CONFIG
+    times = ["elapsed_ms", "latency_folder_selection_ms", "latency_generation_ms"]
+    assert response[times].tolist() == [1234, 12.5, 900]
+    assert results.responses["refused"].tolist() == [False, True]
+    assert results.responses["error"].isna().all()
+    own = ["x_indexing_coverage.docs_processed", "x_indexing_coverage.chunk_token_stats.mean"]
+    assert response[own].tolist() == [10, 40.5]
+    # an ellipsis alone is no cut
+    assert results.hits[["score", "score_vector", "text_cut"]].values.tolist() == [
+        [0.9, 0.95, True], [0.5, 0.6, False],
+    ]  # fmt: skip
     assert results.citations.iloc[0][["path", "heading", "x_vault"]].tolist() == [
-        "manual/reset.md",
-        "# Reset",
-        "work",
-    ]
+        "manual/reset.md", "# Reset", "work",
+    ]  # fmt: skip
 
 
 def test_judges_scores_and_claims_are_judgments(run_folder):
     judged = rs.load_results(run_folder).judgments
     first = judged[judged["query_id"] == "test_001"]
-    assert first["criterion"].tolist() == ["judge_groundedness"] * 4 + ["judge_correctness"]
-    assert first["item"].tolist() == [
-        "",
-        "supported 1",
-        "supported 2",
-        "unsupported 1",
-        "",
-    ] and first["value"].tolist() == [4, 1, 1, 0, 3.5]
-    assert (
-        first["verdict"].dropna().tolist() == ["supported", "supported", "unsupported"]
-        and first["item_text"].iloc[3] == "it beeps"
-    )
-    # both judges' cost stands once
-    assert first["tokens"].tolist()[0] == 120 and first["tokens"].sum() == 120
-    assert set(judged["judge"]) == {"judge-1"} and set(judged["temperature"]) == {0.0}
+    rows = first[["criterion", "item", "value", "verdict"]].fillna("-").values.tolist()
+    assert rows == [
+        ["judge_groundedness", "", 4, "-"],
+        ["judge_groundedness", "supported 1", 1, "supported"],
+        ["judge_groundedness", "supported 2", 1, "supported"],
+        ["judge_groundedness", "unsupported 1", 0, "unsupported"],
+        ["judge_correctness", "", 3.5, "-"],
+    ]
+    assert first["item_text"].iloc[3] == "it beeps"
+    assert first["tokens"].fillna(0).tolist() == [120, 0, 0, 0, 0]  # the cost of both judges
+    assert judged[["judge", "temperature"]].drop_duplicates().values.tolist() == [["judge-1", 0]]
 
 
 def test_stored_values_are_reported_by_case_and_for_the_run(run_folder):
     reported = rs.load_results(run_folder).reported.set_index(["query_id", "metric"])["value"]
-    assert (
-        reported["test_001", "mrr"] == 0.5
-        and reported["test_001", "attribution_hit"] == 1
-        and reported["test_001", "scope_miss"] == 0
-    )
-    assert reported["", "latency.p50_ms"] == 1234 and reported["", "recall_at_k_avg"] == 0.5
+    assert reported["test_001"][["mrr", "attribution_hit", "scope_miss"]].tolist() == [0.5, 1, 0]
+    assert reported[""][["latency.p50_ms", "recall_at_k_avg"]].tolist() == [1234, 0.5]
 
 
 SUMMARY = """# Evaluation Run Summary
@@ -282,50 +229,33 @@ SUMMARY = """# Evaluation Run Summary
         ("", None),
     ],
 )
-def test_the_description_of_a_summary_is_its_section_or_nothing(tmp_path, summary, description):
-    (tmp_path / "summary.md").write_bytes(summary.encode())
-    assert read_description(tmp_path / "summary.md") == description
-
-
-def test_the_description_of_a_summary_is_the_runs_note_and_is_written_back(run_folder, tmp_path):
-    (run_folder / "summary.md").write_text(SUMMARY.format("first\n\nand second paragraph"))
+def test_the_description_of_a_summary_is_the_runs_note_and_is_written_back(
+    run_folder, tmp_path, summary, description
+):
+    (run_folder / "summary.md").write_bytes(summary.encode())
     results = rs.load_results(run_folder / "results.jsonl")
-    assert results.runs["note"].tolist() == ["first\n\nand second paragraph"]
-    results.save(tmp_path / "out", format="chatbot")
-    again = rs.load_results(tmp_path / "out" / "results.jsonl")
-    assert again.runs["note"].tolist() == results.runs["note"].tolist()
+    again = rs.load_results(results.save(tmp_path / "out", format="chatbot"))
+    for one in (results, again):
+        assert one.runs.get("note", pd.Series([None])).tolist() == [description]
 
 
 def test_a_run_folder_round_trips(run_folder, tmp_path):
-    again = rs.load_results(run_folder).save(
-        tmp_path / "again" / "20251219_235258", format="chatbot"
-    )
-    assert rows_of(again / "results.jsonl") == [ROW, REFUSED]
-    assert json.loads((again / "config.json").read_text()) == CONFIG
-    assert json.loads((again / "metrics.json").read_text()) == METRICS
-
-
-def test_only_one_run_is_written(run_folder, tmp_path):
     results = rs.load_results(run_folder)
+    again = results.save(tmp_path / "again" / "20251219_235258", format="chatbot")
+    assert lines_of(again / "results.jsonl") == [ROW, REFUSED]
+    for name, content in (("config.json", CONFIG), ("metrics.json", METRICS)):
+        assert json.loads((again / name).read_text()) == content
     with refused(0, field="results"):
         results.select([]).save(tmp_path, format="chatbot")
 
 
 def test_a_run_without_files_beside_it_takes_k_from_its_rows_and_its_time_from_its_name(tmp_path):
-    file = jsonl(tmp_path / "20251219_235258" / "results.jsonl", [ROW])
-    run = rs.load_results(file).runs.iloc[0]
-    assert (run["run_id"], run["k"], str(run["created_at"])) == (
-        "20251219_235258",
-        5,
-        "2025-12-19 23:52:58+00:00",
-    )
-
-
-def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_denominator(
-    golden_file, tmp_path
-):
-    results = rs.load_results(jsonl(tmp_path / "run" / "results.jsonl", [ROW]))
-    assert coverage(results, rs.load_golden(golden_file)).runs["n_missing"].tolist() == [1]
+    results = loaded(tmp_path, ROW)
+    run = results.runs.iloc[0]
+    assert (run["run_id"], run["k"]) == ("20251219_235258", 5)
+    assert str(run["created_at"]) == "2025-12-19 23:52:58+00:00"
+    # a case without a row is missing, though upstream drops it from every denominator
+    assert coverage(results, cases(tmp_path, CASE, REFUSE)).runs["n_missing"].tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -337,18 +267,13 @@ def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_den
 )  # fmt: skip
 def test_a_text_is_stored_cut_at_200_characters_or_whole(tmp_path, text, is_cut):
     row = ROW | {"retrieved_chunks": [ROW["retrieved_chunks"][0] | {"text": text}]}
-    results = rs.load_results(jsonl(tmp_path / "run" / "results.jsonl", [row]))
-    assert results.hits["text_cut"].tolist() == [is_cut]
+    assert loaded(tmp_path, row).hits["text_cut"].tolist() == [is_cut]
 
 
 @pytest.mark.parametrize(
     ("change", "field", "named"),
     [
-        (
-            {"retrieved_chunks": [{"rank": 1}, {"rank": 1}]},
-            "retrieved_chunks.rank",
-            [1, "each once"],
-        ),
+        ({"retrieved_chunks": [{"rank": 1}, {"rank": 1}]}, "retrieved_chunks.rank", [1]),
         ({"retrieved_chunks": ["c1"]}, "retrieved_chunks", ["c1"]),
         ({"latency": 5}, "latency", [5]),
         ({"groundedness": {"score": "high"}}, "groundedness.score", ["high"]),
@@ -358,20 +283,18 @@ def test_a_text_is_stored_cut_at_200_characters_or_whole(tmp_path, text, is_cut)
     ],
 )
 def test_what_a_row_cannot_hold_names_line_and_field(tmp_path, change, field, named):
-    other = ROW | {"test_case_id": "test_002"}
     with refused(*named, file="results.jsonl", line=2, field=field):
-        rs.load_results(jsonl(tmp_path / "run" / "results.jsonl", [ROW, other | change]))
+        loaded(tmp_path, ROW, ROW | {"test_case_id": "test_002"} | change)
 
 
-def test_a_cut_text_leaves_file_and_heading_to_decide(golden_file, run_folder):
-    results, golden = rs.load_results(run_folder), rs.load_golden(golden_file)
+def test_a_cut_text_leaves_file_and_heading_to_decide(tmp_path, run_folder):
+    results, golden = rs.load_results(run_folder), cases(tmp_path, CASE, REFUSE)
     assert coverage(results, golden).runs["n_cut"].tolist() == [1]
-    labels, found = ["hit@1", "hit@3", "recall_all@3"], {}
-    for profile in (None, "chatbot"):
+    labels = ["hit@1", "hit@3", "recall_all@3"]
+    for profile, found in ((None, [1, 1, 1]), ("chatbot", [0, 1, 0])):
         with warned("1 hits"):
             scores = rs.score(results, golden, labels, profile=profile)
-        found[profile] = scores.loc["test_001", labels].tolist()
-    assert found == {None: [1, 1, 1], "chatbot": [0, 1, 0]}
+        assert scores.loc["test_001", labels].tolist() == found
 
 
 def test_a_judge_temperature_that_is_no_number_is_named(run_folder):

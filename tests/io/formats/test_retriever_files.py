@@ -6,6 +6,7 @@ Read, written back as they were, told apart; bad input ends in frames or one cle
 import json
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 from conftest import found, said
 from hypothesis import given
 from hypothesis import strategies as st
+from plausible_runs import lines_of, put
 
 import ragscore as rs
 from tests.compared import extra
@@ -101,19 +103,16 @@ SUMMARY = [
 ]
 
 
-def lines_of(file):
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+def results_of(tmp_path, *rows, **how):
+    return rs.load_results(put(tmp_path, rows, "results.jsonl"), **how)
 
 
-def write(file, rows):
-    file.write_text(
-        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
-    )
-    return file
+def golden_of(tmp_path, *rows):
+    return rs.load_golden(put(tmp_path, rows, "queries.jsonl"))
 
 
 def test_questions_are_written_back_as_they_were(tmp_path):
-    golden = rs.load_golden(write(tmp_path / "queries.jsonl", QUESTIONS))
+    golden = golden_of(tmp_path, *QUESTIONS)
     file = golden.save(tmp_path / "again" / "queries.jsonl", format="predicates")
     assert lines_of(file) == QUESTIONS
     assert rs.load_golden(file).golden_hash == golden.golden_hash
@@ -124,75 +123,49 @@ NO_MATCH = {"n_hits": 1, "rank_first_match": None, "passed": False, "kind": "pos
 
 @pytest.mark.parametrize("records", [RECORDS, [said("q", [found(1, "a")], **NO_MATCH)]])
 def test_records_are_written_back_as_they_were(tmp_path, records):
-    results = rs.load_results(write(tmp_path / "results.jsonl", records))
+    results = results_of(tmp_path, *records)
     again = results.save(tmp_path / "again" / "results.jsonl", format="retrievers")
     assert lines_of(again) == records
 
 
 @pytest.mark.parametrize("kind", ["odd", 0])
 def test_a_kind_that_is_none_is_counted_and_left_out(tmp_path, kind):
-    file = write(tmp_path / "results.jsonl", [said("q", [], kind=kind)])
-    results = rs.load_results(file, format="retrievers", strict=False)
+    results = results_of(tmp_path, said("q", [], kind=kind), strict=False)
     assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
-    assert rs.load_results(
-        results.save(tmp_path / "again.jsonl", format="retrievers"), format="retrievers"
-    ).problems.empty
 
 
 def test_a_summary_is_written_back_as_it_was(tmp_path):
     with warned("results.jsonl", "2 records", "n_hits"):
-        results = rs.load_results(write(tmp_path / "results.jsonl", SUMMARY))
+        results = results_of(tmp_path, *SUMMARY)
     assert lines_of(results.save(tmp_path / "again.jsonl", format="retriever_summary")) == SUMMARY
     with refused(field="results.reported"):
-        rs.load_results(write(tmp_path / "raw.jsonl", RECORDS[:1])).save(
-            tmp_path / "x.jsonl", format="retriever_summary"
-        )
+        results_of(tmp_path, RECORDS[0]).save(tmp_path / "x.jsonl", format="retriever_summary")
 
 
 def test_what_a_record_becomes(tmp_path):
-    results = rs.load_results(write(tmp_path / "results.jsonl", RECORDS))
-    assert results.runs[["run_id", "system", "k", "n_queries", "n_failed"]].astype(
-        "str"
-    ).to_numpy().tolist() == [
-        ["dense", "dense", "5", "2", "0"],
-        ["bm25", "bm25", "5", "3", "1"],
-    ]
-    assert results.responses["query_id"].tolist() == [
-        "Which hybrid?",
-        "Which hybrid?",
-        "yield",
-        "yield",
-        "q-1",
-    ]
-    assert results.hits[["rank", "chunk_id"]].to_numpy().tolist() == [
-        [1, "c1"],
-        [2, "c2"],
-        [3, "c3"],
-        [1, "c1"],
-    ]
-    assert results.hits["source_key"].fillna("-").tolist() == ["a", "-", "-", "-"]
-    values = results.hit_meta.set_index("key")["value"].to_dict()
-    assert values == {
-        "source_key": '"a"',
-        "year": "2024",
-        "tags": '["x"]',
-        "none": "null",
-        "note": '"2024"',
-    }
-    assert results.reported[["metric", "value"]].to_numpy().tolist() == [
-        ["n_hits", 2],
-        ["rank_first_match", 1],
-        ["passed", 1],
-    ]
+    results = results_of(tmp_path, *RECORDS)
+    counts = results.runs[["run_id", "system", "k", "n_queries", "n_failed"]].astype("str")
+    assert counts.values.tolist() == [
+        ["dense", "dense", "5", "2", "0"], ["bm25", "bm25", "5", "3", "1"],
+    ]  # fmt: skip
+    ids = ["Which hybrid?", "Which hybrid?", "yield", "yield", "q-1"]
+    assert results.responses["query_id"].tolist() == ids
+    assert results.hits[["rank", "chunk_id", "source_key"]].fillna("-").values.tolist() == [
+        [1, "c1", "a"], [2, "c2", "-"], [3, "c3", "-"], [1, "c1", "-"],
+    ]  # fmt: skip
+    assert results.hit_meta.set_index("key")["value"].to_dict() == {
+        "source_key": '"a"', "year": "2024", "tags": '["x"]', "none": "null", "note": '"2024"',
+    }  # fmt: skip
+    outcome = results.reported[["metric", "value"]].values.tolist()
+    assert outcome == [["n_hits", 2], ["rank_first_match", 1], ["passed", 1]]
 
 
 def test_what_a_question_becomes(tmp_path):
-    golden = rs.load_golden(write(tmp_path / "queries.jsonl", QUESTIONS))
+    golden = golden_of(tmp_path, *QUESTIONS)
     assert golden.queries["query_id"].tolist() == ["Which hybrid?", "yield", "made up", "nowhere"]
-    assert golden.queries["x_tool"].tolist()[:2] == [
-        "search_docs",
-        "search_trials",
-    ] and golden.queries["answerable"].tolist()[:2] == [True, True]
+    assert golden.queries[["x_tool", "answerable"]].values.tolist()[:2] == [
+        ["search_docs", True], ["search_trials", True],
+    ]  # fmt: skip
     assert golden.conditions["value"].tolist() == ["2024", '"Corn"', "true"]
     assert golden.checks.loc[golden.checks["kind"] == "product", "text"].tolist() == ["P1142"]
     assert golden.targets[["query_id", "level", "target_id"]].to_numpy().tolist() == [
@@ -202,38 +175,21 @@ def test_what_a_question_becomes(tmp_path):
 
 
 def test_the_text_is_the_id_whatever_its_spaces_and_composition(tmp_path):
-    golden = rs.load_golden(
-        write(
-            tmp_path / "queries.jsonl",
-            [{"query": "  caf\u00e9  au\tlait ", "expected_source_keys": ["k"]}],
-        )
-    )
-    results = rs.load_results(
-        write(tmp_path / "results.jsonl", [said("cafe\u0301 au lait", [found(1, "k")])])
-    )
-    assert (
-        golden.queries["query_id"].tolist()
-        == results.responses["query_id"].tolist()
-        == ["caf\u00e9 au lait"]
-    )
-    assert rs.score(results, golden, ["mrr"])["mrr"].tolist() == [1]
-    assert golden.queries["query"].tolist() == ["  caf\u00e9  au\tlait "]
+    text = "  caf\u00e9  au\tlait "
+    golden = golden_of(tmp_path, {"query": text, "expected_source_keys": ["k"]})
+    results = results_of(tmp_path, said("cafe\u0301 au lait", [found(1, "k")]))
+    assert golden.queries[["query_id", "query"]].values.tolist() == [["caf\u00e9 au lait", text]]
+    assert rs.score(results, golden, ["mrr"])["mrr"].to_dict() == {"caf\u00e9 au lait": 1}
 
 
 def test_repeated_questions_are_kept_apart_FLAW_upstream_put_them_into_one_cell(tmp_path):
-    questions = [
-        {"query": "q", "tool": tool, "expected_source_keys": [key]}
-        for tool, key in (("search_docs", "a"), ("search_trials", "b"))
-    ]
+    tools = (("search_docs", "a"), ("search_trials", "b"))
+    questions = [{"query": "q", "tool": tool, "expected_source_keys": [k]} for tool, k in tools]
+    records = [said("q", [found(1, key)], name) for key in ("a", "c") for name in ("dense", "bm25")]
     with warned(1, "q"):
-        golden = rs.load_golden(write(tmp_path / "queries.jsonl", questions))
-    records = [
-        said("q", [found(1, key)], retriever)
-        for key in ("a", "c")
-        for retriever in ("dense", "bm25")
-    ]
+        golden = golden_of(tmp_path, *questions)
     with warned(1):
-        results = rs.load_results(write(tmp_path / "results.jsonl", records))
+        results = results_of(tmp_path, *records)
     assert retrievers(results, golden).matrix.to_dict("index") == {
         "q": {"bm25": "✅ #1", "dense": "✅ #1"},
         "q (2)": {"bm25": "❌", "dense": "❌"},
@@ -244,26 +200,22 @@ def test_repeated_questions_are_kept_apart_FLAW_upstream_put_them_into_one_cell(
 
 def test_a_question_that_expects_nothing_is_said_to_be_one(tmp_path):
     with warned("queries.jsonl", "1 of 2"):
-        golden = rs.load_golden(
-            write(
-                tmp_path / "queries.jsonl",
-                [{"query": "a", "expected_empty": True}, {"query": "b", "tool": "search_docs"}],
-            )
+        golden = golden_of(
+            tmp_path, {"query": "a", "expected_empty": True}, {"query": "b", "tool": "search_docs"}
         )
     assert golden.targets[["query_id", "target_id"]].to_numpy().tolist() == [["b", "nothing"]]
 
 
-def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path, write_golden):
+def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path):
     rows = [
         {"id": "q", "query": "?", "expected_substrings": ["s"], "filters": {"product": "p"}},
         {"id": "r", "query": "!", "expected_source_keys": [["k", "l"]]},
     ]
-    golden = rs.load_golden(write_golden(rows))
-    assert lines_of(golden.save(tmp_path / "queries.jsonl", format="predicates")) == rows
-    assert rs.load_golden(tmp_path / "queries.jsonl").targets.equals(golden.targets)
-    docs = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
+    golden = rs.load_golden(rows)
+    file = golden.save(tmp_path / "queries.jsonl", format="predicates")
+    assert lines_of(file) == rows and rs.load_golden(file).targets.equals(golden.targets)
     with refused(field="golden"):
-        docs.save(tmp_path / "x.jsonl", format="predicates")
+        rs.load_golden({"q": ["d"]}).save(file, format="predicates")
 
 
 @pytest.mark.parametrize(
@@ -290,15 +242,10 @@ def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path, write_golden):
     ],
 )  # fmt: skip
 def test_a_bad_record_names_line_and_field(tmp_path, row, field, named):
-    file = write(tmp_path / "results.jsonl", [said("first", []), row])
     with refused(*named, file="results.jsonl", line=2, field=field):
-        rs.load_results(file)
-    loaded = rs.load_results(file, strict=False)
-    assert (
-        len(loaded.problems) == 1
-        and loaded.problems["line"].tolist() == [2]
-        and "first" in loaded.responses["query_id"].tolist()
-    )
+        results_of(tmp_path, said("first", []), row)
+    loose = results_of(tmp_path, said("first", []), row, strict=False)
+    assert loose.problems["line"].tolist() == [2] and "first" in {*loose.responses["query_id"]}
 
 
 @pytest.mark.parametrize(
@@ -313,17 +260,16 @@ def test_a_bad_record_names_line_and_field(tmp_path, row, field, named):
     ],
 )
 def test_a_bad_question_names_line_and_field(tmp_path, row, field, named):
-    file = write(tmp_path / "queries.jsonl", [{"query": "first", "expected_empty": True}, row])
     with refused(*named, file="queries.jsonl", line=2, field=field):
-        rs.load_golden(file)
+        golden_of(tmp_path, {"query": "first", "expected_empty": True}, row)
 
 
 def test_files_are_told_from_their_content(tmp_path, write_run):
-    with_id = write(tmp_path / "a.jsonl", [{"query": "q", "expected_empty": True, "id": "1"}])
-    assert rs.load_golden(with_id).queries["query_id"].tolist() == ["1"]
+    golden = golden_of(tmp_path, {"query": "q", "expected_empty": True, "id": "1"})
+    assert golden.queries["query_id"].tolist() == ["1"]
     kebab = {"query_id": "q", "query": "?", "retriever": "dense", "hits_top_k": [], "error": None}
     assert rs.load_results(write_run("run", [kebab])).runs["run_id"].tolist() == ["run"]
-    own = rs.load_results(write(tmp_path / "c.jsonl", [{"query_id": "q", **said("?", [])}]))
+    own = results_of(tmp_path, {"query_id": "q", **said("?", [])})
     assert own.responses[["run_id", "query_id"]].values.tolist() == [["dense", "q"]]
 
 
@@ -372,8 +318,8 @@ QUESTION = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-def loaded_or_refused(load, rows, damage):
-    """The file's frames, or None after one DataError; anything else is a failure of the test."""
+def loaded_and_again(load, rows, damage, format, is_whole):
+    """What a file gives, and what it gives once written; None after one DataError."""
     text = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     text = {
         "none": text,
@@ -387,10 +333,11 @@ def loaded_or_refused(load, rows, damage):
         file = Path(folder) / "rows.jsonl"
         file.write_text(text, encoding="utf-8", newline="")
         try:
-            return load(file)
+            found = load(file, format=format)
         except rs.DataError as error:
-            assert str(error)
-            return None
+            return str(error) and None
+        again = load(found.save(file, format=format), format=format) if is_whole(found) else found
+        return found, again
 
 
 DAMAGE = st.sampled_from(["none", "none", "none", "crlf", "bom", "cut", "twice"])
@@ -398,35 +345,18 @@ DAMAGE = st.sampled_from(["none", "none", "none", "crlf", "bom", "cut", "twice"]
 
 @given(st.lists(RECORD, max_size=4), DAMAGE, st.booleans())
 def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
-    results = loaded_or_refused(
-        lambda file: rs.load_results(file, format="retrievers", strict=strict), rows, damage
-    )
-    if results is not None:
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            again = (
-                rs.load_results(
-                    results.save(Path(folder) / "a.jsonl", format="retrievers"), format="retrievers"
-                )
-                if len(results.responses)
-                else results
-            )
-        for name in ("runs", "responses", "hits", "hit_meta", "reported"):
-            first, second = getattr(results, name), getattr(again, name)
-            assert (first is None) == (second is None), name
-            if first is not None:
-                pd.testing.assert_frame_equal(first, second, check_like=True)
+    load = partial(rs.load_results, strict=strict)
+    both = loaded_and_again(load, rows, damage, "retrievers", lambda one: len(one.responses))
+    for name in ("runs", "responses", "hits", "hit_meta", "reported") if both else ():
+        first, second = (getattr(one, name) for one in both)
+        assert (first is None) == (second is None), name
+        if first is not None:
+            pd.testing.assert_frame_equal(first, second, check_like=True)
 
 
 @given(st.lists(QUESTION, max_size=4), DAMAGE, st.booleans())
 def test_any_golden_file_ends_in_frames_or_one_error(rows, damage, strict):
-    golden = loaded_or_refused(
-        lambda file: rs.load_golden(file, format="predicates", strict=strict), rows, damage
-    )
-    if golden is not None and len(golden.queries) and not len(golden._problems):
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            again = rs.load_golden(
-                golden.save(Path(folder) / "a.jsonl", format="predicates"), format="predicates"
-            )
-        assert again.golden_hash == golden.golden_hash
+    load = partial(rs.load_golden, strict=strict)
+    is_whole = lambda one: len(one.queries) and not len(one._problems)  # noqa: E731
+    both = loaded_and_again(load, rows, damage, "predicates", is_whole)
+    assert both is None or both[0].golden_hash == both[1].golden_hash

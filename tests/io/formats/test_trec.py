@@ -10,7 +10,6 @@ import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import hit, record
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,10 @@ RUN = (
 ONE = "".join(line + "\n" for line in RUN.splitlines() if line.endswith("bm25"))
 JUDGED = [["q2", "d3", 1], ["q1", "d1", 2], ["q1", "d2", 0]]
 HEADER = "query-id\tcorpus-id\tscore\n"
+QUESTIONS = [
+    {"_id": "q2", "text": "two", "metadata": {"url": "u", "query": {"number": 2}}, "own": [1]},
+    {"_id": "q1", "text": "one"},
+]
 
 
 @pytest.fixture
@@ -40,6 +43,12 @@ def write(tmp_path):
 
 def graded(golden):
     return golden.targets[["query_id", "doc_id", "grade"]].to_numpy().tolist()
+
+
+def assert_written(file, lines):
+    data = file.read_bytes()
+    text = gzip.decompress(data) if file.suffix == ".gz" else data
+    assert [json.loads(one) for one in text.splitlines()] == lines
 
 
 def found_at(results):
@@ -91,7 +100,7 @@ def test_fractions_among_grades_are_gains(write):
 FIRST = '{"query_id": "q1", "query": "?", "relevant_docs": {"d": 255}}\n'
 SECOND = '{"query_id": "q2", "query": "?"'
 FAULTS = [
-    ("qrels.txt", QRELS + "q2 0 d3 2\n", 4, "doc_id", ["d3", 2, 1]),
+    ("qrels.txt", QRELS + "q2 0 d3 2\n", 4, "document", ["d3", 2, 1]),
     ("qrels.txt", QRELS + "q2 0 d4 high\n", 4, "grade", ['"high"']),
     ("qrels.txt", QRELS + "q2 d4\n", 4, None, [2]),
     ("qrels.txt", QRELS + "q2 0 d4 1 more\n", 4, None, [5]),
@@ -157,30 +166,23 @@ def test_every_judgement_of_a_good_file_is_in_the_frames(tmp_path_factory, rows)
     )
 
 
-def test_qrels_lines_give_questions_grades_and_reference_answers(write):
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_lines_of_judgements_are_read_and_written_as_they_were(write, tmp_path, ending):
     lines = [
-        {
-            "query_id": "q1",
-            "query": "who wrote 1984?",
-            "relevant_docs": {"doc-orwell": 2, "junk": 0, "doc-1984": 1},
-            "reference_answer": "Orwell",
-        },
-        {"query_id": "q2", "query": "and?", "relevant_docs": {}, "source": "web"},
-    ]
+        {"query_id": "1", "query": "who wrote 1984?", "relevant_docs": {"orwell": 2, "junk": 0},
+         "reference_answer": "Orwell", "source": {"site": "web", "ids": [1]}, "a.b": 1},
+        {"query_id": "q2", "query": "and?", "relevant_docs": {}, "weight": 0.5},
+    ]  # fmt: skip
     file = write("qrels.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n")
     with warned(1, 2):
         golden = rs.load_golden(file)
-    assert graded(golden) == [["q1", "doc-orwell", 2], ["q1", "junk", 0], ["q1", "doc-1984", 1]]
-    assert (golden.targets["grade"] > 0).sum() == 2  # grades 2, 0, 1: two relevant documents
-    assert (
-        golden.queries["answerable"].tolist() == [True, pd.NA]
-        and golden.queries["reference_answer"].iloc[0] == "Orwell"
-    )
-    assert golden.queries["x_source"].iloc[1] == "web"
-    assert rs.load_golden(file, absent_docs="refuse").queries["answerable"].tolist() == [
-        True,
-        False,
-    ]
+    assert graded(golden) == [["1", "orwell", 2], ["1", "junk", 0]]
+    assert golden.queries["answerable"].tolist() == [True, pd.NA]
+    assert golden.queries["reference_answer"].iloc[0] == "Orwell"
+    assert golden.queries["x_source.site"].iloc[0] == "web"
+    refusing = rs.load_golden(file, absent_docs="refuse")
+    assert refusing.queries["answerable"].tolist() == [True, False]
+    assert_written(golden.save(tmp_path / f"new.jsonl{ending}", format="qrels_jsonl"), lines)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,7 @@ def test_a_query_without_a_topic_keeps_its_id_and_is_counted(write):
 
 @pytest.fixture
 def beir(write, tmp_path):
-    write("set/queries.jsonl", '{"_id": "q1", "text": "one"}\n{"_id": "q2", "text": "two"}\n')
+    write("set/queries.jsonl", "".join(json.dumps(one) + "\n" for one in QUESTIONS))
     write("set/qrels/test.tsv", HEADER + "q2\td 3\t1\nq1\td1\t2\nq1\td2\t0\n")
     return tmp_path / "set"
 
@@ -243,14 +245,18 @@ def test_a_beir_folder_loads_in_the_order_of_its_judgements(beir, text, judged):
     assert graded(golden) == judged
 
 
-def test_beir_questions_that_a_split_does_not_judge_are_left_out_and_counted(beir):
+def test_a_beir_folder_is_written_as_it_was_but_for_questions_not_judged(beir, tmp_path):
     with (beir / "queries.jsonl").open("a") as file:
         file.write('{"_id": "q8", "text": "trained on"}\n{"_id": "q9", "text": "not judged"}\n')
     with warned("test.tsv", "2 of 4"):
         golden = rs.load_golden(beir)
-    assert golden.queries["query_id"].tolist() == ["q2", "q1"]
     (found,) = golden._problems["found"]
     says(found, 2, 4, "queries.jsonl")
+    folder = golden.save(tmp_path / "again", format="beir")
+    assert_written(folder / "queries.jsonl", QUESTIONS)
+    written, first = ((one / "qrels" / "test.tsv").read_text() for one in (folder, beir))
+    assert written == first
+    pd.testing.assert_frame_equal(rs.load_golden(folder).queries, golden.queries)
 
 
 def test_several_splits_must_be_chosen_from(beir):
@@ -468,12 +474,6 @@ def small(write):
     return rs.load_results(write("run.txt", RUN)), rs.load_golden(write("qrels.txt", QRELS))
 
 
-def test_queries_without_hits_are_counted_as_not_written(write_run, tmp_path):
-    results = rs.load_results(write_run("r", [record("q1", [hit("c", "d", 1)]), record("q2", [])]))
-    with warned("run.txt", 1):
-        results.save(tmp_path / "run.txt", format="trec")
-
-
 def test_chunks_are_written_where_asked_for_and_runs_without_scores_by_rank(write_run, tmp_path):
     hits = [
         {"rank": 1, "chunk_id": "c1", "doc_id": "d"},
@@ -497,29 +497,28 @@ def test_chunks_are_written_where_asked_for_and_runs_without_scores_by_rank(writ
 
 def test_what_the_formats_cannot_hold_is_refused_or_counted(small, write_golden, tmp_path):
     results, golden = small
-    spaced = replace(results, hits=results.hits.assign(doc_id="a b"), responses=results.responses)
+    run, qrels = tmp_path / "out.trec", tmp_path / "out.qrels"
+    once = results.hits.drop_duplicates(["run_id", "query_id"])
+    with warned("out.trec", 1):  # a query without hits
+        replace(results, hits=results.hits.query("query_id == 'q2'")).save(run)
     with refused("a b", field="file.doc"):
-        replace(spaced, hits=spaced.hits.drop_duplicates(["run_id", "query_id"])).save(
-            tmp_path / "run.txt", format="trec"
-        )
+        replace(results, hits=once.assign(doc_id="a b")).save(run)
+    some = results.hits["score"].where(results.hits["rank"] < 3)
     with refused(field="hits.score"):
-        replace(
-            results,
-            hits=results.hits.assign(score=results.hits["score"].where(results.hits["rank"] < 3)),
-        ).save(tmp_path / "run.txt", format="trec")
+        replace(results, hits=results.hits.assign(score=some)).save(run)
     with refused("span", "doc, chunk", field="level"):
-        golden.save(tmp_path / "qrels.txt", format="trec_qrels", level="span")
+        golden.save(qrels, level="span")
     rows = [
-        {"id": "q1", "query": "?", "expected_doc_ids": [["a", "b"]]},
+        {"id": "q1", "query": "?", "expected_doc_ids": [["a", "b"]], "expected_chunk_ids": ["c"],
+         "tags": ["t"], "lang": "de"},
         {"id": "q2", "query": "?", "answerable": False},
-    ]
-    with warned("qrels.txt", "query", "alternative", "queries", 1):
-        text = (
-            rs.load_golden(write_golden(rows))
-            .save(tmp_path / "qrels.txt", format="trec_qrels")
-            .read_text()
-        )
-    assert text == "q1 0 a 1\nq1 0 b 1\n"
+    ]  # fmt: skip
+    golden = rs.load_golden(write_golden(rows))
+    with warned("out.qrels", "query", "alternative", "queries", "lang", "targets: 2", "tags: 1"):
+        assert golden.save(qrels).read_text() == "q1 0 a 1\nq1 0 b 1\n"
+    high = golden.targets.assign(grade=256)
+    with refused(256, field="targets.grade"):
+        replace(golden, targets=high).save(tmp_path / "out.jsonl", format="qrels_jsonl")
 
 
 def test_frames_for_ir_measures_give_our_scores(pair):

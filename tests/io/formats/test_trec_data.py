@@ -12,7 +12,6 @@ import pytrec_eval
 from trec_collections import RAGGY, ROBUST, VASWANI, as_dicts, needs
 
 import ragscore as rs
-from tests.messages import warned
 
 KS = (1, 5, 10, 100, 1000)
 NAMES = {
@@ -112,13 +111,6 @@ def test_robust_runs_and_judgements_are_loaded_whole(robust):
     }
     assert set(results.runs["run_id"]) == set(MEAN_AP)
     assert results.hits["rank"].min() == 1
-
-
-@needs(ROBUST)
-def test_runs_that_count_from_0_are_said_to():
-    with warned("aplrob03a", 0):
-        hits = rs.load_results(ROBUST / "input.aplrob03a.gz").hits
-    assert hits.groupby("query_id")["rank"].min().eq(1).all()
 
 
 @needs(RAGGY)

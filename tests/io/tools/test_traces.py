@@ -10,43 +10,32 @@ from ragscore.cli import main
 from tests.messages import refused
 
 
-def value(one):
-    if isinstance(one, list):
-        return {"arrayValue": {"values": [value(each) for each in one]}}
-    if isinstance(one, dict):
-        return {"kvlistValue": {"values": [{"key": k, "value": value(v)} for k, v in one.items()]}}
-    kind = {str: "stringValue", int: "intValue", float: "doubleValue", bool: "boolValue"}[type(one)]
-    return {kind: str(one) if kind == "intValue" else one}
+def put(folder, *records):
+    file = folder / "traces.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+    return file
 
 
-def span(trace, number, parent, start, end, code=1, **attributes):
-    pairs = [{"key": k.replace("__", "."), "value": value(v)} for k, v in attributes.items()]
+def span(trace, number, parent, start, end, error=None, **attributes):
     return {
-        "traceId": trace,
-        "spanId": f"{trace}{number}",
-        "parentSpanId": parent and f"{trace}{parent}",
-        "startTimeUnixNano": str((5000 + start) * 10**6),
-        "endTimeUnixNano": str((5000 + end) * 10**6),
-        "attributes": pairs,
-        "status": {"code": code, "message": "boom" if code == 2 else ""},
+        "trace_id": trace,
+        "span_id": f"{trace}{number}",
+        "parent_id": parent and f"{trace}{parent}",
+        "start_time": (5000 + start) * 10**6,
+        "end_time": (5000 + end) * 10**6,
+        "status": {"status_code": "ERROR", "description": error} if error else {},
+        "attributes": attributes,
     }
 
 
 def documents(prefix, *ids):
-    found = {}
-    for n, one in enumerate(ids):
-        found |= {
-            f"{prefix}.{n}.document.id": one,
-            f"{prefix}.{n}.document.score": 1.0 / (n + 1),
-            f"{prefix}.{n}.document.metadata": json.dumps({"source": one}),
-        }
-    return found
-
-
-def put(folder, *spans):
-    file = folder / "traces.json"
-    file.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}))
-    return file
+    return {
+        f"{prefix}.{n}.document.{name}": value
+        for n, one in enumerate(ids)
+        for name, value in (
+            ("id", one), ("score", 1.0 / (n + 1)), ("metadata", json.dumps({"source": one}))
+        )
+    }  # fmt: skip
 
 
 KIND = "openinference.span.kind"
@@ -82,7 +71,7 @@ def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
             retrieval(3, 1, 40, 70, "a2", "c2", "c3", "c4"),
             span("t", 4, 1, 80, 90, **{KIND: "LLM", "llm.token_count.prompt": 7,
                  "llm.cost.total": 0.5}),
-            span("u", 1, None, 1000, 1100, 2, **{KIND: "AGENT", "input.value": "b?",
+            span("u", 1, None, 1000, 1100, "boom", **{KIND: "AGENT", "input.value": "b?",
                  "session.id": "s"}),
         )
     )  # fmt: skip
@@ -90,7 +79,7 @@ def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
     assert lists == [["c1", "c2"], ["c2", "c3", "c4"]]
     assert table["query"].tolist() == ["a1", "a2"] and table["n_hits"].tolist() == [2, 3]
     assert table["elapsed_ms"].tolist() == [20.0, 30.0]
-    assert table["start"].tolist()[0] == "1970-01-01T00:00:05.010000+00:00"
+    assert table["start"].iloc[0] == "1970-01-01T00:00:05.010000+00:00"
     assert found.hits["rank"].tolist() == [1, 2, 3, 4, 5]
     rows = found.responses.set_index("query")
     assert rows.loc["a?", "answer"] == "A" and rows.loc["a?", "elapsed_ms"] == 900
@@ -157,7 +146,6 @@ def test_equal_questions_of_several_turns_are_several_queries_in_the_order_of_ti
     assert alone.tolist() == [turns.index[2]]
 
 
-SDK = {"trace_id": "t", "start_time": 10**18, "end_time": 10**18 + 10**6, "status": {}}
 LANGFUSE = {"traceId": "t", "parentObservationId": None, "startTime": "2026-01-01T00:00:00Z",
             "endTime": "2026-01-01T00:00:01Z"}  # fmt: skip
 RUN = {"trace_id": "t", "parent_run_id": None, "start_time": "2026-01-01T00:00:00",
@@ -167,15 +155,31 @@ MLFLOW = {"trace_id": "dA==", "start_time_unix_nano": 10**18, "end_time_unix_nan
           "status": {"code": "STATUS_CODE_OK", "message": ""}}  # fmt: skip
 
 
+def otlp(number, parent, **attributes):
+    """A span of OTLP's JSON."""
+    return {
+        "traceId": "t", "spanId": number, "parentSpanId": parent, "status": {"code": 1},
+        "startTimeUnixNano": str(10**18), "endTimeUnixNano": str(10**18 + 10**6),
+        "attributes": [{"key": one, "value": value} for one, value in attributes.items()],
+    }  # fmt: skip
+
+
+SEARCHED = {
+    "mlflow.spanType": '"RETRIEVER"', "mlflow.spanOutputs": '[{"page_content": "x", "id": "c1"}]',
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        [  # a dump of OpenTelemetry's SDK
-            SDK | {"span_id": "1", "parent_id": None, "name": "root",
-                   "attributes": {KIND: "AGENT", "input.value": "a?"}},
-            SDK | {"span_id": "2", "parent_id": "1", "name": "search",
-                   "attributes": {KIND: "RETRIEVER", **documents("retrieval.documents", "c1")}},
-        ],
+        {"resourceSpans": [{"scopeSpans": [{"spans": [
+            otlp("1", None, **{KIND: {"stringValue": "AGENT"},
+                               "input.value": {"stringValue": "a?"}}),
+            otlp("2", "1", **{
+                KIND: {"stringValue": "RETRIEVER"},
+                "retrieval.documents": {"arrayValue": {"values": [{"kvlistValue": {"values": [
+                    {"key": "document.id", "value": {"stringValue": "c1"}}]}}]}}}),
+        ]}]}]},
         {  # Langfuse's export of a trace
             "trace": {"id": "t", "sessionId": "s", "scores": [{"name": "good", "value": 0.5}]},
             "observations": [
@@ -217,13 +221,15 @@ MLFLOW = {"trace_id": "dA==", "start_time_unix_nano": 10**18, "end_time_unix_nan
              "record_attributes": {TRULENS + "span_type": "retrieval",
                                    TRULENS + "retrieval.retrieved_contexts": ["one text"]}},
         ],
+        [{"trace_id": "tr-1", "request": "a?", "response": "A", "trace": {"data": {"spans": [
+            MLFLOW | {"span_id": "1", "parent_span_id": None, "attributes": SEARCHED},
+            MLFLOW | {"span_id": "2", "parent_span_id": "1", "attributes": SEARCHED},  # the same
+        ]}}}],
     ],
-    ids=["SDK", "Langfuse", "LangSmith", "Phoenix", "MLflow", "TruLens"],
+    ids=["OTLP", "Langfuse", "LangSmith", "Phoenix", "MLflow", "TruLens", "MLflow's table"],
 )  # fmt: skip
 def test_spans_of_every_container_end_in_one_response_with_its_call(tmp_path, content):
-    file = tmp_path / "spans.json"
-    file.write_text(json.dumps(content), encoding="utf-8")
-    found = rs.load_results(file)
+    found = rs.load_results(put(tmp_path, *(content if isinstance(content, list) else [content])))
     assert found.responses["query"].tolist() == ["a?"]
     assert found.calls["n_hits"].tolist() == [1] and found.hits["call"].tolist() == [1]
     ids = found.hits["chunk_id"].tolist()
@@ -231,15 +237,8 @@ def test_spans_of_every_container_end_in_one_response_with_its_call(tmp_path, co
 
 
 def test_a_span_without_a_trace_is_a_problem_with_its_line(tmp_path):
-    bad = span("t", 1, None, 0, 9) | {"traceId": None}
-    with refused(file="traces.json", line=1, field="traceId"):
-        rs.load_results(put(tmp_path, bad))
-
-
-def lines(folder, *records):
-    file = folder / "spans.jsonl"
-    file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
-    return file
+    with refused(file="traces.jsonl", line=2, field="trace_id"):
+        rs.load_results(put(tmp_path, root(), span("t", 1, None, 0, 9) | {"trace_id": None}))
 
 
 def test_mlflow_s_traces_have_tokens_sessions_and_feedback(tmp_path):
@@ -259,7 +258,7 @@ def test_mlflow_s_traces_have_tokens_sessions_and_feedback(tmp_path):
         "data": {"spans": [span("1", None, "AGENT", **asked), span("2", "1", "CHAT_MODEL", **used),
                            span("3", "1", "RETRIEVER"), span("4", "3", "RETRIEVER")]},
     }  # fmt: skip
-    found = rs.load_results(lines(tmp_path, trace, trace | {"data": {"spans": [
+    found = rs.load_results(put(tmp_path, trace, trace | {"data": {"spans": [
         span("5", None, "AGENT", **asked) | {"trace_id": "dQ=="}]}}))  # fmt: skip
     row = found.responses.iloc[0]
     assert (row["answer"], row["prompt_tokens"], row["completion_tokens"]) == ("A", 7, 2)
@@ -271,26 +270,9 @@ def test_mlflow_s_traces_have_tokens_sessions_and_feedback(tmp_path):
     )
 
 
-def test_nested_retrievals_in_mlflow_s_table_are_one_call(tmp_path):
-    kind, out = '"RETRIEVER"', json.dumps([{"page_content": "x", "id": "c1"}])
-    spans = [
-        MLFLOW | {"span_id": number, "parent_span_id": parent, "name": "search", "attributes":
-                  {"mlflow.spanType": kind, "mlflow.spanOutputs": out}}
-        for number, parent in (("1", None), ("2", "1"))
-    ]  # fmt: skip
-    row = {
-        "trace_id": "tr-1",
-        "request": "a?",
-        "response": "A",
-        "trace": {"data": {"spans": spans}},
-    }
-    found = rs.load_results(lines(tmp_path, row), "mlflow")
-    assert found.calls["n_hits"].tolist() == [1] and found.hits["chunk_id"].tolist() == ["c1"]
-
-
 def test_a_run_of_langsmith_with_an_error_has_failed_whatever_its_status(tmp_path):
     run = RUN | {"id": "1", "run_type": "chain", "name": "root", "error": "RateLimit()"}
-    assert rs.load_results(lines(tmp_path, run)).responses["error"].tolist() == ["RateLimit()"]
+    assert rs.load_results(put(tmp_path, run)).responses["error"].tolist() == ["RateLimit()"]
 
 
 def test_a_patch_in_a_later_line_completes_its_post(tmp_path):
@@ -305,7 +287,7 @@ def test_a_patch_in_a_later_line_completes_its_post(tmp_path):
         "outputs": {"documents": [{"id": "c1"}]},
     }
     other = RUN | {"trace_id": "u", "id": "2", "run_type": "chain", "inputs": {"question": "b?"}}
-    file = lines(tmp_path, {"post": [post, other]}, {"post": [], "patch": [patch]})
+    file = put(tmp_path, {"post": [post, other]}, {"post": [], "patch": [patch]})
     found = rs.load_results(file, calls_from={"tool": "search"})
     assert sorted(found.responses["query"]) == ["a?", "b?"]  # the other was never patched
     call = found.calls.iloc[0]
