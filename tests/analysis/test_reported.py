@@ -139,6 +139,14 @@ def test_summary_values_are_checked_too(pair, profile):
     assert pd.isna(found[3][0])
 
 
+@pytest.mark.filterwarnings("ignore:golden queries without a row")
+@pytest.mark.parametrize(("how", "recomputed"), [({}, 1.0), ({"missing": "zero"}, 0.5)])
+def test_values_are_checked_by_the_evaluations_policies(how, recomputed):
+    ev = rs.evaluate({"a": {"q0": ["d"]}}, {"q0": ["d"], "q1": ["d"]}, **how)
+    values = reported(("hit@1", 0.5), query_id="").assign(statistic="mean")
+    assert rs.extras.check_reported(ev, values)["recomputed"].tolist() == [recomputed]
+
+
 @pytest.mark.parametrize(
     ("metric", "label"),
     [
