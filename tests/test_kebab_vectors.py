@@ -35,11 +35,9 @@ AGGREGATE_B = AGGREGATE_A | {
 def kebab(write_golden, write_run):
     """Aggregate of one run of these golden rows and records."""
 
-    def aggregate(rows, records, **described):
-        results = rs.load_results(write_run("r", records, **described))
-        return aggregate_of(
-            results, rs.load_golden(write_golden(rows), absent_docs="refuse"), "kebab"
-        )["r"]
+    def aggregate(rows, records):
+        golden = rs.load_golden(write_golden(rows), absent_docs="refuse")
+        return aggregate_of(rs.load_results(write_run("r", records)), golden, "kebab")["r"]
 
     return aggregate
 
@@ -186,16 +184,13 @@ def test_precision_is_the_mean_over_queries(kebab):
     assert found["precision_at_k_chunk"]["5"] == 0.3
 
 
-def test_precision_without_expected_chunks_is_zero_there_and_nan_here(
-    kebab, write_golden, write_run
-):
-    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]
-    assert kebab(rows, [record("q", [hit("c", "d", 1)])])["precision_at_k_chunk"]["5"] == 0.0
-    scores = rs.score(
-        rs.load_results(write_run("r", [record("q", [hit("c", "d", 1)])])),
-        rs.load_golden(write_golden(rows)),
-        ["precision@5:chunk"],
+def test_precision_without_expected_chunks_is_zero_there_and_nan_here(kebab, loaded):
+    rows, records = (
+        [{"id": "q", "query": "?", "expected_doc_ids": ["d"]}],
+        [record("q", [hit("c", "d", 1)])],
     )
+    assert kebab(rows, records)["precision_at_k_chunk"]["5"] == 0.0
+    scores = rs.score(*loaded(rows, {"r": records}), ["precision@5:chunk"])
     assert scores["precision@5:chunk"].isna().all()
 
 
@@ -250,17 +245,11 @@ def test_a_chunk_only_query_is_both_refusal_and_retrieval_there(kebab):
     assert (found["refusal_correctness"], found["hit_at_k"]["1"]) == (0.0, 1.0)
 
 
-def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(
-    kebab, write_golden, write_run
-):
+def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(kebab, loaded):
     rows = [{"id": "q", "query": "?", "expected_doc_ids": [], "must_contain": ["alpha"]}]
     records = [record("q", [], answer=answer("alpha"))]
     assert kebab(rows, records)["groundedness"] == 1.0
-    scores = rs.score(
-        rs.load_results(write_run("r", records)),
-        rs.load_golden(write_golden(rows)),
-        ["answer_checks"],
-    )
+    scores = rs.score(*loaded(rows, {"r": records}), ["answer_checks"])
     assert scores["answer_checks"].isna().all()
 
 
@@ -364,14 +353,11 @@ def test_the_delta_of_a_mean_is_b_minus_a(compared, ranks_a, ranks_b, a, b, delt
     assert means == [a, b, delta]
 
 
-def test_an_aggregate_stored_before_precision_was_is_computed_anew(write_golden, write_run):
+def test_an_aggregate_stored_before_precision_was_is_computed_anew(loaded):
     # There it loads with an empty map. Here what was stored isn't read: the hits tell.
     old = {name: value for name, value in AGGREGATE_A.items() if name != "precision_at_k_chunk"}
-    results = rs.load_results(write_run("r", RUN_A, aggregate=old))
-    assert (
-        aggregate_of(results, rs.load_golden(write_golden(THREE_QUERIES)), "kebab")["r"]
-        == AGGREGATE_A
-    )
+    results, golden = loaded(THREE_QUERIES, {"r": RUN_A}, aggregate=old)
+    assert aggregate_of(results, golden, "kebab")["r"] == AGGREGATE_A
 
 
 def test_storing_for_an_unknown_run_names_it(pair, tmp_path):
