@@ -6,8 +6,8 @@ from tests.manual import ROOT, pages, plain, run
 
 # They start processes or read other tools' and stored runs: seconds each.
 LONG = (
-    "coming-from", "collect", "compare", "gate", "golden-set", "judge", "label", "other-scores",
-    "report", "trends", "cli",
+    "coming-from", "collect", "compare", "explore", "gate", "golden-set", "judge", "label",
+    "leaderboard", "other-scores", "report", "trends", "cli",
 )  # fmt: skip
 PAGES = [
     pytest.param(
