@@ -79,17 +79,6 @@ def test_a_run_with_one_call_each_is_refused():
         rs.extras.calls(rs.evaluate({"q1": ["a"]}, {"q1": {"a": 1}}))
 
 
-def test_a_comparison_ranks_targets_in_the_sequence_that_was_seen():
-    runs = {
-        "A": {"q1": [["a", "b", "x"]], "q2": [["u", "v"]], "q3": [["c", "d", "e", "w"]]},
-        "B": {"q1": [["a"], ["b"]], "q2": [["v", "u"], ["z"]], "q3": [["c", "d", "w"], ["w"]]},
-    }
-    ev = rs.evaluate(runs, {"q1": {"b": 1}, "q2": {"u": 1}, "q3": {"w": 1}}, "recall@3")
-    rows = ev.compare("A", "B").per_query[["rank_baseline", "rank_candidate", "outcome"]]
-    # the first call's hits, then the second's
-    assert rows.to_numpy().tolist() == [[2, 2, "draw"], [1, 2, "loss"], [4, 3, "win"]]
-
-
 def test_one_call_read_alone_is_a_step_on_hits_and_calls_stay_known():
     results = rs.load_results(RUNS)
     hits, keys = results.hits, ["run_id", "query_id"]
