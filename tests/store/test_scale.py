@@ -263,8 +263,7 @@ def pieces_of(results, n):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("text", [None, 3])
-@pytest.mark.parametrize("part_hits", [6, 10_000])
+@pytest.mark.parametrize(("text", "part_hits"), [(3, 6), (None, 10_000)])
 def test_a_run_saved_piece_by_piece_is_the_run_saved_at_once(
     varied, tmp_path, monkeypatch, text, part_hits
 ):
