@@ -270,15 +270,6 @@ def passages(write_golden, write_run):
     )
 
 
-def test_refresh_keeps_the_policies_but_for_those_given(passages, store):
-    results, golden = passages
-    store.save(results, golden=golden, collapse="doc")
-    store.refresh(golden)
-    assert store.scores(metrics=["mrr"], runs="a").loc["q", "mrr"] == 1 / 2
-    store.refresh(golden, collapse="none")
-    assert store.scores(metrics=["mrr"], runs="a").loc["q", "mrr"] == 1 / 3
-
-
 def test_stored_scores_are_those_asked_for_or_none(passages, store):
     results, golden = passages
     store.save(results.select("a"), golden=golden, collapse="doc")
