@@ -244,7 +244,7 @@ def minimum_detectable(
 
     spread, n = (np.asarray(one, dtype=np.float64) for one in (error, units))
     with np.errstate(invalid="ignore", over="ignore"):
-        can_reject = (2 * 2.0**-n <= np.asarray(level)) & (spread > 0) & (n > 1)
+        can_reject = (2 * 2.0**-n <= np.asarray(level)) & (spread > 0)
         df = np.maximum(n - 1, 1)
         reach = stdtrit(df, 1 - np.asarray(level) / 2) + stdtrit(df, power)
     return np.where(can_reject, reach * spread, np.nan)

@@ -155,14 +155,6 @@ CONSTANTS = {
     "match.Rule": "A matching rule: a function of hits and targets. It returns the row positions of"
     " those that match: two arrays, of hits and of targets.",
     "plot.theme": "The look of pictures as parameters of matplotlib, for pictures of your own.",
-    "stats.ALPHA": "The share of false claims that a set of verdicts allows.",
-    "stats.DIRECTIONS": "Direction of better values -> the words for a gain and a loss.",
-    "stats.MIXED": "The word where primary metrics of one aspect contradict each other.",
-    "stats.NORMAL_FROM": "Queries, or groups of them, a side from which tests go by their normal"
-    " limit and means by t.",
-    "stats.UNSURE": "The word where nothing is decided.",
-    "stats.WORDS": "The words of verdicts, the best first; those of metrics without a declared"
-    " direction come last.",
 }
 
 

@@ -5,7 +5,10 @@ import pytest
 from tests.manual import ROOT, pages, plain, run
 
 # They start processes or read other tools' and stored runs: seconds each.
-LONG = {"coming-from", "collect", "gate", "golden-set", "judge", "other-scores", "report", "trends"}
+LONG = (
+    "coming-from", "collect", "compare", "explore", "gate", "golden-set", "judge", "label",
+    "leaderboard", "other-scores", "report", "trends", "cli",
+)  # fmt: skip
 PAGES = [
     pytest.param(
         page,
