@@ -325,3 +325,17 @@ def test_a_collapsed_list_keeps_the_first_passage_of_all_calls():
     hits = content["queries"][0]["runs"][0]["hits"]
     places = [[one["call"], one["place"], shown(content, one), one.get("repeats")] for one in hits]
     assert places == [[1, 1, "c1", None], [2, 1, "c3", None]]
+
+
+def test_turns_name_their_conversation_and_are_a_filter():
+    golden = rs.load_golden({"c1_2": ["a"], "c1_1": ["b"], "c2_1": ["c"], "alone": ["d"]})
+    named = golden.queries["query_id"].str.extract("(c[0-9])_([0-9]+)")
+    golden.queries[["conversation", "turn"]] = named
+    run = {one: ["a"] for one in ("c1_2", "c1_1", "c2_1", "alone", "extra")}
+    content = unpacked(rs.evaluate(run, golden).explore())
+    turns = {one["id"]: (one.get("conversation"), one.get("turn")) for one in content["queries"]}
+    assert turns == {
+        "c1_2": ("c1", 2), "c1_1": ("c1", 1), "c2_1": ("c2", 1), "alone": (None, None),
+        "extra": (None, None),
+    }  # fmt: skip
+    assert {"name": "conversation", "values": ["c1", "c2", "(none)"]} in content["slices"]
