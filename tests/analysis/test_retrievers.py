@@ -72,14 +72,6 @@ def test_a_smaller_k_finds_less_and_every_hit_must_satisfy_if_asked(
     assert round(table.loc[run, metric], 4) == value
 
 
-def test_the_matrix_shows_ranks(published):
-    matrix = retrievers(*published).matrix
-    assert list(matrix.columns) == ["bm25", "dense", "hybrid", "hybrid+rerank"]
-    assert matrix.loc["question 17"].tolist() == ["✅ #2", "❌", "❌", "✅ #1"]
-    assert matrix.loc["question 11"].tolist() == ["✅ #1", "✅ #4", "✅ #1", "✅ #1"]
-    assert matrix.loc["made up"].tolist() == ["✅"] * 4
-
-
 def test_what_was_not_asked_is_a_question_mark(written):
     found_one = said("question 0", [found(1, "key-0")])
     told = retrievers(
