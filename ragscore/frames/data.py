@@ -31,12 +31,11 @@ from ragscore.frames.kinds import (
     records_of,
     refuse_rows,
 )
-from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
 __all__ = [
     "KINDS", "DataError", "Golden", "Results", "categorical", "check_inputs", "check_type",
-    "conform", "empty", "from_records", "golden_part", "narrowed", "records_of", "rows_where",
+    "conform", "empty", "from_records", "golden_part", "narrowed", "records_of",
     "run_names", "runs_without_hits",
 ]  # fmt: skip
 T = TypeVar("T")
@@ -67,10 +66,8 @@ def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     """Give targets without an id of their level their `target_id`."""
     for level, column in ID_OF_LEVEL.items():
         ids = targets["target_id"].where(targets["level"].eq(level))
-        if column in targets:
-            ids = targets[column].fillna(ids)
         if column in targets or ids.notna().any():
-            targets = targets.assign(**{column: ids})
+            targets = targets.assign(**{column: targets.get(column, ids).fillna(ids)})
     return targets
 
 
@@ -206,11 +203,10 @@ class Golden(GoldenVerbs):
 
         A set made by `_coded` keeps it under its name; a set that users may edit keeps nothing.
         """
-        derived = self.__dict__.get("_derived", {})
+        derived: dict[Hashable, T] = self.__dict__.get("_derived", {})
         if name not in derived:
             derived[name] = make()
-        found: T = derived[name]
-        return found
+        return derived[name]
 
     @property
     def golden_hash(self) -> str:
@@ -310,7 +306,7 @@ class Results(ResultsVerbs):
                 keep |= frame["run_id"].isna()
             if query_ids is not None and "query_id" in frame:
                 keep &= frame["query_id"].isin(query_ids)
-            rows = rows_where(frame, keep.to_numpy())
+            rows = frame[keep]
             frames[name] = rows.assign(run_id=rows["run_id"].cat.set_categories(names))
         frames["runs"] = frames["runs"].sort_values("run_id")
         return narrowed(results, **frames)  # what was checked stays right
@@ -335,15 +331,15 @@ class Results(ResultsVerbs):
 
     def __repr__(self) -> str:
         n_failed = int(self.responses["error"].notna().sum())
-        n_reported = 0 if self.reported is None else len(self.reported)
-        reported = f", {plural(n_reported, 'reported value')}" if n_reported else ""
         calls = pd.DataFrame() if self.calls is None else self.calls
         n_calls = int(calls["n_hits"].count()) if "n_hits" in calls else 0
-        searched = f", {plural(n_calls, 'call')}" if n_calls else ""
+        n_reported = 0 if self.reported is None else len(self.reported)
+        counts = {"call": n_calls, "reported value": n_reported}
+        more = "".join(f", {plural(n, noun)}" for noun, n in counts.items() if n)
         return visible(
             f"Results: {plural(len(self.runs), 'run')}, {plural(len(self.responses), 'response')}"
             f" ({n_failed} failed), {plural(len(self.hits), 'hit')},"
-            f" {plural(len(self.citations), 'citation')}{searched}{reported}"
+            f" {plural(len(self.citations), 'citation')}{more}"
             f"{_mapping_text(self.mapping)}"
         )
 
@@ -362,17 +358,6 @@ def narrowed(original: Frames, **frames: Any) -> Frames:
     if "_derived" in original.__dict__:
         copy.__dict__["_derived"] = {}
     return copy
-
-
-def rows_where(frame: pd.DataFrame, holds: Flags) -> pd.DataFrame:
-    """Return the rows for which this holds.
-
-    Adjacent rows are not copied, and those of a run or part mostly are adjacent.
-    """
-    rows = np.flatnonzero(holds)
-    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-        return frame.iloc[rows[0] : rows[-1] + 1]
-    return frame[holds]
 
 
 def golden_part(golden: Golden, queries: pd.DataFrame) -> Golden:

@@ -16,9 +16,6 @@ from ragscore.frames.escaping import visible
 LISTED = 10  # names that a message lists; of more it lists these first and gives the count
 SHOWN = 60  # characters of a value that a message shows
 COMPARED = 20_000  # names that are looked through for near ones: more take seconds
-LONG_NAME = 20  # characters of a name from which on common parts are left out
-GAIN = 6  # characters that this must save
-_WORDS = re.compile(r"(?<=[\s_\-./:|,+@=])")
 _UNSAID: ContextVar[tuple[tuple[str, list[str]], ...]] = ContextVar("unsaid", default=())
 
 
@@ -82,8 +79,7 @@ def plural(n: int, noun: str) -> str:
 def nearest(name: object, known: Iterable[object], preface: str = "one of") -> str:
     """Return what there is instead of an unknown name, and which of it was probably meant.
 
-    Case, punctuation and leading zeros don't count, and a part of a longer name is near it. Many
-    names are listed only where none is near.
+    Case, punctuation and leading zeros don't count. Many names are listed only where none is near.
     """
     names = list(dict.fromkeys(map(str, known)))
     if not names:
@@ -91,8 +87,6 @@ def nearest(name: object, known: Iterable[object], preface: str = "one of") -> s
     wanted, listed = _plain(str(name)[:SHOWN]), f"{preface} {name_list(names)}"
     plain = {_plain(one): one for one in reversed(names)}
     close = [wanted] if wanted in plain else get_close_matches(wanted, list(plain)[:COMPARED], n=3)
-    if not close and len(wanted) > 2:
-        close = [one for one in reversed(plain) if wanted in one][:3]
     if not close or len(names) == 1:
         return listed
     meant = f"did you mean {' or '.join(plain[one] for one in close)}?"
@@ -204,21 +198,6 @@ def unsaid(pattern: str = "") -> Iterator[list[str]]:
         _UNSAID.reset(before)
 
 
-def short_names(runs: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Return name -> its own words, and those that all share; nothing where names stay whole."""
-    words = {run: _WORDS.split(run) for run in runs}
-    common = set.intersection(*map(set, words.values())) if words else set()
-    short = {
-        run: "".join(one for one in own if one not in common).strip("_-./:|,+@= ")
-        for run, own in words.items()
-    }
-    parts = [one if one in common else "…" for one in next(iter(words.values()), [])]
-    shared = re.sub("…+", "…", "".join(parts))
-    is_clear = all(short.values()) and 1 < len(set(short.values())) == len(words)
-    is_long = len(shared) > GAIN and max(map(len, words)) > LONG_NAME
-    return (short, shared) if is_clear and is_long else ({}, "")
-
-
 def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
     """Refuse an argument of another type, such as a file's name where a frame belongs."""
     if not isinstance(value, kind):
@@ -226,17 +205,3 @@ def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed
         made_by = f", as rs.load_{name.lower()} gives it" * (name in ("Results", "Golden"))
         allowed = allowed or f"a {name}{made_by}"
         raise DataError(f"found {type(value).__name__}", field=field, allowed=allowed)
-
-
-def fitting_names(runs: Collection[str], most: int) -> dict[str, str]:
-    """Return name -> at most so many characters: without what all share, and without its middle.
-
-    Where that makes two names alike, they stay whole.
-    """
-    short = short_names(runs)[0] or {run: run for run in runs}
-    half = most // 2
-    cut = {
-        run: name if len(name) <= most else f"{name[:half]}…{name[half + 1 - most :]}"
-        for run, name in short.items()
-    }
-    return cut if len(set(cut.values())) == len(cut) else short
