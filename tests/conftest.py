@@ -49,6 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if hasattr(item, "output_timeout"):
             item.output_timeout = 60
+            if item.path.name != "01_compare_runs.ipynb":  # the others take half a minute each
+                item.add_marker(pytest.mark.slow)
     # Workers take whole files, in this order: those that hold one for long come first.
     items.sort(key=lambda item: item.path.suffix != ".ipynb" and item.path.name != "test_pages.py")
 
@@ -147,6 +149,12 @@ def golden_of(targets: pd.DataFrame, **more: Any) -> rs.Golden:
         for n, query_id in enumerate(dict.fromkeys(targets["query_id"]))
     ]
     return rs.Golden(queries=from_records(queries, "queries"), targets=targets, **more)
+
+
+def questions(n: int) -> rs.Golden:
+    """A golden set of so many questions about which nothing is known: q00, q01, ..."""
+    rows = [{"query_id": f"q{at:02}", "query": f"question {at}"} for at in range(n)]
+    return rs.Golden(pd.DataFrame(rows).assign(answerable=True, position=range(n)))
 
 
 def found(

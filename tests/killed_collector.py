@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from conftest import questions
 from faults.children import die, start
 
 import ragscore as rs
@@ -74,11 +74,12 @@ def collected(folder: Path, kill_at: int | None = None, is_after: bool = False) 
         collect_run.load_results = lambda path: None
         collect_run.environment = collect_run.code_version = dict
         os.fsync = lambda handle: None
-        ids = [f"q{n:02}" for n in range(N_QUERIES)]
-        golden = rs.Golden(pd.DataFrame({"query_id": ids, "query": ids, "answerable": True}))
         ask = partial(system, log=folder.with_suffix(".log"))
         moments = Moments(kill_at, is_after)
-        rs.collect(ask, golden, folder, k=3, seed=11, workers=WORKERS, run_id="run", progress=False)
+        rs.collect(
+            ask, questions(N_QUERIES), folder, k=3, seed=11, workers=WORKERS, run_id="run",
+            progress=False,
+        )  # fmt: skip
         return moments.n
 
     return start(collect).answer(limit=120)

@@ -16,27 +16,16 @@ METHODS = [
     for name, found in vars(cls.__base__).items()
     if isinstance(found, Verb)
 ]
-EACH_METHOD = pytest.mark.parametrize(
+
+
+@pytest.mark.parametrize(
     ("cls", "name"), METHODS, ids=[f"{cls.__name__}.{name}" for cls, name in METHODS]
 )
-
-
-def asked_for(cls: type, name: str) -> list[str]:
-    """Return the parameters of the function but the first, which is the object."""
-    return list(signature(getattr(cls, name)).parameters)[1:]
-
-
-@EACH_METHOD
 def test_a_method_has_the_signature_and_the_words_of_its_function(cls, name):
-    function = getattr(cls, name)
-    assert function.__doc__
-    bound = getattr(object.__new__(cls), name)
-    assert signature(bound).parameters == {
-        each: found
-        for each, found in signature(function).parameters.items()
-        if each in asked_for(cls, name)
-    }
-    assert bound.__doc__ == function.__doc__
+    function, bound = getattr(cls, name), getattr(object.__new__(cls), name)
+    assert bound.__doc__ == function.__doc__ and function.__doc__
+    _, *asked_for = signature(function).parameters.values()  # the first is the object
+    assert list(signature(bound).parameters.values()) == asked_for
 
 
 def public() -> list[tuple[str, object]]:

@@ -35,11 +35,9 @@ AGGREGATE_B = AGGREGATE_A | {
 def kebab(write_golden, write_run):
     """Aggregate of one run of these golden rows and records."""
 
-    def aggregate(rows, records, **described):
-        results = rs.load_results(write_run("r", records, **described))
-        return aggregate_of(
-            results, rs.load_golden(write_golden(rows), absent_docs="refuse"), "kebab"
-        )["r"]
+    def aggregate(rows, records):
+        golden = rs.load_golden(write_golden(rows), absent_docs="refuse")
+        return aggregate_of(rs.load_results(write_run("r", records)), golden, "kebab")["r"]
 
     return aggregate
 
@@ -151,129 +149,116 @@ def test_its_markdown_writes_the_sign_of_a_loss_and_keeps_a_pipe_in_its_cell(
     assert text.endswith("| q\\|1 | regression | 1 | — | hit→miss |\n")
 
 
-def test_recall_counts_the_expected_documents_that_were_found(kebab):
-    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d2"]}]
-    found = kebab(rows, [record("q", [hit("c1", "d1", 1), hit("c3", "d3", 2)])])
-    assert found["recall_at_k_doc"]["3"] == found["recall_at_k_doc"]["10"] == 0.5
+def asked(*, query_id="q", **expected):
+    return {"id": query_id, "query": "?", "expected_doc_ids": ["d"]} | expected
 
 
-@pytest.mark.parametrize(
-    ("expected", "chunks", "at_5", "at_10"),
-    [
-        (["c1", "c2", "c3"], ["c1", "c2", "c3", "x", "y"], 0.6, 0.3),
-        (["c1", "c2"], ["c1", "c2", "x"], 0.4, 0.2),
-        (["c1"], ["x", "y", "z"], 0.0, 0.0),
-    ],
-)
+def chunks(*ids, query_id="q"):
+    return record(query_id, [hit(chunk, "d", rank) for rank, chunk in enumerate(ids, 1)])
+
+
+def answered(text, query_id="q", hits=(), **how):
+    return record(query_id, list(hits), answer=answer(text, **how))
+
+
+ALPHA = asked(must_contain=["alpha"], forbidden=["beta"])
+FOUND = [hit("c", "d", 1)]
+CITED = {"paths": ["docs/d.md"]}
+# What is aggregated -> golden rows, records, and what the aggregate then says.
+AGGREGATED = {
+    "recall counts the expected documents that were found": (
+        [asked(expected_doc_ids=["d1", "d2"])],
+        [record("q", [hit("c1", "d1", 1), hit("c3", "d3", 2)])],
+        {"recall_at_k_doc": {"3": 0.5, "10": 0.5}},
+    ),
+    **{
+        f"precision divides {name} by k": (
+            [asked(expected_chunk_ids=expected)],
+            [chunks(*found)],
+            {"precision_at_k_chunk": {"5": at_5, "10": at_10}},
+        )
+        for name, expected, found, at_5, at_10 in (
+            ("3 of 5", ["c1", "c2", "c3"], ["c1", "c2", "c3", "x", "y"], 0.6, 0.3),
+            ("2 of 3", ["c1", "c2"], ["c1", "c2", "x"], 0.4, 0.2),
+            ("none", ["c1"], ["x", "y", "z"], 0.0, 0.0),
+        )
+    },
+    "precision is the mean over queries": (
+        [asked(query_id=name, expected_chunk_ids=["c1", "c2"]) for name in ("q1", "q2")],
+        [chunks("c1", query_id="q1"), chunks("c1", "c2", query_id="q2")],
+        {"precision_at_k_chunk": {"5": 0.3}},
+    ),
+    **{
+        f"citations and checks: {name}": (
+            [ALPHA],
+            [answered(text, hits=FOUND, paths=paths)],
+            {"citation_coverage": coverage, "groundedness": grounded},
+        )
+        for name, text, paths, coverage, grounded in (
+            ("both", "contains alpha", ["docs/d.md"], 1.0, 1.0),
+            ("not cited", "contains alpha", None, 0.0, 1.0),
+            ("forbidden", "alpha and beta", ["docs/d.md"], 1.0, 0.0),
+            ("case-sensitive, and an empty path covers nothing", "Alpha", [""], 0.0, 0.0),
+        )
+    },
+    "an answer without checks is not in the denominator": (
+        [ALPHA, asked(query_id="q2")],
+        [answered("contains alpha", **CITED), answered("contains alpha", "q2", **CITED)],
+        {"groundedness": 1.0},
+    ),
+    "refusal is judged where no document is expected": (
+        [asked(expected_doc_ids=[])],
+        [answered("no", grounded=False)],
+        {"refusal_correctness": 1.0},
+    ),
+    "no answer is no refusal": (
+        [asked(expected_doc_ids=[])],
+        [record("q", [])],
+        {"refusal_correctness": None},
+    ),
+    "a chunk-only query is both refusal and retrieval": (
+        [{"id": "q", "query": "?", "expected_chunk_ids": ["c"]}],
+        [answered("yes", hits=FOUND)],
+        {"refusal_correctness": 0.0, "hit_at_k": {"1": 1.0}},
+    ),
+    "empty rows": (
+        [asked(query_id="q1"), asked(query_id="q2")],
+        [record("q1", []), record("q2", FOUND)],
+        {"empty_result_rate": 0.5, "failed_queries": 0},
+    ),
+    "failed rows": (
+        [asked()],
+        [record("q", [], error="timed out")],
+        {"failed_queries": 1, "total_queries": 1, "empty_result_rate": 1.0},
+    ),
+}
+
+
 @pytest.mark.filterwarnings("ignore:ids of")  # nothing is found on purpose
-def test_precision_divides_by_k(kebab, expected, chunks, at_5, at_10):
-    rows = [{"id": "q", "query": "?", "expected_chunk_ids": expected, "expected_doc_ids": ["d"]}]
-    found = kebab(
-        rows, [record("q", [hit(chunk, "d", rank) for rank, chunk in enumerate(chunks, 1)])]
-    )["precision_at_k_chunk"]
-    assert (found["5"], found["10"]) == (at_5, at_10)
+@pytest.mark.filterwarnings("ignore:.*to be refused with expected ids")
+@pytest.mark.parametrize(("rows", "records", "expected"), AGGREGATED.values(), ids=AGGREGATED)
+def test_aggregates_of_few_queries(kebab, rows, records, expected):
+    found = kebab(rows, records)
+    for name, value in expected.items():
+        assert (found[name] | value if isinstance(value, dict) else value) == found[name], name
 
 
-def test_precision_is_the_mean_over_queries(kebab):
-    rows = [
-        {"id": f"q{n}", "query": "?", "expected_chunk_ids": ["c1", "c2"], "expected_doc_ids": ["d"]}
-        for n in (1, 2)
-    ]
-    found = kebab(
-        rows,
-        [record("q1", [hit("c1", "d", 1)]), record("q2", [hit("c1", "d", 1), hit("c2", "d", 2)])],
+def test_precision_without_expected_chunks_is_zero_there_and_nan_here(kebab, loaded):
+    rows, records = (
+        [{"id": "q", "query": "?", "expected_doc_ids": ["d"]}],
+        [record("q", [hit("c", "d", 1)])],
     )
-    assert found["precision_at_k_chunk"]["5"] == 0.3
-
-
-def test_precision_without_expected_chunks_is_zero_there_and_nan_here(
-    kebab, write_golden, write_run
-):
-    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]
-    assert kebab(rows, [record("q", [hit("c", "d", 1)])])["precision_at_k_chunk"]["5"] == 0.0
-    scores = rs.score(
-        rs.load_results(write_run("r", [record("q", [hit("c", "d", 1)])])),
-        rs.load_golden(write_golden(rows)),
-        ["precision@5:chunk"],
-    )
+    assert kebab(rows, records)["precision_at_k_chunk"]["5"] == 0.0
+    scores = rs.score(*loaded(rows, {"r": records}), ["precision@5:chunk"])
     assert scores["precision@5:chunk"].isna().all()
 
 
-ALPHA = [
-    {
-        "id": "q",
-        "query": "?",
-        "expected_doc_ids": ["d"],
-        "must_contain": ["alpha"],
-        "forbidden": ["beta"],
-    }
-]
-
-
-@pytest.mark.parametrize(
-    ("given", "coverage", "grounded"),
-    [
-        (answer("contains alpha", paths=["docs/d.md"]), 1.0, 1.0),
-        (answer("contains alpha"), 0.0, 1.0),
-        (answer("alpha and beta", paths=["docs/d.md"]), 1.0, 0.0),
-        # checks are case-sensitive, an empty path covers nothing
-        (answer("Alpha", paths=[""]), 0.0, 0.0),
-    ],
-)
-def test_citations_and_string_checks(kebab, given, coverage, grounded):
-    found = kebab(ALPHA, [record("q", [hit("c", "d", 1)], answer=given)])
-    assert (found["citation_coverage"], found["groundedness"]) == (coverage, grounded)
-
-
-def test_an_answer_without_checks_is_not_in_the_denominator(kebab):
-    rows = [*ALPHA, {"id": "q2", "query": "?", "expected_doc_ids": ["d"]}]
-    given = answer("contains alpha", paths=["docs/d.md"])
-    assert (
-        kebab(rows, [record("q", [], answer=given), record("q2", [], answer=given)])["groundedness"]
-        == 1.0
-    )
-
-
-def test_refusal_is_judged_where_no_document_is_expected(kebab):
-    rows = [{"id": "q", "query": "?", "expected_doc_ids": []}]
-    assert (
-        kebab(rows, [record("q", [], answer=answer("no", grounded=False))])["refusal_correctness"]
-        == 1.0
-    )
-    assert kebab(rows, [record("q", [])])["refusal_correctness"] is None
-
-
-@pytest.mark.filterwarnings("ignore:.*to be refused with expected ids")
-def test_a_chunk_only_query_is_both_refusal_and_retrieval_there(kebab):
-    rows = [{"id": "q", "query": "?", "expected_chunk_ids": ["c"]}]
-    found = kebab(rows, [record("q", [hit("c", "d", 1)], answer=answer("yes"))])
-    assert (found["refusal_correctness"], found["hit_at_k"]["1"]) == (0.0, 1.0)
-
-
-def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(
-    kebab, write_golden, write_run
-):
+def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(kebab, loaded):
     rows = [{"id": "q", "query": "?", "expected_doc_ids": [], "must_contain": ["alpha"]}]
     records = [record("q", [], answer=answer("alpha"))]
     assert kebab(rows, records)["groundedness"] == 1.0
-    scores = rs.score(
-        rs.load_results(write_run("r", records)),
-        rs.load_golden(write_golden(rows)),
-        ["answer_checks"],
-    )
+    scores = rs.score(*loaded(rows, {"r": records}), ["answer_checks"])
     assert scores["answer_checks"].isna().all()
-
-
-def test_empty_and_failed_rows(kebab):
-    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in (1, 2)]
-    found = kebab(rows, [record("q1", []), record("q2", [hit("c", "d", 1)])])
-    assert (found["empty_result_rate"], found["failed_queries"]) == (0.5, 0)
-    found = kebab(rows[:1], [record("q1", [], error="timed out")])
-    assert (found["failed_queries"], found["total_queries"], found["empty_result_rate"]) == (
-        1,
-        1,
-        1.0,
-    )
 
 
 def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):
@@ -364,14 +349,11 @@ def test_the_delta_of_a_mean_is_b_minus_a(compared, ranks_a, ranks_b, a, b, delt
     assert means == [a, b, delta]
 
 
-def test_an_aggregate_stored_before_precision_was_is_computed_anew(write_golden, write_run):
+def test_an_aggregate_stored_before_precision_was_is_computed_anew(loaded):
     # There it loads with an empty map. Here what was stored isn't read: the hits tell.
     old = {name: value for name, value in AGGREGATE_A.items() if name != "precision_at_k_chunk"}
-    results = rs.load_results(write_run("r", RUN_A, aggregate=old))
-    assert (
-        aggregate_of(results, rs.load_golden(write_golden(THREE_QUERIES)), "kebab")["r"]
-        == AGGREGATE_A
-    )
+    results, golden = loaded(THREE_QUERIES, {"r": RUN_A}, aggregate=old)
+    assert aggregate_of(results, golden, "kebab")["r"] == AGGREGATE_A
 
 
 def test_storing_for_an_unknown_run_names_it(pair, tmp_path):

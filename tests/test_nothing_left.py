@@ -5,7 +5,6 @@ import threading
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES
 
 import ragscore as rs
 from ragscore.plot import dots, grids
@@ -15,9 +14,8 @@ matplotlib.use("Agg")
 
 
 @pytest.fixture
-def ev(write_golden, write_run):
-    files = [write_run("a", RUN_A), write_run("b", RUN_B)]
-    return rs.evaluate(rs.load_results(files), write_golden(THREE_QUERIES))
+def ev(pair):
+    return rs.evaluate(*pair)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import pickle
 import pickletools
-from pathlib import Path
 
 import pytest
 
@@ -12,17 +11,15 @@ from ragscore.frames.golden_versions import short_hash
 from ragscore.scoring.score import scored
 from tests.compared import provenance
 
-DEMO = Path(__file__).parents[1] / "data" / "demo"
+
+@pytest.fixture
+def golden(demo):
+    return demo.golden
 
 
-@pytest.fixture(scope="module")
-def golden():
-    return rs.load_golden(DEMO / "golden.yaml")
-
-
-@pytest.fixture(scope="module")
-def results():
-    return rs.load_results(DEMO / "runs" / "bm25" / "per_query.jsonl")
+@pytest.fixture
+def results(demo):
+    return demo.results.select("bm25")
 
 
 def modules_in(pickled):

@@ -15,8 +15,14 @@ from ragscore.stats.agreement import (
 from ragscore.stats.bootstrap import bootstrap_mean
 from ragscore.stats.intervals import mean_interval, wilson_interval
 from ragscore.stats.multiple import benjamini_hochberg, holm
-from ragscore.stats.paired import mcnemar_p, paired_interval, sign_flip_p, tango_interval
-from ragscore.stats.power import minimum_detectable, queries_needed
+from ragscore.stats.paired import (
+    mcnemar_p,
+    minimum_detectable,
+    paired_interval,
+    queries_needed,
+    sign_flip_p,
+    tango_interval,
+)
 from ragscore.stats.ppi import ppi_difference, ppi_mean
 from ragscore.stats.quantiles import quantile_interval
 

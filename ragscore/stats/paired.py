@@ -1,4 +1,4 @@
-"""Differences: of two runs on the same queries, and of a slice from the rest.
+"""Differences: of two runs on the same queries, of a slice from the rest, and what n can show.
 
 The interval is the test: p is below 1 − confidence just where the interval leaves out 0.
 """
@@ -22,6 +22,7 @@ from ragscore.stats.moments import (
 EXACT_UP_TO = 16  # differences: 2^16 sign patterns are enumerated, more are drawn
 ROUNDING = 1e-12  # sums that differ by less than this share of their parts are equal
 RULE_OF_THREE = 3.0  # an event never seen in n queries may happen in 3/n of them (95 %)
+POWER = 0.8
 SKEWED = 2.0  # beyond this skewness of differences a test of their mean may be too eager
 
 
@@ -229,3 +230,39 @@ def is_heavy_tailed(differences: npt.ArrayLike, width: npt.ArrayLike = 1.0) -> F
     is_whole = (sizes == 0) | (np.abs(sizes - possible) <= ROUNDING * possible)
     is_skewed = (skew > SKEWED) & (n <= COCHRAN * skew**2)
     return np.asarray((is_skewed | is_unseen) & ~(is_whole.all(axis=0) & has_width), dtype=bool)
+
+
+def minimum_detectable(
+    error: npt.ArrayLike, units: npt.ArrayLike, level: npt.ArrayLike = 0.05, power: float = POWER
+) -> Values:
+    """Return about the difference that is found with this power: (t_{1−level/2} + t_power)·error.
+
+    `error` is the standard error of the mean difference, `units` the number of queries or clusters.
+    NaN where no test can reject (2·2⁻ⁿ > level), and where nothing differed.
+    """
+    from scipy.special import stdtrit
+
+    spread, n = (np.asarray(one, dtype=np.float64) for one in (error, units))
+    with np.errstate(invalid="ignore", over="ignore"):
+        can_reject = (2 * 2.0**-n <= np.asarray(level)) & (spread > 0)
+        df = np.maximum(n - 1, 1)
+        reach = stdtrit(df, 1 - np.asarray(level) / 2) + stdtrit(df, power)
+    return np.where(can_reject, reach * spread, np.nan)
+
+
+def queries_needed(
+    difference: npt.ArrayLike, std: npt.ArrayLike, level: float = 0.05, power: float = POWER
+) -> Values:
+    """Return about how many paired queries find a mean difference with this power.
+
+    Of two rates std² = discordance − difference². Infinite for a difference of 0, NaN where nothing
+    differed.
+    """
+    from scipy.special import ndtri
+
+    delta, spread = np.abs(np.asarray(difference, float)), np.asarray(std, dtype=np.float64)
+    reach = ndtri(1 - level / 2) + ndtri(power)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # t needs a few more than z
+        found = np.ceil((reach * spread / delta) ** 2 + ndtri(1 - level / 2) ** 2 / 2)
+    return np.where(spread > 0, np.where(delta == 0, np.inf, found), np.nan)

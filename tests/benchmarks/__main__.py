@@ -14,7 +14,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "reading": {"n_lines": 300, "repeats": 1},
     "questions": {"sizes": (1,)},
     "store": {"n_runs": 20, "n_queries": 50},
-    "false_words": {"draws": 20, "layouts": ("40 queries",), "found_in": 4},
+    "false_words": {"draws": 20, "layouts": ("40 queries",)},
 }
 
 

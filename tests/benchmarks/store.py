@@ -9,13 +9,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow.dataset as ds
 
 import ragscore as rs
 from tests.benchmarks.process import Measured, first_and_again, run_fresh
-from tests.benchmarks.workload import read_golden, write_golden
+from tests.benchmarks.workload import as_results, make_run, read_golden, write_golden
 
 METRIC = "mrr"
 N_DOCS, N_HITS, N_SYSTEMS = 300, 10, 10
@@ -34,32 +33,16 @@ READINGS: dict[str, dict[str, list[str] | None]] = {
 
 def write(root: str, n_runs: int, n_queries: int) -> Measured:
     """Save the same answers again and again, as runs of their own systems, dates and configs."""
-    rng = np.random.default_rng(0)
-    ids = pd.Series([f"q{n:04}" for n in range(n_queries)], dtype="str")
-    wanted = [f"d{n}" for n in rng.integers(0, N_DOCS, n_queries)]
-    queries = {"query_id": ids, "query": "?", "answerable": True, "position": range(n_queries)}
-    targets = {
-        "query_id": ids, "target_id": wanted, "doc_id": wanted, "level": "doc", "grade": 1,
-        "alternative": 0,
-    }  # fmt: skip
-    golden = rs.Golden(queries=pd.DataFrame(queries), targets=pd.DataFrame(targets))
+    hits, golden = make_run(n_queries, N_HITS, N_DOCS)
     write_golden(golden, root)
-    hits = pd.DataFrame({
-        "query_id": ids.repeat(N_HITS).array,
-        "rank": np.tile(np.arange(1, N_HITS + 1), n_queries),
-        "doc_id": [f"d{n}" for _ in ids for n in rng.permutation(N_DOCS)[:N_HITS]],
-    })  # fmt: skip
-    responses = pd.DataFrame(
-        {"query_id": ids, "query": "?", "error": pd.Series(pd.NA, index=ids.index, dtype="str")}
-    )
-    store = rs.RunStore(f"{root}/store")
+    answers, store = as_results(hits, golden), rs.RunStore(f"{root}/store")
     for number in range(n_runs):
         run = {
             "run_id": f"r{number:04}", "system": f"s{number % N_SYSTEMS}",
             "created_at": pd.Timestamp("2026-01-01", tz="UTC") + pd.Timedelta(hours=number),
             "config": json.dumps({"bm25": {"k1": number % N_SYSTEMS / 10}}),
         }  # fmt: skip
-        own = (frame.assign(run_id=run["run_id"]) for frame in (responses, hits))
+        own = (one.assign(run_id=run["run_id"]) for one in (answers.responses, answers.hits))
         store.save(rs.Results(pd.DataFrame([run]), *own), golden=golden)
     files = [file for file in Path(f"{root}/store").rglob("*") if file.is_file()]
     return {"mb": sum(file.stat().st_size for file in files) / 1e6}

@@ -12,6 +12,7 @@ import time
 
 import pandas as pd
 import pytest
+from conftest import questions
 from servers import Reply, Server, chatbot, in_turn
 
 import ragscore as rs
@@ -39,20 +40,6 @@ FIELDS = (*SETTINGS, *CARRIED, "folder_mode")
 @pytest.fixture
 def golden(write_golden):
     return rs.load_golden(write_golden(ROWS))
-
-
-@pytest.fixture
-def plain_golden(write_golden):
-    """Questions that carry nothing besides their text."""
-
-    def make(n):
-        rows = [
-            {"id": f"q{one:03}", "query": f"question {one}", "expected_doc_ids": ["d"]}
-            for one in range(n)
-        ]
-        return rs.load_golden(write_golden(rows))
-
-    return make
 
 
 def collect(system, golden, out, **options):
@@ -281,43 +268,43 @@ def test_a_field_left_out_is_not_sent_and_the_snapshot_says_so(golden, out):
     )
 
 
-def test_a_query_goes_to_its_parameter_wherever_it_stands(plain_golden, out):
-    results = collect(lambda k=2, *, question: found(question, k), plain_golden(2), out)
+def test_a_query_goes_to_its_parameter_wherever_it_stands(out):
+    results = collect(lambda k=2, *, question: found(question, k), questions(2), out)
     assert results.hits["text"].tolist()[:2] == ["question 0 1", "question 0 2"]
 
 
-def test_a_failing_query_stops_nothing(plain_golden, out):
+def test_a_failing_query_stops_nothing(out):
     def system(query):
         if query.endswith("1"):
             raise KeyError("index")
         return found(query)
 
-    results = collect(system, plain_golden(3), out)
+    results = collect(system, questions(3), out)
     assert results.responses["error"].isna().tolist() == [True, False, True]
     assert results.responses["error"].iloc[1] == "KeyError: 'index'"
     assert results.runs["n_failed"].iloc[0] == 1 and results.hits.groupby(
         "query_id"
-    ).size().to_dict() == {"q000": 2, "q002": 2}
+    ).size().to_dict() == {"q00": 2, "q02": 2}
 
 
-def test_tokens_beside_an_answer_join_its_own_usage(plain_golden, out):
+def test_tokens_beside_an_answer_join_its_own_usage(out):
     def system(query):
         answer = {"answer": "yes", "usage": {"completion_tokens": 7}}
         return {"hits": found(query), "answer": answer, "prompt_tokens": 5}
 
-    row = collect(system, plain_golden(1), out).responses.iloc[0]
+    row = collect(system, questions(1), out).responses.iloc[0]
     assert (row["prompt_tokens"], row["completion_tokens"]) == (5, 7)
 
 
-def test_hits_are_kept_if_only_the_answer_failed(plain_golden, out):
+def test_hits_are_kept_if_only_the_answer_failed(out):
     def system(query):
         reply = {"hits": found(query), "latency": {"retrieval_ms": 3}}
         if query.endswith("1"):
             return reply | {"error": "RuntimeError: no model"}
         return reply | {"answer": "2 hits", "usage": {"prompt_tokens": 5}}
 
-    results = collect(system, plain_golden(2), out)
-    assert results.hits.groupby("query_id").size().to_dict() == {"q000": 2, "q001": 2}
+    results = collect(system, questions(2), out)
+    assert results.hits.groupby("query_id").size().to_dict() == {"q00": 2, "q01": 2}
     good, bad = (results.responses.iloc[place] for place in (0, 1))
     assert good["answer"] == "2 hits" and good["prompt_tokens"] == 5
     assert (
@@ -339,16 +326,16 @@ def test_hits_are_kept_if_only_the_answer_failed(plain_golden, out):
         ({"hits": [], "latency": {"search": "fast"}}, ["latency_search_ms", "fast"]),
     ],
 )
-def test_a_reply_that_no_run_could_hold_is_that_query_s_error(plain_golden, out, reply, named):
-    results = collect(lambda query: reply, plain_golden(1), out)
+def test_a_reply_that_no_run_could_hold_is_that_query_s_error(out, reply, named):
+    results = collect(lambda query: reply, questions(1), out)
     says(results.responses["error"].iloc[0], *named)
 
 
-def test_a_server_that_is_gone_is_named(plain_golden, out):
+def test_a_server_that_is_gone_is_named(out):
     with Server(chatbot) as server:
         pass  # its port is closed now
     with warned("ConnectError"):
-        results = collect(server.url, plain_golden(1), out, retries=0)
+        results = collect(server.url, questions(1), out, retries=0)
     assert results.responses["error"].iloc[0].startswith("ConnectError")
 
 
@@ -362,14 +349,14 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(plain_golden, out, fault):
+def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(out, fault):
     with Server(in_turn([FAULTS[fault]], chatbot)) as server:
-        results = collect(server.url, plain_golden(2), out, retries=0, k=1)
+        results = collect(server.url, questions(2), out, retries=0, k=1)
     says(results.responses["error"].iloc[0], fault)
     assert pd.isna(results.responses["error"].iloc[1]) and len(server.requests) == 2
 
 
-def test_errors_that_may_pass_are_asked_again_and_others_not(plain_golden, out, monkeypatch):
+def test_errors_that_may_pass_are_asked_again_and_others_not(out, monkeypatch):
     monkeypatch.setattr(asking, "FIRST_WAIT", 0.001)
     faults = [
         Reply({}, status=503),
@@ -378,7 +365,7 @@ def test_errors_that_may_pass_are_asked_again_and_others_not(plain_golden, out, 
         Reply({"error": "bad request"}, status=400),
     ]
     with Server(in_turn(faults, chatbot)) as server:
-        results = collect(server.url, plain_golden(2), out, retries=2, k=1)
+        results = collect(server.url, questions(2), out, retries=2, k=1)
     assert len(server.requests) == 4  # three for the first question, one for the second
     says(results.responses["error"].iloc[1], 400, '{"error": "bad request"}')
     assert (
@@ -387,7 +374,7 @@ def test_errors_that_may_pass_are_asked_again_and_others_not(plain_golden, out, 
 
 
 @pytest.mark.parametrize(("given", "wait"), [("0", 0.0), ("60", 60.0), ("1.5", 1.5)])
-def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
+def test_a_server_that_says_when_is_asked_then(given, wait):
     waits = []
     with Server(
         in_turn([Reply({}, status=429, headers={"Retry-After": given})], chatbot)
@@ -407,18 +394,18 @@ LATER = "Fri, 31 Dec 9999 23:59:59 GMT"
 
 
 @pytest.mark.parametrize("given", ["61", "inf", LATER])
-def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out, given):
+def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(out, given):
     replies = [Reply({"error": "busy"}, status=429, headers={"Retry-After": given})]
     started = time.monotonic()
     with Server(in_turn(replies, chatbot)) as server:
-        results = collect(server.url, plain_golden(2), out, retries=5, k=1)
+        results = collect(server.url, questions(2), out, retries=5, k=1)
     assert time.monotonic() - started < 20 and len(server.requests) == 2
     first, second = results.responses["error"].tolist()
     says(first, 429, "60 s")
     assert pd.isna(second)
 
 
-def test_waits_grow_and_are_random(plain_golden):
+def test_waits_grow_and_are_random():
     waits = []
 
     def system(query):
@@ -435,14 +422,14 @@ def test_waits_grow_and_are_random(plain_golden):
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_as_many_queries_are_in_flight_as_there_are_workers(plain_golden, out, workers):
+def test_as_many_queries_are_in_flight_as_there_are_workers(out, workers):
     with Server(chatbot, gather=workers) as server:
-        results = collect(server.url, plain_golden(24), out, workers=workers, k=1)
+        results = collect(server.url, questions(24), out, workers=workers, k=1)
     assert server.most_in_flight == workers and len(server.requests) == 24
     assert results.responses["query_id"].tolist() == sorted(results.responses["query_id"])
 
 
-def test_async_callables_share_one_loop_while_another_runs(plain_golden, out):
+def test_async_callables_share_one_loop_while_another_runs(out):
     loops, together = set(), threading.Barrier(3)
 
     async def system(query):
@@ -451,12 +438,12 @@ def test_async_callables_share_one_loop_while_another_runs(plain_golden, out):
         return found(query)
 
     async def cell():
-        return collect(system, plain_golden(6), out, workers=3)
+        return collect(system, questions(6), out, workers=3)
 
     assert len(asyncio.run(cell()).hits) == 12 and len(loops) == 1
 
 
-def test_an_async_callable_that_hangs_is_cancelled(plain_golden, out):
+def test_an_async_callable_that_hangs_is_cancelled(out):
     cancelled = threading.Event()
 
     async def system(query):
@@ -467,16 +454,16 @@ def test_an_async_callable_that_hangs_is_cancelled(plain_golden, out):
                 cancelled.set()
         return found(query)
 
-    results = collect(system, plain_golden(2), out, timeout=0.1, retries=0)
+    results = collect(system, questions(2), out, timeout=0.1, retries=0)
     says(results.responses["error"].iloc[0], "0.1 s")
     assert cancelled.is_set() and len(results.hits) == 2
 
 
-def test_a_plain_callable_that_hangs_is_left_behind(plain_golden, out):
+def test_a_plain_callable_that_hangs_is_left_behind(out):
     go_on = threading.Event()
     results = collect(
         lambda query: go_on.wait(60) if query.endswith("0") else found(query),
-        plain_golden(2),
+        questions(2),
         out,
         timeout=0.1,
         retries=0,
@@ -486,26 +473,26 @@ def test_a_plain_callable_that_hangs_is_left_behind(plain_golden, out):
     assert len(results.hits) == 2
 
 
-def test_a_command_that_fails_says_why(plain_golden, out):
+def test_a_command_that_fails_says_why(out):
     code = (
         "import json, sys; sys.stdin.read(); print(json.dumps([{'chunk_id': 'c1'}])); sys.exit('no"
         " index') if '0' in sys.argv[1] else None"
     )
-    results = collect([sys.executable, "-c", code, "{query}"], plain_golden(2), out)
+    results = collect([sys.executable, "-c", code, "{query}"], questions(2), out)
     says(results.responses["error"].iloc[0], 1, "no index")
-    assert results.hits["query_id"].tolist() == ["q001"]
+    assert results.hits["query_id"].tolist() == ["q01"]
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
 @pytest.mark.parametrize("code", ["print('no')", "pass"])
-def test_a_command_that_prints_no_json_fails(plain_golden, out, code):
-    printed = collect([sys.executable, "-c", code], plain_golden(1), out)
+def test_a_command_that_prints_no_json_fails(out, code):
+    printed = collect([sys.executable, "-c", code], questions(1), out)
     says(printed.responses["error"].iloc[0], "JSON")
-    missing = collect(["no-such-program"], plain_golden(1), out, fresh=True)
+    missing = collect(["no-such-program"], questions(1), out, fresh=True)
     says(missing.responses["error"].iloc[0], "no-such-program")
 
 
-def test_what_differs_from_what_was_sent_is_told(plain_golden, out):
+def test_what_differs_from_what_was_sent_is_told(out):
     replies = iter(["v1", "v2"])
     with warned("index_version", "v1", "v2"), warned("k", 5, 10):
         results = collect(
@@ -513,7 +500,7 @@ def test_what_differs_from_what_was_sent_is_told(plain_golden, out):
                 "hits": found(query),
                 "config": {"k": 5, "index_version": next(replies)},
             },
-            plain_golden(2),
+            questions(2),
             out,
             k=10,
         )
@@ -525,11 +512,11 @@ def test_what_differs_from_what_was_sent_is_told(plain_golden, out):
     )
 
 
-def test_a_finished_run_is_not_written_over(plain_golden, out):
-    collect(found, plain_golden(1), out)
+def test_a_finished_run_is_not_written_over(out):
+    collect(found, questions(1), out)
     with refused("fresh=True", file="per_query.jsonl"):
-        collect(found, plain_golden(1), out)
-    assert len(collect(found, plain_golden(2), out, fresh=True).responses) == 2
+        collect(found, questions(1), out)
+    assert len(collect(found, questions(2), out, fresh=True).responses) == 2
 
 
 @pytest.mark.parametrize("given", ["bm26", 5, ["a", 1], (found, found)])

@@ -6,6 +6,7 @@ import sys
 
 import pandas as pd
 import pytest
+from conftest import questions
 from servers import Server
 
 import ragscore as rs
@@ -19,11 +20,7 @@ GOOD = {"hits": [{"chunk_id": "c"}], "answer": "yes"}
 
 @pytest.fixture
 def golden():
-    rows = [
-        {"query_id": f"q{n}", "query": f"question {n}", "answerable": True, "position": n}
-        for n in range(3)
-    ]
-    return rs.Golden(pd.DataFrame(rows))
+    return questions(3)
 
 
 def errors(system, golden, out, **options):

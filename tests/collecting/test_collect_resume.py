@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import EXAMPLES
+from conftest import EXAMPLES, questions
 from killed_collector import N_QUERIES, WORKERS, collected
 
 import ragscore as rs
@@ -67,10 +67,9 @@ def test_a_run_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
 @pytest.mark.parametrize("workers", [1, 4])
 def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
-    write_golden, tmp_path, capsys, workers
+    tmp_path, capsys, workers
 ):
-    rows = [{"id": f"q{n:02}", "query": f"{n}", "expected_doc_ids": ["d"]} for n in range(16)]
-    golden = rs.load_golden(write_golden(rows))
+    golden = questions(16)
     asked, last, together = [], [5 + workers], threading.Barrier(workers)
 
     def system(query):

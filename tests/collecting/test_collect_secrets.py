@@ -7,6 +7,7 @@ import sys
 import traceback
 
 import pytest
+from conftest import questions
 
 import ragscore as rs
 from ragscore.collecting.http import read_mapping
@@ -22,12 +23,8 @@ FORMS = (
 
 
 @pytest.fixture
-def golden(write_golden):
-    return rs.load_golden(
-        write_golden(
-            [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d"]} for n in range(3)]
-        )
-    )
+def golden():
+    return questions(3)
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
@@ -49,22 +46,18 @@ def test_an_exception_that_holds_a_variable(golden, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:every query failed")
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_a_command_s_output_is_cut_after_its_keys_are_hidden(
-    tmp_path, write_golden, stream, monkeypatch
-):
+def test_a_command_s_output_is_cut_after_its_keys_are_hidden(tmp_path, stream, monkeypatch):
     key = "Qw3rT-y7Uz1oP_aS5dF9gH2j"
     monkeypatch.setenv("MY_TOKEN", key)
     n = len(key) + 1
-    rows = [{"id": f"q{at}", "query": f"{at}", "expected_doc_ids": ["d"]} for at in range(n)]
     code = (
-        "import os, sys; at, key = int(sys.argv[1]), os.environ['MY_TOKEN']\n"
+        "import os, sys; at, key = int(sys.argv[1].split()[1]), os.environ['MY_TOKEN']\n"
         # 500 characters of the beginning of one and of the end of the other are shown
         "text = '.' * (500 - at) + key + '.' * (500 - len(key) + at)\n"
         f"print(text, file=sys.{stream}); sys.exit('{stream}' == 'stderr')"
     )
-    golden = rs.load_golden(write_golden(rows))
     command = [sys.executable, "-c", code, "{query}"]
-    results = rs.collect(command, golden, tmp_path / "run", workers=2, progress=False)
+    results = rs.collect(command, questions(n), tmp_path / "run", workers=2, progress=False)
     written = "".join(file.read_text() for file in (tmp_path / "run").iterdir())
     pieces = {key[at : at + 6] for at in range(len(key) - 5)}
     assert not {piece for piece in pieces if piece in written}

@@ -18,7 +18,7 @@ from email.utils import format_datetime
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import EXAMPLES, answer, hit
+from conftest import EXAMPLES, answer, hit, questions
 
 import ragscore as rs
 from ragscore.collecting import journal
@@ -38,15 +38,8 @@ NAMES = [
 
 
 @pytest.fixture
-def golden(write_golden):
-    return rs.load_golden(
-        write_golden(
-            [
-                {"id": f"q{n:02}", "query": f"question {n}", "expected_doc_ids": ["d1"]}
-                for n in range(40)
-            ]
-        )
-    )
+def golden():
+    return questions(40)
 
 
 def any_value(draw, depth=0):

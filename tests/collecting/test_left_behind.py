@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import questions
 
 import ragscore as rs
 
@@ -18,9 +19,8 @@ N = 6
 
 
 @pytest.fixture
-def golden(write_golden):
-    rows = [{"id": f"q{n}", "query": f"{n}", "expected_doc_ids": ["d"]} for n in range(N)]
-    return rs.load_golden(write_golden(rows))
+def golden():
+    return questions(N)
 
 
 def state():
@@ -45,14 +45,14 @@ async def slow(query):
 
 
 def interrupted(query):
-    if query == "3":
+    if query == "question 3":
         os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.05)
     return [{"chunk_id": query}]
 
 
 def ends(query):
-    if query == "3":
+    if query == "question 3":
         raise SystemExit(1)
     return [{"chunk_id": query}]
 

@@ -9,6 +9,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from pathlib import Path
@@ -16,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pandas as pd
-from conftest import hit, record
 
 import ragscore as rs
 from faults.children import outcome_of
@@ -49,38 +49,30 @@ def home() -> Path:
 def labels(n: int) -> rs.Golden:
     """The n-th golden set, up to 7: other documents are to be found for other questions."""
     wanted = [q + n * (n >> q % 3 & 1) for q in range(N_QUERIES)]
-    rows = [
+    return rs.load_golden([
         {"id": f"q{q}", "query": f"question {q}", "expected_doc_ids": [f"d{target}"],
          "expected_chunk_ids": [f"c{target}"]}
         for q, target in enumerate(wanted)
-    ]  # fmt: skip
-    file = home() / f"golden-{n}.yaml"
-    file.write_text(json.dumps(rows), encoding="utf-8")
-    return rs.load_golden(file)
+    ])  # fmt: skip
 
 
 @cache
 def results(run_id: str, version: int) -> rs.Results:
     """The n-th version of a run: other hits, other texts, another system."""
-    folder = home() / f"version-{version}" / run_id
-    folder.mkdir(parents=True)
-    lines = []
-    for q in range(N_QUERIES):
-        found = [(q * (version + 1) + rank * (version + 2)) % (2 * N_QUERIES) for rank in range(3)]
-        hits = [
-            hit(f"c{n}", f"d{n}", rank, snippet=f"text {n} of version {version}")
-            for rank, n in enumerate(dict.fromkeys(found), 1)
-        ]
-        lines.append(json.dumps(record(f"q{q}", hits)))
-    (folder / "per_query.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    described = {
-        "run_id": run_id,
-        "system": f"system {version}" if run_id == "r" else "base",
-        "created_at": f"2026-01-{version + 1:02}T00:00:00Z",
-        "config": {"chunker_version": "test@1", "version": version},
+    found = {
+        f"q{q}": dict.fromkeys(
+            f"d{(q * (version + 1) + rank * (version + 2)) % (2 * N_QUERIES)}" for rank in range(3)
+        )
+        for q in range(N_QUERIES)
     }
-    (folder / "run.json").write_text(json.dumps(described), encoding="utf-8")
-    return rs.load_results(folder / "per_query.jsonl")
+    loaded = rs.load_results({run_id: {query: list(docs) for query, docs in found.items()}})
+    docs, config = loaded.hits["doc_id"], {"chunker_version": "test@1", "version": version}
+    runs = loaded.runs.assign(
+        system=f"system {version}" if run_id == "r" else "base",
+        created_at=pd.Timestamp(2026, 1, version + 1, tz="UTC"), config=json.dumps(config),
+    )  # fmt: skip
+    hits = loaded.hits.assign(chunk_id="c" + docs.str[1:], text=f"version {version} of " + docs)
+    return replace(loaded, runs=runs, hits=hits)
 
 
 class Operation(NamedTuple):

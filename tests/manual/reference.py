@@ -8,8 +8,8 @@ import importlib
 import inspect
 import re
 from argparse import Action, ArgumentParser
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from ragscore.io.golden_read import CHECK_FIELDS, ID_FIELDS, TAG_FIELDS
 from ragscore.io.registry import FORMATS, TABLES
 from ragscore.io.run_file import CALL, CITATION_KINDS, HIT, SPAN_FIELDS, SPAN_UNITS
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.metrics.declaration import spelling
 from ragscore.store.tables import FRAMES
 from tests.manual import NOTEBOOKS, pages
 
@@ -156,14 +155,6 @@ CONSTANTS = {
     "match.Rule": "A matching rule: a function of hits and targets. It returns the row positions of"
     " those that match: two arrays, of hits and of targets.",
     "plot.theme": "The look of pictures as parameters of matplotlib, for pictures of your own.",
-    "stats.ALPHA": "The share of false claims that a set of verdicts allows.",
-    "stats.DIRECTIONS": "Direction of better values -> the words for a gain and a loss.",
-    "stats.MIXED": "The word where primary metrics of one aspect contradict each other.",
-    "stats.NORMAL_FROM": "Queries, or groups of them, a side from which tests go by their normal"
-    " limit and means by t.",
-    "stats.UNSURE": "The word where nothing is decided.",
-    "stats.WORDS": "The words of verdicts, the best first; those of metrics without a declared"
-    " direction come last.",
 }
 
 
@@ -335,115 +326,94 @@ def plain(text: str) -> str:
     return re.sub(r"([_*])", r"\\\1", text)
 
 
-def names_of_other_tools() -> str:
-    own = {spelling(metric.base) for metric in TABLE.values()}
-    ours: dict[str, dict[str, None]] = {}
-    for metric in TABLE.values():
-        for text in metric.also.split(", "):
-            tool, _, name = text.partition(" ")
-            other = re.split(r"[@(]|_[kr]$", name)[0]
-            if tool in ("trec_eval", "ir_measures", "ranx") and spelling(other) not in own:
-                ours.setdefault(metric.base, {})[other] = None
-    rows = [[f"`{name}`", ", ".join(f"`{one}`" for one in others)] for name, others in ours.items()]
-    return table(["here", "also understood, with a cut-off where there is one"], rows)
-
-
 # -- golden-file.md and run-file.md --
 
 
-@dataclass(frozen=True)
-class Field:
-    """A field of a file: what it holds, what it means, and the column that it becomes."""
-
-    type: str
-    meaning: str
-    becomes: str = ""
+# name -> what it holds, what it means, and the column that it becomes where that isn't its name's.
+Fields = dict[str, tuple[str, ...]]
 
 
-def field_table(fields: dict[str, Field], becomes: Callable[[str], str] | None = None) -> str:
-    rows = [
-        [f"`{name}`", one.type, one.meaning, one.becomes or (becomes(name) if becomes else "")]
-        for name, one in fields.items()
-    ]
+def field_table(fields: Fields, becomes: Callable[[str], str] | None = None) -> str:
+    rows = []
+    for name, (kind, meaning, *column) in fields.items():
+        rows.append([f"`{name}`", kind, meaning, *(column or [becomes(name) if becomes else ""])])
     return table(["field", "type", "meaning", "becomes"], rows)
 
 
 _IDS = "list, or mapping"
 GOLDEN_FIELDS = {
     "needed": {
-        "id": Field("text", "name of the query, unique", "`queries.query_id`"),
-        "query": Field("text", "what is asked", "`queries.query`"),
+        "id": ("text", "name of the query, unique", "`queries.query_id`"),
+        "query": ("text", "what is asked", "`queries.query`"),
     },
     "retrieval": {
-        "answerable": Field("true or false", "false: should be refused", "`queries.answerable`"),
-        "expected_doc_ids": Field(_IDS, "documents that answer it"),
-        "expected_chunk_ids": Field(_IDS, "chunks that answer it"),
-        "expected_source_keys": Field(_IDS, "sources that answer it, by their keys"),
-        "expected_texts": Field(_IDS, "texts that a hit must contain, such as sentences"),
-        "chunker_version": Field(
-            "text", "the chunker whose ids `expected_chunk_ids` are", "`targets.chunker_version`"
+        "answerable": ("true or false", "false: should be refused", "`queries.answerable`"),
+        "expected_doc_ids": (_IDS, "documents that answer it"),
+        "expected_chunk_ids": (_IDS, "chunks that answer it"),
+        "expected_source_keys": (_IDS, "sources that answer it, by their keys"),
+        "expected_texts": (_IDS, "texts that a hit must contain, such as sentences"),
+        "chunker_version": (
+            "text",
+            "the chunker whose ids `expected_chunk_ids` are",
+            "`targets.chunker_version`",
         ),
-        "gold_supports": Field("list of anchors", "passages, see below", "`targets`, level anchor"),
-        "required_support_groups": Field(
+        "gold_supports": ("list of anchors", "passages, see below", "`targets`, level anchor"),
+        "required_support_groups": (
             "list of lists",
             "targets that are needed together, by id or by position of an anchor, from 0;"
             " any one group is enough",
             "`support_groups`",
         ),
-        "expected_metadata": Field(
+        "expected_metadata": (
             "mapping",
             "metadata that a hit must have",
             "`conditions`, and a target of level predicate",
         ),
-        "expected_substrings": Field(
+        "expected_substrings": (
             "list of texts",
             "texts that a hit must contain",
         ),
-        "must_not_contain_source_keys": Field("list of texts", "sources that no hit may have"),
-        "expected_empty": Field("true", "no hit may come back", "`checks`, kind expected_empty"),
+        "must_not_contain_source_keys": ("list of texts", "sources that no hit may have"),
+        "expected_empty": ("true", "no hit may come back", "`checks`, kind expected_empty"),
     },
     "answer": {
-        "must_contain": Field("list of texts", "texts that the answer must contain"),
-        "forbidden": Field("list of texts", "texts that it must not contain"),
-        "expected_key_facts": Field(
+        "must_contain": ("list of texts", "texts that the answer must contain"),
+        "forbidden": ("list of texts", "texts that it must not contain"),
+        "expected_key_facts": (
             "list of texts, or of `{text, importance, weight}`",
             "facts that it must state; importance is vital or okay, a weight may be below 0",
         ),
-        "reference_answer": Field("text", "a right answer"),
-        "accepted_answers": Field("list of texts", "other right answers"),
-        "recency_conflict_rule": Field(
+        "reference_answer": ("text", "a right answer"),
+        "accepted_answers": ("list of texts", "other right answers"),
+        "recency_conflict_rule": (
             "text",
             "which of several supports to cite: cite_newer, cite_both, acknowledge_both",
             "`checks`, kind recency_rule",
         ),
     },
     "slices": {
-        "lang": Field("text", "language"),
-        "difficulty": Field("text", "easy, medium, hard, or your own words"),
-        "category": Field("text", "what kind of query it is"),
-        "group": Field("text", "the intent that paraphrases share"),
-        "variant": Field("text", "which paraphrase of its group it is"),
-        "conversation": Field("text", "the conversation that it is a turn of"),
-        "turn": Field("text", "the number of the turn"),
-        "tags": Field("list of texts", "tags of your own"),
-        "vaults": Field("list of texts", "collections to search in"),
-        "folders": Field("list of texts", "folders to search in"),
+        "lang": ("text", "language"),
+        "difficulty": ("text", "easy, medium, hard, or your own words"),
+        "category": ("text", "what kind of query it is"),
+        "group": ("text", "the intent that paraphrases share"),
+        "variant": ("text", "which paraphrase of its group it is"),
+        "conversation": ("text", "the conversation that it is a turn of"),
+        "turn": ("text", "the number of the turn"),
+        "tags": ("list of texts", "tags of your own"),
+        "vaults": ("list of texts", "collections to search in"),
+        "folders": ("list of texts", "folders to search in"),
     },
 }
 SUPPORT_FIELDS = {
-    "path": Field("text, required", "path of the file (also `rel_path`)"),
-    "heading": Field(
-        "text, or list of texts", "heading, or path of headings (also `heading_path`)"
-    ),
-    "snippets": Field(
-        "list of texts", "texts, one of which the hit must contain", "`targets.snippet`"
-    ),
-    "start": Field("whole number", "first unit of the span, from 0"),
-    "end": Field("whole number", "the unit after its last one"),
-    "span_unit": Field("text", "unit of the span: line where absent"),
-    "doc_id": Field("text", "document that holds it"),
-    "date": Field("ISO 8601", "date of the source: the newest one counts"),
-    "grade": Field("whole number", "how well it answers; 1 where absent"),
+    "path": ("text, required", "path of the file (also `rel_path`)"),
+    "heading": ("text, or list of texts", "heading, or path of headings (also `heading_path`)"),
+    "snippets": ("list of texts", "texts, one of which the hit must contain", "`targets.snippet`"),
+    "start": ("whole number", "first unit of the span, from 0"),
+    "end": ("whole number", "the unit after its last one"),
+    "span_unit": ("text", "unit of the span: line where absent"),
+    "doc_id": ("text", "document that holds it"),
+    "date": ("ISO 8601", "date of the source: the newest one counts"),
+    "grade": ("whole number", "how well it answers; 1 where absent"),
 }
 
 
@@ -457,136 +427,128 @@ def golden_column(name: str) -> str:
 
 RUN_FIELDS = {
     "record": {
-        "query_id": Field("text, required", "id of the golden query", "`responses.query_id`"),
-        "query": Field("text", "what was asked", "`responses.query`"),
-        "conversation": Field("text", "the conversation of the query", "`responses.conversation`"),
-        "turn": Field("text or number", "its turn there", "`responses.turn`"),
-        "mode": Field("text", "mode of the system, such as hybrid", "`responses.mode`"),
-        "hits_top_k": Field("list of objects", "the hits, best first", "`hits`"),
-        "answer": Field(
-            "object, text or null", "the answer; null: it only searched", "`responses`"
-        ),
-        "elapsed_ms": Field("number", "time of search and answer", "`responses.elapsed_ms`"),
-        "error": Field("text or null", "why the query failed", "`responses.error`"),
-        "scope": Field(
+        "query_id": ("text, required", "id of the golden query", "`responses.query_id`"),
+        "query": ("text", "what was asked", "`responses.query`"),
+        "conversation": ("text", "the conversation of the query", "`responses.conversation`"),
+        "turn": ("text or number", "its turn there", "`responses.turn`"),
+        "mode": ("text", "mode of the system, such as hybrid", "`responses.mode`"),
+        "hits_top_k": ("list of objects", "the hits, best first", "`hits`"),
+        "answer": ("object, text or null", "the answer; null: it only searched", "`responses`"),
+        "elapsed_ms": ("number", "time of search and answer", "`responses.elapsed_ms`"),
+        "error": ("text or null", "why the query failed", "`responses.error`"),
+        "scope": (
             "object",
             'folders that the system chose: `{"folders": [...]}`; an empty list means all',
             "`responses.scope`, as JSON",
         ),
-        "latency_<phase>": Field("number", "time of a phase in ms", "`responses.latency_<phase>`"),
+        "latency_<phase>": ("number", "time of a phase in ms", "`responses.latency_<phase>`"),
     },
     "answer": {
-        "answer": Field("text", "the text of the answer"),
-        "grounded": Field("true or false", "whether the system takes its answer for supported"),
-        "refused": Field('true, false or `"unknown"`', "whether it refused; see below"),
-        "refusal_reason": Field("text", "why it refused"),
-        "cost_usd": Field("number", "money spent"),
-        "citations": Field("list of objects", "what the answer cites", "`citations`"),
-        "usage": Field(
+        "answer": ("text", "the text of the answer"),
+        "grounded": ("true or false", "whether the system takes its answer for supported"),
+        "refused": ('true, false or `"unknown"`', "whether it refused; see below"),
+        "refusal_reason": ("text", "why it refused"),
+        "cost_usd": ("number", "money spent"),
+        "citations": ("list of objects", "what the answer cites", "`citations`"),
+        "usage": (
             "object",
             "`prompt_tokens` and `completion_tokens`",
             "`responses.prompt_tokens`, `.completion_tokens`",
         ),
-        "hops": Field("list of objects", "searches and steps on the way", "`calls`"),
+        "hops": ("list of objects", "searches and steps on the way", "`calls`"),
     },
     "hit": {
-        "rank": Field("whole number from 1", "rank; the order of the list where no hit has one"),
-        "call": Field("whole number from 1", "which search returned it; ranks count through all"),
-        "chunk_id": Field("text", "id of the chunk"),
-        "doc_id": Field("text", "id of the document"),
-        "doc_path": Field("text", "path of the document's file"),
-        "heading_path": Field(
-            "list of texts, or text", "headings above the passage", "`hits.heading`"
-        ),
-        "snippet": Field("text", "text of the hit"),
-        "text_cut": Field("true or false", "true: `snippet` is only the beginning"),
-        "source_key": Field("text", "key of the source; also from `metadata`"),
-        "chunker_version": Field("text", "chunker of this hit"),
-        "stale": Field("true or false", "the system says that the document is outdated"),
-        "score_kind": Field("text", "what the score is: bm25, cosine, rrf, ..."),
-        "retrieval": Field(
+        "rank": ("whole number from 1", "rank; the order of the list where no hit has one"),
+        "call": ("whole number from 1", "which search returned it; ranks count through all"),
+        "chunk_id": ("text", "id of the chunk"),
+        "doc_id": ("text", "id of the document"),
+        "doc_path": ("text", "path of the document's file"),
+        "heading_path": ("list of texts, or text", "headings above the passage", "`hits.heading`"),
+        "snippet": ("text", "text of the hit"),
+        "text_cut": ("true or false", "true: `snippet` is only the beginning"),
+        "source_key": ("text", "key of the source; also from `metadata`"),
+        "chunker_version": ("text", "chunker of this hit"),
+        "stale": ("true or false", "the system says that the document is outdated"),
+        "score_kind": ("text", "what the score is: bm25, cosine, rrf, ..."),
+        "retrieval": (
             "object",
             "`fusion_score`, `lexical_score`, `vector_score`",
             "`hits.score`, `.score_lexical`, `.score_vector`",
         ),
-        "score": Field("number", "score, where `retrieval` has none", "`hits.score`"),
-        "score_lexical": Field("number", "likewise", "`hits.score_lexical`"),
-        "score_vector": Field("number", "likewise", "`hits.score_vector`"),
-        "metadata": Field("object", "metadata of the hit", "`hit_meta`, one row a key"),
-        "citation": Field(
+        "score": ("number", "score, where `retrieval` has none", "`hits.score`"),
+        "score_lexical": ("number", "likewise", "`hits.score_lexical`"),
+        "score_vector": ("number", "likewise", "`hits.score_vector`"),
+        "metadata": ("object", "metadata of the hit", "`hit_meta`, one row a key"),
+        "citation": (
             "object",
             "where the text is; see below",
             "`hits.path`, `.start`, `.end`, `.span_unit`",
         ),
-        "start": Field(
-            "whole number", "first unit of the span, beside `span_unit`", "`hits.start`"
-        ),
-        "end": Field("whole number", "the unit after its last one", "`hits.end`"),
-        "span_unit": Field(
-            "text", "unit of the span: line, page, ms, char, ...", "`hits.span_unit`"
-        ),
+        "start": ("whole number", "first unit of the span, beside `span_unit`", "`hits.start`"),
+        "end": ("whole number", "the unit after its last one", "`hits.end`"),
+        "span_unit": ("text", "unit of the span: line, page, ms, char, ...", "`hits.span_unit`"),
     },
     "citation": {
-        "marker": Field("text", "how the answer marks it, such as [1]", "`citations.marker`"),
-        "chunk_id": Field("text", "id of the cited chunk", "`citations.chunk_id`"),
-        "doc_id": Field("text", "id of the cited document", "`citations.doc_id`"),
-        "path": Field("text", "path of the cited file", "`citations.path`"),
-        "span_unit": Field(
-            "text", "with `start` and `end`, or by `citation`, as of a hit", "`citations.span_unit`"
+        "marker": ("text", "how the answer marks it, such as [1]", "`citations.marker`"),
+        "chunk_id": ("text", "id of the cited chunk", "`citations.chunk_id`"),
+        "doc_id": ("text", "id of the cited document", "`citations.doc_id`"),
+        "path": ("text", "path of the cited file", "`citations.path`"),
+        "span_unit": (
+            "text",
+            "with `start` and `end`, or by `citation`, as of a hit",
+            "`citations.span_unit`",
         ),
     },
     "call": {
-        "iter": Field(
+        "iter": (
             "whole number from 0",
             "number of the call; the order where none has one",
             "`calls.call`, from 1",
         ),
-        "query": Field("text", "what was asked"),
-        "tool": Field("text", "of which tool"),
-        "kind": Field("text", "kind of the call or step"),
-        "start": Field("ISO 8601", "when"),
-        "elapsed_ms": Field("number", "how long it took"),
-        "n_hits": Field(
-            "whole number", "hits that it returned; a step that searched nothing: none"
-        ),
-        "error": Field("text", "why it failed"),
-        "sub_queries": Field("list of texts", "what it searched for"),
-        "context_chunks_added": Field("whole number", "chunks that it added"),
-        "forced_stop": Field("true or false", "whether a limit ended it"),
-        "llm_call_ms": Field("number", "time in the model"),
+        "query": ("text", "what was asked"),
+        "tool": ("text", "of which tool"),
+        "kind": ("text", "kind of the call or step"),
+        "start": ("ISO 8601", "when"),
+        "elapsed_ms": ("number", "how long it took"),
+        "n_hits": ("whole number", "hits that it returned; a step that searched nothing: none"),
+        "error": ("text", "why it failed"),
+        "sub_queries": ("list of texts", "what it searched for"),
+        "context_chunks_added": ("whole number", "chunks that it added"),
+        "forced_stop": ("true or false", "whether a limit ended it"),
+        "llm_call_ms": ("number", "time in the model"),
     },
     "run": {
-        "run_id": Field("text", "name of the run; else that of its folder"),
-        "system": Field("text", "name of the system; repeats of one share it"),
-        "repeat": Field("whole number from 0", "which repeat of the system it is"),
-        "suite": Field("text", "name of the golden set"),
-        "created_at": Field("ISO 8601", "when it was made"),
-        "commit": Field("text", "commit of the system"),
-        "config": Field("object", "settings, of any shape (also `config_snapshot_json`)"),
-        "config_hash": Field("text", "hash of the settings"),
-        "golden_hash": Field("text", "hash of the golden set that was asked"),
-        "chunker_version": Field("text", "chunker; else that of `config`"),
-        "k": Field("whole number from 1", "hits asked for; else `eval_k` or `k` of `config`"),
-        "n_queries": Field("whole number", "counted again when it is loaded"),
-        "n_failed": Field("whole number", "counted again when it is loaded"),
-        "note": Field("text", "a description for reports"),
+        "run_id": ("text", "name of the run; else that of its folder"),
+        "system": ("text", "name of the system; repeats of one share it"),
+        "repeat": ("whole number from 0", "which repeat of the system it is"),
+        "suite": ("text", "name of the golden set"),
+        "created_at": ("ISO 8601", "when it was made"),
+        "commit": ("text", "commit of the system"),
+        "config": ("object", "settings, of any shape (also `config_snapshot_json`)"),
+        "config_hash": ("text", "hash of the settings"),
+        "golden_hash": ("text", "hash of the golden set that was asked"),
+        "chunker_version": ("text", "chunker; else that of `config`"),
+        "k": ("whole number from 1", "hits asked for; else `eval_k` or `k` of `config`"),
+        "n_queries": ("whole number", "counted again when it is loaded"),
+        "n_failed": ("whole number", "counted again when it is loaded"),
+        "note": ("text", "a description for reports"),
     },
     "judgment": {
-        "query_id": Field("text, required", "id of the query"),
-        "criterion": Field("text, required", "what was judged, such as faithfulness"),
-        "item": Field("text", "the judged part, such as a claim; empty: the whole answer"),
-        "value": Field("number or null", "the verdict as a number; null where judging failed"),
-        "verdict": Field("text", "the verdict in words"),
-        "reason": Field("text", "why"),
-        "item_text": Field("text", "text of the judged part"),
-        "judge": Field("text", "name of the judge"),
-        "prompt_hash": Field("text", "hash of its prompt"),
-        "temperature": Field("number", "temperature of its model"),
-        "repeat": Field("whole number", "which repeat of the judgment it is"),
-        "tokens": Field("whole number", "tokens of the call"),
-        "cost_usd": Field("number", "money spent on the call"),
-        "input_hash": Field("text", "hash of what was judged"),
-        "state": Field("text", "scored, not_measurable, judge_failed, skipped, not_asked"),
+        "query_id": ("text, required", "id of the query"),
+        "criterion": ("text, required", "what was judged, such as faithfulness"),
+        "item": ("text", "the judged part, such as a claim; empty: the whole answer"),
+        "value": ("number or null", "the verdict as a number; null where judging failed"),
+        "verdict": ("text", "the verdict in words"),
+        "reason": ("text", "why"),
+        "item_text": ("text", "text of the judged part"),
+        "judge": ("text", "name of the judge"),
+        "prompt_hash": ("text", "hash of its prompt"),
+        "temperature": ("number", "temperature of its model"),
+        "repeat": ("whole number", "which repeat of the judgment it is"),
+        "tokens": ("whole number", "tokens of the call"),
+        "cost_usd": ("number", "money spent on the call"),
+        "input_hash": ("text", "hash of what was judged"),
+        "state": ("text", "scored, not_measurable, judge_failed, skipped, not_asked"),
     },
 }
 
@@ -672,46 +634,40 @@ def command_table() -> str:
 
 
 def command_sections() -> str:
-    """Return a section per command, with the options that only it has, then those it shares."""
-    shared = shared_options()
-    parts = []
+    """Return a section per command, with its own options, and links to those it shares."""
+    parts, shared = [], shared_groups()
     for name, parser in commands().items():
         usage = " ".join((parser.usage or "").split())
         example = (parser.epilog or "").split("\n", 1)[1].strip()
         parts += [f"### {name}", f"`{usage}`", f"For example `{example}`"]
-        rows: list[list[str]] = []
+        rows = []
         for group in parser._action_groups:
-            title = str(group.title)
-            actions = [one for one in group._group_actions if one.dest != "help"]
-            others = [one for one in actions if option_row(one) in shared.get(title, [])]
-            rows += [option_row(one) for one in actions if one not in others]
-            if others:
-                names = ", ".join(f"`{one.option_strings[-1]}`" for one in others)
+            title, options = str(group.title), group._group_actions
+            if title in shared:
+                names = ", ".join(f"`{one.option_strings[-1]}`" for one in options)
                 rows.append([names, f"see [{title}](#{title.replace(' ', '-')})"])
+            else:
+                rows += [option_row(one) for one in options if one.dest != "help"]
         parts.append(table(["argument or option", "meaning"], rows))
     return "\n\n".join(parts)
 
 
-def shared_options() -> dict[str, list[list[str]]]:
-    """Return the options that several commands have: title of their group -> rows."""
-    seen: dict[str, list[list[str]]] = {}
-    for parser in commands().values():
-        for group in parser._action_groups:
-            if group.title not in ("positional arguments", "options"):
-                rows = [option_row(action) for action in group._group_actions]
-                seen.setdefault(str(group.title), []).extend(rows)
-    return {
-        title: list({row[0]: row for row in rows if rows.count(row) > 1}.values())
-        for title, rows in seen.items()
-    }
+def shared_groups() -> dict[str, dict[str, list[str]]]:
+    """Return the groups of options that several commands have: title -> option -> row."""
+    groups = [one for parser in commands().values() for one in parser._action_groups[2:]]
+    n_commands = Counter(str(one.title) for one in groups)
+    found: dict[str, dict[str, list[str]]] = {t: {} for t, n in n_commands.items() if n > 1}
+    for one in groups:
+        if (title := str(one.title)) in found:
+            found[title] |= {row[0]: row for row in map(option_row, one._group_actions)}
+    return found
 
 
 def shared_sections() -> str:
-    parts = []
-    for title, rows in shared_options().items():
-        if rows:
-            parts += [f"### {title[0].upper()}{title[1:]}", table(["option", "meaning"], rows)]
-    return "\n\n".join(parts)
+    return "\n\n".join(
+        f"### {title[0].upper()}{title[1:]}\n\n{table(['option', 'meaning'], rows.values())}"
+        for title, rows in shared_groups().items()
+    )
 
 
 def option_row(action: Action) -> list[str]:
@@ -786,7 +742,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "api": api_tables,
     "api-pages": api_pages,
     **{f"metrics-{part}": partial(metric_table, part) for part in METRICS},
-    "metrics-names": names_of_other_tools,
     **{
         f"golden-{part}": partial(field_table, fields, golden_column)
         for part, fields in GOLDEN_FIELDS.items()

@@ -1,4 +1,4 @@
-"""The built manual: links lead somewhere, nothing is loaded from elsewhere, it fits a phone.
+"""The built manual: Sphinx finds every link, nothing is loaded from elsewhere, it fits a phone.
 
 RAGSCORE_SITE names a site that is built already; without it, Sphinx builds one (extra `docs`).
 """
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from html import unescape
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,9 +19,7 @@ from tests.manual import NOTEBOOKS, ROOT
 
 pytestmark = pytest.mark.slow
 
-LINKS = re.compile(r'<a\s[^>]*?href="([^"]*)"')
 LOADS = re.compile(r'<(?:script|img|iframe|source|link)\s[^>]*?(?:src|href)="([^"]*)"')
-ANCHORS = re.compile(r'\s(?:id|name)="([^"]*)"')
 LOOKED_AT = ("index", "howto/compare", "reference/metrics", "01_compare_runs", "gallery")
 # The manual's own page; what an embedded explorer does is tested with it.
 WIDTHS = {"phone": 390, "desktop": 1280}
@@ -42,31 +40,11 @@ def site(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def read(site):
-    files = sorted(file for file in site.rglob("*.html") if "_static" not in file.parts)
-    return {file: file.read_text(encoding="utf-8") for file in files}
-
-
-def test_every_link_inside_the_site_leads_somewhere(read):
-    anchors = {file: set(ANCHORS.findall(page)) for file, page in read.items()}
-    wrong, n = [], 0
-    for file, page in read.items():
-        for link in map(urlsplit, map(unescape, {*LINKS.findall(page), *LOADS.findall(page)})):
-            if link.scheme or link.netloc:
-                continue
-            n += 1
-            target = (file.parent / unquote(link.path)).resolve() if link.path else file
-            there = anchors.get(target, {unquote(link.fragment)})
-            if not target.exists() or (link.fragment and unquote(link.fragment) not in there):
-                wrong.append((file.name, link.geturl()))
-    assert wrong == [] and n > 1000
-
-
-def test_nothing_is_loaded_from_elsewhere(read):
-    loads = {one for page in read.values() for one in LOADS.findall(page)}
-    assert {urlsplit(unescape(one)).scheme for one in loads} <= {"", "data"}
-    assert not [one for one in loads if urlsplit(one).netloc]
+def test_nothing_is_loaded_from_elsewhere(site):
+    pages = [file.read_text(encoding="utf-8") for file in site.rglob("*.html")]
+    loads = [urlsplit(unescape(one)) for page in pages for one in LOADS.findall(page)]
+    assert {one.scheme for one in loads} <= {"", "data"} and len(pages) > 40
+    assert not [one for one in loads if one.netloc]
 
 
 @pytest.fixture(scope="module")

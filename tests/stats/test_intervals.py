@@ -105,6 +105,12 @@ def test_the_spread_near_an_end_by_hand():
     assert np.ravel(found) == pytest.approx(expected, abs=1e-12)
 
 
+def test_two_values_of_a_bounded_metric_know_little():
+    # .01 is the variance of the mean, that of 26 values of 0 and 1; t(1) = 12.706
+    found = np.ravel(mean_interval([0.4, 0.6], "bounded"))
+    assert found == pytest.approx([0.036, 0.964], abs=1e-3)
+
+
 @KINDS
 @pytest.mark.parametrize("groups", [None, TENTHS])
 @pytest.mark.parametrize("value", [0.0, 0.7, 1.0])

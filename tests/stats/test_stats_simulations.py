@@ -53,19 +53,12 @@ def nearly_all_right(rng, n, draws):
     return np.where(rng.random((n, draws)) < 0.95, 1.0, rng.random((n, draws)))
 
 
-def recalls_of_three(rng, n, draws):
-    return rng.binomial(3, rng.beta(3.6, 0.4, (n, draws))) / 3
-
-
-def zero_or_one(rng, n, draws):
-    return (rng.random((n, draws)) < 0.8).astype(float)
-
-
 RANKS = np.arange(1, 11)
 MEANS = {
     "reciprocal ranks": (reciprocal_ranks, (0.5**RANKS / RANKS).sum()),
-    "recall": (recalls_of_three, 0.9),
-    "points": (lambda rng, n, draws: rng.beta(5, 5, (n, draws)), 0.5),
+    "recall": (lambda rng, *size: rng.binomial(3, rng.beta(3.6, 0.4, size)) / 3, 0.9),
+    "0/1": (lambda rng, *size: (rng.random(size) < 0.8).astype(float), 0.8),
+    "points": (lambda rng, *size: rng.beta(5, 5, size), 0.5),
     "nearly all right": (nearly_all_right, 0.975),
     "nearly all wrong": (lambda *given: 1 - nearly_all_right(*given), 0.025),
 }
@@ -115,11 +108,8 @@ def test_intervals_of_bounded_means_hold_the_mean(name, n):
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [20, 50])
 def test_intervals_of_long_tailed_times_hold_more_than_students_t(n):
-    def times(rng, n, draws):
-        return rng.lognormal(0, 1, (n, draws))
-
     ours, students = (
-        coverage(times, np.exp(0.5), n, interval, 1_000)
+        coverage(lambda rng, *size: rng.lognormal(0, 1, size), np.exp(0.5), n, interval, 1_000)
         for interval in (
             lambda values: mean_interval(values, "time"),
             lambda values: interval_from_moments(*moments(values), "time"),
@@ -129,7 +119,7 @@ def test_intervals_of_long_tailed_times_hold_more_than_students_t(n):
 
 
 @pytest.mark.parametrize(
-    ("kind", "draw", "mean"), [("binary", zero_or_one, 0.8), ("bounded", *MEANS["points"])]
+    ("kind", "draw", "mean"), [("binary", *MEANS["0/1"]), ("bounded", *MEANS["points"])]
 )
 def test_intervals_by_group_hold_the_mean_where_ignoring_groups_fails(kind, draw, mean):
     def in_fives(rng, n, draws):
@@ -201,6 +191,7 @@ def test_intervals_of_rare_one_way_moves_in_groups_hold_the_difference(n_groups)
     assert held >= 0.91
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "n_runs", "draws"),
     [
@@ -214,6 +205,7 @@ def test_words_are_rarely_false_and_intervals_hold_together(layout, n_runs, draw
     assert held >= binom.ppf(0.001, draws, 0.95)
 
 
+@pytest.mark.slow
 def test_what_is_simulated_is_what_comparisons_and_leaderboards_say():
     aligned, groups = demo()
     means = np.zeros(aligned.values.shape[1:])
