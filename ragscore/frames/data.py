@@ -5,6 +5,7 @@ them: users may edit or replace a frame, and the next evaluation checks and uses
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -352,21 +353,19 @@ def narrowed(original: Frames, **frames: Any) -> Frames:
 
     `dataclasses.replace` would check and cast every frame again.
     """
-    copy = object.__new__(type(original))
-    names = [item.name for item in fields(original)]
-    copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
-    if "_derived" in original.__dict__:
-        copy.__dict__["_derived"] = {}
-    return copy
+    part = copy(original)
+    part.__dict__.update(frames)
+    if "_derived" in part.__dict__:
+        part.__dict__["_derived"] = {}
+    return part
 
 
 def golden_part(golden: Golden, queries: pd.DataFrame) -> Golden:
     """Return a golden set with these of its queries, or with none, and all that is about them."""
-    frames = {item.name: getattr(golden, item.name) for item in fields(golden)}
     own = {
-        name: frame[is_among(frame["query_id"], queries["query_id"])]
-        for name, frame in frames.items()
-        if "query_id" in frame
+        item.name: frame[is_among(frame["query_id"], queries["query_id"])]
+        for item in fields(golden)
+        if "query_id" in (frame := getattr(golden, item.name))
     }
     return narrowed(golden, **own | {"queries": queries})
 

@@ -45,11 +45,6 @@ class Field:
     also: tuple[str, ...] = ()
     null: bool = False
 
-    @property
-    def dtype(self) -> str:
-        """The dtype of its column."""
-        return DTYPES[self.type]
-
 
 _RUN = Field(
     "run_id",
@@ -176,7 +171,7 @@ BESIDE: dict[str, str] = {
 def columns_of(kind: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return the columns that a kind of frame must have, and those it may have, with dtypes."""
     must, may = (
-        {field.column: field.dtype for field in FIELDS[kind] if field.required is is_needed}
+        {field.column: DTYPES[field.type] for field in FIELDS[kind] if field.required is is_needed}
         for is_needed in (True, False)
     )
     return must, may

@@ -129,13 +129,11 @@ class Table:
             width = min(WIDTH, shutil.get_terminal_size().columns) if is_terminal else WIDTH
         columns = self._columns()
         shown, widths = _fitting(columns, width)
-        heads = [wrap(_line(one.name), own) for one, own in zip(shown, widths, strict=True)]
+        heads = [wrap(_breakable(one.name), own) for one, own in zip(shown, widths, strict=True)]
+        heads = [[line.replace("_ ", "_").replace("\xa0", " ") for line in one] for one in heads]
         cells = zip(*(one.cells for one in shown), strict=True)
         rows = [*zip_longest(*heads, fillvalue=""), *cells]
-        lines = [
-            "  ".join(map(_padded, row, widths, shown)).rstrip().replace("\xa0", " ")
-            for row in rows
-        ]
+        lines = ["  ".join(map(_padded, row, widths, shown)).rstrip() for row in rows]
         below = [line for text in self._rest(columns[len(shown) :]) for line in wrap(text, width)]
         return "\n".join([*([self.heading] if self.heading else []), *lines, *below])
 
@@ -180,10 +178,10 @@ class _Column:
 
 
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
-    """Return the first columns that fit, and their widths; a heading breaks at spaces."""
+    """Return the first columns that fit, and their widths; a heading breaks at spaces and `_`."""
     widths = []
     for one in columns:
-        heading = max(map(wide, _line(one.name).split(" ")))
+        heading = max(map(wide, _breakable(one.name).split(" ")))
         cells = max(map(wide, map(_line, one.cells)), default=0)
         widths.append(max(min(heading, CUT), cells if one.is_number else min(cells, CUT), 1))
     fits = np.cumsum([own + 2 for own in widths]) <= width + 2
@@ -193,6 +191,10 @@ def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[in
 
 def _line(text: str) -> str:
     return visible(text).replace("\n", " ").replace("\t", " ")
+
+
+def _breakable(heading: str) -> str:
+    return re.sub("_(?=[^_]{4})", "_ ", _line(heading))
 
 
 def _padded(text: str, width: int, column: _Column) -> str:
@@ -376,9 +378,8 @@ def shown_intervals(rows: pd.DataFrame, signed: bool = False) -> list[str]:
 
 def shown_p(p: float) -> str:
     """Return a p value for a table, with so many decimals that it is seen below .05, or not."""
-    if p < 0.001:
-        return "< .001"
-    return f"{p:.{decimals_beside(-p, -ALPHA, p < ALPHA, 3)}f}".removeprefix("0")
+    places = decimals_beside(-p, -ALPHA, p < ALPHA, 3)
+    return "< .001" if p < 0.001 else f"{p:.{places}f}".removeprefix("0")
 
 
 def shown_n(n: int, n_expected: int, other: int | None = None) -> str:

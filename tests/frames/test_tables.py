@@ -130,10 +130,10 @@ def test_a_long_text_loses_its_middle():
     assert cells(Table(frame).to_html()) == [[long, "?" * 60]]
 
 
-def test_a_heading_breaks_at_spaces():
+def test_a_heading_breaks_at_spaces_and_underscores():
     frame = pd.DataFrame({"run": ["a"], "false_refusal, n\u00a0=\u00a0150": ["0.1"], "": [""]})
     assert Table(frame).to_text().splitlines() == [
-        "run  false_refusal,", "            n = 150", "a               0.1",
+        "run    false_", "     refusal,", "      n = 150", "a         0.1",
     ]  # fmt: skip
 
 

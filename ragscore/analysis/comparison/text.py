@@ -76,7 +76,7 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
 def shown_figures(
     rows: pd.DataFrame, decimals: Sequence[int] | None = None, *, is_joint: bool = False
 ) -> dict[str, list[str]]:
-    """Return columns of text: both values, and their difference with its interval, if it has one.
+    """Return columns of text: both values, their difference, and its interval ("": none).
 
     With `is_joint`, intervals hold together and not each in 95 % of cases: none is called so.
     """
@@ -89,9 +89,9 @@ def shown_figures(
         ]
         for name in FIGURES
     }
-    rows_of = zip(*(texts.pop(name) for name in FIGURES[2:]), strict=True)
-    cells = [delta if "—" in ends else f"{delta} [{', '.join(ends)}]" for delta, *ends in rows_of]
-    return texts | {f"delta [{'interval' if is_joint else '95 % interval'}]": cells}
+    ends = zip(texts.pop("low"), texts.pop("high"), strict=True)
+    name = "interval" if is_joint else "95 % interval"
+    return texts | {name: ["" if "—" in two else f"[{', '.join(two)}]" for two in ends]}
 
 
 def one_sided(deltas: pd.DataFrame) -> list[str]:

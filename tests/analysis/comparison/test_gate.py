@@ -346,11 +346,10 @@ def test_shown_numbers_lie_on_the_side_of_the_amount_that_the_verdict_says(moves
     for allowed in (*exact, *exact.astype(float).round(digits)):
         found = gate(cmp, {"mrr": allowed}, rule=rule)
         row, shown = found.table.iloc[0], found.shown().iloc[0]
-        delta, _, interval = shown["delta [95 % interval]"].partition(" ")
-        a, b, apart = (float(one) for one in (shown["baseline"], shown["candidate"], delta))
-        assert abs(b - a - apart) <= 1.5 * 10 ** -len(delta.partition(".")[2]) + 1e-12
+        a, b, apart = (float(shown[name]) for name in ("baseline", "candidate", "delta"))
+        assert abs(b - a - apart) <= 1.5 * 10 ** -len(shown["delta"].partition(".")[2]) + 1e-12
         if rule == "threshold":
             assert (-apart > allowed) == (row["verdict"] == "fail")
-        elif interval:
-            ends = [-float(one) for one in interval.strip("[]").split(", ")]
+        elif shown["95 % interval"]:
+            ends = [-float(one) for one in shown["95 % interval"].strip("[]").split(", ")]
             assert LEVELS[sum(end > allowed for end in ends)] == row["verdict"]
