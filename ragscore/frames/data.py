@@ -74,13 +74,12 @@ def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
 
 def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
     """Refuse targets that stand there twice, or with more than one grade."""
-    key, alternative = ["query_id", "level", "target_id"], targets["alternative"].to_numpy()
-    place = lookup(targets["query_id"], pd.Index(query_ids)) * len(LEVELS)
-    place += lookup(targets["level"], LEVELS)
-    place = place * (int(alternative.max(initial=0)) + 1) + alternative
-    if not all_differ(pair_numbers(place, targets["target_id"])):
+    key = ["query_id", "level", "target_id"]
+    query = lookup(targets["query_id"], pd.Index(query_ids))
+    # as a rule a query has a target once, whatever its level: comparing numbers costs little
+    if not all_differ(pair_numbers(query, targets["target_id"])):
         _refuse_repeats(targets, [*key, "alternative"], "targets")
-    if alternative.any():
+    if targets["alternative"].any():
         differs = targets.groupby(key)["grade"].transform("nunique").to_numpy() > 1
         allowed = "one grade for all alternatives of a target"
         refuse_rows(targets["target_id"], differs, "targets", allowed)
@@ -125,9 +124,8 @@ class Golden(GoldenVerbs):
             setattr(self, item.name, conform(getattr(self, item.name), item.name.strip("_")))
         if not is_labelled:
             relevant = self.targets.loc[self.targets["grade"] > 0, "query_id"]
-            found = pd.Series(is_among(self.queries["query_id"], relevant), self.queries.index)
-            answerable = found.astype("boolean").where(found)
-            self.queries = self.queries.assign(answerable=answerable)
+            found = is_among(self.queries["query_id"], relevant)
+            self.queries["answerable"] = pd.arrays.BooleanArray(found, ~found)  # else NA
         _refuse_repeats(self.queries, ["query_id"], "queries")
         for item in fields(self):
             frame = getattr(self, item.name)
@@ -298,8 +296,7 @@ class Results(ResultsVerbs):
         """
         names = list(dict.fromkeys(run_names(self.runs, run_ids)))
         if query_ids is not None:
-            check_type(query_ids, Iterable, "query_ids", "query ids")
-            query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
+            query_ids = names_of(query_ids, "query_ids", "query ids")
         results, frames = replace(self), dict[str, Any]()
         for name, frame in results._of_runs().items():
             keep = frame["run_id"].isin(names)
@@ -315,11 +312,9 @@ class Results(ResultsVerbs):
     @classmethod
     def concat(cls, parts: "Sequence[Results]") -> "Results":
         """Return the runs of several results side by side; run ids must differ."""
-        check_type(parts, (list, tuple), "parts", "a list of Results")
+        check_type(parts or None, (list, tuple), "parts", "a list of at least one Results")
         for part in parts:
             check_type(part, Results, "parts")
-        if not parts:
-            raise DataError("found none", field="parts", allowed="at least one Results")
         frames: dict[str, Any] = {}
         for item in fields(cls):
             all_ = [frame for part in parts if (frame := getattr(part, item.name)) is not None]

@@ -15,6 +15,8 @@ from ragscore.frames.escaping import visible
 
 LISTED = 10  # names that a message lists; of more it lists these first and gives the count
 SHOWN = 60  # characters of a value that a message shows
+# not by our name: on the package index, that is another project's
+TO_INSTALL = "that package; all of the extra: pip install '.[{}]' in a clone of ragscore"
 COMPARED = 20_000  # names that are looked through for near ones: more take seconds
 _UNSAID: ContextVar[tuple[tuple[str, list[str]], ...]] = ContextVar("unsaid", default=())
 
@@ -105,9 +107,8 @@ def names_of(value: object, field: str, allowed: str = "a name, or a list of nam
     DataError
         Anything else, such as a frame or a number.
     """
-    if isinstance(value, str):
-        return [value]
-    is_listed = isinstance(value, Iterable) and not hasattr(value, "columns")
+    is_one = isinstance(value, str) or hasattr(value, "columns")
+    is_listed = isinstance(value, Iterable) and not is_one
     names = list(cast("Iterable[object]", value)) if is_listed else [value]
     if others := [one for one in names if not isinstance(one, str)]:
         raise DataError(f"found {excerpt(others[0])}", field=field, allowed=allowed)
@@ -138,16 +139,8 @@ def packages_of(
             f"the package {error.name} is missing",
             field=field,
             file=file,
-            allowed=to_install(extra),
+            allowed=TO_INSTALL.format(extra),
         ) from error
-
-
-def to_install(extra: str) -> str:
-    """Return how to install what an extra needs.
-
-    Not by our name: on the package index, that is another project's.
-    """
-    return f"that package; all of the extra: pip install '.[{extra}]' in a clone of ragscore"
 
 
 def check_known(

@@ -15,7 +15,6 @@ import pandas as pd
 from ragscore.frames.codes import lookup
 from ragscore.frames.errors import check_type
 
-PARTS = ("text", "labels", "notes")
 # Where an index holds a target, which `resolve_spans` adds; it is no part of a target's identity.
 _RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
 _json = json.JSONEncoder(
@@ -42,9 +41,10 @@ def _content(golden: Any) -> dict[str, pd.DataFrame]:
     targets, is_chunk = golden.targets, golden.targets["level"] == "chunk"
     found = {name: targets[name].mask(is_chunk) for name in _RESOLVED if name in targets}
     names = ("tags", "checks", "support_groups", "conditions")
-    left_out = ["position", "conversation", "turn"]
     return {
-        "queries": golden.queries.drop(columns=left_out, errors="ignore"),
+        "queries": golden.queries.drop(
+            columns=["position", "conversation", "turn"], errors="ignore"
+        ),
         "targets": targets.assign(**found),
         **{name: getattr(golden, name) for name in names},
     }
@@ -140,7 +140,9 @@ def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Return one row per changed query (query_id, change), from the sets' `query_parts`."""
     ids = old.index.append(new.index[~new.index.isin(old.index)])
     before, after = old.reindex(ids), new.reindex(ids)
-    text, labels, notes = (before[name].ne(after[name]).fillna(True) for name in PARTS)
+    text, labels, notes = (
+        before[name].ne(after[name]).fillna(True) for name in ("text", "labels", "notes")
+    )
     words = {  # the first that holds
         "removed": after["text"].isna(), "added": before["text"].isna(),
         "reworded and relabelled": text & labels, "reworded": text, "relabelled": labels,

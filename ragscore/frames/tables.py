@@ -53,7 +53,6 @@ ALPHA = 0.05  # p values below it decide
 EXACT = 15  # decimals that a number needs at most
 ALLOWED = "the JSON that to_json wrote"
 
-BLANK = ("—", "")
 _NUMBERS = re.compile(r"(?=.*\d)(?:[\W\d_]|\b(?:of|n|exact|p(?=\d\d )))+", re.DOTALL)
 _WORD = re.compile(
     rf"[\W\d_]*(?P<word>{'|'.join(sorted(SIGNS, key=len, reverse=True))})(?: \(.*\))?"
@@ -160,7 +159,7 @@ class Table:
                 next(places), next(places)
             else:
                 texts = _texts(rows.iloc[:, at])
-            known = [_NUMBERS.fullmatch(text) for text in texts if text not in BLANK]
+            known = [_NUMBERS.fullmatch(text) for text in texts if text not in ("—", "")]
             # the key of the rows is text: an id may look like a number
             is_number = (at or not is_key) and (is_float[at] or (any(known) and all(known)))
             is_verdict = name in self.verdicts
@@ -311,13 +310,11 @@ def _texts(column: pd.Series) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    if pd.isna(value):
-        return "—"
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
-    if isinstance(value, (float, np.floating)):
-        return shown_number(float(value))
-    return value if isinstance(value, str) else str(value)
+    if pd.isna(value) or isinstance(value, (float, np.floating)):
+        return shown_number(value)
+    return str(value)
 
 
 def wide(text: str) -> int:

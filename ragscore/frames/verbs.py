@@ -7,9 +7,9 @@ here that Golden, Results and the like inherit; a function is imported when its 
 
 import re
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
+from pkgutil import resolve_name
 from types import MethodType
 from typing import Any, TypeVar
 
@@ -30,8 +30,7 @@ class Accessor:
 
     def __get__(self, holder: object | None, owner: type | None = None) -> Any:
         """Return what the function makes of the object, or the function for the class."""
-        module, _, name = self.path.partition(":")
-        function = getattr(import_module(module), name)
+        function = resolve_name(self.path)
         return function if holder is None else self.of_holder(function, holder)
 
 
@@ -51,8 +50,9 @@ _PATHS = {
     for name in names.split(", ")
 }
 for _name, _body in re.findall(r"class (\w+Verbs):\n((?: .+\n)+)", _STUB):
-    _methods = re.findall(r"(\w+) = (\w+)", _body)
-    _verbs = {method: Verb(_PATHS[function]) for method, function in _methods}
+    _verbs = {
+        name: Verb(_PATHS[function]) for name, function in re.findall(r"(\w+) = (\w+)", _body)
+    }
     globals()[_name] = type(_name, (), {"__slots__": (), **_verbs})
 
 
