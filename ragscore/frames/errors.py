@@ -107,9 +107,8 @@ def names_of(value: object, field: str, allowed: str = "a name, or a list of nam
     DataError
         Anything else, such as a frame or a number.
     """
-    is_one = isinstance(value, str) or hasattr(value, "columns")
-    is_listed = isinstance(value, Iterable) and not is_one
-    names = list(cast("Iterable[object]", value)) if is_listed else [value]
+    is_one = isinstance(value, str) or hasattr(value, "columns") or not isinstance(value, Iterable)
+    names = [value] if is_one else list(cast("Iterable[object]", value))
     if others := [one for one in names if not isinstance(one, str)]:
         raise DataError(f"found {excerpt(others[0])}", field=field, allowed=allowed)
     return cast("list[str]", names)

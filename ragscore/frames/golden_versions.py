@@ -40,13 +40,15 @@ def _content(golden: Any) -> dict[str, pd.DataFrame]:
     """
     targets, is_chunk = golden.targets, golden.targets["level"] == "chunk"
     found = {name: targets[name].mask(is_chunk) for name in _RESOLVED if name in targets}
-    names = ("tags", "checks", "support_groups", "conditions")
     return {
         "queries": golden.queries.drop(
             columns=["position", "conversation", "turn"], errors="ignore"
         ),
         "targets": targets.assign(**found),
-        **{name: getattr(golden, name) for name in names},
+        "tags": golden.tags,
+        "checks": golden.checks,
+        "support_groups": golden.support_groups,
+        "conditions": golden.conditions,
     }
 
 
@@ -124,8 +126,9 @@ def golden_changes(golden: Any, old: Any) -> pd.DataFrame:
     """
     check_type(old, type(golden), "old")
     changes = changes_of(query_parts(old), query_parts(golden))
-    names = ["query_id", "level", "target_id"]
-    sides = [one.targets[names].drop_duplicates() for one in (golden, old)]
+    sides = [
+        one.targets[["query_id", "level", "target_id"]].drop_duplicates() for one in (golden, old)
+    ]
     moved = sides[0].merge(sides[1], how="outer", indicator="sign").query("sign != 'both'")
     ids = (
         moved["sign"].map({"left_only": "+", "right_only": "-"}).astype("str") + moved["target_id"]

@@ -46,7 +46,7 @@ TINTS = {
 VERDICTS = ("verdict", "outcome", "candidate is")  # columns with a sign, unless others are named
 
 WIDTH = 100  # characters of a line, in a terminal at most
-CUT = 40  # characters of a text in a terminal
+CUTS = (40, 20)  # characters of a text in a terminal; the second where columns would not fit
 SHOWN_ROWS = 20  # of a table on one screen
 LONG = 90  # characters from which a text is folded to three lines
 ALPHA = 0.05  # p values below it decide
@@ -149,7 +149,6 @@ class Table:
         rows, columns = self.frame.iloc[: self.limit], list[_Column]()
         names = [str(name) for name in rows.columns]
         is_float = [pd.api.types.is_float_dtype(dtype) for dtype in rows.dtypes]
-        is_key = not len(names) or not pd.api.types.is_numeric_dtype(rows.dtypes.iloc[0])
         places = iter(range(len(names)))
         for at in places:
             name, ends = names[at], names[at + 1 : at + 3]
@@ -161,7 +160,8 @@ class Table:
                 texts = _texts(rows.iloc[:, at])
             known = [_NUMBERS.fullmatch(text) for text in texts if text not in ("—", "")]
             # the key of the rows is text: an id may look like a number
-            is_number = (at or not is_key) and (is_float[at] or (any(known) and all(known)))
+            may_be = at or pd.api.types.is_numeric_dtype(rows.dtypes.iloc[at])
+            is_number = is_float[at] or (may_be and any(known) and all(known))
             is_verdict = name in self.verdicts
             cells = list(map(with_sign, texts)) if is_verdict else texts
             columns.append(_Column(name, cells, bool(is_number), is_verdict))
@@ -177,15 +177,24 @@ class _Column:
 
 
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
-    """Return the first columns that fit, and their widths; a heading breaks at spaces and `_`."""
-    widths = []
-    for one in columns:
-        heading = max(map(wide, _breakable(one.name).split(" ")))
-        cells = max(map(wide, map(_line, one.cells)), default=0)
-        widths.append(max(min(heading, CUT), cells if one.is_number else min(cells, CUT), 1))
-    fits = np.cumsum([own + 2 for own in widths]) <= width + 2
+    """Return the first columns that fit, and their widths.
+
+    Texts are cut at 40 characters, and at 20 where not every column fits then.
+    """
+    for cut in CUTS:
+        widths = [_width(one, cut) for one in columns]
+        fits = np.cumsum([own + 2 for own in widths]) <= width + 2
+        if fits.all():
+            break
     n = max(int(fits.sum()), 1)
     return columns[:n], [min(own, width) for own in widths[:n]]
+
+
+def _width(column: _Column, cut: int) -> int:
+    """Return the characters that a column takes; a heading breaks at spaces and `_`."""
+    heading = max(map(wide, _breakable(column.name).split(" ")))
+    cells = max(map(wide, map(_line, column.cells)), default=0)
+    return max(min(heading, CUTS[0]), cells if column.is_number else min(cells, cut), 1)
 
 
 def _line(text: str) -> str:
@@ -345,8 +354,9 @@ def decimals_within(low: float, high: float, least: int = 2) -> int:
     """
     error = (high - low) / 4  # .04 is worth 2 decimals, .004 3
     places = max(min(-math.floor(math.log10(error)), 4) if error > 0 else 3, least)
-    nearest = min(abs(low), abs(high))
-    return decimals_beside(nearest, 0.0, True, places) if low * high > 0 else places
+    return (
+        decimals_beside(min(abs(low), abs(high)), 0.0, True, places) if low * high > 0 else places
+    )
 
 
 def decimals_beside(value: float, limit: float, is_beyond: bool, decimals: int) -> int:
