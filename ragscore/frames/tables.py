@@ -46,7 +46,7 @@ TINTS = {
 VERDICTS = ("verdict", "outcome", "candidate is")  # columns with a sign, unless others are named
 
 WIDTH = 100  # characters of a line, in a terminal at most
-CUTS = (40, 20)  # characters of a text in a terminal; the second where columns would not fit
+CUTS = (40, 24)  # characters of a text in a terminal; the second where columns would not fit
 SHOWN_ROWS = 20  # of a table on one screen
 LONG = 90  # characters from which a text is folded to three lines
 ALPHA = 0.05  # p values below it decide
@@ -179,7 +179,7 @@ class _Column:
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
     """Return the first columns that fit, and their widths.
 
-    Texts are cut at 40 characters, and at 20 where not every column fits then.
+    Texts are cut at 40 characters, and at 24 where not every column fits then.
     """
     for cut in CUTS:
         widths = [_width(one, cut) for one in columns]
