@@ -10,6 +10,7 @@ certain API is a function that makes such a reply: see `chatbot`.
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,7 +39,7 @@ class Reply:
     """What to send.
 
     JSON, or text as it is; `drop` closes the connection instead, after sending so many bytes of the
-    body (-1: not even a status).
+    body (-1: not even a status). `parts` are sent in place of all that: bytes, and seconds to wait.
     """
 
     body: Any = None
@@ -46,6 +47,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     text: str | None = None
     drop: int | None = None
+    parts: Iterable[bytes | float] | None = None
 
 
 class Server:
@@ -119,6 +121,12 @@ class Server:
         return Handler
 
     def _send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
+        if reply.parts is not None:
+            handler.close_connection = True
+            with contextlib.suppress(OSError):  # the client may be gone
+                for part in reply.parts:
+                    time.sleep(part) if isinstance(part, float) else handler.wfile.write(part)
+            return
         data = (json.dumps(reply.body) if reply.text is None else reply.text).encode()
         if reply.drop == -1:
             handler.close_connection = True

@@ -96,8 +96,8 @@ def test_writing_and_loading_gives_equal_frames(results, tmp_path):
         ),
         (
             {"query_id": "zz", "rank": 1, "key": "x", "value": "1"},
-            "hit_meta.query_id",
-            [1, "zz"],
+            "hit_meta",
+            ["zz"],
         ),
         (
             {"query_id": "q1", "rank": 1, "key": "x", "value": "text"},

@@ -16,9 +16,9 @@ from ragscore.io.run_file import (
     RECORD,
     names,
     results_of,
+    run_record,
 )
 from ragscore.io.servers import Redactor, hidden
-from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
 from ragscore.io.values import plain
 

@@ -40,10 +40,9 @@ from ragscore.collecting.systems import (
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import warn
 from ragscore.io.load import load_golden, load_results
-from ragscore.io.run_file import results_of
+from ragscore.io.run_file import results_of, run_record
 from ragscore.io.run_write import write_per_query
 from ragscore.io.servers import progress_bar, redacted_logs, refuse_keys
-from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id
 
 Given: TypeAlias = (

@@ -51,11 +51,6 @@ class Field:
         return DTYPES[self.type]
 
 
-def _same(*columns: str, type: str = "text", under: str = "") -> list[Field]:
-    """Fields that are called in the file as their columns are."""
-    return [Field(name, type, under + name) for name in columns]
-
-
 _RUN = Field(
     "run_id",
     "run",
@@ -128,20 +123,22 @@ FIELDS: dict[str, list[Field]] = {
         Field("score_kind", "text", "score_kind"),
         Field("score_lexical", "score", "retrieval.lexical_score", also=("score_lexical",)),
         Field("score_vector", "score", "retrieval.vector_score", also=("score_vector",)),
-        *_same("source_key", "chunker_version"),
+        Field("source_key", "text", "source_key"),
+        Field("chunker_version", "text", "chunker_version"),
         Field("stale", "flag", "stale"),
     ],
     "citations": [
         *_CELL,
         Field("position", "place", required=True),
         Field("marker", "text", "marker"),
-        *_same("chunk_id", "doc_id", type="id"),
+        Field("chunk_id", "id", "chunk_id"), Field("doc_id", "id", "doc_id"),
         Field("path", "text", "path"), _HEADING, *_SPAN,
     ],
     "calls": [
         *_CELL,
         Field("call", "place", required=True),
-        *_same("query", "tool", "kind", "start"),
+        Field("query", "text", "query"), Field("tool", "text", "tool"),
+        Field("kind", "text", "kind"), Field("start", "text", "start"),
         Field("elapsed_ms", "number", "elapsed_ms"),
         Field("n_hits", "whole", "n_hits"),
         Field("error", "text", "error"),

@@ -235,6 +235,5 @@ def text_id(text: str) -> str:
 
 def run_name_of(source: Path | pd.DataFrame) -> str:
     """Return the name of a run that has none: that of its file, or "run"."""
-    if isinstance(source, pd.DataFrame):
-        return "run"
-    return source.name.removesuffix(".gz").rsplit(".", 1)[0] or source.name
+    name = source.name.removesuffix(".gz") if isinstance(source, Path) else "run"
+    return name.rsplit(".", 1)[0] or name

@@ -6,7 +6,7 @@ fits several formats or none is an error that names the candidates and the `form
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,24 +153,20 @@ class Format:
     has_tags: bool = False
     keeps: str = ""
 
-    def options_of(self, given: dict[str, Any], file: str) -> dict[str, Any]:
-        """Return the options that are not None.
 
-        Raises
-        ------
-        DataError
-            An option that this format doesn't have.
-        """
-        stated = {name: value for name, value in given.items() if value is not None}
-        if unknown := sorted(stated.keys() - set(self.options)):
-            own = ", ".join(self.options) or "no such options"
-            raise DataError(
-                f"{unknown[0]}={stated[unknown[0]]!r} means nothing in format {self.name}",
-                file=file,
-                field=unknown[0],
-                allowed=f"no {', '.join(unknown)}; format {self.name} has {own}",
-            )
-        return stated
+def options_of(
+    format: str, given: dict[str, Any], known: Iterable[str], file: str | None = None
+) -> dict[str, Any]:
+    """Return the options that are not None; one that a format doesn't have is a DataError."""
+    stated = {name: value for name, value in given.items() if value is not None}
+    for name in sorted(stated.keys() - {*known}):
+        raise DataError(
+            f"{name}={stated[name]!r} means nothing in format {format}",
+            file=file,
+            field=name,
+            allowed=f"one of {', '.join(known) or 'no options'}",
+        )
+    return stated
 
 
 def sample(path: Path) -> Sample:

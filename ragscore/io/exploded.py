@@ -209,17 +209,9 @@ def _objects(
 
     A bare `id` has the role of the column, or is a document's.
     """
-    role = role if role in ID_ROLES else "doc_id"
     fields = fields_of(items)
-    named: dict[str, list[str]] = {}
-    for shape in dict.fromkeys(map(tuple, items)):
-        for one, called in inner_roles(dict.fromkeys(shape), role).items():
-            named.setdefault(one, []).append(called)
-    found: dict[str, pd.Series] = {}
-    for one, names in named.items():
-        for called in dict.fromkeys(names):
-            column = column_of(fields.pop(called))
-            found[one] = found[one].combine_first(column) if one in found else column
+    roles = inner_roles(fields, role if role in ID_ROLES else "doc_id")
+    found = {one: column_of(fields.pop(name)) for one, name in roles.items()}
     known = [found[one].notna() for one in (*ID_ROLES, "text") if one in found]
     is_bad = ~np.any(known, axis=0) if known else np.ones(len(items), bool)
     Cells(cells.problems, lines).report(
@@ -238,10 +230,9 @@ def hits_in(value: Any) -> list[Hit] | None:
     """
     if isinstance(value, Mapping):
         return response_hits(value)
-    if not isinstance(value, (list, tuple)) or not value or _document(value[0]) is None:
-        return None
-    hits = [hit for one in value if (hit := _document(one)) is not None]
-    return hits if len(hits) == len(value) else None
+    is_list = isinstance(value, (list, tuple)) and value and _document(value[0]) is not None
+    hits = [hit for one in value if (hit := _document(one)) is not None] if is_list else []
+    return hits if hits and len(hits) == len(value) else None
 
 
 def _document(value: Any) -> Hit | None:
@@ -285,15 +276,13 @@ def _first(value: Mapping[str, Any], name: str) -> Any:
 
 def _chroma(value: Mapping[str, Any]) -> list[Hit] | None:
     """Return the hits of the one query that Chroma's parallel lists answer."""
-    lists = [value.get(name) or [] for name in ("ids", "distances", "documents", "metadatas")]
-    if any(isinstance(one, list) for one in lists[0]):
-        if len(lists[0]) != 1:
-            return None
-        lists = [one[0] if one else [] for one in lists]
-    found = []
-    for own, distance, text, about in zip_longest(*lists):
-        # of distances the smallest comes first
-        hit = {"doc_id": own, "score": None if distance is None else -distance, "text": text}
-        known = {name: one for name, one in hit.items() if one is not None}
-        found.append(known | {"metadata": dict(about or {})})
-    return found
+    names = ("ids", "distances", "documents", "metadatas")
+    if len(value["ids"]) != 1:
+        return None
+    lists = (one[0] if (one := value.get(name)) else [] for name in names)
+    return [
+        {"doc_id": own, "text": text, "metadata": about or {},
+         # of distances the smallest comes first
+         "score": None if distance is None else -distance}
+        for own, distance, text, about in zip_longest(*lists)
+    ]  # fmt: skip

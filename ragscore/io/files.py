@@ -78,10 +78,10 @@ def check_unpacked(n_bytes: int, path: Path, ratio: int = RATIO) -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what is no file: a pipe would be waited for, and a device may never end."""
+    """Refuse what is no file: a pipe would be waited for, a device never ends or is replaced."""
     if path.exists() and not path.is_file():
         found = "is a folder" if path.is_dir() else "is a pipe, a device or the like"
-        raise DataError(found, file=path, allowed="a file, which can be read")
+        raise DataError(found, file=path, allowed="a file")
 
 
 @contextmanager
@@ -285,11 +285,8 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         there now; nothing else is left beside.
     """
     name = Path(path)
+    check_regular(name)
     try:
-        if name.exists() and not name.is_file():
-            with name.open("wb") as opened:  # a pipe has no old content; a folder can't be opened
-                yield opened
-            return
         file = Path(os.path.realpath(name))
         file.parent.mkdir(parents=True, exist_ok=True)
         staging = file.with_name(f".{secrets.token_hex(8)}.staging")
@@ -302,8 +299,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
                 shutil.copymode(file, staging)
             staging.replace(file)
         finally:
-            with suppress(OSError):
-                staging.unlink(missing_ok=True)
+            staging.unlink(missing_ok=True)
         with suppress(OSError):  # where a system can open folders
             folder = os.open(file.parent, os.O_RDONLY)
             os.fsync(folder)

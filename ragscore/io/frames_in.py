@@ -310,11 +310,10 @@ def _of_dict(source: Mapping[Any, Any], name: str, columns: Columns | None, side
     """Return a dict as a table: columns, a record, an object that holds records, or queries."""
     named = {*(columns or {}).values()} - {None}
     lengths = {len(one) if isinstance(one, (list, tuple)) else -1 for one in source.values()}
-    is_even = len(lengths) == 1 and -1 not in lengths
-    is_named = names_query(one for one in source if isinstance(one, str))
-    are_columns = is_named and is_even and all(isinstance(one, str) for one in source)
-    if (are_columns and len(source) > 1) or (named and named <= source.keys()):
-        if not is_even:
+    keys = [one for one in source if isinstance(one, str)]
+    is_named = names_query(keys) and 1 < len(source) == len(keys)
+    if -1 not in lengths and (is_named or (named and named <= source.keys())):
+        if len(lengths) > 1:
             raise DataError("columns of several lengths", file=name, allowed="lists of one length")
         lines = [*range(1, lengths.pop() + 1)]
         made = {str(key): _column([*one], str(key), name, lines) for key, one in source.items()}

@@ -20,12 +20,10 @@ from ragscore.io.columns import ANSWERABLE
 from ragscore.io.files import read_text
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
-    HEADING_SEPARATOR,
     ID_ALLOWED,
     SPAN_ALLOWED,
     FieldReader,
     as_json,
-    as_time,
     is_int,
     is_span,
 )
@@ -383,22 +381,13 @@ def _anchor(reader: FieldReader, support: Any) -> dict[str, Any] | None:
         if not is_right:
             reader.problems.reject(found, reader.line, "gold_supports", allowed)
             return None
+    date, heading = reader.values.get("date"), reader.take("heading", "heading", "heading_path")
     anchor: dict[str, Any] = {
-        "level": "anchor",
-        "path": path,
-        "grade": 1 if grade is None else grade,
-    }
-    anchor |= {"doc_id": reader.take("id", "doc_id"), "date": reader.take("text", "date")}
-    if anchor["date"] is not None and as_time(anchor["date"]) is None:
-        reader.reject(anchor["date"], "date", "an ISO 8601 date or time, such as 2026-01-31")
-        anchor["date"] = None
-    heading = reader.pop("heading", "heading_path")
-    if isinstance(heading, list) and None not in (texts := [*map(as_text, heading)]):
-        heading = HEADING_SEPARATOR.join(map(str, texts))
-    anchor["heading"] = as_text(heading)
-    if heading is not None and anchor["heading"] is None:
-        reader.reject(heading, "heading", "text, or a list of texts")
-    anchor["target_id"] = f"{path}#{anchor['heading'] or ''}"
+        "level": "anchor", "target_id": f"{path}#{heading or ''}", "path": path,
+        "heading": heading, "grade": 1 if grade is None else grade,
+        "doc_id": reader.take("id", "doc_id"),
+        "date": None if reader.take("time", "date") is None else str(date),
+    }  # fmt: skip
     if has_span:
         anchor["target_id"] += f":{start}-{end}"
         anchor |= {"start": start, "end": end, "span_unit": unit or "line"}

@@ -196,22 +196,19 @@ def _ids(targets: Rows, column: str) -> Any:
     A mapping needs one id per target and some grade other than 1. A list holds ids, lists of
     alternatives, and {any, grade}.
     """
-    items: Rows = []
-    for alternatives in _by_target(targets):
+    found, items = _by_target(targets), list[Any]()
+    grades = {one[0].get(column): _grade(one[0]) for one in found}
+    is_plain = all(len(one) == 1 and not one[0].get("judged_by") for one in found)
+    if is_plain and any(grade != 1 for grade in grades.values()):
+        return grades
+    for alternatives in found:
         first, ids = alternatives[0], [one.get(column) for one in alternatives]
-        judge = {"judged_by": first["judged_by"]} if first.get("judged_by") else {}
-        items.append({"any": ids, "grade": _grade(first)} | judge)
-    is_plain = all(len(one["any"]) == 1 and "judged_by" not in one for one in items)
-    if is_plain and any(one["grade"] != 1 for one in items):
-        return {one["any"][0]: one["grade"] for one in items}
-    return [
-        one
-        if one["grade"] != 1 or "judged_by" in one
-        else one["any"]
-        if len(one["any"]) > 1
-        else one["any"][0]
-        for one in items
-    ]
+        if _grade(first) != 1 or first.get("judged_by"):
+            judge = {"judged_by": first["judged_by"]} if first.get("judged_by") else {}
+            items.append({"any": ids, "grade": _grade(first)} | judge)
+        else:
+            items.append(ids if len(ids) > 1 else ids[0])
+    return items
 
 
 def _grade(target: dict[str, Any]) -> float:

@@ -155,11 +155,6 @@ def _with_users(made: Fields, own: Fields) -> Fields:
         scores = [{"metric": name, "value": one, "same": {}, "is_judged": False,
                    "error": "no value in the file" if one is None else None}
                   for name, one in scores.items()]  # fmt: skip
-    metrics = [role.partition(".")[2] for role in made if role.startswith(METRIC_ROLES)]
-    for name in dict.fromkeys(metrics):
-        value, reason, error = (made.get(one + name) for one in METRIC_ROLES)
-        scores.append({"metric": name, "value": value, "reason": reason, "error": error,
-                       "is_judged": reason is not None})  # fmt: skip
     if made.get("error"):  # a failed query has no answer
         made["answer"] = None
     if (seconds := as_number(made.get("latency_s"))) is not None:
@@ -190,11 +185,15 @@ def results_of_rows(
     """
     rows = _with_ids(rows)
     lines = [row["line"] for row in rows]
-    known = [without_missing({name: row.get(name) for name in _ROLES}) for row in rows]
+    known = [
+        {name: one for name, one in row.items()
+         if one is not None and (name in _ROLES or name.startswith(METRIC_ROLES))}
+        for row in rows
+    ]  # fmt: skip
     table = record_table(known, problems.file, "file", lines)
     own = record_table([row.get("extra") or {} for row in rows], problems.file, "file", lines)
-    named = {one: one for one in _ROLES} | (called or {})
-    columns = {str(name): one.rename(named[str(name)]) for name, one in table.frame.items()}
+    names = {str(name): str((called or {}).get(str(name), name)) for name in table.frame}
+    columns = {name: table.frame[name].rename(names[name]) for name in names}
     extra = {str(name): one for name, one in own.frame.items()}
     asked = Asked(table, columns, extra, problems, run_id, are_repeats)
     results = of_queries(asked)
@@ -203,11 +202,12 @@ def results_of_rows(
         kind: [cell | one for place, cell in cells for one in rows[place].get(kind) or ()]
         for kind in LISTS
     }
-    frames = frames_of_scores([_score_of(one) for one in found.pop("scores")])
-    for kind, records in found.items():
-        if records:
-            parts = [one for one in [frames.get(kind)] if one is not None]
-            frames[kind] = pd.concat([*parts, from_records(records, kind)], ignore_index=True)
+    scored = frames_of_scores([_score_of(one) for one in found.pop("scores")])
+    frames = {kind: from_records(records, kind) for kind, records in found.items() if records}
+    for kind in ("judgments", "reported"):
+        parts = [getattr(results, kind), scored.get(kind), frames.get(kind)]
+        if there := [one for one in parts if one is not None]:
+            frames[kind] = pd.concat(there, ignore_index=True)
     return replace(results, **frames)
 
 

@@ -1,4 +1,4 @@
-"""Inspect AI's logs (`.json`, or `.eval`, a zip of JSON), and its `samples_df`.
+"""Inspect AI's logs (`.json`, or `.eval`, a zip of JSON).
 
 Epochs become repeats. The place of the passages in a sample is each task author's own convention:
 name it, as in `columns={"chunk_id": "metadata.sources"}`.
@@ -50,39 +50,29 @@ RUN = {
 
 
 def fits(seen: Sample) -> bool:
-    """Return True for a log, or a frame of its samples."""
-    is_log = seen.has("eval", "status") or (seen.kind == "zip" and seen.path.suffix == ".eval")
-    return is_log or seen.has("eval_id", "epoch", "input")
+    """Return True for a log."""
+    return seen.has("eval", "status") or (seen.kind == "zip" and seen.path.suffix == ".eval")
 
 
 def samples(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
-    """Yield what no path says of a sample and epoch; the target is its reference answer.
-
-    A row of `samples_df` has no answer, and its texts may be cut.
-    """
+    """Yield what no path says of a sample and epoch; the target is its reference answer."""
     # an accuracy is better if it is higher; a mean may be of anything
     scorers = each(file.top, "results.scores", {"name": "name", "accuracy": "metrics.accuracy"})
     accurate = {our_name(one["name"] or "score", SAME) for one in scorers if one["accuracy"]}
-    has_epochs = any("eval_id" in row.values or row.values.get("epoch") != 1 for row in rows)
+    has_epochs = any(row.values.get("epoch") != 1 for row in rows)
     for row in rows:
         one = row.values
         target, metadata = nested(one.get("target")), mapping(one, "metadata")
         first = target[0] if isinstance(target, list) and target else target  # of several right
-        query, scores = text_of(one.get("input"), QUERY_KEYS), mapping(one, "scores")
-        if "eval_id" in one:
-            query = re.sub(r"^user:\s*", "", query or "").strip()
-            scores = {name.removeprefix("score_"): value for name, value in one.items()
-                      if name.startswith("score_")
-                      and not (value is None and one.get("error"))}  # fmt: skip
-        kept = {name: value for name, value in one.items() if name.startswith("metadata_")}
-        kept |= {"metadata": metadata, "limit": one.get("limit"), "retries": one.get("retries")}
+        kept = {"metadata": metadata, "limit": one.get("limit"), "retries": one.get("retries")}
         kept["tool_calls"] = [call["name"] for message in dicts_in(one.get("messages"))
                               for call in each(message, "tool_calls", {"name": "function"})
                               ]  # fmt: skip
         yield row, labels_in(metadata) | {
-            "query": query, "repeat": one.get("epoch") if has_epochs else None,
+            "query": text_of(one.get("input"), QUERY_KEYS),
+            "repeat": one.get("epoch") if has_epochs else None,
             "reference_answer": first if isinstance(first, str) and first else None,
-            "scores": [told for name, score in scores.items()
+            "scores": [told for name, score in mapping(one, "scores").items()
                        for told in _scores(name, score, accurate)],
             "extra": {name: value for name, value in kept.items() if value},
         }  # fmt: skip

@@ -176,9 +176,8 @@ _NO_TEXTS = pd.DataFrame({"query": [], "kind": [], "text": []}, dtype="str").ast
 
 def _with_ids(rows: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
     """Return rows with the ids of their queries, equal ones once."""
-    named = ids.take(rows["query"].to_numpy(np.int64)).reset_index(drop=True)
-    rows = rows.drop(columns="query").reset_index(drop=True)
-    return rows.assign(query_id=named).drop_duplicates(ignore_index=True)
+    named = ids.take(rows["query"].to_numpy(np.int64)).to_numpy()
+    return rows.drop(columns="query").assign(query_id=named).drop_duplicates(ignore_index=True)
 
 
 def _accepted(column: pd.Series, groups: Groups) -> tuple[pd.Series, pd.DataFrame]:

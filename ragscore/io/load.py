@@ -21,7 +21,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
-from ragscore.io.detect import Format, Sample, choose_format, sample
+from ragscore.io.detect import Format, Sample, choose_format, options_of, sample
 from ragscore.io.files import MAX_BYTES, naming, size_limit
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats.chatbot import fits_folder
@@ -154,7 +154,7 @@ def _loaded(
     with size_limit(max_bytes), naming(source) if is_named else nullcontext(), without_collector():
         found = _choose(source, side, format, options["columns"])
         own = {one: options[one] for one in options if one in found.options or one not in AFTER}
-        own = found.options_of(own, _name(source))
+        own = options_of(found.name, own, found.options, _name(source))
         if found.name in LABELLED and "labels" in options:
             own["labels"] = options["labels"]
         is_frame = isinstance(source, Table) and found is not TABLES[side]

@@ -17,10 +17,10 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
-from ragscore.io import golden_read, labels, run_file, run_write, sidecars, tables
+from ragscore.io import golden_read, labels, run_file, run_write, tables
 from ragscore.io.cells import run_name_of
 from ragscore.io.columns import has_labels, may_be, names_ids
-from ragscore.io.detect import Format, Mark
+from ragscore.io.detect import Format, Mark, options_of
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats import chatbot, documents, fields, kebab, qrels, retrievers, trec
 from ragscore.io.frames_in import frame_of
@@ -110,10 +110,8 @@ RESULT_FORMATS = [
         "metric_report",
         fields.is_report,
         fields.read_report,
-        fields.write_report,
-        ("metrics with their values per query, and the summary",
-         "JSON with a list `metrics` of objects with `metric`"),
-        keeps="runs.suite runs.system runs.x_ responses.query_id reported",
+        about=("metrics with their values per query, and the summary",
+               "JSON with a list `metrics` of objects with `metric`"),
     ),
     *(parts_of(tool)["results"] for tool in TOOLS),
 ]  # fmt: skip
@@ -276,7 +274,7 @@ def formats_of(side: str) -> list[Format]:
 # Writing
 
 BESIDE = [
-    Format("judgments", lambda seen: 0, sidecars.read_judgments, sidecars.write_judgments),
+    Format("judgments", lambda seen: 0, run_file.read_judgments, run_write.write_judgments),
     Format("retriever_summary", lambda seen: 0, retrievers.read_retrievers,
            retrievers.write_retriever_summary),
 ]  # fmt: skip
@@ -295,9 +293,9 @@ def save(
         run; of a golden set: .yaml or .jsonl our golden file, .qrels TREC judgements. Each may end
         in .gz.
     format
-        Needed only if the ending doesn't tell. Of results: per_query, trec, chatbot, retrievers or
-        metric_report; judgments (the judgments of one run) or retriever_summary (the outcomes of
-        responses, without hits). Of a golden set: golden, trec_qrels, qrels_jsonl, beir, chatbot or
+        Needed only if the ending doesn't tell. Of results: per_query, trec, chatbot or retrievers;
+        judgments (the judgments of one run) or retriever_summary (the outcomes of responses,
+        without hits). Of a golden set: golden, trec_qrels, qrels_jsonl, beir, chatbot or
         predicates.
     options
         What the format takes, such as `level="chunk"` for trec.
@@ -333,12 +331,7 @@ def save(
         raise DataError(told, field="format", allowed=allowed)
     write = writers[name]
     known = dict([*signature(write).parameters.items()][2:])  # after the data and the path
-    for unknown in sorted({*options} - {*known}):
-        raise DataError(
-            f"{unknown}={options[unknown]!r} means nothing in format {name}",
-            field=unknown,
-            allowed=f"one of {', '.join(known) or 'no options'}",
-        )
+    options_of(name, options, known)
     written: Path = write(data, os.fspath(path), **options)
     level = options.get("level", known["level"].default if "level" in known else "")
     keeps = formats[name].keeps.format(level=level).split()

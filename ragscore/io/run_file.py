@@ -3,8 +3,13 @@
 It is a superset of kebab's record; older records without later fields load. The schema says which
 field is which column; here is what needs several fields at once, spans above all, and what answers
 imply about refusals. Fields that no column takes are kept in `x_*` columns.
+
+`run.json` describes a run and becomes one row of the runs frame. `judgments.jsonl` beside it holds
+one verdict a line. A documents file (JSON lines) tells what there is to find, and which document
+replaces which.
 """
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,7 +21,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.data import DataError, Results, from_records
+from ragscore.frames.data import KINDS, DataError, Results, empty, from_records
+from ragscore.frames.errors import warn
 from ragscore.frames.schema import BESIDE, FIELDS
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import line_blocks, lines_of, read_text
@@ -37,14 +43,25 @@ from ragscore.io.run_records import (
     places,
     values_of,
 )
-from ragscore.io.sidecars import (
-    JUDGMENTS_FILE,
-    LEDGER_FILE,
-    read_judgments,
-    run_record,
+from ragscore.io.source import (
+    Problems,
+    Row,
+    as_id,
+    as_text,
+    describe,
+    field_lines,
+    json_rows,
+    parse_json,
 )
-from ragscore.io.source import Problems, Row, describe, field_lines, json_rows
-from ragscore.io.values import ARROW, SPAN_ALLOWED, unflatten
+from ragscore.io.values import (
+    ARROW,
+    ID_ALLOWED,
+    SPAN_ALLOWED,
+    FieldReader,
+    flatten,
+    is_int,
+    unflatten,
+)
 
 
 def _fields(kind: str) -> Fields:
@@ -107,6 +124,34 @@ RUN_FIELDS = ("run_id", "run_name", "run", "system")
 WHITESPACE = "".join(one for one in map(chr, range(0x3001)) if one.isspace())
 
 
+# Fields of a run that are columns, and their types
+RUN = {
+    **dict.fromkeys(("system", "suite", "config_hash", "golden_hash", "note"), "text"),
+    **dict.fromkeys(("repeat", "n_queries", "n_failed"), "whole"),
+    **{"commit": "text", "chunker_version": "text", "k": "positive", "created_at": "time"},
+}
+RUN_NAMES = frozenset(
+    (*RUN, "run_id", "config", "config_snapshot", "config_snapshot_json", "commit_hash")
+)
+
+
+DOCUMENT: Fields = {
+    "version_key": ("version_key", "id"),
+    "effective_timestamp": ("effective_timestamp", "integer"),
+    "superseded_by": ("superseded_by", "id"),
+    "doc_type": ("doc_type", "text"),
+    "path": ("path", "text"),
+}
+_TYPES = {"str": "text", "float64": "number", "Int64": "whole"}
+JUDGMENT: Fields = {
+    name: (name, _TYPES[dtype])
+    for name, dtype in KINDS["judgments"].dtypes.items()
+    if name not in ("run_id", "query_id", "criterion")
+}
+JUDGMENTS_FILE = "judgments.jsonl"
+LEDGER_FILE = "judge_ledger.jsonl"
+
+
 # Files
 
 
@@ -153,6 +198,58 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     run = run_record({**named, **described}, run_json, lines=lines, problems=faults)
     faults.typos.warn()
     return run
+
+
+def run_record(
+    described: dict[str, Any],
+    file: Path | str,
+    *,
+    lines: dict[str, int] | None = None,
+    problems: Problems | None = None,
+) -> dict[str, Any]:
+    """Return one row of the runs frame from the content of a `run.json`.
+
+    Fields without a column go to `x_*`.
+    """
+    reader = FieldReader(described, "", None, problems or Problems(file, strict=True), lines=lines)
+    for name in described:
+        reader.problems.typos.check([name], RUN_NAMES, reader.lines.get(name, 1))
+    if (run_id := as_id(reader.pop("run_id"))) is None:
+        has_id = "run_id" in described
+        raise DataError(
+            f"found {describe(described['run_id'])}" if has_id else "the field is missing",
+            file=file,
+            line=reader.lines.get("run_id"),
+            field="run_id",
+            allowed=ID_ALLOWED,
+        )
+    snapshot = snapshot_of(reader.pop("config_snapshot", "config_snapshot_json"))
+    config = reader.values.pop("config", snapshot)
+    settings = config if isinstance(config, dict) else {}
+    run: dict[str, Any] = {
+        "run_id": run_id,
+        "config": json.dumps(config, ensure_ascii=False, sort_keys=True),
+    }
+    for name, type in RUN.items():
+        synonym = ["commit_hash"] if name == "commit" else []
+        run[name] = reader.take(type, name, *synonym)
+    if run["chunker_version"] is None:
+        run["chunker_version"] = as_text(settings.get("chunker_version"))
+    if described.get("k") is None:
+        ks = (settings.get(name) for name in ("eval_k", "k"))
+        run["k"] = next((k for k in ks if is_int(k) and 1 <= k < 2**63), None)
+    known = {name: value for name, value in run.items() if value is not None}
+    return known | flatten(reader.values)
+
+
+def snapshot_of(stored: Any) -> Any:
+    """Return a stored config snapshot; text that isn't JSON, or of no finite number, stays text."""
+    if not isinstance(stored, str):
+        return {} if stored is None else stored
+    try:
+        return parse_json(stored or "{}")
+    except (ValueError, RecursionError):
+        return stored
 
 
 def results_of(run: dict[str, Any], rows: Iterable[Row], problems: Problems) -> Results:
@@ -212,6 +309,7 @@ class _Records(Reader):
 
     def add(self, records: Level) -> None:
         """Add records; those of another run are faults."""
+        records.batch.records = self.faults.records
         for name in RUN_FIELDS:
             for at, one in enumerate(listed(records.values(name))):
                 if one is not None and one != self.run.setdefault(name, one):
@@ -394,3 +492,70 @@ def with_refusals_implied(responses: pd.DataFrame, stated: Flags | bool) -> pd.D
     unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
     refused = responses.get("refused", unknown)
     return responses.assign(refused=refused.mask(refused.isna() & is_open, False))
+
+
+# Files beside a run or a corpus
+
+
+def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.DataFrame:
+    """Load the documents of a corpus: one JSON object a line.
+
+    `doc_id` is required. Versions of one document share a `version_key`. `effective_timestamp` (a
+    whole number, in any unit that orders them) tells from when on a version holds, `superseded_by`
+    names the document that replaces it. `doc_type` or `path` give the type by which
+    a chatbot's `metrics.json` counts what is indexed, including types of which nothing is.
+
+    Parameters
+    ----------
+    strict
+        False loads what can be loaded: records without an id of their own are left out, other
+        faulty values are unknown. One warning counts the faults.
+
+    Returns
+    -------
+    The documents frame, one row per document: doc_id and whichever of version_key,
+    effective_timestamp, superseded_by, doc_type and path the file has; other fields as `x_<name>`.
+    It belongs in `Results.documents`, or goes straight to `rs.extras.freshness`.
+
+    Raises
+    ------
+    DataError
+        File, line and field of a record that can't be read, or of a document that stands there
+        twice.
+    """
+    problems = Problems(Path(path), strict)
+    reader = Reader(
+        lambda record: _columns(record, "documents", DOCUMENT),
+        problems,
+        keys={"doc_id": "doc_id"},
+        once="one record per document",
+    )
+    reader.read(json_rows(Path(path), reader.faults))
+    documents = reader.frames().get("documents", empty("documents"))
+    if faults := problems.records:
+        first = DataError(**faults[0])
+        warn(f"{len(faults)} faults left out, first {first}")
+    return documents
+
+
+def _columns(record: Level, kind: str, fields: Fields) -> Frames:
+    columns = record.columns(fields)
+    record.extras(columns)
+    return [(kind, np.arange(len(record)), columns)]
+
+
+def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame:
+    """Return the judgments beside a run's file."""
+    faults = problems.for_file(file)
+    keys = {name: name for name in ("query_id", "criterion")}
+    reader = Reader(_judgment_columns, faults, keys, once="")
+    reader.read(json_rows(file, reader.faults))
+    return reader.frames(run_id).get("judgments", empty("judgments"))
+
+
+def _judgment_columns(record: Level) -> Frames:
+    """Return the columns of a batch of judgments; the run is the one beside which they stand."""
+    record.fields.pop("run_id", None)
+    item = pc.fill_null(record.take("item", "text"), "")
+    ((kind, row, columns),) = _columns(record, "judgments", JUDGMENT)
+    return [(kind, row, columns | {"item": item})]

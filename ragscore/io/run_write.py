@@ -11,14 +11,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Results
+from ragscore.frames.data import KINDS, DataError, Results, check_type
 from ragscore.frames.errors import name_list, warn
 from ragscore.frames.schema import LAYOUT
-from ragscore.io.files import check_one_run, json_line, replacing, write_bytes, write_text
+from ragscore.io.files import (
+    check_one_run,
+    json_line,
+    replacing,
+    write_bytes,
+    write_lines,
+    write_text,
+)
 from ragscore.io.formats.fields import flat_fields, object_of
 from ragscore.io.run_file import (
     ALSO,
@@ -26,6 +34,7 @@ from ragscore.io.run_file import (
     CITATION,
     CITATION_KINDS,
     HIT,
+    JUDGMENTS_FILE,
     KIND_ALLOWED,
     NULLS,
     RECORD,
@@ -33,14 +42,15 @@ from ragscore.io.run_file import (
     SPAN_UNITS,
     UNKNOWN,
     implied_refusals,
+    snapshot_of,
 )
-from ragscore.io.sidecars import run_description
 from ragscore.io.source import describe
 from ragscore.io.values import (
     JSON_SUFFIX,
     SPAN_ALLOWED,
     by_query,
     escape_key,
+    extra_fields,
     row_dicts,
     unflatten,
 )
@@ -52,6 +62,8 @@ KNOWN: dict[str, set[str]] = {
     "citations": {*CITATION, "citation", "span_unit"},
     "calls": {*CALL, "iter"},
 }
+# Object -> its fields in the order of the file, by their places behind `x_`
+ORDER = {kind: [f"x_{name}" for name in names] for kind, names in LAYOUT.items()}
 # The fields of a hit whose `retrieval` is no object
 BARE_HIT = {name: one for name, one in HIT.items() if one[0] not in ALSO.values()} | {
     name: (column, "score") for name, column in ALSO.items()
@@ -161,22 +173,13 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
 
 
 def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each query; a query without a response has no record to be written to."""
+    """Return the rows of each query, after a check of them."""
     frame: pd.DataFrame | None = getattr(results, kind)
     if frame is None:
         return {}
-    is_orphan = ~is_among(frame["query_id"], results.responses["query_id"])
-    if is_orphan.any():
-        raise DataError(
-            f"{int(is_orphan.sum())} rows of queries without a response, first"
-            f" {frame.loc[is_orphan, 'query_id'].iloc[0]!r}",
-            field=f"{kind}.query_id",
-            allowed="a row of responses for every query",
-        )
+    _check_rows(frame, kind, results.responses["query_id"])
     if kind in KNOWN:
         _check_names(frame, kind)
-    if kind in ("hits", "citations"):
-        _check_places(frame, kind)
     return by_query(frame)
 
 
@@ -193,28 +196,28 @@ def _check_names(frame: pd.DataFrame, kind: str) -> None:
             )
 
 
-def _check_places(frame: pd.DataFrame, kind: str) -> None:
-    """Refuse spans and citations that reading would not take."""
+def _check_rows(frame: pd.DataFrame, kind: str, asked: pd.Series) -> None:
+    """Refuse rows that reading would not give back: of queries without a record, or half spans."""
     names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
     start, end, unit, path, of, other = (one for _, one in frame.reindex(columns=names).items())
     is_span = (start.ge(0) & start.lt(end)).to_numpy(bool, na_value=False)
     is_cited = frame.filter(like="x_citation.").notna().any(axis=1)
     for is_bad, allowed in (
+        (~is_among(frame["query_id"], asked), "rows of queries that have a response"),
         ((start.notna() | end.notna()) & ~is_span, f"{SPAN_ALLOWED}, or neither"),
         (start.notna() & unit.isna(), "a span_unit: line, page, char, ms or the like"),
         (is_cited & ~of.isin(CITATION_KINDS), f"x_citation.kind: {KIND_ALLOWED}"),
         (other.notna() & path.isna(), "x_citation.path beside a path only"),
     ):
         if is_bad.any():
-            row = next(row_dicts(frame[is_bad.to_numpy()]))
-            place = {name: one for name, one in row.items() if name in names or "citation" in name}
-            raise DataError(f"found {describe(place)}", field=kind, allowed=allowed)
+            row = next(row_dicts(frame[np.asarray(is_bad)]))
+            shown = {n: one for n, one in row.items() if n in ("query_id", *names) or "cit" in n}
+            raise DataError(f"found {describe(shown)}", field=kind, allowed=allowed)
 
 
 def _object(fields: dict[str, Any], kind: str) -> dict[str, Any]:
     """Return fields by their places as the object that holds them, in the order of the file."""
-    order = [name for place in LAYOUT[kind] if (name := f"x_{place}") in fields]
-    return unflatten({name: fields[name] for name in order} | fields)
+    return unflatten({name: fields[name] for name in ORDER[kind] if name in fields} | fields)
 
 
 def _cited(citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -278,3 +281,48 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
             "x_start and x_end would be read as the span", field="x_start", allowed="other names"
         )
     return cited | {f"x_{name}": row[name] for name in beside if name in row}
+
+
+def run_description(runs: pd.DataFrame) -> dict[str, Any]:
+    """Return the first row of a runs frame as the content of `run.json`, without missing values."""
+    run = next(row_dicts(runs))
+    run["run_id"] = str(run["run_id"])
+    if "config" in run:
+        run["config"] = snapshot_of(run["config"])
+    if "created_at" in run:
+        run["created_at"] = run["created_at"].isoformat().replace("+00:00", "Z")
+    return _with_extra_nested(run, "runs")
+
+
+def _with_extra_nested(row: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return a row with its `x_` columns as the fields they came from."""
+    extra = extra_fields(row, frozenset(KINDS[kind].dtypes), kind)
+    return {name: value for name, value in row.items() if not name.startswith("x_")} | extra
+
+
+def write_judgments(results: Results, path: str | Path) -> Path:
+    """Write the judgments of one run as `judgments.jsonl`.
+
+    `rs.load_results` reads the file with the run's `per_query.jsonl` beside it.
+
+    Parameters
+    ----------
+    results
+        Exactly one run (see `Results.select`).
+    path
+        The run's folder, or a file that ends in .jsonl.
+
+    Raises
+    ------
+    DataError
+        No run or more than one, or no judgments.
+    """
+    check_type(results, Results, "results")
+    check_one_run(results)
+    if results.judgments is None:
+        raise DataError(
+            "the run has no judgments", field="results.judgments", allowed="those of rs.judge"
+        )
+    file = Path(path) if str(path).endswith(".jsonl") else Path(path) / JUDGMENTS_FILE
+    rows = row_dicts(results.judgments.drop(columns="run_id"))
+    return write_lines(file, (_with_extra_nested(row, "judgments") for row in rows))

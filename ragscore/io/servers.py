@@ -47,6 +47,7 @@ _KEYS = frozenset("api access private secret auth account subscription".split())
 _IN_ADDRESS = re.compile(
     r"(?i)(://)[^\s/@]+(?=@)|([?&][\w-]*(?:key|token|secret|password|sig|signature)=)[^&\s]+"
 )
+_KEY_LIKE = re.compile(r"(?=.*\d)(?=.*[A-Za-z])(?!/)(?!.*://)[\w+/=.~:-]{16,}")
 SCHEME = re.compile(r"(?i)^(?:bearer|basic|token|apikey|digest)\s+(?=\S)")
 
 
@@ -110,7 +111,8 @@ def checked_address(url: str, field: str, allowed: str) -> SplitResult:
 class Redactor:
     """Replaces every known key in texts by `***`, in any case and in the usual spellings.
 
-    Known are the given keys, and the whole values of environment variables whose names suggest one.
+    Known are the given keys, and the values of environment variables whose names suggest one. Of
+    the latter only those count in pieces that look like a key.
     """
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
@@ -122,7 +124,7 @@ class Redactor:
         for name, value in os.environ.items():
             least = MIN_WORD_LENGTH if value.isalpha() else MIN_VARIABLE_LENGTH
             if is_secret(name) and len(value) >= least:
-                known.setdefault(value, False)
+                known.setdefault(value, bool(_KEY_LIKE.fullmatch(value)))
         forms = {
             (_folded(form), min(piece, len(form)) if in_pieces else len(form))
             for key, in_pieces in known.items()

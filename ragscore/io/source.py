@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -132,28 +132,25 @@ class Problems:
         line: int | None = None,
         field: str | None = None,
         allowed: str | None = None,
+        stops: bool = True,
     ) -> None:
         """Record a fault, or raise it if the load is strict."""
-        if self.strict:
-            raise DataError(found, file=self.file, line=line, field=field, allowed=allowed)
-        self._keep(found, line, field, allowed)
+        if len(self.records) >= MOST_FAULTS and has_limits():
+            found = f"more than {MOST_FAULTS:,} faults, the last one: {found}"
+        elif not (self.strict and stops):
+            # half a surrogate pair, which names in broken files may have, is no text for a frame
+            told = {"field": field, "found": found, "allowed": allowed}
+            shown = {name: text and visible(text) for name, text in told.items()}
+            self.records.append({"file": self.file, "line": line} | shown)
+            return
+        raise DataError(found, file=self.file, line=line, field=field, allowed=allowed)
 
     def reject(self, value: Any, line: int | None, field: str | None, allowed: str) -> None:
         """Record that a field holds a value it can't have."""
         self.add(f"found {describe(value)}", line=line, field=field, allowed=allowed)
 
-    def note(self, found: str, *, field: str | None = None, allowed: str | None = None) -> None:
-        """Record what the format's own rules leave out; this never stops a load."""
-        self._keep(found, None, field, allowed)
-
-    def _keep(self, found: str, line: int | None, field: str | None, allowed: str | None) -> None:
-        if len(self.records) >= MOST_FAULTS and has_limits():
-            many = f"more than {MOST_FAULTS:,} faults, the last one: {found}"
-            raise DataError(many, file=self.file, line=line, field=field, allowed=allowed)
-        # Half a surrogate pair, which names in broken files may have, is no text for a frame.
-        told = {"field": field, "found": found, "allowed": allowed}
-        shown = {name: text and visible(text) for name, text in told.items()}
-        self.records.append({"file": self.file, "line": line} | shown)
+    note = partialmethod(add, stops=False)
+    """Record what the format's own rules leave out; this never stops a load."""
 
     def for_file(self, file: Path | str) -> "Problems":
         """Return a collector for another file that shares this list of faults."""

@@ -280,12 +280,13 @@ def _results(asked: Asked, items: Items | None, has_order: bool = True) -> Resul
     frames: dict[str, Any] = {"hits": empty("hits")}
     if items is not None:
         kept = np.flatnonzero(keep[items.row] & hits.pop("keep"))
-        row = items.row[kept]
-        of_hits = pd.DataFrame(hits, copy=False).take(kept).reset_index(drop=True)
+        row, of_hits = items.row[kept], pd.DataFrame(hits, copy=False)
+        if len(kept) < len(of_hits):
+            of_hits = of_hits.take(kept).reset_index(drop=True)
         of_hits["run_id"] = coded(responses["run_id"]).take(row).reset_index(drop=True)
         of_hits["query_id"] = responses["query_id"].take(row).reset_index(drop=True)
         if len(row):
-            frames |= _ranked(of_hits, row, items.lines[kept], asked, has_order)
+            frames["hits"] = _ranked(of_hits, row, items.lines[kept], asked, has_order)
         if has_order and "rank" in hits and "call" not in hits:
             order = np.lexsort((frames["hits"]["rank"], row))
             frames["hits"] = frames["hits"].take(order).reset_index(drop=True)
@@ -475,7 +476,8 @@ def of_hits(asked: Asked) -> Results:
         allowed = "a score in every hit of a run, or a rank"
         cells.report(columns["score"], columns["score"].isna() & is_known, allowed)
     taken = np.flatnonzero(cells.keep)
-    hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
+    if len(taken) < len(cell):
+        hits = {one: column.take(taken).reset_index(drop=True) for one, column in hits.items()}
     items = Items(np.ones(len(first), bool), cell[taken], hits, None, table.lines[taken])
     return _results(by_query, items, has_order=False)
 
@@ -485,8 +487,8 @@ def of_hits(asked: Asked) -> Results:
 
 def _ranked(
     hits: pd.DataFrame, cell: Codes, lines: Codes, asked: Asked, has_order: bool
-) -> dict[str, Any]:
-    """Return hits with ranks, and the calls that returned them.
+) -> pd.DataFrame:
+    """Return hits with ranks.
 
     Without stored ranks, the order of the scores counts, unless the hits are in an order already.
     Ranks and scores of a table with calls are those within a call; there the ranks run through the
@@ -508,15 +510,10 @@ def _ranked(
             f' {run_column}; columns={{"run_id": "{run_column}"}} if it names the run'
         )
     if "call" not in hits and "rank" in hits:
-        return {"hits": hits.assign(rank=order)}
+        return hits.assign(rank=order)
     rows, rank = np.lexsort((order, call, cell)), np.empty(len(hits), np.int32)
     rank[rows] = _in_order(cell[rows])
-    if "call" not in hits:
-        return {"hits": hits.assign(rank=rank)}
-    hits = hits.assign(call=call, rank=rank)
-    in_call = hits.groupby([*CELL, "call"], observed=True, sort=False).size()
-    calls = in_call.rename("n_hits").reset_index()
-    return {"hits": hits, "calls": calls.sort_values([*CELL, "call"], ignore_index=True)}
+    return hits.assign(rank=rank, **({"call": call} if "call" in hits else {}))
 
 
 def _stored_ranks(

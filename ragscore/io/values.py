@@ -61,11 +61,8 @@ class FieldReader:
 
     def pop(self, *names: str) -> Any:
         """Take the first of these fields that isn't missing, and remove them all."""
-        found = None
-        for name in names:
-            value = self.values.pop(name, None)
-            found = value if found is None else found
-        return found
+        found = [self.values.pop(name, None) for name in names]
+        return next((one for one in found if one is not None), None)
 
     def take(self, type: str, *names: str) -> Any:
         """Return the first of these fields that isn't missing as a value of its type."""
@@ -75,10 +72,10 @@ class FieldReader:
     def text_list(self, *names: str) -> list[str]:
         """Return the texts of a list, without those that are none."""
         listed = self.shaped("a list of texts (quote a yes/no)", names, list)
-        found = [one for item in listed if (one := as_text(item)) is not None]
-        if len(found) < len(listed):
+        found = [as_text(one) for one in listed]
+        if None in found:
             self.reject(listed, names[0], "a list of texts (quote a yes/no)")
-        return found
+        return [one for one in found if one is not None]
 
     def shaped(self, allowed: str, names: tuple[str, ...], *kinds: type) -> Any:
         """Return a value of one of these kinds, an empty one of the first in place of others."""
@@ -187,11 +184,7 @@ def as_time(value: Any) -> pd.Timestamp | None:
     """Return an ISO 8601 text as a time, of UTC where it has no zone; None for anything else."""
     if not isinstance(value, str) or not re.match(r"\d{4}-\d\d", value):
         return None
-    try:
-        time = pd.Timestamp(value)
-        time = time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
-    except (ValueError, OverflowError):
-        return None
+    time: Any = pd.to_datetime(value, utc=True, errors="coerce", format="ISO8601")
     return time if 1 <= time.year <= 9999 else None  # pandas has other years, ISO 8601 hasn't
 
 
@@ -317,17 +310,17 @@ def as_json(value: Any) -> str:
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-def flatten(values: dict[str, Any], prefix: str = "x_", is_nested: bool = True) -> dict[str, Any]:
+def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
     """Return the remaining fields of a record as flat `x_` columns.
 
-    A mapping becomes a column for each field in it, or, unless `is_nested`, JSON text.
+    A mapping becomes a column for each field in it.
     """
     flat: dict[str, Any] = {}
     for name, value in values.items():
         column = prefix + escape_key(name)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             continue
-        if is_nested and isinstance(value, dict) and value:
+        if isinstance(value, dict) and value:
             flat |= flatten(value, column + ".")
         elif isinstance(value, (dict, list)) or (
             isinstance(value, int) and not -(2**63) <= value < 2**63
@@ -355,13 +348,12 @@ def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for column, value in flat.items():
         is_json = column.endswith(JSON_SUFFIX)
-        *parents, leaf = (
-            column.removeprefix("x_").removesuffix(JSON_SUFFIX if is_json else "").split(".")
-        )
+        names = column.removeprefix("x_").removesuffix(JSON_SUFFIX if is_json else "").split(".")
+        *parents, leaf = map(unquote, names) if "%" in column else names
         place = nested
         for parent in parents:
-            place = place.setdefault(unquote(parent), {}) if isinstance(place, dict) else place
-        if not isinstance(place, dict) or unquote(leaf) in place:
+            place = place.setdefault(parent, {}) if isinstance(place, dict) else place
+        if not isinstance(place, dict) or leaf in place:
             raise DataError(
                 "the column and one nested in it both have a value",
                 field=column,
@@ -372,7 +364,7 @@ def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
                 value = json.loads(value)
             except (TypeError, ValueError) as error:
                 raise DataError(f"found {value!r}", field=column, allowed="JSON text") from error
-        place[unquote(leaf)] = value
+        place[leaf] = value
     return nested
 
 

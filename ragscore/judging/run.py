@@ -19,8 +19,9 @@ from ragscore.frames.errors import check_choice, plural
 from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 from ragscore.frames.verbs import JudgedVerbs
 from ragscore.io.files import write_lines
+from ragscore.io.run_file import JUDGMENTS_FILE, LEDGER_FILE
+from ragscore.io.run_write import write_judgments
 from ragscore.io.servers import progress_bar
-from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
 from ragscore.io.source import Problems, json_rows
 from ragscore.judging.cases import cases_of
 from ragscore.judging.client import (

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from ragscore.frames.errors import DataError
-from ragscore.io.sidecars import run_record
+from ragscore.io.run_file import run_record
 from ragscore.store.place import STAGING, Disk, Place, Stamp
 
 RUN_FILE = re.compile(r"run-(\d{4,})\.json")

@@ -34,7 +34,7 @@ from ragscore.frames.escaping import html_text
 from ragscore.frames.golden_versions import changes_of, counted
 from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.verbs import RunStoreVerbs, takes
-from ragscore.io.sidecars import run_description
+from ragscore.io.run_write import run_description
 from ragscore.scoring.metrics import TABLE, MetricTable
 from ragscore.scoring.policies import Policies, PolicyFields
 from ragscore.scoring.provenance import check_provenance

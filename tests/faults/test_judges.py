@@ -1,10 +1,8 @@
 """Judges under attack: odd replies, broken connections, damaged caches, kills, limits of cost."""
 
 import json
-import os
 import random
 import re
-import signal
 import time
 import warnings
 
@@ -13,6 +11,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from faults.children import start
 from faults.judge_wire import (
     BODIES,
     EITHER,
@@ -96,7 +95,7 @@ def test_an_odd_reply_ends_one_judgment_and_no_run(given, tmp_path):
                 return [sent(BODIES[kind])]
             return wire[kind][1](body) if kind in wire else [sent(in_json(kind, body))]
 
-        server.reply = reply
+        server.parts = reply
         # One worker asks q0 first, as an endpoint that never answered may refuse the key.
         judged, _ = judge(given(2 * len(kinds)), server.url, workers=1, prices=PRICES)
     ledger, found = judged.ledger.set_index("query_id"), points(judged)
@@ -231,22 +230,12 @@ def test_a_disk_that_takes_no_more_loses_no_verdict(given, tmp_path, server, mon
 
 # Kills
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are started by forking")
-
 
 def start_judge(given, url, path):
-    """Judge in a process of its own; it ends with 0 if every verdict is right."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            status = 0 if points(judge(given, url, cache=path)[0]) == POINTS else 2
-        finally:
-            os._exit(status)
-    return child
+    """Judge in a process of its own, which answers whether every verdict is right."""
+    return start(lambda: points(judge(given, url, cache=path)[0]) == POINTS)
 
 
-@needs_fork
 def test_a_killed_judge_leaves_whole_verdicts_and_the_next_asks_for_the_rest(given, tmp_path):
     data = given()
     for seed in range(times(5)):
@@ -257,15 +246,15 @@ def test_a_killed_judge_leaves_whole_verdicts_and_the_next_asks_for_the_rest(giv
         def reply(number, body, chance=chance, at_reply=at_reply):
             yield chance.random() / 100
             if number == at_reply and child:  # noqa: B023
-                os.kill(child, signal.SIGKILL)  # noqa: B023
+                child.process.kill()  # noqa: B023
             yield from sound(body)
 
         with WireServer(reply) as server:
             child = start_judge(data, server.url, path)
             if at_reply is None:
                 time.sleep(chance.random() / 5)
-                os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+                child.process.kill()
+            child.answer()
             child = None
             n_before = len(server.requests)
             judged, said = judge(data, server.url, cache=path)
@@ -277,7 +266,6 @@ def test_a_killed_judge_leaves_whole_verdicts_and_the_next_asks_for_the_rest(giv
             assert judge(data, server.url, cache=path)[0].ledger["n_calls"].sum() == 0
 
 
-@needs_fork
 def test_judging_processes_at_one_time_lose_nothing_in_one_cache(given, tmp_path):
     data = given()
     for seed in range(times(3)):
@@ -289,7 +277,7 @@ def test_judging_processes_at_one_time_lose_nothing_in_one_cache(given, tmp_path
 
         with WireServer(reply) as server:
             children = [start_judge(data, server.url, path) for _ in range(chance.choice([2, 4]))]
-            assert {os.waitpid(child, 0)[1] for child in children} == {0}, f"seed {seed}"
+            assert all(child.answer(60) is True for child in children), f"seed {seed}"
             n_before = len(server.requests)
             judged, said = judge(data, server.url, cache=path)
             assert points(judged) == POINTS and said == [], f"seed {seed}"

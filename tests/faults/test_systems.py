@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from faults.judge_wire import WireServer
+from faults.judge_wire import WireServer, damaged
 from faults.size import times
 
 pytestmark = pytest.mark.slow
@@ -61,17 +61,7 @@ def pour(begun: bytes, piece: bytes) -> Parts:
 
 
 def mutated(query: str, drawn: random.Random) -> Parts:
-    data = bytearray(reply(good(query)))
-    for _ in range(drawn.randrange(1, 4)):
-        place = drawn.randrange(len(data))
-        act = drawn.randrange(3)
-        if act == 0:
-            data[place] = drawn.randrange(256)
-        elif act == 1:
-            del data[place : place + drawn.randrange(1, 20)]
-        else:
-            data[place:place] = drawn.randbytes(drawn.randrange(1, 9))
-    return [bytes(data)]
+    return [damaged(drawn.random(), reply(good(query)))]
 
 
 def says(*bodies: bytes) -> Callable[[str, random.Random], Parts]:

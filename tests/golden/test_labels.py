@@ -236,20 +236,6 @@ def test_a_sheet_goes_through_csv_and_back(golden_file, runs, tmp_path):
     assert rs.load_golden(golden_file).golden_hash == both[0].golden_hash
 
 
-@pytest.mark.parametrize("level", ["anchor", "chunk", "doc"])
-def test_a_file_and_a_set_in_memory_get_the_same_labels(golden_file, runs, level):
-    for grades in ([1, 0, 3], [pd.NA, 2, 0]):
-        sheet, golden = rs.label_sheet(runs, golden_file, level=level), rs.load_golden(golden_file)
-        hits = sheet.index[sheet["rank"].notna()]
-        sheet.loc[hits, "grade"] = pd.array((grades * 2)[: len(hits)], dtype="Int64")
-        in_memory = golden.with_labels(sheet)
-        rs.add_labels(golden_file, sheet)
-        again = rs.load_golden(golden_file)
-        both = [one.targets.drop(columns="target_id") for one in (in_memory, again)]
-        pd.testing.assert_frame_equal(*both, check_like=True)
-        pd.testing.assert_frame_equal(in_memory.queries, again.queries, check_like=True)
-
-
 def test_what_others_write_elsewhere_survives(golden_file, runs):
     sheet = rs.label_sheet(runs, golden_file)
     theirs = golden_file.read_text().replace("difficulty: hard", "difficulty: easy  # they said so")

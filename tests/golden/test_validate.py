@@ -241,15 +241,6 @@ def test_fields_that_look_misspelt_are_named_once_with_the_line_of_the_first(wri
     says(allowed, "'heading'")
 
 
-@pytest.mark.parametrize("text", ["", "  ", "\u200b\n"])
-def test_a_query_without_text_is_found(write_golden, text):
-    file = write_golden([{"id": "q", "query": text, "answerable": False},
-                         {"id": "r", "query": "?", "answerable": False}])  # fmt: skip
-    (problem,) = rs.validate(file).to_dict("records")
-    assert (problem["query_id"], problem["line"], problem["field"]) == ("q", 2, "query")
-    says(problem["found"])
-
-
 def test_an_empty_cell_of_a_table_is_a_query_without_text(tmp_path):
     file = tmp_path / "golden.csv"
     file.write_text("query_id,query,doc_id\nq1,how?,a\nq2,,b\nq3,why?,c\n")

@@ -290,6 +290,12 @@ REFUSED = [
         ['a'],
     ),
     (
+        'columns of several lengths',
+        "load_results({'query_id': ['q1', 'q2'], 'doc_id': ['a']})",
+        ('dict', None, None),
+        ['lengths'],
+    ),
+    (
         'whole numbers with a gap',
         'load_results(HITS.assign(docno=[1, np.nan, 3]))',
         ('frame', 2, 'docno'),

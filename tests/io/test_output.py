@@ -41,13 +41,15 @@ def test_an_exception_while_it_is_written_leaves_the_old_file(tmp_path):
 def test_what_can_not_be_written_there_is_an_error(tmp_path):
     (tmp_path / "report.md").mkdir()
     (tmp_path / "runs").write_text("")
+    (tmp_path / "null").symlink_to("/dev/null")
     for path, text, told in (
-        ("report.md", "new", os.strerror(errno.EISDIR)), ("runs/report.md", "new", "written"),
+        ("report.md", "new", "folder"), ("runs/report.md", "new", "written"),
+        ("null", "new", "device"),
         ("half.md", "a\ud800", "ud800"),
     ):  # fmt: skip
         with refused(told, file=path):
             write_text(tmp_path / path, text)
-    assert names_in(tmp_path) == ["report.md", "runs"]
+    assert names_in(tmp_path) == ["null", "report.md", "runs"]
 
 
 def test_links_and_rights_of_the_old_file_stay(tmp_path):

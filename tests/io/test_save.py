@@ -104,8 +104,7 @@ def test_a_run_file_alone_loses_what_describes_the_run_and_says_so(tmp_path):
             pd.testing.assert_frame_equal(again, expected)
 
 
-# metric_report holds reported values alone
-WRITERS = [one for one in FORMATS["results"] if one.write and one.name != "metric_report"]
+WRITERS = [one for one in FORMATS["results"] if one.write]
 
 
 @pytest.mark.parametrize("one", WRITERS, ids=lambda one: one.name)

@@ -61,28 +61,46 @@ def difference(judged, labels, **options):
     return judged.corrected(labels, "a", "b", random=True, **options)
 
 
-def test_the_corrected_difference_is_that_of_ppi_and_holds_the_truth(world):
+HARD = np.arange(N) % 4 > 1
+FIGURES = {"corrected": "value"} | {
+    name: name for name in ("low", "high", "weight", "effective_n")
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", [["a", "b"], []])
+@pytest.mark.parametrize("by", [None, "difficulty"])
+def test_the_figures_are_those_of_ppi_run_by_run_and_slice_by_slice(world, pair, by):
     judged, labels, judge, people = world
-    asked = drawn(judged, labels)
-    (row,) = difference(judged, asked).to_dict("records")
+    asked = drawn(judged, labels, 100)
     is_labelled = pd.Index([f"q{n:03}" for n in range(N)]).isin(asked["query_id"])
-    d_judge, d_people = judge["b"] - judge["a"], people["b"] - people["a"]
-    expected = ppi_difference(
-        d_judge, np.where(is_labelled, d_people, np.nan), width=5, groups=np.arange(N) // 2
-    )
-    found = [row[name] for name in ("corrected", "low", "high", "weight", "effective_n")]
-    assert found == [
-        expected.value, expected.low, expected.high, expected.weight, expected.effective_n
-    ]  # fmt: skip
-    assert (row["run_id"], row["criterion"], row["n_judged"], row["n_labels"]) == (
-        "b", POINTS, N, 60,
-    )  # fmt: skip
-    assert row["judge"] == pytest.approx(d_judge.mean())
-    assert row["label"] == pytest.approx(d_people[is_labelled].mean())
-    # the judge is too kind to b; corrected it is right
-    truth = d_people.mean()
+    table = judged.corrected(asked, *pair, random=True, by=by)
+    ppi, scale = (ppi_difference, {"width": 5}) if pair else (ppi_mean, {"bounds": (0, 5)})
+    for row in table.to_dict("records"):
+        inside = {"hard": HARD, "easy": ~HARD}.get(row.get("difficulty"), HARD | ~HARD)
+        points, said = (
+            (side["b"] - side["a"] if pair else side[row["run_id"]])[inside]
+            for side in (judge, people)
+        )
+        labelled = np.where(is_labelled[inside], said, np.nan)
+        expected = ppi(points, labelled, groups=(np.arange(N) // 2)[inside], **scale)
+        figures = {one: getattr(expected, name) for one, name in FIGURES.items()}
+        assert {one: row[one] for one in FIGURES} == pytest.approx(figures, rel=1e-13)
+        assert (row["n_judged"], row["n_labels"]) == (len(points), is_labelled[inside].sum())
+        assert row["judge"] == pytest.approx(points.mean())
+        assert row["label"] == pytest.approx(np.nanmean(labelled)) and pd.isna(row["refused"])
+    slices = [[one] for one in ("easy", "hard")] if by else [[]]
+    runs = ["b"] if pair else ["a", "b"]
+    keys = ["run_id", "criterion", *([by] if by else [])]
+    assert table[keys].to_numpy().tolist() == [
+        [run, POINTS, *one] for run in runs for one in slices
+    ]
+
+
+def test_a_judge_that_is_too_kind_to_one_run_is_right_when_corrected(world):
+    judged, labels, _, people = world
+    row = difference(judged, drawn(judged, labels)).iloc[0]
+    truth = (people["b"] - people["a"]).mean()
     assert row["judge"] > row["high"] and row["low"] < truth < row["high"]
-    assert pd.isna(row["refused"])
 
 
 def test_the_other_way_round_it_has_the_other_sign_and_clusters_widen(world):
@@ -98,25 +116,14 @@ def test_the_other_way_round_it_has_the_other_sign_and_clusters_widen(world):
         judged.corrected(asked, "a", "a", random=True)
 
 
-def test_each_slice_is_corrected_by_its_own_labels(world):
-    judged, labels, judge, people = world
-    asked = drawn(judged, labels, 100)
-    table = difference(judged, asked, by="difficulty")
-    assert table["difficulty"].tolist() == ["easy", "hard"] and table["refused"].isna().all()
-    assert table["n_labels"].sum() == 100 and table["n_judged"].tolist() == [120, 120]
-    is_hard = np.arange(N) % 4 > 1
-    is_labelled = pd.Index([f"q{n:03}" for n in range(N)]).isin(asked["query_id"])
-    labelled = np.where(is_labelled, people["b"] - people["a"], np.nan)
-    expected = ppi_difference(
-        (judge["b"] - judge["a"])[is_hard], labelled[is_hard], width=5,
-        groups=(np.arange(N) // 2)[is_hard],
-    )  # fmt: skip
-    assert table["corrected"][1] == expected.value
-    # few labels: each slice says why it stays as it is
+def test_few_labels_of_a_slice_say_why_it_stays_as_it_is(world):
+    judged, labels, *_ = world
     few = difference(judged, drawn(judged, labels, 40), by="difficulty")
     for why, n in zip(few["refused"], few["n_labels"], strict=True):
         says(why, n, 30)
     assert few["corrected"].isna().all() and few["judge"].notna().all()
+    with refused("golden", field="by"):
+        difference(rs.judging.Judged(judged.results), labels, by="difficulty")
 
 
 def test_labels_that_correct_nothing_say_so(world):
@@ -159,24 +166,11 @@ def test_labels_that_do_not_fit_are_refused(world, change, field, named):
         judged.corrected(change(drawn(judged, labels)), "a", "b", random=True)
 
 
-def test_means_heed_paraphrases_and_slices(world):
-    judged, labels, judge, people = world
-    asked = drawn(judged, labels, 100)
-    table = judged.corrected(asked, random=True).set_index("run_id")
-    is_labelled = pd.Index([f"q{n:03}" for n in range(N)]).isin(asked["query_id"])
-    groups = np.arange(N) // 2
-    labels_of_a = np.where(is_labelled, people["a"], np.nan)
-    expected = ppi_mean(judge["a"], labels_of_a, bounds=(0, 5), groups=groups)
-    assert table.loc["a", ["corrected", "low", "high"]].tolist() == [
-        expected.value, expected.low, expected.high
-    ]  # fmt: skip
-    alone = judged.corrected(asked, random=True, cluster=None).set_index("run_id")
-    width = table["high"] - table["low"]
-    assert (width > 1.1 * (alone["high"] - alone["low"])).all()
-    by = judged.corrected(asked, random=True, by="difficulty")
-    assert by[["run_id", "difficulty"]].to_numpy().tolist() == [
-        ["a", "easy"], ["a", "hard"], ["b", "easy"], ["b", "hard"],
-    ]  # fmt: skip
-    assert by["corrected"].notna().all()
-    with refused("golden", field="by"):
-        rs.judging.Judged(judged.results).corrected(asked, random=True, by="difficulty")
+def test_means_heed_paraphrases(world):
+    judged, labels, *_ = world
+    widths = [
+        table["high"] - table["low"]
+        for cluster in ("group", None)
+        for table in [judged.corrected(drawn(judged, labels), random=True, cluster=cluster)]
+    ]
+    assert (widths[0] > 1.1 * widths[1]).all()

@@ -18,9 +18,9 @@ from ragscore.io.run_file import (
     CITATION_KINDS,
     HIT,
     RECORD,
+    RUN_NAMES,
     names,
 )
-from ragscore.io.sidecars import RUN_NAMES
 from ragscore.scoring.metrics import TABLE
 from tests.manual import NOTEBOOKS, pages, reference
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import ragscore as rs
 
-N_WORLDS = 60
-
 
 def written(seed: int, folder: Path) -> tuple[rs.Golden, rs.Results]:
     """Write a world's files and load them."""

@@ -10,13 +10,6 @@ import ragscore as rs
 from ragscore.frames.data import conform
 from ragscore.scoring.rules import heading_parts
 
-SUPPORTS = [
-    {"path": "a.md", "heading": "# O"},
-    {"path": "b.md", "heading": "# Q"},
-    {"path": "c.md", "heading": "# R"},
-]
-FOUR_HITS = [("x.md", "# X"), ("a.md", "# O > ## P"), ("b.md", "# Q"), ("a.md", "# O")]
-
 
 def hits_of(*hits, run_id="run"):
     """Hits of query q from (path, heading) or (path, heading, text, text_cut)."""
@@ -25,13 +18,6 @@ def hits_of(*hits, run_id="run"):
         run_id=run_id, query_id="q", rank=range(1, len(hits) + 1)
     )
     return conform(frame, "hits")
-
-
-def results_of(hits):
-    responses = pd.DataFrame(
-        {"run_id": ["run"], "query_id": ["q"], "query": ["?"], "error": [None]}
-    )
-    return rs.Results(runs=pd.DataFrame({"run_id": ["run"]}), responses=responses, hits=hits)
 
 
 def target(heading, *snippets, path="a.md"):
@@ -92,27 +78,3 @@ def test_a_heading_path_is_the_names_of_its_parts(heading, parts):
 )
 def test_a_hit_meets_an_anchor_by_path_heading_and_snippet(hit, wanted, met):
     assert meets(hit, wanted) == met
-
-
-def four_hits(groups=None):
-    row = {"id": "q", "query": "?", "gold_supports": SUPPORTS, "required_support_groups": groups}
-    return results_of(hits_of(*FOUR_HITS)), rs.load_golden([row])
-
-
-@pytest.mark.parametrize(
-    ("k", "hit", "mrr", "precision"),
-    [(1, 0, 0, 0), (2, 1, 0.5, 0.5), (3, 1, 0.5, 2 / 3), (5, 1, 0.5, 3 / 5)],
-)
-def test_four_hits_against_three_supports(k, hit, mrr, precision):
-    scores = rs.score(*four_hits(), [f"hit@{k}", f"mrr@{k}", f"precision@{k}"])
-    assert scores["level"].tolist() == ["anchor"]
-    assert scores.iloc[0, 3:].astype(float).tolist() == pytest.approx([hit, mrr, precision])
-
-
-@pytest.mark.parametrize(
-    ("k", "groups", "expected"),
-    [(3, [[0, 1]], 1), (3, [[0, 2]], 0), (3, [[0, 2], [1]], 1), (3, [[9]], 0), (2, [[0, 1]], 0)],
-)
-def test_some_group_of_supports_must_be_complete(k, groups, expected):
-    scores = rs.score(*four_hits(groups), [f"recall_all@{k}"])
-    assert scores[f"recall_all@{k}"].tolist() == [expected]

@@ -309,9 +309,3 @@ def test_a_query_passes_if_hits_and_answer_are_what_it_asks_for(
         results = replace(results, judgments=pd.DataFrame([point | {"value": points}]))
     scores = rs.score(results, golden, ["found", "passed"], match="doc").iloc[0]
     assert [None if pd.isna(one) else one for one in scores[["found", "passed"]]] == [*expected]
-
-
-def test_a_missing_query_counts_as_not_passed_where_missing_rows_count(scored):
-    rows = [SOUGHT, TEXT_ONLY | {"id": "text"}]
-    found = scored(rows, [record("q", ONE)], ["found", "passed"], missing="zero")
-    assert pd.isna(found.loc["text", "found"]) and found.loc["text", "passed"] == 0

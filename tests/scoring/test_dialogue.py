@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.scoring.summary import summarize
 
 SUPPORT = {"rel_path": "a.md", "heading_path": "# O", "snippets": ["foo"]}
 
@@ -248,29 +247,20 @@ def test_key_facts_are_found_literally_whatever_case_space_and_punctuation(value
     assert np.isnan(value("key_facts_literal", golden, row(answer=None)))
 
 
-def test_folders_vaults_and_types_of_document_are_slices(load):
+@pytest.mark.parametrize(
+    ("by", "means"),
+    [
+        ("folders", [["(none)", -1], ["home", 0.5], ["work", 1]]),
+        ("vaults", [["(none)", -1], ["v1", 1], ["v2", 0]]),
+    ],
+)
+def test_folders_and_vaults_are_slices(load, by, means):
+    pdf = {"rel_path": "b.pdf", "heading_path": ""}
     cases = [
-        case(
-            "q",
-            folders=["work", "home"],
-            vaults=["v1"],
-            supports=[SUPPORT, {"rel_path": "b.PDF", "heading_path": ""}],
-        ),
-        case(
-            "r",
-            folders=["home"],
-            vaults=["v2"],
-            supports=[{"rel_path": "b.pdf", "heading_path": ""}],
-        ),
+        case("q", folders=["work", "home"], vaults=["v1"], supports=[SUPPORT, pdf]),
+        case("r", folders=["home"], vaults=["v2"], supports=[pdf]),
         case("s", supports=[], answerable=False),
     ]
-    results, golden = load(cases, [row("q", chunks=[("a.md", "O")]), row("r"), row("s")])
-    scores = rs.score(results, golden, ["hit@5"])
-
-    def means(by):
-        return summarize(scores, golden, by=by).set_index(by)["mean"].to_dict()
-
-    assert means("folders") == pytest.approx(
-        {"(none)": np.nan, "home": 0.5, "work": 1.0}, nan_ok=True
-    )
-    assert means("vaults") == pytest.approx({"(none)": np.nan, "v1": 1.0, "v2": 0.0}, nan_ok=True)
+    rows = [row("q", chunks=[("a.md", "O")]), row("r"), row("s")]
+    found = rs.evaluate(*load(cases, rows), "hit@5").summary(by=by)
+    assert found[[by, "mean"]].fillna(-1).to_numpy().tolist() == means

@@ -16,22 +16,19 @@ HITS = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "f", 3), hit("7", "g", 4
 QUERIES = ("q1", "q2", "q3")
 
 
+def judgment(query, criterion, item, value, further=None):
+    own = {"run_id": "r", "query_id": query, "criterion": criterion, "item": item, "value": value}
+    return own | (further or {})
+
+
 @pytest.fixture
 def judged(write_run):
-    """Results of three answered queries with these judgments.
-
-    (query, criterion, item, value, further fields).
-    """
+    """Results of three answered queries with these judgments; `more` is in every record."""
 
     def results(*rows, **more):
         records = [record(name, HITS, answer=answer("text"), **more) for name in QUERIES]
-        names = ("query_id", "criterion", "item", "value")
-        judgments = [
-            {"run_id": "r", **dict(zip(names, row, strict=False)), **(row[4] if row[4:] else {})}
-            for row in rows
-        ]
-        loaded = rs.load_results(write_run("r", records, k=10))
-        return replace(loaded, judgments=from_records(judgments, "judgments"))
+        judgments = from_records([judgment(*row) for row in rows], "judgments")
+        return replace(rs.load_results(write_run("r", records, k=10)), judgments=judgments)
 
     return results
 

@@ -25,6 +25,7 @@ from ragscore.scoring.score import scored
 from ragscore.scoring.summary import summarize
 from tests.messages import refused, warned
 
+GOLDEN = rs.load_golden(THREE_QUERIES)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 HITS = st.lists(
     st.fixed_dictionaries(
@@ -315,11 +316,6 @@ def test_policies_without_a_golden_set_are_refused(passages, store):
 
 
 @pytest.fixture
-def golden(write_golden):
-    return rs.load_golden(write_golden(THREE_QUERIES))
-
-
-@pytest.fixture
 def runs(write_run):
     """Runs of two systems over three months; `n` tells how many."""
 
@@ -342,8 +338,8 @@ def runs(write_run):
     return make
 
 
-def test_only_tables_of_runs_asked_for_are_opened(runs, golden, store):
-    store.save(runs(), golden=golden)
+def test_only_tables_of_runs_asked_for_are_opened(runs, store):
+    store.save(runs(), golden=GOLDEN)
     for name in ("run 6", "run 4"):
         stored_file(store, name, "scores").write_bytes(b"damaged")
     assert store.scores(metrics="mrr", runs=["run 5", "run 3", "run 1"])["run_id"].nunique() == 3
@@ -351,9 +347,9 @@ def test_only_tables_of_runs_asked_for_are_opened(runs, golden, store):
         store.scores(metrics="mrr")
 
 
-def test_duckdb_and_polars_read_the_folder(runs, golden, store):
+def test_duckdb_and_polars_read_the_folder(runs, store):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
-    store.save(runs(), golden=golden)
+    store.save(runs(), golden=GOLDEN)
     expected = store.scores(metrics="mrr").groupby("run_id", observed=True)["mrr"].mean().to_dict()
     sql = f"SELECT run_id, avg(mrr) FROM read_parquet({store.files('scores')}) GROUP BY run_id"
     assert dict(duckdb.sql(sql).fetchall()) == pytest.approx(expected)
@@ -367,10 +363,8 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, store):
     assert hits == (len(store.load(["run 1", "run 2"]).hits),)
 
 
-def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_anew(
-    runs, golden, store
-):
-    store.save(runs(2), golden=golden)
+def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_anew(runs, store):
+    store.save(runs(2), golden=GOLDEN)
     file = run_file(store, "run 1")
     second = file.stat().st_mtime_ns // 10**9 * 10**9
     os.utime(file, ns=(second, second))
@@ -383,8 +377,8 @@ def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_a
     assert store.runs()["system"].tolist() == ["bm25", "other"]
 
 
-def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, tmp_path, store):
-    store.save(runs(3), golden=golden)
+def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, tmp_path, store):
+    store.save(runs(3), golden=GOLDEN)
     for name in ("run 1", "run 3"):
         edit_table(store, name, "scores", lambda table: table.slice(0, 0))
     (tmp_path / "note.txt").write_text("no run")

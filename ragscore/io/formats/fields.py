@@ -1,4 +1,4 @@
-"""Steps that the readers and writers of foreign formats share; metric reports <-> `reported`.
+"""Steps that the readers and writers of foreign formats share; metric reports -> `reported`.
 
 A format states the fields of its objects once, as a table `Fields`: its reader turns them into
 columns, its writer turns columns into fields again. A metric report holds the values that another
@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
-from ragscore.io.cells import run_name_of
+from ragscore.io.cells import own_columns_of, run_name_of
 from ragscore.io.detect import Sample
-from ragscore.io.files import check_one_run, write_json
 from ragscore.io.frames_in import json_value
 from ragscore.io.golden_read import FRAMES
-from ragscore.io.run_records import Fields
+from ragscore.io.run_records import Fields, fields_of
 from ragscore.io.source import Problems, Row, as_id, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
@@ -28,7 +28,6 @@ from ragscore.io.values import (
     FieldReader,
     by_query,
     escape_key,
-    extra_fields,
     flatten,
     nested_of,
     row_dicts,
@@ -116,17 +115,18 @@ def aggregate(
     }
 
 
-def golden_rows(rows: list[Row], known: frozenset[str], is_nested: bool = True) -> list[Row]:
-    """Return rows of our golden file, whose other fields are columns (`flatten`)."""
+def golden_rows(rows: list[Row], known: frozenset[str]) -> list[Row]:
+    """Return rows of our golden file, whose other fields are flat columns of one type each."""
     others = [{n: one for n, one in row.values.items() if n not in known} for row in rows]
-    columns = [flatten(one, is_nested=is_nested) for one in others]
+    columns = own_columns_of(fields_of(others), np.arange(len(rows)))
+    every = [*row_dicts(pd.DataFrame(columns))] or [{}] * len(rows)
     return [
         Row(
             {name: row.values[name] for name in row.values if name in known}
             | {name.removeprefix("x_"): one for name, one in own.items()},
             row.line, row.lines,
         )
-        for row, own in zip(rows, columns, strict=True)
+        for row, own in zip(rows, every, strict=True)
     ]  # fmt: skip
 
 
@@ -229,55 +229,3 @@ def _values(fields: FieldReader) -> list[dict[str, Any]]:
         for name, value in stated.items()
         if value is not None
     ] + [{"query_id": query_id, "value": value} for query_id, value in values.items()]
-
-
-def write_report(results: Results, path: str | Path) -> Path:
-    """Write the reported values of one run as a metric report (JSON).
-
-    Loading it gives the same frame again, unknown keys included. A metric without summary
-    statistics gets n, mean, sample standard deviation (0 for one value), min, max, p50 and p95 of
-    its queries.
-
-    Raises
-    ------
-    DataError
-        `results` holds no run or more than one, or no reported values.
-    """
-    check_one_run(results)
-    if results.reported is None:
-        raise DataError(
-            "no reported values",
-            field="results.reported",
-            allowed="results of a metric report, or a frame `reported`",
-        )
-    run = next(row_dicts(results.runs))
-    content = named_fields(run, REPORT) | extra_fields(run)
-    left = content.pop("metrics", {})
-    rows = results.reported.reindex(columns=["query_id", "metric", "value", "statistic"])
-    content["metrics"] = [
-        _entry(str(metric), of_metric, left.get(metric, {}))
-        for metric, of_metric in rows.groupby("metric", sort=False)
-    ]
-    return write_json(path, content)
-
-
-def _entry(metric: str, rows: pd.DataFrame, left: dict[str, Any]) -> dict[str, Any]:
-    """Return a metric's entry: its statistics, its values, and its unknown fields."""
-    is_of_query = rows["statistic"].isna()
-    of_queries = rows.loc[is_of_query, ["query_id", "value"]]
-    told = rows[~is_of_query].set_index("statistic")["value"]
-    if not len(told):
-        told = of_queries["value"].astype("float64").describe(percentiles=[0.5, 0.95])
-        told = told.rename({"count": "n", "50%": "p50", "95%": "p95"})
-        told = told.fillna({"std": 0.0}) if told["n"] else told[["n"]]
-    statistics: dict[str, Any] = {
-        str(name): int(one) if name in ("n", "iterations") else one for name, one in told.items()
-    }
-    summary, interval = (
-        {name: statistics[column] for name, column in names.items() if column in statistics}
-        for names in (STATISTICS, INTERVAL)
-    )
-    interval |= left.get("ci", {})
-    pairs = of_queries.astype(object).where(of_queries.notna(), None).to_numpy().tolist()
-    entry = {"metric": metric} | left | summary | {"per_query": pairs}
-    return entry | ({"ci": interval} if interval else {})

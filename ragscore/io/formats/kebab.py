@@ -17,8 +17,7 @@ from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.cells import run_name_of
 from ragscore.io.files import read_text
 from ragscore.io.formats.fields import aggregate, json_object, leaves
-from ragscore.io.run_file import results_of
-from ragscore.io.sidecars import run_record
+from ragscore.io.run_file import results_of, run_record
 from ragscore.io.source import (
     Problems,
     Row,

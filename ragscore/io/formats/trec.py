@@ -31,8 +31,8 @@ from ragscore.io.source import MOST_FAULTS, Problems, describe
 from ragscore.io.tables import CELL, Asked, of_hits
 
 HIT = {
-    "query_id": "query", "iteration": "Q0", "doc_id": "document", "rank": "rank", "score": "score",
-    "run_id": "tag",
+    "query_id": "query", "iteration": "iteration", "doc_id": "document", "rank": "rank",
+    "score": "score", "run_id": "tag",
 }  # fmt: skip
 """Our name of each field of a line -> what messages call it."""
 WHOLE, _NUMBER = r"[+-]?\d{1,10}", r"[+-]?(?:\d|\.\d|inf|nan)\S*"
@@ -53,8 +53,9 @@ def table_of_lines(
 ) -> Table:
     """Return the lines of a file as a table, without blank ones and comments.
 
-    Fields are texts, apart by white space or by a delimiter. With `has_rest`, more text may follow
-    the last field: it is the column `rest`. Any other number of fields is a problem.
+    Fields are texts, apart by white space or by a delimiter; the iteration is left out. With
+    `has_rest`, more text may follow the last field: it is the column `rest`. Any other number of
+    fields is a problem.
     """
     n_names, parts = len(names), list[pa.Table]()
     for begin, block in [*line_blocks(path)]:  # the size of the file is checked first
@@ -74,7 +75,11 @@ def table_of_lines(
             problems.add(found, line=int(number[at]), allowed=", ".join(names))
         if not is_good.all():
             fields = fields.filter(is_good)
-        columns = {name: pc.list_element(fields, at) for at, name in enumerate(names)}
+        columns = {
+            name: pc.list_element(fields, at)
+            for at, name in enumerate(names)
+            if name != "iteration"
+        }
         if delimiter:
             columns = {name: pc.ascii_trim_whitespace(one) for name, one in columns.items()}
         if has_rest:
@@ -99,7 +104,7 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
     """
     problems = Problems(path, strict)
     table = table_of_lines(path, [*HIT.values()], problems, has_rest=True)
-    columns = {role: table.frame[name] for role, name in HIT.items() if role != "iteration"}
+    columns = {role: table.frame[name] for role, name in HIT.items() if name in table.frame}
     if ties != "file":
         columns.pop("rank")
     asked = Asked(table, columns, {}, problems, "", roles=HIT)
@@ -120,15 +125,9 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
 def _report_rest(asked: Asked, rest: Any) -> None:
     """Report lines that hold two hits, and count those with other text after the tag."""
     is_second = rest.str.contains(_SECOND_HIT, case=False)
-    frame = asked.table.frame
-    if is_second.any():
-        line = " ".join(frame.loc[is_second.idxmax()])
-        asked.cells.report(
-            frame["rest"],
-            frame.index.isin(rest.index[is_second]),
-            "one hit in a line; files that are joined end in a line end",
-            f"two hits in a line: {describe(line)}",
-        )
+    column = asked.table.frame["rest"]
+    allowed = "one hit in a line; files that are joined end in a line end"
+    asked.cells.report(column, column.index.isin(rest.index[is_second]), allowed)
     if len(rest := rest[~is_second]):
         told = "1 line has" if len(rest) == 1 else f"{len(rest)} lines have"
         told += " text after the tag, which is left out"

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from tests.compared import check_reported
 from tests.messages import refused, says, warned
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -304,16 +303,6 @@ WRITTEN = {  # what -> its name, its content, and frame -> where, columns, and w
                  output={"completion": "x"}),
         {"results.responses": ({}, "query", [["a long question"]])},
     ),
-    "a frame of Inspect's samples": (
-        "samples.jsonl",
-        [{"sample_id": "u", "eval_id": "e", "id": "s1", "epoch": 1, "input": "user:\nHow?\n",
-          "target": "A", "score_judge": 0.5, "score_letter": "P", "total_time": 2.0,
-          "working_time": 1.0, "error": ""}],
-        {
-            "results.responses": ({}, "query elapsed_ms error", [["How?", 1000.0, None]]),
-            "results.reported": ({}, "metric value", [["judge", 0.5], ["letter", 0.5]]),
-        },
-    ),
     "MLflow's older table": (  # latency in seconds
         "eval_results_table.json",
         {"columns": ["inputs", "ground_truth", "outputs", "latency", "precision_at_3/score",
@@ -466,67 +455,6 @@ def test_a_csv_whose_columns_are_named_by_role_says_the_same_as_a_frame_with_col
     pd.testing.assert_frame_equal(read.hits, results.hits)
     pd.testing.assert_frame_equal(read.judgments, results.judgments)
     assert read.responses["elapsed_ms"].tolist()[:2] == [10.0, 20.0]
-
-
-# file -> run, question and metric whose value we count otherwise: reported, recomputed
-COUNTED_OTHERWISE = {
-    # Its exact_match compares strings as they are. hit@1 is 1 for all there; of the rankings two
-    # begin with another chunk.
-    "ragas_experiment.csv": [
-        ("ragas_experiment", "How do I merge?", "exact_match", 0, 1),
-        ("ragas_experiment", "How do I sort?", "hit@1", 1, 0),
-        ("ragas_experiment-r2", "How do I merge?", "hit@1", 1, 0),
-    ],
-    # Its own Exact Match: 0 for "Sort_values." against "sort_values".
-    "deepeval_run.json": [("deepeval_run-r2", "How do I sort?", "Exact Match", 0, 1)],
-    # A scorer that says 1 for every answer: "Merge." is "merge" after normalisation, "Nobody." is
-    # not "a judge".
-    "deepeval_traces.json": [("deepeval_traces", "Who judges?", "Exact Match", 1, 0)],
-    # hit@1 is 0 for all there; both questions about merging have their gold chunk at rank 1. Its f1
-    # is 2/3 in two digits, and takes the better of two targets where we know the first.
-    "inspect_log.json": [
-        (run, *one)
-        for run in ("inspect_log-r1", "inspect_log-r2")
-        for one in (
-            ("s1", "hit@1", 0, 1), ("s4", "hit@1", 0, 1), ("s1", "token_f1", 0.67, 2 / 3),
-            ("s2", "token_f1", 0.67, 0),
-        )
-    ],
-    # "Pandas.merge!" is "pandas.merge" after normalisation.
-    "mlflow_result.csv": [
-        ("mlflow_result", "How do I merge?", "exact_match", 0, 1),
-        ("mlflow_result-r2", "How do I merge?", "exact_match", 0, 1),
-    ],
-    # Only the first of the two answers about merging was reranked; the other begins with concat#1,
-    # and so does that of the failed question.
-    "phoenix_spans.csv": [("phoenix_spans", "How do I merge?", "hit@1", 1, 0),
-    ("phoenix_spans", "What fails?", "hit@1", 1, 0)],
-    # Gold chunks are join#1 and concat#1, the system's first is merge#1; echo has no passages, so
-    # that its rankings can't be checked; "Use
-    # sort_values." is "use sort_values".
-    "promptfoo_results.json": [
-        (f"promptfoo_results.{system}", *one)
-        for system in ("system", "system-r2")
-        for one in (("How do I merge?", "hit@1", 1, 0), ("How do I sort?", "equals", 0, 1))
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore:.*do not join")  # repeats have few queries
-@pytest.mark.parametrize("name", list(COUNTED_OTHERWISE))
-def test_a_value_that_another_tool_counted_otherwise_shows(name):
-    found = load(name)
-    checked = check_reported(found.results, found.golden, missing="zero")
-    texts = found.golden.queries.set_index("query_id")["query"]
-    if name == "inspect_log.json":  # by id
-        texts = texts.index.to_series()
-    different = checked[checked["difference"].fillna(0) != 0]
-    columns = ["run_id", "query_id", "metric", "reported", "recomputed"]
-    shown = [(run, texts[query], *more) for run, query, *more in different[columns].to_numpy()]
-    expected = [(*one[:3], *map(pytest.approx, one[3:])) for one in COUNTED_OTHERWISE[name]]
-    assert sorted(shown) == sorted(expected, key=lambda one: one[:3])
-    assert (different["difference"] == different["recomputed"] - different["reported"]).all()
-    assert (checked["difference"] == 0).any()  # what is counted alike is equal
 
 
 def test_ragas_rows_come_back_as_they_were():

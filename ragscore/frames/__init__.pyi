@@ -1,3 +1,0 @@
-from .data import conform
-
-__all__ = ["conform"]
