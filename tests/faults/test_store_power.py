@@ -142,29 +142,3 @@ def test_a_power_cut_leaves_the_old_state_or_the_new_one(name):
         if bad:
             wrong.append(f"{name}, step {at} of {last}, {cut}, seed {seed}: {bad}")
     assert wrong == [] and last > 5
-
-
-def test_what_is_recorded_is_what_was_done(tmp_path):
-    """The recording itself: names and contents that nothing vouches for are lost."""
-    root = tmp_path / "folder"
-    root.mkdir()
-    (root / "old").write_bytes(b"old")
-
-    def work() -> None:
-        with (root / "new").open("wb") as out:
-            out.write(b"new")
-            out.flush()
-            os.fsync(out.fileno())
-        (root / "new").replace(root / "old")
-        (root / "lost").write_bytes(b"lost")
-
-    *_, end = recorded(root, work)
-    left = {}
-    for cut in ("all", "synced", "names"):
-        left_by(cut, *end, root.stat().st_ino, tmp_path / cut, chance(0))
-        left[cut] = {file.name: file.read_text() for file in (tmp_path / cut).iterdir()}
-    assert left == {
-        "all": {"lost": "lost", "old": "new"},
-        "synced": {"old": "old"},
-        "names": {"lost": "", "old": "new"},
-    }
