@@ -150,11 +150,10 @@ class Server:
 
 def in_turn(replies: Iterable[Any], then: Callable[[Seen], Any]) -> Callable[[Seen], Any]:
     """Each of these replies once, in order (a callable is called), and `then` after them."""
-    left, lock = list(replies), threading.Lock()
+    first = list(replies)
 
     def reply(seen: Seen) -> Any:
-        with lock:
-            found = left.pop(0) if left else then
+        found = first[seen.number - 1] if seen.number <= len(first) else then
         return found(seen) if callable(found) else found
 
     return reply

@@ -9,13 +9,14 @@ import os
 import resource
 import signal
 from pathlib import Path
+from random import Random
 
 import pandas as pd
 import pytest
 import yaml
 
 import ragscore as rs
-from faults.children import Steps, chance, start
+from faults.children import Steps, start
 from faults.size import times
 
 pytestmark = pytest.mark.slow
@@ -123,7 +124,7 @@ def test_a_file_is_the_old_or_the_new_one_whatever_ends_its_writer(make, tmp_pat
     n_steps, _ = attempt(target, tmp_path / "counted")
     assert isinstance(n_steps, int) and n_steps > 3, n_steps
     for seed in range(times(6)):
-        folder, drawn = tmp_path / str(seed), chance(seed)
+        folder, drawn = tmp_path / str(seed), Random(seed)
         target.before(folder)
         if seed % 3:
             end, told = attempt(target, folder, last=drawn.randrange(n_steps))
