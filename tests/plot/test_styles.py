@@ -145,13 +145,6 @@ def test_signatures_show_what_a_user_may_give():
         _ = cmp.plot.rank
 
 
-def test_a_comparison_from_json_has_no_scores_to_draw():
-    again = rs.Comparison.from_json(world(2).cmp.to_json())
-    assert again.plot.ranks().get_title() == world(2).cmp.plot.ranks().get_title()
-    with refused("JSON", "scores", field="scores"):
-        again.plot.scatter("mrr@10")
-
-
 @pytest.mark.slow
 def test_a_notebook_shows_every_figure_of_its_cells_the_first_one_or_not():
     # The backend of notebooks switches interactive drawing on when it is first used
