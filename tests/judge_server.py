@@ -84,7 +84,7 @@ FAULTS = {
     "500": said(500, '{"error": {"message": "oh"}}', AGAIN),
     "400": said(400, '{"error": {"message": "the content filter says no"}}'),
     "401": said(401, '{"error": {"message": "wrong key sk-secret"}}'),
-    "drop": lambda body: Reply(drop=-1),
+    "drop": lambda body: Reply(parts=[]),
     "broken": said(200, '{"choices": [{"mess'),
     "no_choice": said(200, '{"id": "x", "choices": []}'),
     "truncated": reply(lambda body: whole(body)[:-9], finish="length"),

@@ -33,7 +33,7 @@ def refused(
     *named
         What the message names, each as a word of its own: ids, values, counts, options.
     file, line, field
-        Of the error. A file is given by its last parts. None says that it has none.
+        Of the error. A file is given by its last parts. None says that it has no line or field.
     error
         Another class of error.
     """
@@ -52,11 +52,8 @@ def check(
 ) -> None:
     """Check the facts of an error that was caught, as `refused` does."""
     __tracebackhide__ = True
-    there = getattr(error, "file", None)
-    if file is None:
-        assert there is None, f"file: {there!r}"
-    elif file is not ANY:
-        parts = Path(str(file)).parts
+    if file is not ANY:
+        parts, there = Path(str(file)).parts, getattr(error, "file", None)
         assert Path(str(there)).parts[-len(parts) :] == parts, f"file: {there!r}"
     if line is not ANY:
         assert getattr(error, "line", None) == line, f"line: {error}"

@@ -38,15 +38,14 @@ class Seen:
 class Reply:
     """What to send.
 
-    JSON, or text as it is; `drop` closes the connection instead, after sending so many bytes of the
-    body (-1: not even a status). `parts` are sent in place of all that: bytes, and seconds to wait.
+    JSON, or text as it is. `parts` are sent in place of all that, and the connection is closed:
+    bytes, and seconds to wait.
     """
 
     body: Any = None
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     text: str | None = None
-    drop: int | None = None
     parts: Iterable[bytes | float] | None = None
 
 
@@ -128,9 +127,6 @@ class Server:
                     time.sleep(part) if isinstance(part, float) else handler.wfile.write(part)
             return
         data = (json.dumps(reply.body) if reply.text is None else reply.text).encode()
-        if reply.drop == -1:
-            handler.close_connection = True
-            return
         try:
             handler.send_response(reply.status)
             for name, value in {
@@ -140,21 +136,18 @@ class Server:
             }.items():
                 handler.send_header(name, value)
             handler.end_headers()
-            handler.wfile.write(data if reply.drop is None else data[: reply.drop])
+            handler.wfile.write(data)
             handler.wfile.flush()
         except OSError:  # the client has given up
-            handler.close_connection = True
-        if reply.drop is not None:
             handler.close_connection = True
 
 
 def in_turn(replies: Iterable[Any], then: Callable[[Seen], Any]) -> Callable[[Seen], Any]:
     """Each of these replies once, in order (a callable is called), and `then` after them."""
-    left, lock = list(replies), threading.Lock()
+    first = list(replies)
 
     def reply(seen: Seen) -> Any:
-        with lock:
-            found = left.pop(0) if left else then
+        found = first[seen.number - 1] if seen.number <= len(first) else then
         return found(seen) if callable(found) else found
 
     return reply

@@ -195,18 +195,13 @@ def test_scores_read_back_from_a_file_can_be_summarized(pair, tmp_path):
 @pytest.fixture(scope="module")
 def ev():
     """Two runs that find two of three queries."""
-    cells = [(run, f"q{n}") for run in "ab" for n in (1, 2, 3)]
-    targets = [targets_of({"doc_id": f"d{n}"}, query_id=f"q{n}") for n in (1, 2, 3)]
-    golden = golden_of(pd.concat(targets, ignore_index=True))
-    queries = golden.queries.assign(difficulty=["easy", "easy", "hard"])
-    found = {"q1": "d1", "q2": "d2", "q3": "d1"}
-    hits = [hits_of({"doc_id": found[one]}, run_id=run, query_id=one) for run, one in cells]
-    results = rs.Results(
-        pd.DataFrame({"run_id": ["a", "b"]}),
-        pd.DataFrame(cells, columns=["run_id", "query_id"]),
-        pd.concat([one.astype({"run_id": "str"}) for one in hits], ignore_index=True),
-    )
-    return rs.evaluate(results, replace(golden, queries=queries), ["mrr", "hit@1"])
+    rows = [
+        {"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"], "difficulty": level}
+        for n, level in enumerate(["easy", "easy", "hard"], 1)
+    ]
+    found = {"q1": ["d1"], "q2": ["d2"], "q3": ["d1"]}
+    results = rs.load_results({"a": found, "b": found})
+    return rs.evaluate(results, rs.load_golden(rows), ["mrr", "hit@1"])
 
 
 WRONG = {

@@ -342,7 +342,7 @@ def test_a_server_that_is_gone_is_named(out):
 FAULTS = {
     "HTTP 500": Reply({"error": "broken"}, status=500),
     "JSON": Reply(text="{not json"),
-    "RemoteProtocolError": Reply({"answer": "cut short"}, drop=5),
+    "RemoteProtocolError": Reply(parts=[b'HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n{"ans']),
     "debug.retrieved_chunks": {"answer": "without debug"},
     "HTTP 307": Reply({}, status=307, headers={"Location": "/elsewhere"}),
 }

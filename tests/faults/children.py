@@ -1,7 +1,6 @@
 """Do something in a process of its own, which may die of it."""
 
 import os
-import random
 import resource
 import signal
 import sys
@@ -133,8 +132,3 @@ class Steps:
     def _is_last(self) -> bool:
         self.n += 1
         return self.last is not None and self.n > self.last
-
-
-def chance(seed: int) -> random.Random:
-    """Random numbers of a round."""
-    return random.Random(seed)

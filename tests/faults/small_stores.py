@@ -205,23 +205,22 @@ def seen(store: rs.RunStore) -> dict[str, str]:
     return {part: read(store, part) for part in READS}
 
 
-def verdict(store: rs.RunStore, allowed: Iterable[State]) -> tuple[State | None, str]:
-    """Of which state a store is, and "" - or what is wrong with it."""
+def state_of(store: rs.RunStore, allowed: Iterable[State]) -> State:
+    """Of which of these states a store is."""
     found = seen(store)
-    for state in allowed:
-        if found == expected(state):
-            return state, ""
-    return None, f"neither of {list(allowed)}: { {part: one[:300] for part, one in found.items()} }"
+    same = [state for state in allowed if found == expected(state)]
+    shown = {part: one[:300] for part, one in found.items()}
+    assert same, f"neither of {list(allowed)}: {shown}"
+    return same[0]
 
 
-def retried(root: Path, operation: Operation, found: State | None, new: State) -> str:
-    """What is wrong with doing it again after the store was found in a state, or ""."""
-    outcome = outcome_of(lambda: operation.do(rs.RunStore(root)))
-    return wrong_again(outcome, found == new) or verdict(rs.RunStore(root), [new])[1]
-
-
-def wrong_again(outcome: Any, is_done: bool) -> str:
-    """What is wrong with how a second try ended, or ""."""
-    # Done already: what asks for a free place is told so.
+def assert_ends(outcome: Any, is_done: bool) -> None:
+    """A second try ends well. Where it was done, what asks for a free place is told so."""
     is_told = is_done and "already" in str(outcome) and str(outcome).startswith("DataError")
-    return f"retry refused: {outcome}" if isinstance(outcome, str) and not is_told else ""
+    assert is_told or not isinstance(outcome, str), f"retry refused: {outcome}"
+
+
+def assert_can_be_done(root: Path, operation: Operation, found: State, new: State) -> None:
+    """Doing it again, after the store was found in a state, leads to the new one."""
+    assert_ends(outcome_of(lambda: operation.do(rs.RunStore(root))), found == new)
+    state_of(rs.RunStore(root), [new])

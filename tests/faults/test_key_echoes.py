@@ -162,14 +162,13 @@ def test_no_piece_of_a_key_that_a_system_echoes_is_written(
         assert key in f"{told.headers} {told.params}"
     captured = capfd.readouterr()
     written = [everything_in(tmp_path / "run"), *lines, captured.out, captured.err, caplog.text]
-    written += [stored(results, golden, tmp_path / "store"), repr(logs_of(caplog))]
+    written += [
+        stored(results, golden, tmp_path / "store"),
+        repr([vars(one) for one in caplog.records]),
+    ]
     for text in written:
         assert_no_piece(text, key, f"{how}, {length} characters")
     assert results.responses["error"].notna().any() and "***" in written[0]
-
-
-def logs_of(caplog):
-    return [(entry.msg, entry.args, entry.exc_text) for entry in caplog.records]
 
 
 def reason(text):
@@ -283,7 +282,7 @@ def test_no_piece_of_a_key_that_a_judge_echoes_is_written(
         judged.ledger.to_csv(),
         captured.out + captured.err,
         caplog.text,
-        repr(logs_of(caplog)),
+        repr([vars(one) for one in caplog.records]),
         f"{judged!r} {endpoint!r}",
         pickled.decode("utf-8", "replace"),
         stored(judged.results, golden, tmp_path / "store"),

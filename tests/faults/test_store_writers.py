@@ -7,13 +7,14 @@ import time
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 import ragscore as rs
 from faults import small_stores as small
-from faults.children import FORKED, chance, outcome_of, start
+from faults.children import FORKED, outcome_of, start
 from faults.size import times
 from faults.small_stores import Operation, State
 
@@ -55,46 +56,39 @@ def reader(root: Path, start_line: Any, end: Any) -> dict[str, set[str]]:
     return found
 
 
-def wrong_of_pair(outcomes: list[Any], operations: list[Operation], state: State) -> str:
-    """What is wrong with who won, or ""."""
-    lost = [one for one in outcomes if one != "done"]
-    strange = [
-        one for one in lost if not (one.startswith("DataError") and any(w in one for w in LOST))
-    ]
-    if strange or len(lost) == len(outcomes):
-        return f"strange loss, or nobody won: {strange or lost}"
-    return "" if ends_of(outcomes, operations, state) else f"too many winners: {outcomes}"
-
-
 def winners(outcomes: list[Any], operations: list[Operation]) -> list[Operation]:
     return [one for one, said in zip(operations, outcomes, strict=True) if said == "done"]
 
 
 def ends_of(outcomes: list[Any], operations: list[Operation], state: State) -> set[State]:
-    """The states that the winners may have left."""
-    return small.orders(state, winners(outcomes, operations))
+    """The states that the winners may have left; all others were told that they lost."""
+    lost = [one for one in outcomes if one != "done"]
+    assert len(lost) < len(outcomes), f"nobody won: {lost}"
+    for one in lost:
+        assert one.startswith("DataError") and any(words in one for words in LOST), one
+    ends = small.orders(state, winners(outcomes, operations))
+    assert ends, f"too many winners: {outcomes}"
+    return ends
 
 
+@pytest.mark.parametrize("seed", range(times(1)))
 @pytest.mark.parametrize("name", ATTACKS)
-def test_of_writers_at_once_the_state_is_the_winners(name):
+def test_of_writers_at_once_the_state_is_the_winners(name, seed):
     state, operations = ATTACKS[name]
-    for seed in range(times(1)):
-        root, random = small.copied(state), chance(seed)
-        start_line, end = FORKED.Barrier(len(operations) + 1), FORKED.Event()
-        beside = start(partial(reader, root, start_line, end))
-        pauses = [random.choice([0, 0.01]) * random.random() for _ in operations]
-        writers = [
-            start(partial(writer, root, one, start_line, pause))
-            for one, pause in zip(operations, pauses, strict=True)
-        ]
-        outcomes = [one.answer() or "CRASH killed" for one in writers]
-        end.set()
-        reads = beside.answer()
-        assert not (wrong := wrong_of_pair(outcomes, operations, state)), (seed, wrong)
-        ends = ends_of(outcomes, operations, state)
-        assert not (wrong := small.verdict(rs.RunStore(root), ends)[1]), (seed, wrong)
-        won = winners(outcomes, operations)
-        some = [one for n in range(len(won) + 1) for one in combinations(won, n)]
-        between = set().union(*(small.orders(state, one) for one in some))
-        for part, texts in reads.items():
-            assert texts <= {small.expected(one)[part] for one in between}, (seed, part)
+    root, random = small.copied(state), Random(seed)
+    start_line, end = FORKED.Barrier(len(operations) + 1), FORKED.Event()
+    beside = start(partial(reader, root, start_line, end))
+    pauses = [random.choice([0, 0.01]) * random.random() for _ in operations]
+    writers = [
+        start(partial(writer, root, one, start_line, pause))
+        for one, pause in zip(operations, pauses, strict=True)
+    ]
+    outcomes = [one.answer() or "CRASH killed" for one in writers]
+    end.set()
+    reads = beside.answer()
+    small.state_of(rs.RunStore(root), ends_of(outcomes, operations, state))
+    won = winners(outcomes, operations)
+    some = [one for n in range(len(won) + 1) for one in combinations(won, n)]
+    between = set().union(*(small.orders(state, one) for one in some))
+    for part, texts in reads.items():
+        assert texts <= {small.expected(one)[part] for one in between}, part

@@ -266,11 +266,6 @@ def summary(names: list[str]) -> str:
     return "\n".join(lines)
 
 
-def api_pages() -> str:
-    """Return the hidden table of contents of api.md."""
-    return "\n".join(["```{toctree}", ":hidden:", "", *(f"api/{name}" for name in API), "```"])
-
-
 def pictures_of(cls: Any) -> list[str]:
     """Return the directive that describes `plot`, whose methods are functions of `rs.plot`."""
     usual, *others = (
@@ -322,8 +317,7 @@ def metric_table(part: str) -> str:
 
 def plain(text: str) -> str:
     """Return text that Markdown shows as it is."""
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([_*])", r"\\\1", text)
+    return re.sub(r"([_*])", r"\\\1", in_cell(text))
 
 
 # -- golden-file.md and run-file.md --
@@ -740,7 +734,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "roles-golden": partial(roles, "golden"),
     "run-citation-kinds": citation_kinds,
     "api": api_tables,
-    "api-pages": api_pages,
     **{f"metrics-{part}": partial(metric_table, part) for part in METRICS},
     **{
         f"golden-{part}": partial(field_table, fields, golden_column)
