@@ -47,10 +47,14 @@ def shown_deltas(deltas: pd.DataFrame, confidence: float) -> tuple[pd.DataFrame,
     is_joint = n_told > 1 and confidence > 0.9505
     moved = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
     counts = zip(rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True)
+    figures = shown_figures(rows, is_joint=is_joint)
+    interval, ends = figures.popitem()
+    both = zip(figures.pop("delta"), ends, strict=True)
+    figures[f"delta [{interval}]"] = [" ".join(one).rstrip() for one in both]
     table = pd.DataFrame(
         {
             "metric": [in_words(name) for name in rows["metric"]],
-            **shown_figures(rows, is_joint=is_joint),
+            **figures,
             "candidate is": rows["verdict"].fillna("").tolist(),
             "p": ["" if p != p else shown_p(p) for p in rows["p"]],
             "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in moved],
