@@ -68,8 +68,11 @@ def test_a_value_of_another_type_is_an_error_and_else_a_problem(
 
 @pytest.mark.parametrize(
     ("error", "n_failed"),
-    [({"code": 500}, 1), (500, 1), ([], 0), (True, 1), (False, 0), (" ", 0), (None, 0)],
-)
+    [
+        ({"code": 500}, 1), (500, 1), (True, 1), ("Timeout", 1),
+        ([], 0), ({}, 0), (False, 0), (0, 0), ("", 0), (" ", 0), (None, 0),
+    ],
+)  # fmt: skip
 def test_an_error_of_any_shape_counts_as_failed_unless_it_is_empty(write_run, error, n_failed):
     results = rs.load_results(write_run("a", [record("q", [], error=error)]), strict=False)
     assert (

@@ -15,6 +15,7 @@ from plausible_runs import plausible, put
 
 import ragscore as rs
 from ragscore.io import files, run_records
+from tests.messages import warned
 
 N_FILES = EXAMPLES // 4
 
@@ -54,17 +55,22 @@ def both(monkeypatch):
             parsed.append((parser, parse(parser, *arguments)))
             return parsed[-1][1]
 
-        monkeypatch.setattr(run_records, "FEWEST", 10**9)
-        plain, plain_warnings = outcome(file, strict)
-        monkeypatch.setattr(run_records, "BATCH", batch)
-        few, few_warnings = outcome(file, strict)
-        monkeypatch.setattr(run_records, "FEWEST", 1)
         monkeypatch.setattr(run_records.LineParser, "parse", spied)
-        monkeypatch.setattr(files, "BLOCK_BYTES", block)
-        fast, fast_warnings = outcome(file, strict)
-        assert fast_warnings == few_warnings == plain_warnings
-        assert_equal(few, plain)
-        assert_equal(fast, plain)
+        found = []
+        # json for the whole file, json for a few lines at once, pyarrow for blocks of the file
+        for fewest, lines, size in (
+            (10**9, 10**9, 10**9),
+            (10**9, batch, 10**9),
+            (1, batch, block),
+        ):
+            monkeypatch.setattr(run_records, "FEWEST", fewest)
+            monkeypatch.setattr(run_records, "BATCH", lines)
+            monkeypatch.setattr(files, "BLOCK_BYTES", size)
+            found.append(outcome(file, strict))
+        (plain, told), *others = found
+        for other, told_there in others:
+            assert told_there == told
+            assert_equal(other, plain)
         parser, last = parsed[-1]
         return last is not None and not parser.is_off
 
@@ -203,14 +209,9 @@ def test_an_odd_line_ends_the_same_wherever_it_stands(both, tmp_path, name):
     both(put(tmp_path, [*GOOD[:6], ODD_LINES[name]]), strict=True)
 
 
-def test_a_blank_or_false_error_is_none_and_words_that_say_so_are_warned_of(tmp_path):
-    none = ["", " ", False, 0, {}, [], None]
-    rows = [record(f"q{n}", [], error=one) for n, one in enumerate([*none, "Timeout"])]
-    found = rs.load_results(put(tmp_path, rows))
-    assert found.responses["error"].isna().tolist() == [True] * len(none) + [False]
-    assert found.runs["n_failed"].tolist() == [1]
+def test_errors_whose_words_say_that_there_is_none_are_warned_of(tmp_path):
     rows = [record(f"q{n}", [], error=one) for n, one in enumerate(["None", "null", "N/A", "boom"])]
-    with pytest.warns(UserWarning, match=r"3 errors .*'None', 'null', 'N/A'"):
+    with warned(3, "'None', 'null', 'N/A'"):
         assert rs.load_results(put(tmp_path, rows)).runs["n_failed"].tolist() == [4]
 
 
