@@ -92,36 +92,34 @@ GOOD = [
 LINE = json.dumps(GOOD[0]).replace('"q0"', '"new"')
 
 
-def test_a_file_like_those_of_the_tools_is_read_fast_plain_or_compressed(both, tmp_path):
-    file = put(tmp_path, GOOD)
-    assert both(file)
-    without = [record(f"q{n}", [{"chunk_id": "c", "rank": 1}], answer=None) for n in range(12)]
-    assert both(put(tmp_path, without)), "no citation anywhere"
-    file = put(tmp_path, GOOD)
+LATE = [
+    record(
+        f"r{n}", [hit("c", "d", 1, section_label="s", weight=n + 0.5)], answer=answer("a"), note="n"
+    )
+    for n in range(5)
+]
+AGAIN = [one | {"query_id": one["query_id"] + "b"} for one in GOOD]
+WHOLE = [one | {"hits_top_k": [hit("c", "d", 1, weight=n)]} for n, one in enumerate(GOOD)]
+BARE = [record(f"q{n}", [{"chunk_id": "c", "rank": 1}], answer=None) for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        GOOD,
+        BARE,  # no citation anywhere
+        [*GOOD, *LATE, *AGAIN],  # fields that come late are learned on the way
+        [*WHOLE, *LATE],  # whole numbers first, decimal ones later: a column of decimal numbers
+    ],
+)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_file_like_those_of_the_tools_is_read_fast_plain_or_compressed(
+    both, tmp_path, rows, is_packed
+):
+    file = put(tmp_path, rows)
     packed = tmp_path / "per_query.jsonl.gz"
     packed.write_bytes(gzip.compress(file.read_bytes()))
-    assert both(packed)
-
-
-def test_fields_that_come_late_are_learned_on_the_way(both, tmp_path):
-    late = [
-        record(
-            f"r{n}",
-            [hit("c", "d", 1, section_label="s", weight=n + 0.5)],
-            answer=answer("a"),
-            note="n",
-        )
-        for n in range(5)
-    ]
-    assert both(
-        put(tmp_path, [*GOOD, *late, *[one | {"query_id": one["query_id"] + "b"} for one in GOOD]])
-    )
-    whole = [
-        one | {"query_id": f"s{n}", "hits_top_k": [hit("c", "d", 1, weight=n)]}
-        for n, one in enumerate(GOOD)
-    ]
-    # whole numbers first, decimal ones later: a column of decimal numbers
-    assert both(put(tmp_path, [*whole, *late]))
+    assert both(packed if is_packed else file)
 
 
 ODD_LINES = {
