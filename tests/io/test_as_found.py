@@ -10,13 +10,11 @@ import ragscore as rs
 from tests.messages import refused
 
 
-@pytest.mark.parametrize("load", [rs.load_results, rs.load_golden])
-def test_a_file_without_a_header_is_refused_until_pandas_names_its_columns(tmp_path, load):
-    file = tmp_path / "run.tsv"
-    file.write_text("q1\td1\t1\tx\ty\nq2\td2\t1\tx\ty\n", encoding="utf-8")
+@pytest.mark.parametrize(("load", "third"), [(rs.load_results, "rank"), (rs.load_golden, "grade")])
+def test_a_file_without_a_header_is_refused_until_pandas_names_its_columns(tmp_path, load, third):
+    file = put(tmp_path, ["q1\td1\t1\tx\ty", "q2\td2\t1\tx\ty"], "run.tsv")
     with refused("q1", "d1", file="run.tsv", field="format"):
         load(file)
-    third = "rank" if load is rs.load_results else "grade"
     load(pd.read_csv(file, sep="\t", names=["query_id", "doc_id", third, "a", "b"]))
     frame = pd.read_csv(file, sep="\t", header=None)
     load(frame, columns={"query_id": 0, "doc_id": 1})
