@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from tests.messages import ANY, refused, warned
@@ -25,50 +26,28 @@ LINE = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def trec(tmp_path):
-    def write(*lines):
-        file = tmp_path / "answers.jsonl"
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        return file
-
-    return write
-
-
-def test_trec_answers_become_hits_citations_and_an_answer_that_is_no_refusal(trec):
-    results = rs.load_results(
-        trec(LINE, {**LINE, "topic_id": "t2", "answer": []}, {**LINE, "run_id": "s"})
-    )
+def test_trec_answers_become_hits_citations_and_an_answer_that_is_no_refusal(tmp_path):
+    lines = [LINE, {**LINE, "topic_id": "t2", "answer": []}, {**LINE, "run_id": "s"}]
+    results = rs.load_results(put(tmp_path, lines, "answers.jsonl"))
     assert results.runs[["run_id", "n_queries"]].values.tolist() == [["r", 2], ["s", 1]]
-    assert (
-        results.responses["answer"].fillna("none").tolist()
-        == ["One. Two. Three.", "none", "One. Two. Three."]
-        and "refused" not in results.responses
-    )
-    assert results.hits.query("run_id == 'r' and query_id == 't1'")[
-        ["rank", "doc_id"]
-    ].values.tolist() == [[1, "p1"], [2, "p2"]]
-    cited = results.citations.query("run_id == 's'")
-    assert cited["doc_id"].fillna("none").tolist() == ["p2", "p1", "p2", "none"] and cited[
-        "x_sentence"
-    ].tolist() == [1, 1, 2, 2]
-    assert cited["marker"].tolist() == ["[1]", "[0]", "[1]", "[5]"]
+    answers = results.responses["answer"].fillna("none").tolist()
+    assert answers == ["One. Two. Three.", "none", "One. Two. Three."]
+    assert "refused" not in results.responses
+    hits = results.hits.query("run_id == 'r' and query_id == 't1'")
+    assert hits[["rank", "doc_id"]].values.tolist() == [[1, "p1"], [2, "p2"]]
+    cited = results.citations.query("run_id == 's'")[["doc_id", "x_sentence", "marker"]]
+    assert cited.fillna("none").values.tolist() == [
+        ["p2", 1, "[1]"], ["p1", 1, "[0]"], ["p2", 2, "[1]"], ["none", 2, "[5]"],
+    ]  # fmt: skip
 
 
-def test_a_citation_behind_the_references_counts_as_fabricated(trec, write_golden):
-    golden = rs.load_golden(
-        write_golden([{"id": "t1", "query": "why?", "expected_doc_ids": ["p1", "p9"]}])
-    )
-    names = [
-        "citation_precision",
-        "citation_recall",
-        "citation_fabricated",
-        "citation_present",
-    ]
+def test_a_citation_behind_the_references_counts_as_fabricated(tmp_path):
+    golden = rs.load_golden({"t1": ["p1", "p9"]})
+    kinds = ("precision", "recall", "fabricated", "present")
+    labels = [f"citation_{one}" for one in kinds]
+    scores = rs.score(rs.load_results(put(tmp_path, [LINE], "answers.jsonl")), golden, labels)
     # passages p2, p1 and [5], p2 twice: 1 of 3 right, 1 of 2 targets, 1 of 3 nowhere
-    assert rs.score(rs.load_results(trec(LINE)), golden, names).iloc[
-        0, 3:
-    ].tolist() == pytest.approx([1 / 3, 1 / 2, 1 / 3, 1])
+    assert scores.loc["t1", labels].tolist() == pytest.approx([1 / 3, 1 / 2, 1 / 3, 1])
 
 
 @pytest.mark.parametrize(
@@ -79,13 +58,11 @@ def test_a_citation_behind_the_references_counts_as_fabricated(trec, write_golde
         ({"answer": [{"text": "a", "citations": ["p1"]}]}, "answer.citations"),
     ],
 )
-def test_a_bad_trec_record_is_named_by_line_and_field(trec, change, field):
+def test_a_bad_trec_record_is_named_by_line_and_field(tmp_path, change, field):
+    file = put(tmp_path, [{**LINE, "topic_id": "t0"}, LINE | change], "answers.jsonl")
     with refused(file="answers.jsonl", line=2, field=field):
-        rs.load_results(trec({**LINE, "topic_id": "t0"}, LINE | change))
-    assert (
-        len(rs.load_results(trec({**LINE, "topic_id": "t0"}, LINE | change), strict=False).problems)
-        == 1
-    )
+        rs.load_results(file)
+    assert len(rs.load_results(file, strict=False).problems) == 1
 
 
 def judged():
@@ -167,57 +144,31 @@ RESULT = {
 }
 
 
-@pytest.fixture
-def checked(tmp_path):
-    def write(content):
-        text = content if isinstance(content, str) else json.dumps(content)
-        (tmp_path / "checked.json").write_text(text, encoding="utf-8")
-        return tmp_path / "checked.json"
-
-    return write
-
-
-def test_ragchecker_results_and_references_load_from_one_file(checked):
-    file = checked(
-        {
-            "results": [
-                RESULT
-                | {
-                    "metrics": {"precision": 0.75, "f1": float("nan")},
-                    "response_claims": [["a"]],
-                }
-            ],
-            "metrics": {"overall": {"f1": 68.3}},
-        }
-    )
+def test_ragchecker_results_and_references_load_from_one_file(tmp_path):
+    result = RESULT | {
+        "metrics": {"precision": 0.75, "f1": float("nan")},
+        "response_claims": [["a"]],
+    }
+    content = {"results": [result], "metrics": {"overall": {"f1": 68.3}}}
+    file = put(tmp_path, [content], "checked.json")
     results, golden = rs.load_results(file), rs.load_golden(file)
-    assert results.runs["run_id"].tolist() == ["checked"] and results.runs[
-        "x_metrics.overall.f1"
-    ].tolist() == [68.3]
-    assert results.hits["doc_id"].fillna("none").tolist() == ["000", "none"] and results.hits[
-        "text"
-    ].tolist() == ["It is.", "x"]
-    assert (
-        results.reported is not None
-        and results.reported[["metric", "value"]].values.tolist() == [["precision", 0.75]]
-        and results.judgments[["criterion", "state"]].values.tolist() == [["f1", "judge_failed"]]
-    )
-    assert results.responses[
-        ["query_id", "answer", "x_gt_answer", "x_response_claims.json"]
-    ].values.tolist() == [["7", "nile", "The Nile.", '[["a"]]']]
+    assert results.runs[["run_id", "x_metrics.overall.f1"]].values.tolist() == [["checked", 68.3]]
+    hits = results.hits[["doc_id", "text"]].fillna("none")
+    assert hits.values.tolist() == [["000", "It is."], ["none", "x"]]
+    assert results.reported[["metric", "value"]].values.tolist() == [["precision", 0.75]]
+    assert results.judgments[["criterion", "state"]].values.tolist() == [["f1", "judge_failed"]]
+    names = ["query_id", "answer", "x_gt_answer", "x_response_claims.json"]
+    assert results.responses[names].values.tolist() == [["7", "nile", "The Nile.", '[["a"]]']]
     assert rs.score(results, golden, ["exact_match"])["exact_match"].to_dict() == {"7": 1}
 
 
 @pytest.mark.parametrize(
-    ("content", "field", "named"),
-    [
-        ('{"results": [\n{]}', None, ["JSON"]),
-        ({"results": {}}, "results", []),
-    ],
+    ("text", "line", "field", "named"),
+    [('{"results": [\n{]}', 2, None, ["JSON"]), ('{"results": {}}', ANY, "results", [])],
 )
-def test_a_bad_ragchecker_file_is_one_clear_error(checked, content, field, named):
-    with refused(*named, file="checked.json", line=ANY if field else 2, field=field):
-        rs.load_results(checked(content), format="ragchecker")
+def test_a_bad_ragchecker_file_is_one_clear_error(tmp_path, text, line, field, named):
+    with refused(*named, file="checked.json", line=line, field=field):
+        rs.load_results(put(tmp_path, [text], "checked.json"), format="ragchecker")
 
 
 @needs_ragchecker

@@ -57,12 +57,11 @@ def results(write_run):
 
 
 def test_each_value_is_a_row_with_its_json(results):
-    meta = results.hit_meta
-    first = meta[(meta["query_id"] == "q1") & (meta["rank"] == 1)].set_index("key")["value"]
+    meta = results.hit_meta.set_index(["query_id", "rank"])
+    first = meta.loc[("q1", 1)].set_index("key")["value"]
     assert {key: json.loads(value) for key, value in first.items()} == METADATA
     assert first[["year", "crop", "tags"]].tolist() == ["2024", '"Corn"', '["x", 1]']
-    of_q2 = meta.loc[meta["query_id"] == "q2", ["rank", "key", "value"]]
-    assert of_q2.to_numpy().tolist() == [[7, "year", "1"]]
+    assert meta.loc[("q2", 7), ["key", "value"]].tolist() == ["year", "1"]
     assert not [name for name in results.hits if "metadata" in name]
 
 

@@ -37,6 +37,7 @@ def in_answer(**more):
         ["9223372036854775808"], ["whole number", 0]),
         (in_answer(usage={"completion_tokens": 1.5}), "answer.usage.completion_tokens",
         [1.5], ["whole number", 0]),
+        ({"query": "?"}, "query_id", ["missing"], []),
         (in_hit(chunk_id=1.5), "hits_top_k.chunk_id", [1.5], ["65,536", "whole number", "null"]),
         (in_hit(doc_id=""), "hits_top_k.doc_id", ['""'], ["text", "empty"]),
         (in_hit(metadata=["m"]), "hits_top_k.metadata", ["list"], ["mapping", "null"]),
@@ -63,13 +64,16 @@ def test_a_value_of_another_type_is_an_error_and_else_a_problem(
     assert results.problems[["line", "field", "run_id"]].astype(object).to_numpy().tolist() == [
         [2, field, "a"]
     ]
-    assert results.responses["query_id"].tolist() == ["p", "q"]
+    assert results.responses["query_id"].tolist() == ["p", "q"][: 1 + ("query_id" in given)]
 
 
 @pytest.mark.parametrize(
     ("error", "n_failed"),
-    [({"code": 500}, 1), (500, 1), ([], 0), (True, 1), (False, 0), (" ", 0), (None, 0)],
-)
+    [
+        ({"code": 500}, 1), (500, 1), (True, 1), ("Timeout", 1),
+        ([], 0), ({}, 0), (False, 0), (0, 0), ("", 0), (" ", 0), (None, 0),
+    ],
+)  # fmt: skip
 def test_an_error_of_any_shape_counts_as_failed_unless_it_is_empty(write_run, error, n_failed):
     results = rs.load_results(write_run("a", [record("q", [], error=error)]), strict=False)
     assert (
@@ -114,11 +118,6 @@ def test_a_run_json_that_is_none_is_named_once(write_run, text, line):
         rs.load_results(file)
     assert str(caught.value).count("run.json") == 1
     assert len(rs.load_results(file, strict=False).responses) == 3
-
-
-def test_a_record_without_query_id_says_that_it_is_missing(write_run):
-    with refused(file="per_query.jsonl", line=2, field="query_id"):
-        rs.load_results(write_run("a", [RUN_A[0], {"query": "?"}]))
 
 
 @pytest.mark.parametrize(

@@ -4,30 +4,28 @@ import json
 
 import pandas as pd
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from tests.messages import refused
 
 
-@pytest.mark.parametrize("load", [rs.load_results, rs.load_golden])
-def test_a_file_without_a_header_is_refused_until_pandas_names_its_columns(tmp_path, load):
-    file = tmp_path / "run.tsv"
-    file.write_text("q1\td1\t1\tx\ty\nq2\td2\t1\tx\ty\n", encoding="utf-8")
+@pytest.mark.parametrize(("load", "third"), [(rs.load_results, "rank"), (rs.load_golden, "grade")])
+def test_a_file_without_a_header_is_refused_until_pandas_names_its_columns(tmp_path, load, third):
+    file = put(tmp_path, ["q1\td1\t1\tx\ty", "q2\td2\t1\tx\ty"], "run.tsv")
     with refused("q1", "d1", file="run.tsv", field="format"):
         load(file)
-    third = "rank" if load is rs.load_results else "grade"
     load(pd.read_csv(file, sep="\t", names=["query_id", "doc_id", third, "a", "b"]))
     frame = pd.read_csv(file, sep="\t", header=None)
     load(frame, columns={"query_id": 0, "doc_id": 1})
 
 
 def test_json_lines_in_a_file_named_json_are_read_as_such(tmp_path):
-    lines = [json.dumps({"query_id": one, "query": "?", "hits_top_k": []}) for one in ("q1", "q2")]
-    (tmp_path / "run.json").write_text("\n".join(lines), encoding="utf-8")
-    assert rs.load_results(tmp_path / "run.json").responses["query_id"].tolist() == ["q1", "q2"]
-    lines = [json.dumps({"query": text, "answerable": True}) for text in ("one?", "two?")]
-    (tmp_path / "golden.json").write_text("\n".join(lines), encoding="utf-8")
-    golden = rs.load_golden(tmp_path / "golden.json")
+    run = [{"query_id": one, "query": "?", "hits_top_k": []} for one in ("q1", "q2")]
+    found = rs.load_results(put(tmp_path, run, "run.json"))
+    assert found.responses["query_id"].tolist() == ["q1", "q2"]
+    rows = [{"query": text, "answerable": True} for text in ("one?", "two?")]
+    golden = rs.load_golden(put(tmp_path, rows, "golden.json"))
     assert golden.queries["query"].tolist() == ["one?", "two?"]
 
 
@@ -46,21 +44,18 @@ def test_several_answers_in_a_list_are_refused(answer):
         rs.load_results([{"query_id": "q", "doc_id": ["a"], "answer": answer}])
 
 
-@pytest.mark.parametrize("name", ["golden.jsonl", "golden.yaml"])
-def test_a_golden_file_may_call_its_ids_query_id_as_run_files_do(tmp_path, name):
-    record = {"query_id": "q1", "query": "?", "expected_doc_ids": ["a"]}
-    text = json.dumps(record) if name.endswith("jsonl") else f"- {json.dumps(record)}"
-    (tmp_path / name).write_text(text, encoding="utf-8")
-    golden = rs.load_golden(tmp_path / name)
+LABEL = {"query_id": "q1", "query": "?", "expected_doc_ids": ["a"]}
+
+
+@pytest.mark.parametrize(("name", "start"), [("golden.jsonl", ""), ("golden.yaml", "- ")])
+def test_a_golden_file_may_call_its_ids_query_id_but_is_no_run(tmp_path, name, start):
+    file = put(tmp_path, [start + json.dumps(LABEL)], name)
+    golden = rs.load_golden(file)
     assert golden.targets[["query_id", "doc_id"]].values.tolist() == [["q1", "a"]]
     assert "x_query_id" not in golden.queries
-
-
-def test_labels_in_json_lines_are_no_run(tmp_path):
-    record = {"query_id": "q1", "query": "?", "expected_doc_ids": ["a"]}
-    (tmp_path / "golden.jsonl").write_text(json.dumps(record), encoding="utf-8")
-    with refused("expected_doc_ids", file="golden.jsonl", field="format"):
-        rs.load_results(tmp_path / "golden.jsonl")
+    if name == "golden.jsonl":
+        with refused("expected_doc_ids", file=name, field="format"):
+            rs.load_results(file)
 
 
 def test_results_and_golden_set_the_other_way_round_are_told_so():

@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from ragscore.io import detect, registry, traces
@@ -17,12 +18,6 @@ def _nothing_registered(monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
 
 
-def put(folder, *rows, name="run.jsonl"):
-    file = folder / name
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return file
-
-
 def read_acme(path):
     rows = pd.read_json(path, lines=True)
     names = {"ask": "query_id", "text": "query", "found": "doc_id", "said": "answer"}
@@ -30,7 +25,7 @@ def read_acme(path):
 
 
 def test_a_registered_function_returns_a_frame_that_is_read_as_a_table(tmp_path):
-    file = put(tmp_path, LINE, LINE | {"ask": "q2", "found": []})
+    file = put(tmp_path, [LINE, LINE | {"ask": "q2", "found": []}], "run.jsonl")
     rs.io.register("acme", read_acme, mark="ask found")
     found = rs.load_results(file)
     assert found.responses["query_id"].tolist() == ["q1", "q2"]
@@ -51,8 +46,7 @@ def test_a_results_file_of_another_tool_is_one_declared_row(tmp_path):
         {"case": {"id": "q2", "ask": "how?", "right": "thus"}, "failure": "time-out",
          "found": [], "marks": {}},
     ]  # fmt: skip
-    file = tmp_path / "run.json"
-    file.write_text(json.dumps({"acme_version": 2, "outcomes": rows}))
+    file = put(tmp_path, [{"acme_version": 2, "outcomes": rows}], "run.json")
     rs.io.register(
         "acme",
         {"query_id": "case.id", "query": "case.ask", "answer": "said", "error": "failure",
@@ -103,7 +97,7 @@ def test_a_dialect_of_traces_is_one_declaration(tmp_path, monkeypatch):
         ids | {"span_id": str(n), "parent_id": "0" if n else None, "attributes": one}
         for n, one in enumerate(steps)
     ]
-    found = rs.load_results(put(tmp_path, *spans))
+    found = rs.load_results(put(tmp_path, spans, "run.jsonl"))
     row = found.responses.iloc[0]
     assert (row["query"], row["answer"], row["prompt_tokens"]) == ("why?", "So.", 5)
     assert (row["conversation"], row["turn"]) == ("s", "1")
@@ -111,16 +105,18 @@ def test_a_dialect_of_traces_is_one_declaration(tmp_path, monkeypatch):
     assert found.hits["doc_id"].tolist() == ["a", "b"]
 
 
-def test_a_name_of_ours_cannot_be_registered():
-    for name in ("trec", "beir", "table", "ragas"):
-        with refused(name, field="name"):
-            rs.io.register(name, read_acme)
-    with refused("a function", field="read"):
-        rs.io.register("acme", "read_acme")
+@pytest.mark.parametrize(
+    ("name", "read", "field", "named"),
+    [(one, read_acme, "name", one) for one in ("trec", "beir", "table", "ragas")]
+    + [("acme", "read_acme", "read", "a function")],
+)
+def test_a_name_of_ours_cannot_be_registered(name, read, field, named):
+    with refused(named, field=field):
+        rs.io.register(name, read)
 
 
 def test_the_highest_mark_wins_a_tie_names_both_and_a_name_again_replaces_the_first(tmp_path):
-    file = put(tmp_path, LINE)
+    file = put(tmp_path, [LINE], "run.jsonl")
     rs.io.register("acme", read_acme, mark="ask found")
     rs.io.register("other", read_acme, mark="ask said")
     with refused("acme", "other", file="run.jsonl", field="format"):
@@ -133,13 +129,14 @@ def test_the_highest_mark_wins_a_tie_names_both_and_a_name_again_replaces_the_fi
         rs.load_results(file).save(tmp_path / "tail", format="acme")
 
 
-def test_a_reader_that_fails_is_one_error_with_its_file(tmp_path):
-    rs.io.register("acme", lambda path: 1 / 0, mark="ask found")
-    with refused("ZeroDivisionError", file="run.jsonl"):
-        rs.load_results(put(tmp_path, LINE))
-    rs.io.register("acme", lambda path: [{"ask": 1}], mark="ask found")
-    with refused("list", field="read"):
-        rs.load_results(put(tmp_path, LINE))
+@pytest.mark.parametrize(
+    ("read", "field", "named"),
+    [(lambda path: 1 / 0, None, "ZeroDivisionError"), (lambda path: [{"ask": 1}], "read", "list")],
+)
+def test_a_reader_that_fails_is_one_error_with_its_file(tmp_path, read, field, named):
+    rs.io.register("acme", read, mark="ask found")
+    with refused(named, file="run.jsonl", field=field):
+        rs.load_results(put(tmp_path, [LINE], "run.jsonl"))
 
 
 @pytest.mark.parametrize(
@@ -152,5 +149,5 @@ def test_a_reader_that_fails_is_one_error_with_its_file(tmp_path):
     ],
 )
 def test_a_table_of_ones_own_is_not_taken_for_another_tool_s(tmp_path, row):
-    seen = detect.sample(put(tmp_path, row))
+    seen = detect.sample(put(tmp_path, [row], "run.jsonl"))
     assert [tool.name for tool in registry.TOOLS if tool.fits(seen)] == []

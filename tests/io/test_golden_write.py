@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plausible_runs import put
 
 import ragscore as rs
 from tests.messages import refused, warned
@@ -96,30 +97,35 @@ def test_yaml_reads_well_and_says_what_should_be_refused(write_golden, tmp_path)
     )
 
 
-def test_an_empty_list_of_documents_is_written_as_a_stated_refusal(write_golden, tmp_path):
-    golden = rs.load_golden(write_golden([{"id": "a", "query": "?", "expected_doc_ids": []}]))
-    file = assert_comes_back(golden, tmp_path, "out.jsonl")
-    assert json.loads(file.read_text()) == {"id": "a", "query": "?", "answerable": False}
+QRELS = {"query_id": "q", "query": "?", "relevant_docs": {"a": 2, "b": 0}, "reference_answer": "r",
+         "deep": {"er": [1]}}  # fmt: skip
+CASE = {"id": "c", "question": "?", "expected_key_facts": ["f"], "required_support_groups": [[0]],
+        "gold_supports": [{"rel_path": "a.md", "snippets": ["s"], "mine": 1}]}  # fmt: skip
+TABLE = [
+    {"qid": "1", "question": "?", "expected_texts": ["born in 1979", "a fact"],
+     "gold_answers": ["Mark Twain", "Samuel Clemens"]},
+    {"qid": "2", "question": "!", "expected_texts": ["x"], "gold_answers": ["a"]},
+]  # fmt: skip
+NOTHING = [{"id": "q", "query": "?", "difficulty": None, "own": None}, {"id": "r", "query": "!"}]
 
 
-def test_sets_of_other_formats_become_golden_files(tmp_path):
-    (tmp_path / "qrels.jsonl").write_text(
-        '{"query_id": "q", "query": "?", "relevant_docs": {"a": 2, "b": 0}, "reference_answer":'
-        ' "r", "deep": {"er": [1]}}\n'
-    )
-    (tmp_path / "cases.jsonl").write_text(
-        '{"id": "c", "question": "?", "expected_key_facts": ["f"], "gold_supports": [{"rel_path":'
-        ' "a.md", "snippets": ["s"], "mine": 1}], "required_support_groups": [[0]]}\n'
-    )
-    rows = [
-        {"qid": "1", "question": "?", "expected_texts": ["born in 1979", "a fact"],
-         "gold_answers": ["Mark Twain", "Samuel Clemens"]},
-        {"qid": "2", "question": "!", "expected_texts": ["x"], "gold_answers": ["a"]},
-    ]  # fmt: skip
-    for number, source in enumerate((tmp_path / "qrels.jsonl", tmp_path / "cases.jsonl", rows)):
-        file = assert_comes_back(rs.load_golden(source), tmp_path, f"{number}.yaml")
-    assert "expected_texts: [born in 1979, a fact]" in file.read_text()
-    assert "accepted_answers: [Samuel Clemens]" in file.read_text()
+@pytest.mark.parametrize(
+    ("rows", "written"),
+    [
+        ([QRELS], "b: 0"),
+        ([CASE], "snippets: [s]"),
+        (TABLE, "expected_texts: [born in 1979, a fact]"),
+        (TABLE, "accepted_answers: [Samuel Clemens]"),
+        ([{"id": "a", "query": "?", "expected_doc_ids": []}], "query: '?'\n  answerable: false\n"),
+        (NOTHING, "own: null"),  # columns without any value
+        (NOTHING, "difficulty: null"),
+    ],
+)
+@pytest.mark.parametrize("name", ["out.yaml", "out.jsonl"])
+def test_sets_of_every_kind_come_back_from_golden_files(tmp_path, rows, written, name):
+    golden = quietly(rs.load_golden, put(tmp_path, rows, "in.jsonl"))
+    text = assert_comes_back(golden, tmp_path, name).read_text()
+    assert name == "out.jsonl" or written in text
 
 
 def test_a_part_of_a_set_is_numbered_anew(write_golden, tmp_path):
@@ -166,18 +172,14 @@ def test_what_would_not_come_back_is_refused_and_not_left_out(
     with refused(*([f"1 of {len(edited)}"] if len(edited) > len(rows) else []), field=field):
         replace(golden, **{frame: edited}).save(tmp_path / name, format="golden")
     assert not (tmp_path / name).exists()
-    with refused("golden.csv", ".yaml", ".yml", ".jsonl", field="path"):
-        golden.save(tmp_path / "golden.csv", format="golden")
 
 
 def test_resolved_spans_are_counted_as_left_out(write_golden, tmp_path):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_chunk_ids": ["c"]}]))
-    resolved = replace(
-        golden, targets=golden.targets.assign(doc_id="d", start=1, end=5, span_unit="line")
-    )
+    spans = golden.targets.assign(doc_id="d", start=1, end=5, span_unit="line")
     with warned("out.yaml", 1):
-        again = rs.load_golden(resolved.save(tmp_path / "out.yaml", format="golden"))
-    assert again.golden_hash == resolved.golden_hash
+        file = replace(golden, targets=spans).save(tmp_path / "out.yaml", format="golden")
+    assert rs.load_golden(file).golden_hash == golden.golden_hash
 
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(
@@ -242,14 +244,6 @@ ROW = st.fixed_dictionaries(
         "own": VALUES, "%.json": VALUES,
     },
 )  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["g.yaml", "g.jsonl"])
-def test_a_column_without_any_value_comes_back(write_golden, tmp_path, name):
-    rows = [{"id": "q", "query": "?", "difficulty": None, "own": None}, {"id": "r", "query": "!"}]
-    golden = quietly(rs.load_golden, write_golden(rows))
-    assert {"difficulty", "x_own"} <= {*golden.queries}
-    assert_comes_back(golden, tmp_path, name)
 
 
 @given(rows=st.lists(ROW, min_size=1, max_size=3), name=st.sampled_from(["g.yaml", "g.jsonl"]))

@@ -240,11 +240,9 @@ def test_corner_cases_come_back_as_they_were_loaded(write_run, tmp_path, given):
 
 
 def test_a_score_of_the_hit_beside_one_within_retrieval_comes_back(write_run, tmp_path):
-    scores = {"score": 1, "score_lexical": 2, "score_vector": 3}
-    inside = {"retrieval": {"fusion_score": 4.0, "lexical_score": 5.0}}
-    results = rs.load_results(
-        write_run("r", [record("q", [{"chunk_id": "c", **scores, **inside}])])
-    )
+    one = {"chunk_id": "c", "score": 1, "score_lexical": 2, "score_vector": 3,
+           "retrieval": {"fusion_score": 4.0, "lexical_score": 5.0}}  # fmt: skip
+    results = rs.load_results(write_run("r", [record("q", [one])]))
     own = results.hits[["score", "score_lexical", "score_vector", "x_score", "x_score_lexical"]]
     assert own.values.tolist() == [[4, 5, 3, 1, 2]]
     assert_round_trip(results, tmp_path)

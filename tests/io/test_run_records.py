@@ -15,6 +15,7 @@ from plausible_runs import plausible, put
 
 import ragscore as rs
 from ragscore.io import files, run_records
+from tests.messages import warned
 
 N_FILES = EXAMPLES // 4
 
@@ -54,17 +55,22 @@ def both(monkeypatch):
             parsed.append((parser, parse(parser, *arguments)))
             return parsed[-1][1]
 
-        monkeypatch.setattr(run_records, "FEWEST", 10**9)
-        plain, plain_warnings = outcome(file, strict)
-        monkeypatch.setattr(run_records, "BATCH", batch)
-        few, few_warnings = outcome(file, strict)
-        monkeypatch.setattr(run_records, "FEWEST", 1)
         monkeypatch.setattr(run_records.LineParser, "parse", spied)
-        monkeypatch.setattr(files, "BLOCK_BYTES", block)
-        fast, fast_warnings = outcome(file, strict)
-        assert fast_warnings == few_warnings == plain_warnings
-        assert_equal(few, plain)
-        assert_equal(fast, plain)
+        found = []
+        # json for the whole file, json for a few lines at once, pyarrow for blocks of the file
+        for fewest, lines, size in (
+            (10**9, 10**9, 10**9),
+            (10**9, batch, 10**9),
+            (1, batch, block),
+        ):
+            monkeypatch.setattr(run_records, "FEWEST", fewest)
+            monkeypatch.setattr(run_records, "BATCH", lines)
+            monkeypatch.setattr(files, "BLOCK_BYTES", size)
+            found.append(outcome(file, strict))
+        (plain, told), *others = found
+        for other, told_there in others:
+            assert told_there == told
+            assert_equal(other, plain)
         parser, last = parsed[-1]
         return last is not None and not parser.is_off
 
@@ -86,36 +92,34 @@ GOOD = [
 LINE = json.dumps(GOOD[0]).replace('"q0"', '"new"')
 
 
-def test_a_file_like_those_of_the_tools_is_read_fast_plain_or_compressed(both, tmp_path):
-    file = put(tmp_path, GOOD)
-    assert both(file)
-    without = [record(f"q{n}", [{"chunk_id": "c", "rank": 1}], answer=None) for n in range(12)]
-    assert both(put(tmp_path, without)), "no citation anywhere"
-    file = put(tmp_path, GOOD)
+LATE = [
+    record(
+        f"r{n}", [hit("c", "d", 1, section_label="s", weight=n + 0.5)], answer=answer("a"), note="n"
+    )
+    for n in range(5)
+]
+AGAIN = [one | {"query_id": one["query_id"] + "b"} for one in GOOD]
+WHOLE = [one | {"hits_top_k": [hit("c", "d", 1, weight=n)]} for n, one in enumerate(GOOD)]
+BARE = [record(f"q{n}", [{"chunk_id": "c", "rank": 1}], answer=None) for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        GOOD,
+        BARE,  # no citation anywhere
+        [*GOOD, *LATE, *AGAIN],  # fields that come late are learned on the way
+        [*WHOLE, *LATE],  # whole numbers first, decimal ones later: a column of decimal numbers
+    ],
+)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_file_like_those_of_the_tools_is_read_fast_plain_or_compressed(
+    both, tmp_path, rows, is_packed
+):
+    file = put(tmp_path, rows)
     packed = tmp_path / "per_query.jsonl.gz"
     packed.write_bytes(gzip.compress(file.read_bytes()))
-    assert both(packed)
-
-
-def test_fields_that_come_late_are_learned_on_the_way(both, tmp_path):
-    late = [
-        record(
-            f"r{n}",
-            [hit("c", "d", 1, section_label="s", weight=n + 0.5)],
-            answer=answer("a"),
-            note="n",
-        )
-        for n in range(5)
-    ]
-    assert both(
-        put(tmp_path, [*GOOD, *late, *[one | {"query_id": one["query_id"] + "b"} for one in GOOD]])
-    )
-    whole = [
-        one | {"query_id": f"s{n}", "hits_top_k": [hit("c", "d", 1, weight=n)]}
-        for n, one in enumerate(GOOD)
-    ]
-    # whole numbers first, decimal ones later: a column of decimal numbers
-    assert both(put(tmp_path, [*whole, *late]))
+    assert both(packed if is_packed else file)
 
 
 ODD_LINES = {
@@ -203,14 +207,9 @@ def test_an_odd_line_ends_the_same_wherever_it_stands(both, tmp_path, name):
     both(put(tmp_path, [*GOOD[:6], ODD_LINES[name]]), strict=True)
 
 
-def test_a_blank_or_false_error_is_none_and_words_that_say_so_are_warned_of(tmp_path):
-    none = ["", " ", False, 0, {}, [], None]
-    rows = [record(f"q{n}", [], error=one) for n, one in enumerate([*none, "Timeout"])]
-    found = rs.load_results(put(tmp_path, rows))
-    assert found.responses["error"].isna().tolist() == [True] * len(none) + [False]
-    assert found.runs["n_failed"].tolist() == [1]
+def test_errors_whose_words_say_that_there_is_none_are_warned_of(tmp_path):
     rows = [record(f"q{n}", [], error=one) for n, one in enumerate(["None", "null", "N/A", "boom"])]
-    with pytest.warns(UserWarning, match=r"3 errors .*'None', 'null', 'N/A'"):
+    with warned(3, "'None', 'null', 'N/A'"):
         assert rs.load_results(put(tmp_path, rows)).runs["n_failed"].tolist() == [4]
 
 

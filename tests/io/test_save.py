@@ -8,7 +8,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.io.registry import FORMATS
-from tests.messages import refused, warned
+from tests.messages import ANY, refused, warned
 
 GOLDEN = rs.Golden(
     queries=pd.DataFrame({"query_id": ["q1", "q2"]}),
@@ -66,15 +66,25 @@ def test_a_golden_set_comes_back_from_the_format_of_the_ending_or_name(name, for
     ]
 
 
-def test_what_cannot_be_written_says_what_can():
-    with refused("out.dat", "format=", "per_query", ".jsonl"):
-        RESULTS.save("out.dat")
-    with refused("trec_qrel", "trec_qrels", field="format"):
-        GOLDEN.save("out", format="trec_qrel")
-    with refused("lvl='doc'", "trec", "level"):
-        RESULTS.save("out.trec", lvl="doc")
-    with refused("int", field="path"):
-        RESULTS.save(3)
+@pytest.mark.parametrize(
+    ("held", "path", "options", "field", "named"),
+    [
+        (RESULTS, "out.dat", {}, ANY, ["out.dat", "format=", "per_query", ".jsonl"]),
+        (GOLDEN, "out", {"format": "trec_qrel"}, "format", ["trec_qrel", "trec_qrels"]),
+        (RESULTS, "out.trec", {"lvl": "doc"}, ANY, ["lvl='doc'", "trec", "level"]),
+        (RESULTS, 3, {}, "path", ["int"]),
+        (
+            GOLDEN,
+            "golden.csv",
+            {"format": "golden"},
+            "path",
+            ["golden.csv", ".yaml", ".yml", ".jsonl"],
+        ),
+    ],
+)
+def test_what_cannot_be_written_says_what_can(held, path, options, field, named):
+    with refused(*named, field=field):
+        held.save(path, **options)
 
 
 FULL = replace(

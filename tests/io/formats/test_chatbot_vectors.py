@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate as aggregate_of
@@ -54,19 +55,13 @@ def row(query_id="q", chunks=(), answer="text", **more):
 def load(tmp_path):
     """Golden cases, and runs {name: rows} or one run of rows."""
 
-    def write(file, lines):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        return file
-
     def of(cases, runs, k=5, mode="on", **configs):
         for name, rows in (runs if isinstance(runs, dict) else {"run": runs}).items():
-            write(tmp_path / name / "results.jsonl", rows)
-            (tmp_path / name / "config.json").write_text(
-                json.dumps({"k": k, "folder_mode": mode} | configs.get(name, {})), encoding="utf-8"
-            )
+            put(tmp_path / name, rows, "results.jsonl")
+            config = {"k": k, "folder_mode": mode} | configs.get(name, {})
+            put(tmp_path / name, [config], "config.json")
         files = [tmp_path / name for name in (runs if isinstance(runs, dict) else ["run"])]
-        return rs.load_results(files), rs.load_golden(write(tmp_path / "eval_set.jsonl", cases))
+        return rs.load_results(files), rs.load_golden(put(tmp_path, cases, "eval_set.jsonl"))
 
     return of
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, found, hit, record, said
+from conftest import RUN_A, RUN_B, THREE_QUERIES, found, said
+from plausible_runs import put
 
 import ragscore as rs
 from ragscore.frames.kinds import flat
@@ -59,13 +60,9 @@ CREATE TABLE eval_query_results (
 @pytest.fixture
 def write(tmp_path):
     """Write JSON to a file."""
-
-    def to(content, name="run.json", **layout):
-        file = tmp_path / name
-        file.write_text(json.dumps(content, **layout), encoding="utf-8")
-        return file
-
-    return to
+    return lambda content, name="run.json", **layout: put(
+        tmp_path, [json.dumps(content, **layout)], name
+    )
 
 
 @pytest.fixture
@@ -134,13 +131,9 @@ def test_its_aggregate_and_snapshot_may_be_objects_or_text(write, field, wrap):
 
 
 @pytest.mark.parametrize("stored", [None, "{}", ""])
-def test_a_run_without_an_aggregate_yet_reports_nothing(write, stored):
-    assert rs.load_results(write(RUN | {"aggregate": stored})).reported is None
-
-
-def test_a_run_without_an_id_is_named_after_its_file(write):
-    run = RUN | {"run_id": None}
-    assert rs.load_results(write(run, "nightly.json")).runs["run_id"].tolist() == ["nightly"]
+def test_a_run_may_have_no_aggregate_yet_and_no_id(write, stored):
+    results = rs.load_results(write(RUN | {"aggregate": stored, "run_id": None}, "nightly.json"))
+    assert results.reported is None and results.runs["run_id"].tolist() == ["nightly"]
 
 
 @pytest.mark.parametrize(
@@ -185,13 +178,6 @@ def test_a_database_without_that_column_loads_without_them(database):
         base.execute("ALTER TABLE eval_runs DROP COLUMN aggregate_json")
     base.close()
     assert rs.load_results(file).reported is None
-
-
-@needs_shared
-def test_a_database_of_the_systems_own_schema_loads(database):
-    schema = (SHARED / "V001__init.sql").read_text(encoding="utf-8")
-    results = rs.load_results(database({"a": AGGREGATE_A, "bb": AGGREGATE_B}, schema))
-    assert values(results, "bb")["mrr"] == 0.8333 and len(results.responses) == 6
 
 
 def test_an_aggregate_that_is_no_object_is_named_with_its_row(database):
@@ -242,41 +228,14 @@ def test_a_stored_aggregate_that_is_wrong_is_found(database, write_golden, uses_
     assert labels["citation_coverage"].tolist() == ["citation_coverage_weak"] * 2
 
 
-def test_a_stored_run_of_one_file_is_checked_as_well(write, write_golden):
-    file, golden = (
-        write(RUN | {"aggregate": AGGREGATE_A | {"mrr": 0.5}}),
-        write_golden(THREE_QUERIES),
-    )
-    ev = rs.evaluate(file, golden, profile="kebab")
-    assert wrong(rs.extras.check_reported(ev)) == [("a", "", "mrr", pytest.approx(-0.0833))]
-
-
-@pytest.mark.filterwarnings("ignore:ids of")  # chunk ids of another chunker join nowhere
-def test_ranks_fall_back_to_documents_under_another_chunker(write_golden, write_run):
-    # Another chunker: chunk ids no longer join, documents do. q3 is found nowhere.
-    of_b = [record(f"q{n}", [hit(f"new{n}", f"d{n}", n)]) for n in (1, 2)]
-    of_b.append(record("q3", []))
-    files = [
-        write_run(name, records, config={"chunker_version": version})
-        for name, records, version in (("a", RUN_A, "test@1"), ("b", of_b, "test@2"))
-    ]
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
-    ev = rs.evaluate(rs.load_results(files), golden, profile="kebab")
-    written = json.loads(ev.compare("a", "b").to_json())
-    assert written["deltas"]["chunker_version_match"] == "fallback_doc"
-    assert [one["b_hit_rank"] for one in written["per_query"]] == [1, 2, None]
-
-
 def test_ranks_that_a_file_of_retrievers_states_are_recomputed(tmp_path):
     lines = [
         said("q1", [found(1, "x"), found(2, "k1")], rank_first_match=2, passed=True),
         said("q2", [found(1, "x")], rank_first_match=1, passed=True),
     ]
     golden = [{"query": f"q{n}", "expected_source_keys": [f"k{n}"]} for n in (1, 2)]
-    for name, rows in (("results.jsonl", lines), ("queries.jsonl", golden)):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    ev = rs.evaluate(tmp_path / "results.jsonl", tmp_path / "queries.jsonl", profile="seed-mcp")
-    assert wrong(rs.extras.check_reported(ev)) == [
+    files = put(tmp_path, lines, "results.jsonl"), put(tmp_path, golden, "queries.jsonl")
+    assert wrong(rs.extras.check_reported(rs.evaluate(*files, profile="seed-mcp"))) == [
         ("dense", "q2", "rank_first_match", float("inf")),
         ("dense", "q2", "passed", -1),
     ]
