@@ -108,6 +108,18 @@ LINES = [
     ("score golden.yaml runs/dense --profile kebab", 0, '{"dense": {"hit_at_k"'),
     ("score golden.yaml runs/dense --metric mrr --json", 0, '[{"run_id": "dense", "metric"'),
     ("score golden.yaml runs/dense --metric key_facts --json", 0, '"mean": null'),
+    (
+        "score golden.yaml runs/dense --metric hit@1 --metric key_facts",
+        0,
+        "not measured: key_facts",
+    ),
+    # in the order in which they are picked, else in that of the file
+    (
+        "score qrels.txt both.trec --run hybrid --run dense --metric mrr --json",
+        0,
+        '[{"run_id": "hybrid"',
+    ),
+    ("score qrels.txt both.trec --metric mrr --json", 0, '[{"run_id": "dense"'),
     ("score golden.yaml hybrid --store history --metric mrr", 0, "hybrid    mrr 0.833"),
     ("score golden.yaml runs/* --run hybrid --run dense --metric hit@1", 0, "hybrid  hit@1 0.667"),
     (
@@ -201,6 +213,11 @@ LINES = [
         '[{"run_id": "r1"',
     ),
     ("run my_rag:answer --golden golden.yaml --limit 1 --leave-out tool --quiet", 0, "mrr@10"),
+    (
+        "run my_rag:answer --golden golden.yaml --limit 2 --quiet --json --metric hit@3",
+        0,
+        '"n": 2, "n_expected": 2',
+    ),
     ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
     (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
@@ -272,13 +289,6 @@ def test_written_files_are_where_they_were_asked_for(desk, capsys):
     assert {one["run_id"] for one in rows} == {"dense"}
 
 
-def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
-    main("score qrels.txt both.trec --run hybrid --run dense --metric mrr --json".split())
-    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["hybrid", "dense"]
-    main("score qrels.txt both.trec --metric mrr --json".split())
-    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["dense", "hybrid"]
-
-
 @pytest.mark.parametrize(
     ("line", "named"),
     [
@@ -297,6 +307,7 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         (f"report {PAIR} --baseline nobody", ["'nobody'", "dense, hybrid"]),
         ("label golden.yaml runs/dense --level span", ["span", "anchor"]),
         ("judge golden.yaml runs/dense --model m --refused no", ["refused:", "'no'", "skip"]),
+        ("judge golden.yaml both.trec --model m", ["run:", "per_query.jsonl"]),
         ("run my_rag:answer --golden golden.yaml --leave-out langs", ["leave_out:", "langs"]),
         ("score gold.csv hits.csv", ['"query_id": "???"', '"doc_id": "???"']),
         ("score golden.yaml hits.csv", ['"query_id": "???"', '"doc_id": "docno"']),

@@ -84,10 +84,3 @@ def test_json_holds_counts_means_and_agreement(command, files, capsys):
     assert found["means"][0]["mean"] == 3.5 and found["agreement"][0]["disagreement"] == 0
     agreement = json.loads((files[1].parent / "agreement.json").read_text())
     assert [row["n"] for row in agreement["table"]] == [2]
-
-
-def test_judgments_need_a_file_that_they_are_read_with(command, files, tmp_path, capsys):
-    other = tmp_path / "answers.jsonl"
-    other.write_text(files[1].read_text())
-    assert command(run=other) == 2
-    says(capsys.readouterr().err, "per_query.jsonl")
