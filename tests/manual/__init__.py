@@ -38,10 +38,6 @@ OPTIONAL = re.compile(
 )
 
 
-class PageError(AssertionError):
-    """A block that does not do what its page says."""
-
-
 @dataclass(frozen=True)
 class Block:
     """A fenced block of a page: its language, the second word of its fence, its text and place."""
@@ -76,7 +72,7 @@ def blocks(page: Path) -> list[Block]:
 def run(page: Path, folder: Path) -> list[tuple[Block, Block | None, str]]:
     """Run every block of a page in `folder`; return each, the block that shows it, and its output.
 
-    A block that can't be run, or that prints what no block shows, is a `PageError`.
+    A block that can't be run, or that prints what no block shows, is an `AssertionError`.
     """
     (folder / "data").symlink_to(ROOT / "data", target_is_directory=True)
     namespace: dict[str, object] = {"__name__": "__main__"}
@@ -98,13 +94,13 @@ def run(page: Path, folder: Path) -> list[tuple[Block, Block | None, str]]:
             elif block.language == "sh" and not block.text.startswith("python3 -m venv"):
                 done.append((block, shown, run_shell(block)))  # .ci/run tries the others
             elif block.language == "text" and not block.name:
-                if before is None or before.language not in ("python", "sh"):
-                    raise PageError(f"{block}: text that nothing printed")
-            elif block.language not in ("python", "sh", "text"):
-                raise PageError(f"{block}: can't be run, or is a file without a name")
+                is_printed = before is not None and before.language in ("python", "sh")
+                assert is_printed, f"{block}: text that nothing printed"
+            else:
+                is_known = block.language in ("python", "sh", "text")
+                assert is_known, f"{block}: can't be run, or is a file without a name"
     for block, shown, printed in done:
-        if printed.strip() and not shown:
-            raise PageError(f"{block}: prints, and no text block shows it:\n{printed}")
+        assert shown or not printed.strip(), f"{block}: no text block shows this:\n{printed}"
     return done
 
 
@@ -146,13 +142,11 @@ def run_shell(block: Block) -> str:
         if all(re.fullmatch(r"ragscore [\w\s./=:@,-]+", line) for line in lines):
             with contextlib.redirect_stdout(io.StringIO()) as printed:
                 statuses = [main(shlex.split(line)[1:]) for line in lines]
-            if any(statuses):
-                raise PageError(f"{block}: exit statuses {statuses}\n{printed.getvalue()}")
+            assert not any(statuses), f"{block}: exit statuses {statuses}\n{printed.getvalue()}"
             return printed.getvalue()
         command = ["bash", "-euo", "pipefail", "-c", block.text]
         done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise PageError(f"{block}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    assert not done.returncode, f"{block}: status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
