@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,6 @@ from conftest import EXAMPLES, answer, hit, questions
 import ragscore as rs
 from ragscore.collecting import journal
 from ragscore.collecting.replies import as_json
-from ragscore.io.servers import retry_after
 from tests.messages import says
 
 NAMES = [
@@ -82,43 +82,32 @@ def test_replies_of_any_shape_end_as_a_run_that_loads(golden, tmp_path, seed):
     draw = random.Random(seed)
     replies = {query: any_reply(draw) for query in golden.queries["query"]}
     results = rs.collect(lambda query: replies[query], golden, tmp_path / "run", progress=False)
-    assert results.responses["query_id"].tolist() == golden.queries["query_id"].tolist()
-    assert results.responses["query"].tolist() == golden.queries["query"].tolist()
+    asked = ["query_id", "query"]
+    assert results.responses[asked].values.tolist() == golden.queries[asked].values.tolist()
     n_failed = int(results.responses["error"].notna().sum())
     assert 0 < n_failed < 40 and results.runs["n_failed"].iloc[0] == n_failed
     results.save(tmp_path / "again", format="per_query")
-    assert (tmp_path / "again" / "per_query.jsonl").read_bytes() == (
-        tmp_path / "run" / "per_query.jsonl"
-    ).read_bytes()
-    assert (tmp_path / "again" / "run.json").read_bytes() == (
-        tmp_path / "run" / "run.json"
-    ).read_bytes()
+    for name in ("per_query.jsonl", "run.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
 
 
 def test_a_record_as_kebab_writes_it_is_kept_whole(golden, tmp_path):
+    usage = {"prompt_tokens": 3, "latency_ms": 8}
     given = {
         "hits_top_k": [hit("c1", "d1", 1), hit("c2", "d2", 2)],
-        "answer": answer(
-            "yes", paths=["a.md", "b.md"], usage={"prompt_tokens": 3, "latency_ms": 8}
-        ),
+        "answer": answer("yes", paths=["a.md", "b.md"], usage=usage),
         "mode": "lexical",
     }
     results = rs.collect(lambda query: given, golden, tmp_path / "run", limit=1, progress=False)
-    (line,) = (tmp_path / "run" / "per_query.jsonl").read_text().splitlines()
-    written = json.loads(line)
+    written = json.loads((tmp_path / "run" / "per_query.jsonl").read_text())
     without_null = json.loads(
         json.dumps(given["hits_top_k"]),
         object_hook=lambda one: {key: value for key, value in one.items() if value is not None},
     )
     assert written["hits_top_k"] == without_null
-    assert (
-        written["answer"]["usage"] == {"prompt_tokens": 3, "latency_ms": 8}
-        and len(written["answer"]["citations"]) == 2
-    )
-    assert (
-        json.loads(results.runs["config"].iloc[0])["chunker_version"] == "test@1"
-        and json.loads(results.runs["config"].iloc[0])["index_version"] == "idx@1"
-    )
+    assert written["answer"]["usage"] == usage and len(written["answer"]["citations"]) == 2
+    config = json.loads(results.runs["config"].iloc[0])
+    assert (config["chunker_version"], config["index_version"]) == ("test@1", "idx@1")
 
 
 def test_values_of_numpy_and_pandas_become_json():
@@ -165,48 +154,26 @@ def test_ids_of_runs_sort_by_time():
 
 
 def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path, monkeypatch):
-    repository = tmp_path / "code"
-    repository.mkdir()
-    monkeypatch.chdir(repository)
-    outside = rs.collect(lambda query: [], golden, tmp_path / "a", limit=1, progress=False)
+    monkeypatch.chdir(tmp_path)
+    outside = rs.collect(lambda query: [], golden, "a", limit=1, progress=False)
+    assert "commit" not in outside.runs
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
     for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run([*git, *arguments], check=True)
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
     inside = rs.collect(
-        lambda query: [],
-        golden,
-        tmp_path / "b",
-        limit=3,
-        seed=None,
-        workers=2,
-        suite="s",
-        progress=False,
+        lambda query: [], golden, "b", limit=3, seed=None, workers=2, suite="s", progress=False
     )
-    assert (
-        "commit" not in outside.runs
-        and inside.runs["commit"].tolist() == [commit]
-        and "x_uncommitted_changes" not in inside.runs
-    )
-    run = json.loads((tmp_path / "b" / "run.json").read_text())
-    assert run["collector"] == {
-        "limit": 3,
-        "workers": 2,
-        "timeout": 120.0,
-        "retries": 2,
-    }
-    assert (
-        run["environment"]["libraries"]["pandas"] == pd.__version__
-        and run["environment"]["hardware"]["cpus"] >= 1
-    )
-    assert run["golden_hash"] == golden.golden_hash and run["suite"] == "s"
-    assert abs(datetime.now(UTC) - datetime.fromisoformat(run["created_at"])) < timedelta(
-        minutes=10
-    ) and run["created_at"].endswith("Z")
-    (repository / "file").write_text("x")
-    subprocess.run([*git, "add", "file"], check=True)
+    assert inside.runs["commit"].tolist() == [commit]
+    assert "x_uncommitted_changes" not in inside.runs
+    run = json.loads(Path("b", "run.json").read_text())
+    assert run["collector"] == {"limit": 3, "workers": 2, "timeout": 120.0, "retries": 2}
+    assert run["environment"]["libraries"]["pandas"] == pd.__version__
+    assert run["environment"]["hardware"]["cpus"] >= 1
+    assert (run["golden_hash"], run["suite"]) == (golden.golden_hash, "s")
+    age = datetime.now(UTC) - datetime.fromisoformat(run["created_at"])
+    assert abs(age) < timedelta(minutes=10) and run["created_at"].endswith("Z")
+    subprocess.run([*git, "add", "a"], check=True)
     assert journal.code_version() == {"commit": commit, "uncommitted_changes": True}
 
 
@@ -235,24 +202,6 @@ def test_a_single_worker_without_a_time_limit_is_the_calling_thread(golden, tmp_
     )
     connection.close()
     assert results.hits["chunk_id"].tolist() == ["c1", "c1"] and threading.active_count() >= 1
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (None, None),
-        ("1.5", 1.5),
-        ("soon", None),
-        (format_datetime(datetime(2020, 1, 1, tzinfo=UTC), usegmt=True), 0.0),
-    ],
-)
-def test_when_to_ask_again_is_read_in_seconds_or_as_a_date(value, expected):
-    assert retry_after(value) == expected
-
-
-def test_a_date_to_come_is_waited_for():
-    later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    assert 3000 < retry_after(later) <= 3600
 
 
 STOPPED = """
@@ -304,15 +253,13 @@ def test_a_description_stands_in_the_file_and_the_frame_without_its_key(
 
 @pytest.mark.parametrize(("again", "kept"), [(None, "first"), ("second", "second")])
 def test_a_resumed_run_keeps_its_description_unless_another_is_given(golden, tmp_path, again, kept):
-    asked = []
+    replies = Mock(side_effect=[[], KeyboardInterrupt, [], []])
 
-    def system(query):
-        asked.append(query)
-        if len(asked) == 2:
-            raise KeyboardInterrupt
-        return []
+    def collect(note):
+        return rs.collect(
+            lambda query: replies(), golden, tmp_path, limit=3, note=note, progress=False
+        )
 
     with pytest.raises(KeyboardInterrupt):
-        rs.collect(system, golden, tmp_path / "r", limit=3, note="first", progress=False)
-    run = rs.collect(system, golden, tmp_path / "r", limit=3, note=again, progress=False)
-    assert run.runs["note"].tolist() == [kept]
+        collect("first")
+    assert collect(again).runs["note"].tolist() == [kept]

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from conftest import answer, hit, record
-from judge_server import FaultyServer
 
 import ragscore as rs
 from ragscore.cli import main
@@ -23,12 +22,6 @@ def files(write_golden, write_run):
     return golden, write_run(
         "r", [record(f"q{i}", CHUNK, answer=answer(text)) for i, text in enumerate(TEXTS)]
     )
-
-
-@pytest.fixture
-def server():
-    with FaultyServer() as running:
-        yield running
 
 
 @pytest.fixture
