@@ -34,12 +34,8 @@ ROWS = [
     {"id": "q3", "query": "third?", "expected_doc_ids": ["d3"]},
 ]
 SENT = {"mode": "hybrid", "k": 2, "temperature": 0.0, "seed": 7}
+GOLDEN = rs.load_golden(ROWS)
 FIELDS = (*SETTINGS, *CARRIED, "folder_mode")
-
-
-@pytest.fixture
-def golden(write_golden):
-    return rs.load_golden(write_golden(ROWS))
 
 
 def collect(system, golden, out, **options):
@@ -92,14 +88,14 @@ CARRIED_BY = {
 }
 
 
-def test_a_callable_gets_what_the_snapshot_says(golden, out):
+def test_a_callable_gets_what_the_snapshot_says(out):
     seen = []
 
     def system(query, **told):
         seen.append(told)
         return {"hits": found(query), "answer": "yes"}
 
-    results = collect(system, golden, out, run_id="run", settings={"folder_mode": "on"}, **SENT)
+    results = collect(system, GOLDEN, out, run_id="run", settings={"folder_mode": "on"}, **SENT)
     check_sent(seen, results, out)
     assert {
         one["query_id"]: {name: one[name] for name in CARRIED if name in one} for one in seen
@@ -110,12 +106,12 @@ def test_a_callable_gets_what_the_snapshot_says(golden, out):
     }
 
 
-def test_a_chatbot_gets_what_the_snapshot_says(golden, out):
+def test_a_chatbot_gets_what_the_snapshot_says(out):
     with Server(chatbot) as server:
         results = collect(
-            server.url, golden, out, run_id="run", settings={"folder_mode": "on"}, **SENT
+            server.url, GOLDEN, out, run_id="run", settings={"folder_mode": "on"}, **SENT
         )
-    ids = dict(golden.queries[["query", "query_id"]].itertuples(index=False))
+    ids = dict(GOLDEN.queries[["query", "query_id"]].itertuples(index=False))
     check_sent(
         [{**body, "query_id": ids[body["question"]]} for body in server.bodies], results, out
     )
@@ -151,12 +147,12 @@ MAPPING = {
 }
 
 
-def test_a_mapped_endpoint_gets_what_the_snapshot_says(golden, out):
+def test_a_mapped_endpoint_gets_what_the_snapshot_says(out):
     item = {"id": "c1", "source": {"document": "d1", "page": 3}, "points": 0.5, "own": "kept"}
     with Server(lambda seen: {"found": [{"items": [item]}], "reply": {"text": "so"}}) as server:
         results = collect(
             {"url": f"{server.url}/search", **MAPPING},
-            golden,
+            GOLDEN,
             out,
             run_id="run",
             settings={"folder_mode": "on"},
@@ -183,16 +179,16 @@ print(json.dumps({"hits": [{"chunk_id": "c1"}], "answer": "yes"}))
 """
 
 
-def test_a_command_gets_what_the_snapshot_says(golden, out, tmp_path):
+def test_a_command_gets_what_the_snapshot_says(out, tmp_path):
     log = tmp_path / "log.jsonl"
     command = [sys.executable, "-c", COMMAND, str(log), "{query}", "{k}", "{braces}"]
-    results = collect(command, golden, out, run_id="run", settings={"folder_mode": "on"}, **SENT)
+    results = collect(command, GOLDEN, out, run_id="run", settings={"folder_mode": "on"}, **SENT)
     check_sent([json.loads(line) for line in log.read_text().splitlines()], results, out)
 
 
-def test_a_chatbot_s_reply_is_kept_whole(golden, out):
+def test_a_chatbot_s_reply_is_kept_whole(out):
     with Server(chatbot) as server:
-        results = collect(server.url, golden, out, k=2)
+        results = collect(server.url, GOLDEN, out, k=2)
     frames = {"hits": results.hits, "citations": results.citations, "runs": results.runs}
     kept = {
         "hits": {
@@ -216,9 +212,9 @@ def test_a_chatbot_s_reply_is_kept_whole(golden, out):
     assert config_of(results)["chunker_version"] == "v1"
 
 
-def test_retrieval_only_asks_for_no_answer(golden, out):
+def test_retrieval_only_asks_for_no_answer(out):
     with Server(chatbot) as server:
-        config = config_of(collect(server.url, golden, out, k=2, retrieval_only=True))
+        config = config_of(collect(server.url, GOLDEN, out, k=2, retrieval_only=True))
     assert {body["with_answer"] for body in server.bodies} == {config["with_answer"]} == {False}
 
 
@@ -239,19 +235,17 @@ TAKEN = ["folders", "k", "product", "tool", "vaults"]
         ({"seed": 1, "leave_out": CARRIED}, "settings", ["seed"]),
     ],
 )
-def test_what_a_system_cant_be_told_is_refused_before_anything_is_asked(
-    golden, out, options, field, named
-):
+def test_what_a_system_cant_be_told_is_refused_before_anything_is_asked(out, options, field, named):
     def system(query, k=1, vaults=None, folders=None, product=None, tool=None):
         raise AssertionError("asked")
 
     with refused(*named, field=field):
-        collect(system, golden, out, **options)
+        collect(system, GOLDEN, out, **options)
     assert not out.exists()
 
 
-def test_a_field_left_out_is_not_sent_and_the_snapshot_says_so(golden, out):
-    results = collect(found, golden, out, leave_out=CARRIED, k=1)
+def test_a_field_left_out_is_not_sent_and_the_snapshot_says_so(out):
+    results = collect(found, GOLDEN, out, leave_out=CARRIED, k=1)
     assert config_of(results)["left_out"] == list(CARRIED) and "x_request" not in " ".join(
         results.responses.columns
     )
@@ -490,6 +484,6 @@ def test_a_finished_run_is_not_written_over(out):
 
 
 @pytest.mark.parametrize("given", ["bm26", 5, ["a", 1], (found, found)])
-def test_what_is_no_system_is_refused(golden, out, given):
+def test_what_is_no_system_is_refused(out, given):
     with refused(field="system"):
-        collect(given, golden, out)
+        collect(given, GOLDEN, out)

@@ -37,9 +37,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def golden():
-    return questions(40)
+GOLDEN = questions(40)
 
 
 def any_value(draw, depth=0):
@@ -78,12 +76,12 @@ def any_reply(draw):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("seed", range(EXAMPLES // 8))
-def test_replies_of_any_shape_end_as_a_run_that_loads(golden, tmp_path, seed):
+def test_replies_of_any_shape_end_as_a_run_that_loads(tmp_path, seed):
     draw = random.Random(seed)
-    replies = {query: any_reply(draw) for query in golden.queries["query"]}
-    results = rs.collect(lambda query: replies[query], golden, tmp_path / "run", progress=False)
+    replies = {query: any_reply(draw) for query in GOLDEN.queries["query"]}
+    results = rs.collect(lambda query: replies[query], GOLDEN, tmp_path / "run", progress=False)
     asked = ["query_id", "query"]
-    assert results.responses[asked].values.tolist() == golden.queries[asked].values.tolist()
+    assert results.responses[asked].values.tolist() == GOLDEN.queries[asked].values.tolist()
     n_failed = int(results.responses["error"].notna().sum())
     assert 0 < n_failed < 40 and results.runs["n_failed"].iloc[0] == n_failed
     results.save(tmp_path / "again", format="per_query")
@@ -91,14 +89,14 @@ def test_replies_of_any_shape_end_as_a_run_that_loads(golden, tmp_path, seed):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
 
 
-def test_a_record_as_kebab_writes_it_is_kept_whole(golden, tmp_path):
+def test_a_record_as_kebab_writes_it_is_kept_whole(tmp_path):
     usage = {"prompt_tokens": 3, "latency_ms": 8}
     given = {
         "hits_top_k": [hit("c1", "d1", 1), hit("c2", "d2", 2)],
         "answer": answer("yes", paths=["a.md", "b.md"], usage=usage),
         "mode": "lexical",
     }
-    results = rs.collect(lambda query: given, golden, tmp_path / "run", limit=1, progress=False)
+    results = rs.collect(lambda query: given, GOLDEN, tmp_path / "run", limit=1, progress=False)
     written = json.loads((tmp_path / "run" / "per_query.jsonl").read_text())
     without_null = json.loads(
         json.dumps(given["hits_top_k"]),
@@ -136,10 +134,10 @@ def test_values_of_numpy_and_pandas_become_json():
     ]
 
 
-def test_a_frame_of_hits_is_a_reply(golden, tmp_path):
+def test_a_frame_of_hits_is_a_reply(tmp_path):
     frame = pd.DataFrame({"chunk_id": ["c1", "c2"], "score": [0.5, 0.25], "path": ["a.md", None]})
     results = rs.collect(
-        lambda query: {"hits": frame}, golden, tmp_path / "run", limit=1, progress=False
+        lambda query: {"hits": frame}, GOLDEN, tmp_path / "run", limit=1, progress=False
     )
     assert results.hits[["chunk_id", "score"]].values.tolist() == [
         ["c1", 0.5],
@@ -153,16 +151,16 @@ def test_ids_of_runs_sort_by_time():
     assert re.fullmatch(r"run_\d{8}T\d{12}_[0-9a-f]{8}", ids[0])
 
 
-def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path, monkeypatch):
+def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    outside = rs.collect(lambda query: [], golden, "a", limit=1, progress=False)
+    outside = rs.collect(lambda query: [], GOLDEN, "a", limit=1, progress=False)
     assert "commit" not in outside.runs
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
     for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run([*git, *arguments], check=True)
     commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
     inside = rs.collect(
-        lambda query: [], golden, "b", limit=3, seed=None, workers=2, suite="s", progress=False
+        lambda query: [], GOLDEN, "b", limit=3, seed=None, workers=2, suite="s", progress=False
     )
     assert inside.runs["commit"].tolist() == [commit]
     assert "x_uncommitted_changes" not in inside.runs
@@ -170,19 +168,19 @@ def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path,
     assert run["collector"] == {"limit": 3, "workers": 2, "timeout": 120.0, "retries": 2}
     assert run["environment"]["libraries"]["pandas"] == pd.__version__
     assert run["environment"]["hardware"]["cpus"] >= 1
-    assert (run["golden_hash"], run["suite"]) == (golden.golden_hash, "s")
+    assert (run["golden_hash"], run["suite"]) == (GOLDEN.golden_hash, "s")
     age = datetime.now(UTC) - datetime.fromisoformat(run["created_at"])
     assert abs(age) < timedelta(minutes=10) and run["created_at"].endswith("Z")
     subprocess.run([*git, "add", "a"], check=True)
     assert journal.code_version() == {"commit": commit, "uncommitted_changes": True}
 
 
-def test_runs_of_equal_settings_have_equal_config_hashes(golden, tmp_path):
+def test_runs_of_equal_settings_have_equal_config_hashes(tmp_path):
     def system(query, k):
         return []
 
     hashes = [
-        rs.collect(system, golden, tmp_path / name, k=k, limit=1, workers=workers, progress=False)
+        rs.collect(system, GOLDEN, tmp_path / name, k=k, limit=1, workers=workers, progress=False)
         .runs["config_hash"]
         .iloc[0]
         for name, k, workers in (("a", 1, 1), ("b", 1, 2), ("c", 2, 1))
@@ -190,11 +188,11 @@ def test_runs_of_equal_settings_have_equal_config_hashes(golden, tmp_path):
     assert hashes[0] == hashes[1] != hashes[2]
 
 
-def test_a_single_worker_without_a_time_limit_is_the_calling_thread(golden, tmp_path):
+def test_a_single_worker_without_a_time_limit_is_the_calling_thread(tmp_path):
     connection = sqlite3.connect(":memory:")  # refuses other threads
     results = rs.collect(
         lambda query: [{"chunk_id": connection.execute("SELECT 'c1'").fetchone()[0]}],
-        golden,
+        GOLDEN,
         tmp_path,
         timeout=None,
         limit=2,
@@ -217,7 +215,7 @@ def ask(query):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
-def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_golden):
+def test_ctrl_c_ends_a_run_that_waits_for_its_system(tmp_path, write_golden):
     write_golden(
         [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d1"]} for n in range(6)]
     )
@@ -240,24 +238,22 @@ def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_gol
     says(line, "ragscore", 3, "runs/ask/.per_query.journal")
 
 
-def test_a_description_stands_in_the_file_and_the_frame_without_its_key(
-    golden, tmp_path, monkeypatch
-):
+def test_a_description_stands_in_the_file_and_the_frame_without_its_key(tmp_path, monkeypatch):
     monkeypatch.setenv("RAG_TOKEN", "sk-abcdefghijklmnop1234")
     note = "  a wider k; key sk-abcdefghijklmnop1234 "
-    run = rs.collect(lambda query: [], golden, tmp_path / "a", limit=2, note=note, progress=False)
+    run = rs.collect(lambda query: [], GOLDEN, tmp_path / "a", limit=2, note=note, progress=False)
     said = run.runs["note"].iloc[0]
     assert said == "a wider k; key ***"
     assert json.loads((tmp_path / "a" / "run.json").read_text())["note"] == said
 
 
 @pytest.mark.parametrize(("again", "kept"), [(None, "first"), ("second", "second")])
-def test_a_resumed_run_keeps_its_description_unless_another_is_given(golden, tmp_path, again, kept):
+def test_a_resumed_run_keeps_its_description_unless_another_is_given(tmp_path, again, kept):
     replies = Mock(side_effect=[[], KeyboardInterrupt, [], []])
 
     def collect(note):
         return rs.collect(
-            lambda query: replies(), golden, tmp_path, limit=3, note=note, progress=False
+            lambda query: replies(), GOLDEN, tmp_path, limit=3, note=note, progress=False
         )
 
     with pytest.raises(KeyboardInterrupt):
