@@ -3,6 +3,7 @@
 import errno
 import json
 import sys
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -84,17 +85,13 @@ def test_an_odd_reply_never_ends_the_run(tmp_path, named):
     assert found[1:] == [None, None]
 
 
-def full_disk(*given):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
 def test_a_full_disk_says_what_is_kept_and_the_same_call_goes_on(tmp_path, monkeypatch):
-    asked = []
+    asked, full = [], OSError(errno.ENOSPC, "No space left on device")
 
     def system(query):
         asked.append(query)
         if len(asked) == 2:
-            monkeypatch.setattr(journal, "json_line", full_disk)
+            monkeypatch.setattr(journal, "json_line", Mock(side_effect=full))
         return GOOD
 
     with refused("No space left on device", 1, file=".per_query.journal"):
