@@ -291,7 +291,7 @@ def test_a_wrong_argument_is_one_short_error(ev, verb, args, place, meant, wrong
         (lambda ev: conform("hits.csv", "hits"), ("hits", "str", "DataFrame")),
         (lambda ev: targets_at(ev.golden, "docs"), ("level", "docs", "chunk", "span")),
         (lambda ev: aggregate(ev.results, ev.golden, None), ("profile",)),
-        (lambda ev: rs.Results.concat([]), ("parts", "none")),
+        (lambda ev: rs.Results.concat([]), ("parts", "at least one")),
         (lambda ev: rs.score(ev.results, ev.golden, [5]), ("metrics", 5)),
         (lambda ev: rs.score(ev.golden, ev.results), ("results", "Golden", "Results")),
         (lambda ev: rs.score(ev.results, "golden.yaml"), ("golden", "str", "Golden")),

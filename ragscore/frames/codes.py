@@ -89,7 +89,7 @@ def coded(column: pd.Series) -> pd.Series:
         return column
     codes, texts = pd.factorize(column)
     held = pd.Categorical.from_codes(codes, pd.Index(texts, dtype="str"), validate=False)
-    return pd.Series(held, index=column.index, name=column.name)
+    return pd.Series(held, column.index, name=column.name)
 
 
 def distinct(column: pd.Series) -> pd.Index:

@@ -5,6 +5,7 @@ them: users may edit or replace a frame, and the next evaluation checks and uses
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -31,12 +32,11 @@ from ragscore.frames.kinds import (
     records_of,
     refuse_rows,
 )
-from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
 __all__ = [
     "KINDS", "DataError", "Golden", "Results", "categorical", "check_inputs", "check_type",
-    "conform", "empty", "from_records", "golden_part", "narrowed", "records_of", "rows_where",
+    "conform", "empty", "from_records", "golden_part", "narrowed", "records_of",
     "run_names", "runs_without_hits",
 ]  # fmt: skip
 T = TypeVar("T")
@@ -67,22 +67,19 @@ def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     """Give targets without an id of their level their `target_id`."""
     for level, column in ID_OF_LEVEL.items():
         ids = targets["target_id"].where(targets["level"].eq(level))
-        if column in targets:
-            ids = targets[column].fillna(ids)
         if column in targets or ids.notna().any():
-            targets = targets.assign(**{column: ids})
+            targets = targets.assign(**{column: targets.get(column, ids).fillna(ids)})
     return targets
 
 
 def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
     """Refuse targets that stand there twice, or with more than one grade."""
-    key, alternative = ["query_id", "level", "target_id"], targets["alternative"].to_numpy()
-    place = lookup(targets["query_id"], pd.Index(query_ids)) * len(LEVELS)
-    place += lookup(targets["level"], LEVELS)
-    place = place * (int(alternative.max(initial=0)) + 1) + alternative
-    if not all_differ(pair_numbers(place, targets["target_id"])):
+    key = ["query_id", "level", "target_id"]
+    query = lookup(targets["query_id"], pd.Index(query_ids))
+    # as a rule a query has a target once, whatever its level: comparing numbers costs little
+    if not all_differ(pair_numbers(query, targets["target_id"])):
         _refuse_repeats(targets, [*key, "alternative"], "targets")
-    if alternative.any():
+    if targets["alternative"].any():
         differs = targets.groupby(key)["grade"].transform("nunique").to_numpy() > 1
         allowed = "one grade for all alternatives of a target"
         refuse_rows(targets["target_id"], differs, "targets", allowed)
@@ -127,9 +124,8 @@ class Golden(GoldenVerbs):
             setattr(self, item.name, conform(getattr(self, item.name), item.name.strip("_")))
         if not is_labelled:
             relevant = self.targets.loc[self.targets["grade"] > 0, "query_id"]
-            found = pd.Series(is_among(self.queries["query_id"], relevant), self.queries.index)
-            answerable = found.astype("boolean").where(found)
-            self.queries = self.queries.assign(answerable=answerable)
+            found = is_among(self.queries["query_id"], relevant)
+            self.queries["answerable"] = pd.arrays.BooleanArray(found, ~found)  # else NA
         _refuse_repeats(self.queries, ["query_id"], "queries")
         for item in fields(self):
             frame = getattr(self, item.name)
@@ -206,11 +202,10 @@ class Golden(GoldenVerbs):
 
         A set made by `_coded` keeps it under its name; a set that users may edit keeps nothing.
         """
-        derived = self.__dict__.get("_derived", {})
+        derived: dict[Hashable, T] = self.__dict__.get("_derived", {})
         if name not in derived:
             derived[name] = make()
-        found: T = derived[name]
-        return found
+        return derived[name]
 
     @property
     def golden_hash(self) -> str:
@@ -301,8 +296,7 @@ class Results(ResultsVerbs):
         """
         names = list(dict.fromkeys(run_names(self.runs, run_ids)))
         if query_ids is not None:
-            check_type(query_ids, Iterable, "query_ids", "query ids")
-            query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
+            query_ids = names_of(query_ids, "query_ids", "query ids")
         results, frames = replace(self), dict[str, Any]()
         for name, frame in results._of_runs().items():
             keep = frame["run_id"].isin(names)
@@ -310,7 +304,7 @@ class Results(ResultsVerbs):
                 keep |= frame["run_id"].isna()
             if query_ids is not None and "query_id" in frame:
                 keep &= frame["query_id"].isin(query_ids)
-            rows = rows_where(frame, keep.to_numpy())
+            rows = frame[keep]
             frames[name] = rows.assign(run_id=rows["run_id"].cat.set_categories(names))
         frames["runs"] = frames["runs"].sort_values("run_id")
         return narrowed(results, **frames)  # what was checked stays right
@@ -318,11 +312,9 @@ class Results(ResultsVerbs):
     @classmethod
     def concat(cls, parts: "Sequence[Results]") -> "Results":
         """Return the runs of several results side by side; run ids must differ."""
-        check_type(parts, (list, tuple), "parts", "a list of Results")
+        check_type(parts or None, (list, tuple), "parts", "a list of at least one Results")
         for part in parts:
             check_type(part, Results, "parts")
-        if not parts:
-            raise DataError("found none", field="parts", allowed="at least one Results")
         frames: dict[str, Any] = {}
         for item in fields(cls):
             all_ = [frame for part in parts if (frame := getattr(part, item.name)) is not None]
@@ -335,15 +327,15 @@ class Results(ResultsVerbs):
 
     def __repr__(self) -> str:
         n_failed = int(self.responses["error"].notna().sum())
-        n_reported = 0 if self.reported is None else len(self.reported)
-        reported = f", {plural(n_reported, 'reported value')}" if n_reported else ""
         calls = pd.DataFrame() if self.calls is None else self.calls
         n_calls = int(calls["n_hits"].count()) if "n_hits" in calls else 0
-        searched = f", {plural(n_calls, 'call')}" if n_calls else ""
+        n_reported = 0 if self.reported is None else len(self.reported)
+        counts = {"call": n_calls, "reported value": n_reported}
+        more = "".join(f", {plural(n, noun)}" for noun, n in counts.items() if n)
         return visible(
             f"Results: {plural(len(self.runs), 'run')}, {plural(len(self.responses), 'response')}"
             f" ({n_failed} failed), {plural(len(self.hits), 'hit')},"
-            f" {plural(len(self.citations), 'citation')}{searched}{reported}"
+            f" {plural(len(self.citations), 'citation')}{more}"
             f"{_mapping_text(self.mapping)}"
         )
 
@@ -356,32 +348,19 @@ def narrowed(original: Frames, **frames: Any) -> Frames:
 
     `dataclasses.replace` would check and cast every frame again.
     """
-    copy = object.__new__(type(original))
-    names = [item.name for item in fields(original)]
-    copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
-    if "_derived" in original.__dict__:
-        copy.__dict__["_derived"] = {}
-    return copy
-
-
-def rows_where(frame: pd.DataFrame, holds: Flags) -> pd.DataFrame:
-    """Return the rows for which this holds.
-
-    Adjacent rows are not copied, and those of a run or part mostly are adjacent.
-    """
-    rows = np.flatnonzero(holds)
-    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-        return frame.iloc[rows[0] : rows[-1] + 1]
-    return frame[holds]
+    part = copy(original)
+    part.__dict__.update(frames)
+    if "_derived" in part.__dict__:
+        part.__dict__["_derived"] = {}
+    return part
 
 
 def golden_part(golden: Golden, queries: pd.DataFrame) -> Golden:
     """Return a golden set with these of its queries, or with none, and all that is about them."""
-    frames = {item.name: getattr(golden, item.name) for item in fields(golden)}
     own = {
-        name: frame[is_among(frame["query_id"], queries["query_id"])]
-        for name, frame in frames.items()
-        if "query_id" in frame
+        item.name: frame[is_among(frame["query_id"], queries["query_id"])]
+        for item in fields(golden)
+        if "query_id" in (frame := getattr(golden, item.name))
     }
     return narrowed(golden, **own | {"queries": queries})
 

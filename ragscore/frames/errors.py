@@ -15,10 +15,9 @@ from ragscore.frames.escaping import visible
 
 LISTED = 10  # names that a message lists; of more it lists these first and gives the count
 SHOWN = 60  # characters of a value that a message shows
+# not by our name: on the package index, that is another project's
+TO_INSTALL = "that package; all of the extra: pip install '.[{}]' in a clone of ragscore"
 COMPARED = 20_000  # names that are looked through for near ones: more take seconds
-LONG_NAME = 20  # characters of a name from which on common parts are left out
-GAIN = 6  # characters that this must save
-_WORDS = re.compile(r"(?<=[\s_\-./:|,+@=])")
 _UNSAID: ContextVar[tuple[tuple[str, list[str]], ...]] = ContextVar("unsaid", default=())
 
 
@@ -82,8 +81,7 @@ def plural(n: int, noun: str) -> str:
 def nearest(name: object, known: Iterable[object], preface: str = "one of") -> str:
     """Return what there is instead of an unknown name, and which of it was probably meant.
 
-    Case, punctuation and leading zeros don't count, and a part of a longer name is near it. Many
-    names are listed only where none is near.
+    Case, punctuation and leading zeros don't count. Many names are listed only where none is near.
     """
     names = list(dict.fromkeys(map(str, known)))
     if not names:
@@ -91,8 +89,6 @@ def nearest(name: object, known: Iterable[object], preface: str = "one of") -> s
     wanted, listed = _plain(str(name)[:SHOWN]), f"{preface} {name_list(names)}"
     plain = {_plain(one): one for one in reversed(names)}
     close = [wanted] if wanted in plain else get_close_matches(wanted, list(plain)[:COMPARED], n=3)
-    if not close and len(wanted) > 2:
-        close = [one for one in reversed(plain) if wanted in one][:3]
     if not close or len(names) == 1:
         return listed
     meant = f"did you mean {' or '.join(plain[one] for one in close)}?"
@@ -111,10 +107,8 @@ def names_of(value: object, field: str, allowed: str = "a name, or a list of nam
     DataError
         Anything else, such as a frame or a number.
     """
-    if isinstance(value, str):
-        return [value]
-    is_listed = isinstance(value, Iterable) and not hasattr(value, "columns")
-    names = list(cast("Iterable[object]", value)) if is_listed else [value]
+    is_one = isinstance(value, str) or hasattr(value, "columns") or not isinstance(value, Iterable)
+    names = [value] if is_one else list(cast("Iterable[object]", value))
     if others := [one for one in names if not isinstance(one, str)]:
         raise DataError(f"found {excerpt(others[0])}", field=field, allowed=allowed)
     return cast("list[str]", names)
@@ -144,16 +138,8 @@ def packages_of(
             f"the package {error.name} is missing",
             field=field,
             file=file,
-            allowed=to_install(extra),
+            allowed=TO_INSTALL.format(extra),
         ) from error
-
-
-def to_install(extra: str) -> str:
-    """Return how to install what an extra needs.
-
-    Not by our name: on the package index, that is another project's.
-    """
-    return f"that package; all of the extra: pip install '.[{extra}]' in a clone of ragscore"
 
 
 def check_known(
@@ -204,21 +190,6 @@ def unsaid(pattern: str = "") -> Iterator[list[str]]:
         _UNSAID.reset(before)
 
 
-def short_names(runs: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Return name -> its own words, and those that all share; nothing where names stay whole."""
-    words = {run: _WORDS.split(run) for run in runs}
-    common = set.intersection(*map(set, words.values())) if words else set()
-    short = {
-        run: "".join(one for one in own if one not in common).strip("_-./:|,+@= ")
-        for run, own in words.items()
-    }
-    parts = [one if one in common else "…" for one in next(iter(words.values()), [])]
-    shared = re.sub("…+", "…", "".join(parts))
-    is_clear = all(short.values()) and 1 < len(set(short.values())) == len(words)
-    is_long = len(shared) > GAIN and max(map(len, words)) > LONG_NAME
-    return (short, shared) if is_clear and is_long else ({}, "")
-
-
 def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
     """Refuse an argument of another type, such as a file's name where a frame belongs."""
     if not isinstance(value, kind):
@@ -226,17 +197,3 @@ def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed
         made_by = f", as rs.load_{name.lower()} gives it" * (name in ("Results", "Golden"))
         allowed = allowed or f"a {name}{made_by}"
         raise DataError(f"found {type(value).__name__}", field=field, allowed=allowed)
-
-
-def fitting_names(runs: Collection[str], most: int) -> dict[str, str]:
-    """Return name -> at most so many characters: without what all share, and without its middle.
-
-    Where that makes two names alike, they stay whole.
-    """
-    short = short_names(runs)[0] or {run: run for run in runs}
-    half = most // 2
-    cut = {
-        run: name if len(name) <= most else f"{name[:half]}…{name[half + 1 - most :]}"
-        for run, name in short.items()
-    }
-    return cut if len(set(cut.values())) == len(cut) else short

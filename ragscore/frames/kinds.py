@@ -63,8 +63,8 @@ _LOCATORS = {
     "start": "Int64", "end": "Int64", "span_unit": "str",
 }  # fmt: skip
 _CELL = {"run_id": "category", "query_id": "str"}
+# Texts that a golden query is sliced by.
 LABELS = ("lang", "difficulty", "category", "group", "variant", "conversation", "turn")
-"""Texts that a golden query is sliced by."""
 
 KINDS: dict[str, Kind] = {
     # -- Golden: what is right --
@@ -356,9 +356,9 @@ def dumped(value: Any) -> str:
 
 def categorical(codes: Any, categories: Any) -> pd.Categorical:
     """Return codes (-1 = unknown) as a column over these categories, or over a category dtype."""
-    is_dtype = isinstance(categories, pd.CategoricalDtype)
-    dtype = categories if is_dtype else pd.CategoricalDtype(list(categories))
-    return pd.Categorical.from_codes(codes, dtype=dtype)
+    if not isinstance(categories, pd.CategoricalDtype):
+        categories = pd.CategoricalDtype(list(categories))
+    return pd.Categorical.from_codes(codes, dtype=categories)
 
 
 def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
@@ -373,15 +373,8 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """
     if str(column.dtype) == dtype:
         return column
-    if dtype == "category":
-        return _as_text(column, kind).astype("category")
-    if dtype == "str":
-        return _as_text(column, kind)
-    if dtype.startswith("datetime64"):
-        return _as_times(column, dtype, kind)
-    if dtype == "boolean":
-        return _as_flags(column, kind)
-    return _as_numbers(column, dtype, kind)
+    casts = {"str": _as_text, "category": _as_text, _UTC: _as_times, "boolean": _as_flags}
+    return casts.get(dtype, _as_numbers)(column, dtype, kind)
 
 
 def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) -> None:
@@ -397,7 +390,7 @@ def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) 
         )
 
 
-def _as_text(column: pd.Series, kind: str) -> pd.Series:
+def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return texts. Ids are text or whole numbers; other texts may be any number."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("str" if column.cat.categories.dtype == "str" else "object")
@@ -409,7 +402,7 @@ def _as_text(column: pd.Series, kind: str) -> pd.Series:
         )
         allowed = "text or whole numbers" if is_id else "text"
         refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, allowed)
-    return column.astype("str")
+    return column.astype("str").astype(dtype)  # type: ignore[call-overload]
 
 
 def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
@@ -420,13 +413,13 @@ def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     return times.astype(dtype)  # type: ignore[call-overload]
 
 
-def _as_flags(column: pd.Series, kind: str) -> pd.Series:
+def _as_flags(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """Return flags; 0 and 1 are some, too."""
     is_bad = column.notna() & ~column.map(
         lambda one: isinstance(one, (int, float, np.generic)) and one in (0, 1)
     ).astype(bool)
     refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, "true or false")
-    return column.map(bool, na_action="ignore").astype("boolean")
+    return column.map(bool, na_action="ignore").astype(dtype)  # type: ignore[call-overload]
 
 
 def _as_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
@@ -437,9 +430,8 @@ def _as_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
         others = (dt.date, dt.timedelta) if dtype == "float64" else (bool, dt.date, dt.timedelta)
         is_other = values.map(lambda one: isinstance(one, others) or _is_beyond_64_bits(one))
         values = values.mask(is_other.astype(bool))
-        # None among whole numbers: a detour over floats would round the large ones
-        is_whole = infer_dtype(values, skipna=True) == "integer"
-        numbers = values.astype("Int64") if is_whole else pd.to_numeric(values, errors="coerce")
+        # a nullable type: None among whole numbers would make floats of them, and round large ones
+        numbers = pd.to_numeric(values, errors="coerce", dtype_backend="numpy_nullable")
     fits = numbers.notna()
     if dtype != "float64":
         low, high = (-(2**31), 2**31 - 1) if dtype == "int32" else (-(2**63), 2**63 - 1)

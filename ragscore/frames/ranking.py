@@ -172,8 +172,7 @@ def _file_ranks(hits: pd.DataFrame) -> Codes:
 
 def n_contradicting(hits: pd.DataFrame) -> int:
     """Count the lists in which a hit has a higher score than one ranked before it."""
-    columns = {"cell": _cells(hits), "rank": hits["rank"], "score": hits["score"]}
-    rows = pd.DataFrame(columns).sort_values(["cell", "rank"])
+    rows = hits.assign(cell=_cells(hits)).sort_values(["cell", "rank"])
     rises = rows["score"] > rows.groupby("cell")["score"].shift()
     return rows.loc[rises, "cell"].nunique()
 

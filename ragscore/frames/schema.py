@@ -6,13 +6,13 @@ of our run file (io.run_file), the roles of foreign columns (io.columns) and wha
 
 from dataclasses import dataclass
 
+# Type of a field -> dtype of its column.
 DTYPES = {
     "text": "str", "id": "str", "flag": "boolean", "number": "float64", "whole": "Int64",
     "score": "float64", "json": "str", "texts": "str", "failure": "str", "refusal": "boolean",
     "heading": "str",
     "run": "category", "rank": "int32", "place": "int32",
 }  # fmt: skip
-"""Type of a field -> dtype of its column."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,6 @@ class Field:
     role: str = ""
     also: tuple[str, ...] = ()
     null: bool = False
-
-    @property
-    def dtype(self) -> str:
-        """The dtype of its column."""
-        return DTYPES[self.type]
 
 
 _RUN = Field(
@@ -149,6 +144,7 @@ FIELDS: dict[str, list[Field]] = {
     ],
 }  # fmt: skip
 
+# Object of our file -> its first fields, in the order in which they are written; others follow.
 LAYOUT = {
     "responses": ("query_id", "query", "conversation", "turn", "mode", "hits_top_k",
                   "answer.answer", "answer.grounded", "answer.refused", "answer.refusal_reason",
@@ -159,7 +155,6 @@ LAYOUT = {
     "citations": ("marker", "chunk_id", "doc_id", "heading_path", "citation.kind",
                   "citation.path"),
 }  # fmt: skip
-"""Object of our file -> its first fields, in the order in which they are written; others follow."""
 
 # Objects inside ours that have rules of their own, and fields that tools write beside ours, of
 # which none is a typo.
@@ -176,7 +171,7 @@ BESIDE: dict[str, str] = {
 def columns_of(kind: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return the columns that a kind of frame must have, and those it may have, with dtypes."""
     must, may = (
-        {field.column: field.dtype for field in FIELDS[kind] if field.required is is_needed}
+        {field.column: DTYPES[field.type] for field in FIELDS[kind] if field.required is is_needed}
         for is_needed in (True, False)
     )
     return must, may

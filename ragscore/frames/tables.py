@@ -46,15 +46,13 @@ TINTS = {
 VERDICTS = ("verdict", "outcome", "candidate is")  # columns with a sign, unless others are named
 
 WIDTH = 100  # characters of a line, in a terminal at most
-CUTS = (40, 20)  # characters of a text in a terminal, at most and at least
+CUTS = (40, 20)  # characters of a text in a terminal; the second where columns would not fit
 SHOWN_ROWS = 20  # of a table on one screen
 LONG = 90  # characters from which a text is folded to three lines
-INTERVALS = ("95 % interval", "interval")  # columns of text that belong to the number before
 ALPHA = 0.05  # p values below it decide
 EXACT = 15  # decimals that a number needs at most
 ALLOWED = "the JSON that to_json wrote"
 
-BLANK = ("—", "")
 _NUMBERS = re.compile(r"(?=.*\d)(?:[\W\d_]|\b(?:of|n|exact|p(?=\d\d )))+", re.DOTALL)
 _WORD = re.compile(
     rf"[\W\d_]*(?P<word>{'|'.join(sorted(SIGNS, key=len, reverse=True))})(?: \(.*\))?"
@@ -68,8 +66,8 @@ class Table:
     A value with `low` and `high` behind it is one column, as precise as its interval. Numbers stand
     right. Missing values are `—`, and nothing is `-0.00`.
 
-    Text and HTML show the first columns that fit 100 characters and name the others; a terminal
-    cuts long texts. Markdown has every column.
+    A terminal shows the first columns that fit 100 characters, cuts long texts, and names the other
+    columns. HTML and Markdown have every column.
 
     Attributes
     ----------
@@ -84,8 +82,6 @@ class Table:
         The number of rows to show; a sentence counts the rest and names `way`.
     way
         Where the rest is, such as ".table".
-    is_wide
-        True: HTML has every column, for a page.
     """
 
     frame: pd.DataFrame
@@ -93,7 +89,6 @@ class Table:
     verdicts: Sequence[str] = VERDICTS
     limit: int | None = None
     way: str = ""
-    is_wide: bool = False
 
     def to_html(self, *, alone: bool = True) -> str:
         """Return the table as HTML in a box that scrolls.
@@ -102,17 +97,14 @@ class Table:
         with `alone=False`.
         """
         columns = self._columns()
-        shown = columns if self.is_wide else _fitting(columns, WIDTH)[0]
         head = "".join(
             f'<th scope="col"{_side("n" * one.is_number)}>{html_text(one.name)}</th>'
-            for one in shown
+            for one in columns
         )
         rows = "\n".join(
-            f"<tr>{''.join(row)}</tr>" for row in zip(*map(_html_cells, shown), strict=True)
+            f"<tr>{''.join(row)}</tr>" for row in zip(*map(_html_cells, columns), strict=True)
         )
-        below = "".join(
-            f'<p class="rs-note">{html_text(text)}</p>' for text in self._rest(columns, shown)
-        )
+        below = "".join(f'<p class="rs-note">{html_text(text)}</p>' for text in self._rest())
         heading = html_text(self.heading)
         return HEAD * alone + (
             f"{f'<p><b>{heading}</b></p>' * bool(heading)}<div class='rs-table' role='region'"
@@ -127,7 +119,7 @@ class Table:
         lines = [f"| {' | '.join(map(markdown_cell, row))} |" for row in rows]
         lines.insert(1, "".join("| ---: " if one.is_number else "| --- " for one in columns) + "|")
         heading = [f"## {markdown_line(self.heading)}"] if self.heading else []
-        return "\n\n".join([*heading, "\n".join(lines), *self._rest(columns, columns)])
+        return "\n\n".join([*heading, "\n".join(lines), *self._rest()])
 
     def to_text(self, width: int | None = None) -> str:
         """Return the table for a terminal: no line is longer than its width, at most 100."""
@@ -136,31 +128,27 @@ class Table:
             width = min(WIDTH, shutil.get_terminal_size().columns) if is_terminal else WIDTH
         columns = self._columns()
         shown, widths = _fitting(columns, width)
-        heads = [
-            [line.replace("_ ", "_").replace("\xa0", " ") for line in wrap(_parted(one.name), own)]
-            for one, own in zip(shown, widths, strict=True)
-        ]
+        heads = [wrap(_breakable(one.name), own) for one, own in zip(shown, widths, strict=True)]
+        heads = [[line.replace("_ ", "_").replace("\xa0", " ") for line in one] for one in heads]
         cells = zip(*(one.cells for one in shown), strict=True)
         rows = [*zip_longest(*heads, fillvalue=""), *cells]
         lines = ["  ".join(map(_padded, row, widths, shown)).rstrip() for row in rows]
-        below = [line for text in self._rest(columns, shown) for line in wrap(text, width)]
+        below = [line for text in self._rest(columns[len(shown) :]) for line in wrap(text, width)]
         return "\n".join([*([self.heading] if self.heading else []), *lines, *below])
 
-    def _rest(self, columns: list["_Column"], shown: list["_Column"]) -> list[str]:
-        """Return sentences that count the rows and columns that are not shown."""
-        n, told = len(self.frame.iloc[self.limit :]) if self.limit is not None else 0, []
-        if n:
-            told.append(f"{plural(n, 'more row')}{f': {self.way}' * bool(self.way)}.")
-        if more := [one.name for one in columns if one not in shown]:
-            told.append(f"{plural(len(more), 'more column')} in the frame: {', '.join(more)}.")
-        return told
+    def _rest(self, left_out: Sequence["_Column"] = ()) -> list[str]:
+        """Return sentences that count the rows and name the columns that are not shown."""
+        n = 0 if self.limit is None else len(self.frame.iloc[self.limit :])
+        rows = f"{plural(n, 'more row')}{f': {self.way}' * bool(self.way)}."
+        names = ", ".join(one.name for one in left_out)
+        columns = f"{plural(len(left_out), 'more column')} in the frame: {names}."
+        return [rows] * bool(n) + [columns] * bool(left_out)
 
     def _columns(self) -> list["_Column"]:
         """Return what is shown: a value, `low` and `high` are one column."""
         rows, columns = self.frame.iloc[: self.limit], list[_Column]()
         names = [str(name) for name in rows.columns]
         is_float = [pd.api.types.is_float_dtype(dtype) for dtype in rows.dtypes]
-        is_key = not len(names) or not pd.api.types.is_numeric_dtype(rows.dtypes.iloc[0])
         places = iter(range(len(names)))
         for at in places:
             name, ends = names[at], names[at + 1 : at + 3]
@@ -170,13 +158,10 @@ class Table:
                 next(places), next(places)
             else:
                 texts = _texts(rows.iloc[:, at])
-            if name in INTERVALS and columns:
-                before = columns.pop()
-                texts = [f"{a} {b}" for a, b in zip(before.cells, texts, strict=True)]
-                name = f"{before.name} [{name}]"
-            known = [_NUMBERS.fullmatch(text) for text in texts if text not in BLANK]
+            known = [_NUMBERS.fullmatch(text) for text in texts if text not in ("—", "")]
             # the key of the rows is text: an id may look like a number
-            is_number = (at or not is_key) and (is_float[at] or (any(known) and all(known)))
+            may_be = at or pd.api.types.is_numeric_dtype(rows.dtypes.iloc[at])
+            is_number = is_float[at] or (may_be and any(known) and all(known))
             is_verdict = name in self.verdicts
             cells = list(map(with_sign, texts)) if is_verdict else texts
             columns.append(_Column(name, cells, bool(is_number), is_verdict))
@@ -190,44 +175,34 @@ class _Column:
     is_number: bool
     is_verdict: bool = False
 
-    def widths(self) -> tuple[int, int]:
-        """Return the width of its heading, which breaks at `_`, too, and that of its cells."""
-        longest = max(map(wide, _parted(self.name).split(" ")))
-        return max(min(longest, CUTS[0]), 1), max(map(wide, map(_line, self.cells)), default=0)
-
 
 def _fitting(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
-    """Return the first columns that fit, verdicts before others, and their widths.
+    """Return the first columns that fit, and their widths.
 
-    Texts are cut at 40 characters, or at as many, 20 at least, with which every column fits.
+    Texts are cut at 40 characters, and at 20 where not every column fits then.
     """
-    sizes, (most, least) = [one.widths() for one in columns], CUTS
-    for longest in (*range(most, least - 1, -1), most):
-        needed = [
-            max(head, cells if one.is_number else min(cells, longest)) + 2
-            for one, (head, cells) in zip(columns, sizes, strict=True)
-        ]
-        if sum(needed) <= width + 2:
+    for cut in CUTS:
+        widths = [_width(one, cut) for one in columns]
+        fits = np.cumsum([own + 2 for own in widths]) <= width + 2
+        if fits.all():
             break
-    order = sorted(range(len(columns)), key=lambda at: at and columns[at].name not in VERDICTS)
-    ends = np.cumsum([needed[at] for at in order])
-    chosen = sorted(order[: max(int((ends <= width + 2).sum()), 1)])
-    widths = [min(needed[at] - 2, width) for at in chosen]
-    if chosen:  # the last text gets what is left
-        room = width - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        widths[-1] = max(widths[-1], min(sizes[chosen[-1]][1], room))
-    return [columns[at] for at in chosen], widths
+    n = max(int(fits.sum()), 1)
+    return columns[:n], [min(own, width) for own in widths[:n]]
+
+
+def _width(column: _Column, cut: int) -> int:
+    """Return the characters that a column takes; a heading breaks at spaces and `_`."""
+    heading = max(map(wide, _breakable(column.name).split(" ")))
+    cells = max(map(wide, map(_line, column.cells)), default=0)
+    return max(min(heading, CUTS[0]), cells if column.is_number else min(cells, cut), 1)
 
 
 def _line(text: str) -> str:
     return visible(text).replace("\n", " ").replace("\t", " ")
 
 
-def _parted(heading: str) -> str:
-    kept = re.sub(
-        r"n = [\d,]+(?: / [\d,]+)?", lambda one: one[0].replace(" ", "\xa0"), _line(heading)
-    )
-    return re.sub("_(?=[^_]{4})", "_ ", kept)
+def _breakable(heading: str) -> str:
+    return re.sub("_(?=[^_]{4})", "_ ", _line(heading))
 
 
 def _padded(text: str, width: int, column: _Column) -> str:
@@ -267,8 +242,8 @@ class Notes(str):
 class Display(ABC):
     """Object that is read as a title, sentences, tables and notes.
 
-    A notebook and a terminal show as many rows as each table's limit, and the columns that fit;
-    Markdown holds all.
+    A notebook and a terminal show as many rows as each table's limit, a terminal the columns that
+    fit; Markdown holds all.
     """
 
     @abstractmethod
@@ -344,13 +319,11 @@ def _texts(column: pd.Series) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    if pd.isna(value):
-        return "—"
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
-    if isinstance(value, (float, np.floating)):
-        return shown_number(float(value))
-    return value if isinstance(value, str) else str(value)
+    if pd.isna(value) or isinstance(value, (float, np.floating)):
+        return shown_number(value)
+    return str(value)
 
 
 def wide(text: str) -> int:
@@ -381,16 +354,15 @@ def decimals_within(low: float, high: float, least: int = 2) -> int:
     """
     error = (high - low) / 4  # .04 is worth 2 decimals, .004 3
     places = max(min(-math.floor(math.log10(error)), 4) if error > 0 else 3, least)
-    nearest = min(abs(low), abs(high))
-    return decimals_beside(nearest, 0.0, True, places) if low * high > 0 else places
+    return (
+        decimals_beside(min(abs(low), abs(high)), 0.0, True, places) if low * high > 0 else places
+    )
 
 
 def decimals_beside(value: float, limit: float, is_beyond: bool, decimals: int) -> int:
     """Return how many decimals a value needs to be seen beyond a limit, or not beyond it."""
-    for places in range(decimals, EXACT):
-        if (float(f"{value:.{places}f}") > limit) == is_beyond:
-            return places
-    return EXACT
+    shown = ((n, float(f"{value:.{n}f}")) for n in range(decimals, EXACT))
+    return next((n for n, rounded in shown if (rounded > limit) == is_beyond), EXACT)
 
 
 def shown_intervals(rows: pd.DataFrame, signed: bool = False) -> list[str]:
@@ -413,16 +385,14 @@ def shown_intervals(rows: pd.DataFrame, signed: bool = False) -> list[str]:
 
 def shown_p(p: float) -> str:
     """Return a p value for a table, with so many decimals that it is seen below .05, or not."""
-    if p < 0.001:
-        return "< .001"
-    return f"{p:.{decimals_beside(-p, -ALPHA, p < ALPHA, 3)}f}".removeprefix("0")
+    places = decimals_beside(-p, -ALPHA, p < ALPHA, 3)
+    return "< .001" if p < 0.001 else f"{p:.{places}f}".removeprefix("0")
 
 
 def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
     """Return "n / expected" for a table; with `other`, the number expected of the candidate."""
-    if other is None or other == n_expected:
-        return f"{n} / {n_expected}"
-    return f"{n} / {n_expected} (baseline), {other} (candidate)"
+    is_alike = other is None or other == n_expected
+    return f"{n} / {n_expected}" + f" (baseline), {other} (candidate)" * (not is_alike)
 
 
 def dump(report: Any, **more: Any) -> str:

@@ -5,11 +5,11 @@ which function is which method, and editors and type checkers read it. From it t
 here that Golden, Results and the like inherit; a function is imported when its method is looked up.
 """
 
-import ast
+import re
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
+from pkgutil import resolve_name
 from types import MethodType
 from typing import Any, TypeVar
 
@@ -30,8 +30,7 @@ class Accessor:
 
     def __get__(self, holder: object | None, owner: type | None = None) -> Any:
         """Return what the function makes of the object, or the function for the class."""
-        module, _, name = self.path.partition(":")
-        function = getattr(import_module(module), name)
+        function = resolve_name(self.path)
         return function if holder is None else self.of_holder(function, holder)
 
 
@@ -44,21 +43,17 @@ class Verb(Accessor):
     of_holder = MethodType
 
 
-def _verbs_of_stub() -> dict[str, type]:
-    """Return the classes of the stub whose bodies assign imported functions."""
-    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    imports = [node for node in ast.walk(stub) if isinstance(node, ast.ImportFrom)]
-    path = {name.name: f"{node.module}:{name.name}" for node in imports for name in node.names}
-    classes = {}
-    for node in stub.body:
-        if isinstance(node, ast.ClassDef) and node.name.endswith("Verbs"):
-            assigned = [ast.unparse(line).split(" = ") for line in node.body]
-            verbs = {name: Verb(path[function]) for name, function in assigned}
-            classes[node.name] = type(node.name, (), {"__slots__": (), **verbs})
-    return classes
-
-
-globals().update(_verbs_of_stub())
+_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+_PATHS = {
+    name: f"{module}:{name}"
+    for module, names in re.findall(r"from (ragscore\S+) import (.+)", _STUB)
+    for name in names.split(", ")
+}
+for _name, _body in re.findall(r"class (\w+Verbs):\n((?: .+\n)+)", _STUB):
+    _verbs = {
+        name: Verb(_PATHS[function]) for name, function in re.findall(r"(\w+) = (\w+)", _body)
+    }
+    globals()[_name] = type(_name, (), {"__slots__": (), **_verbs})
 
 
 def takes(*others: Callable[..., Any] | Iterable[Parameter]) -> Callable[[F], F]:

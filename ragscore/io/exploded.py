@@ -11,6 +11,7 @@ Nothing of them is imported.
 
 from collections.abc import Mapping
 from itertools import chain, zip_longest
+from operator import ne
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,10 +139,13 @@ def _by_number(numbers: dict[str, Any], is_ranked: bool) -> tuple[list[str], lis
     """
     if not is_ranked:
         return [*numbers], [*numbers.values()], False
-    if not all(type(one) in (int, float) and one == one for one in numbers.values()):
+    values = numbers.values()
+    if not {*map(type, values)} <= {int, float} or any(map(ne, values, values)):  # or NaN
         return [], [], True
-    ids = sorted(numbers, key=numbers.__getitem__, reverse=True)
-    return ids, [numbers[one] for one in ids], False
+    falling = sorted(values, reverse=True)
+    is_sorted = falling == [*values]
+    ids = [*numbers] if is_sorted else sorted(numbers, key=numbers.__getitem__, reverse=True)
+    return ids, falling, False
 
 
 def _joined(lists: list[Any]) -> tuple[list[Any], list[int]]:

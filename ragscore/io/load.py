@@ -416,17 +416,13 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
     With `columns`, and for frames, only the formats that have columns are looked at.
     """
     formats, table = formats_of(side), TABLES[side]
-    if isinstance(source, (str, Mapping)):
-        only = IR_DATASET if isinstance(source, str) else table
-        if format not in (None, only.name):
-            found = f"format={format!r} for {_name(source)}"
-            raise DataError(found, field="format", allowed="no format, or a path")
-        return only
+    if isinstance(source, (str, Mapping)):  # there is nothing to choose from
+        formats, table = [], IR_DATASET if isinstance(source, str) else table
     is_file = isinstance(source, Path)
     own = formats[0] if is_file and (columns is None or format is not None) else None
     formats = formats if own else [one for one in formats if "columns" in one.options]
-    names = frozenset(() if is_file else source.fields)
-    seen = sample(source) if is_file else Sample(Path(source.name), "frame", names)
+    names = frozenset(getattr(source, "fields", ()))
+    seen = sample(source) if is_file else Sample(Path(_name(source)), "frame", names)
     what = "results" if side == "results" else "golden files"
     return choose_format(seen, formats, format, what, table, own)
 

@@ -539,12 +539,17 @@ def _stored_ranks(
 
 def _in_order(cell: Codes) -> npt.NDArray[np.int32]:
     """Return the place of each row among those of its cell, from 1."""
-    return pd.Series(cell).groupby(cell).cumcount().to_numpy("int32") + np.int32(1)
+    begins = np.flatnonzero(np.diff(cell, prepend=-1))
+    if len(begins) > len(np.unique(cell[begins])):  # rows of a cell do not lie together
+        return pd.Series(cell).groupby(cell).cumcount().to_numpy("int32") + np.int32(1)
+    begin = np.repeat(begins, np.diff(begins, append=len(cell)))
+    return (np.arange(1, len(cell) + 1) - begin).astype(np.int32)
 
 
 def _warn_of_whole_scores(name: str, scores: pd.Series) -> None:
     """Warn of scores that are few small whole numbers, as judges give them."""
-    if len(scores) < FEW_ROWS or not scores.isin(range(MOST_GRADES)).all():
+    is_other = (scores % 1 != 0) | (scores < 0) | (scores >= MOST_GRADES)
+    if len(scores) < FEW_ROWS or is_other.any():
         return
     warn(
         f"{name}: the scores are whole numbers from {scores.min():.0f} to {scores.max():.0f}, as"

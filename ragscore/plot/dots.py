@@ -146,7 +146,7 @@ def _means(
         _points(ax, own, place, fillstyle="none" if is_hollow else "full", **style.look)
     _name_rows(ax, labels.values())
     ax.set(**options)
-    return finish(ax, f"{what} of {runs_text([*styles])}", styles, "x", legend and len(styles) > 1)
+    return finish(ax, f"{what} of {runs_text([*styles])}", "x", legend and len(styles) > 1)
 
 
 def _points(ax: Axes, rows: pd.DataFrame, place: Any, **look: Any) -> None:
@@ -371,7 +371,7 @@ def _differences(
         _points(ax, own, own["place"], color=colour, marker=marker, label=str(word), capsize=3)
     _name_rows(ax, labels)
     ax.set(**options)
-    return finish(ax, title, (), "x", legend)
+    return finish(ax, title, "x", legend)
 
 
 @drawn
@@ -401,4 +401,4 @@ def outcomes(
     ax.margins(x=0.12)
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     ax.set_xlabel(f"queries (n = {sum(counts.values())})")
-    return finish(ax, f"{candidate} against {baseline}", (), "x", legend=False)
+    return finish(ax, f"{candidate} against {baseline}", "x", legend=False)

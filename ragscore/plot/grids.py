@@ -72,7 +72,7 @@ def _grid(
     )  # fmt: skip
     ax.spines[:].set_visible(False)
     ax.set(**options)
-    return finish(ax, title, runs, None)
+    return finish(ax, title, None)
 
 
 @drawn
@@ -236,7 +236,7 @@ def scatter(
         ax.scatter([], [], s=30, label=f"{word} ({part['count'].sum()})", **look)
     ax.axline((0, 0), slope=1, color=GREY, linewidth=0.8, zorder=0)
     ax.set(xlabel=baseline, ylabel=candidate)
-    return finish(ax, f"{metric} of {len(points)} queries", (), "both", legend)
+    return finish(ax, f"{metric} of {len(points)} queries", "both", legend)
 
 
 @drawn
@@ -299,4 +299,4 @@ def tradeoff(
         ylim=finite(told[1].bounds), ylabel=f"{metric}, {words[1]} (n = {n_text(y['n'])})",
     )  # fmt: skip
     title = f"{metric} and {against} of {runs_text([*styles])}"
-    return finish(ax, title, styles, "both", legend and len(styles) > 1)
+    return finish(ax, title, "both", legend and len(styles) > 1)

@@ -61,7 +61,7 @@ def _lines(
             ax.set_xticks(sorted(x.unique()))
     ax.set(**options)
     title = f"{title}, {runs_text([*styles])}"
-    return finish(ax, title, styles, "y", legend and len(styles) > 1)
+    return finish(ax, title, "y", legend and len(styles) > 1)
 
 
 @drawn
@@ -226,7 +226,7 @@ def trend(
     _mark(ax, frame)
     ax.set_ylabel(metric)
     title = f"{metric} of {runs_text([*styles]).replace('run', 'system')}"
-    return finish(ax, f"{title} (n = {n_text(frame['n'])} queries)", styles, "y", legend)
+    return finish(ax, f"{title} (n = {n_text(frame['n'])} queries)", "y", legend)
 
 
 def _draw_trend(

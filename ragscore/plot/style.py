@@ -19,14 +19,7 @@ from cycler import cycler
 from matplotlib.axes import Axes
 
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import (
-    check_known,
-    fitting_names,
-    name_list,
-    names_of,
-    nearest,
-    short_names,
-)
+from ragscore.frames.errors import check_known, name_list, names_of, nearest
 from ragscore.frames.escaping import visible
 
 P = ParamSpec("P")
@@ -94,19 +87,17 @@ def room_of(ax: Axes) -> tuple[float, float]:
 def finish(
     ax: Axes,
     title: str,
-    runs: Iterable[str] = (),
     grid: Literal["x", "y", "both"] | None = "x",
     legend: bool = True,
 ) -> Axes:
-    """Write the title with what names of runs share, wrap labels, put the legend to the right."""
+    """Write the title, wrap labels, put the legend to the right."""
     wide, high = room_of(ax)
     letter = LETTER * plt.rcParams["font.size"]
     handles = ax.get_legend_handles_labels()[1] if legend else []
     left = letter * (0.83 * max((len(one.get_text()) for one in ax.get_yticklabels()), default=0))
     right = 30 + 0.83 * letter * max(map(len, handles)) if handles else 0
     within = wide - left - right - 30 + 2 * min(left, right)
-    lines = [title, *(f"runs: {one}" for one in short_names(runs)[1:] if one)]
-    ax.set_title("\n".join(_wrapped(line, within / letter) for line in lines), parse_math=False)
+    ax.set_title(_wrapped(title, within / letter), parse_math=False)
     small = 0.83 * letter
     ax.set_xlabel(_wrapped(ax.get_xlabel(), within / small), parse_math=False)
     ax.set_ylabel(_wrapped(ax.get_ylabel(), 0.7 * high / small), parse_math=False)
@@ -200,14 +191,15 @@ def _style(place: int, label: str) -> RunStyle:
 
 
 def run_labels(runs: Sequence[str]) -> dict[str, str]:
-    """Return run id -> label: without what long names share, cut if it is still too long."""
-    return {run: label_of(name) for run, name in fitting_names(runs, LONGEST).items()}
+    """Return run id -> label: cut if it is too long, unless two runs would be alike then."""
+    are_apart = len(set(map(label_of, runs))) == len(set(runs))
+    return {run: label_of(run, LONGEST if are_apart else len(visible(run))) for run in runs}
 
 
 def label_of(name: str, most: int = LONGEST) -> str:
-    """Return a name as a label: cut if no figure holds it; matplotlib hides those with `_`."""
-    name = visible(name)
-    name = name if len(name) <= most else f"{name[: most - 1]}…"
+    """Return a name as a label: a long one without its middle; matplotlib hides those with `_`."""
+    name, half = visible(name), most // 2
+    name = name if len(name) <= most else f"{name[: most - half - 1]}…{name[len(name) - half :]}"
     return f" {name}" if name.startswith("_") else name
 
 

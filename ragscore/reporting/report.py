@@ -78,9 +78,7 @@ class Part(Display):
     def on_page(self, has_links: bool) -> str:
         """Return the part as a section of the page, folded unless it is open."""
         blocks = [
-            _listed(one, has_links)
-            if isinstance(one, Table) and self.is_listed
-            else html_of([replace(one, is_wide=True) if isinstance(one, Table) else one])
+            _listed(one, has_links) if isinstance(one, Table) and self.is_listed else html_of([one])
             for one in self._parts()[1:]
         ]
         if self.draw:  # below the table, above what is said of it

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-from ragscore.frames.errors import DataError, to_install
+from ragscore.frames.errors import TO_INSTALL, DataError
 from ragscore.io.files import check_regular
 
 STAGING = ".staging-"  # how names of unfinished files begin
@@ -256,6 +256,8 @@ def place_of(root: str | Path, storage_options: dict[str, Any] | None = None) ->
         fs, path = url_to_fs(str(root), **(storage_options or {}))
     except (ImportError, ValueError) as error:
         raise DataError(
-            f"no file system for {scheme}:// ({error})", file=str(root), allowed=to_install("scale")
+            f"no file system for {scheme}:// ({error})",
+            file=str(root),
+            allowed=TO_INSTALL.format("scale"),
         ) from error
     return Remote(fs, str(path).rstrip("/"))

@@ -25,7 +25,6 @@ from ragscore.frames.data import (
     check_type,
     conform,
     empty,
-    rows_where,
 )
 from ragscore.frames.errors import name_list
 from ragscore.io.files import naming
@@ -57,7 +56,7 @@ def rows_of_run(frame: pd.DataFrame, run_id: str, *, with_shared: bool = False) 
     """Return the rows of a run; with those of no run in particular, if they are `with_shared`."""
     codes, known = codes_of(frame["run_id"]), frame["run_id"].cat.categories.astype("str")
     holds = codes == known.get_loc(run_id) if run_id in known else np.zeros(len(frame), bool)
-    rows = rows_where(frame, holds | (codes < 0) if with_shared else holds)
+    rows = frame[holds | (codes < 0) if with_shared else holds]
     return rows.assign(run_id=categorical(np.where(codes_of(rows["run_id"]) < 0, -1, 0), [run_id]))
 
 
@@ -74,7 +73,7 @@ def write_run(draft: Draft, run: Results, text: int | None) -> None:
                 # rows without a response belong to the first part
                 place = response_of(frame, run.responses).clip(min=0)
                 of_part = np.searchsorted(begins, place, "right") - 1
-                parts = [rows_where(frame, of_part == number) for number in range(len(begins))]
+                parts = [frame[of_part == number] for number in range(len(begins))]
             for rows in parts:
                 write_table(draft, kind, cut(rows, text) if kind == "hits" else rows)
 

@@ -5,7 +5,6 @@ chatbot harness are read where they lie beside the project.
 """
 
 import json
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -145,35 +144,6 @@ def test_an_evaluation_knows_runs_with_rows_alone(folders, write_run):
         ev = rs.evaluate([scored, folders / "run_02", folders / "run_03"], GOLDEN)
     pd.testing.assert_frame_equal(ev.scores, rs.evaluate(scored, GOLDEN).scores)
     assert ev.run_ids == ["scored"] and ev.results.runs["run_id"].tolist() == ["scored"]
-
-
-def test_of_a_clone_runs_with_rows_are_evaluated_and_the_missing_files_of_others_named(
-    pair, tmp_path
-):
-    results, golden = pair
-    rs.RunStore(tmp_path / "store").save(results, golden=golden)
-    for file in (tmp_path / "store" / "a").glob("*.parquet"):
-        file.unlink()
-    clone = rs.RunStore(tmp_path / "store")
-    is_reported = clone.summary().groupby("run_id", observed=True)["is_reported"].agg(set)
-    assert is_reported.to_dict() == {"a": {True}, "b": {False}}
-    with warned("a", "store.summary()"):
-        assert clone.evaluate(golden).run_ids == ["b"]
-    for ask in (lambda: clone.load("a"), lambda: clone.scores(metrics="mrr")):
-        with pytest.raises(rs.DataError) as caught:
-            ask()
-        assert re.search(r"a.(responses|scores)-\w+\.parquet", str(caught.value.file))
-
-
-def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):
-    own = demo.results.responses.query("run_id == 'dense'")["elapsed_ms"]
-    values = {"p50": own.quantile(0.5), "p95": own.quantile(0.95), "sum": own.sum(), "mean": 1.0}
-    reported = pd.DataFrame({"statistic": list(values), "value": list(values.values())}).assign(
-        run_id="dense", query_id="", metric="their latency", label="latency_ms"
-    )
-    found = rs.extras.check_reported(demo, reported).set_index("statistic")["difference"]
-    assert found[["p50", "p95", "sum"]].tolist() == pytest.approx([0, 0, 0], abs=1e-6)
-    assert found["mean"] == pytest.approx(own.mean() - 1)
 
 
 # -- the six published folders --

@@ -104,15 +104,13 @@ FRAME = pd.DataFrame(
 )
 
 
-def test_the_first_columns_that_fit_are_shown_with_the_verdict_and_every_other_is_named():
+def test_a_terminal_shows_the_first_columns_that_fit_and_names_every_other():
     head, *_, left = Table(FRAME).to_text().splitlines()
-    # 12, 21 and 14 characters with the spaces between them, and 10 for each other column
-    assert head.split() == [
-        "metric", "delta", "[low,", "high]", *(f"column_{n}" for n in range(5)), "verdict",
-    ]  # fmt: skip
-    assert left == "4 more columns in the frame: column_5, column_6, column_7, last."
-    assert Table(FRAME).to_html().count("<th ") == 8
-    assert Table(FRAME, is_wide=True).to_html().count("<th ") == 12
+    # 12 and 21 characters with the spaces between them, and 10 for each other column
+    fitting = [f"column_{n}" for n in range(6)]
+    assert head.split() == ["metric", "delta", "[low,", "high]", *fitting]
+    assert left == "4 more columns in the frame: column_6, column_7, last, verdict."
+    assert Table(FRAME).to_html().count("<th ") == 12
     assert "last" in Table(FRAME).to_markdown().splitlines()[0]
 
 
@@ -123,21 +121,19 @@ def test_no_line_is_longer_than_the_terminal(width):
         assert max(map(len, Table(shown).to_text(width).splitlines())) <= width
 
 
-def test_a_long_text_loses_its_middle_and_less_where_all_columns_fit_then():
+def test_a_long_text_loses_its_middle():
     long = "python/library/asyncio-task.html#asyncio.create_task"
     frame = pd.DataFrame({"id": [long], "query": ["?" * 60]})
     first = Table(frame).to_text().splitlines()[1]
     assert first.startswith("python/library/asyncio-tas…o.create_task  ???")
     assert len(first.split()[0]) == 40
-    three = pd.DataFrame({name: [long] for name in "abcd"})
-    assert [len(one) for one in Table(three).to_text().splitlines()[1].split()] == [23, 23, 23, 25]
     assert cells(Table(frame).to_html()) == [[long, "?" * 60]]
 
 
-def test_a_heading_breaks_at_spaces_and_underscores_and_keeps_its_counts_together():
-    frame = pd.DataFrame({"run": ["a"], "false_refusal, n = 150 / 150": ["0.1"], "": [""]})
+def test_a_heading_breaks_at_spaces_and_underscores():
+    frame = pd.DataFrame({"run": ["a"], "false_refusal, n\u00a0=\u00a0150": ["0.1"], "": [""]})
     assert Table(frame).to_text().splitlines() == [
-        "run         false_", "          refusal,", "     n = 150 / 150", "a              0.1",
+        "run    false_", "     refusal,", "      n = 150", "a         0.1",
     ]  # fmt: skip
 
 
@@ -196,7 +192,7 @@ def test_no_cell_runs_into_the_next_one_and_no_short_name_is_cut(width, tmp_path
     report = pd.DataFrame({"metric": ["latency_ms"], **{f"run_{n}": [times] for n in range(4)}})
     runs = ["hybrid_rerank", "dense"]
     means = {f"metric_{n}": ["0.48 [0.42, 0.55] ★", "0.44 [0.37, 0.51] ≈"] for n in range(4)}
-    tables = [Table(report, is_wide=True), Table(pd.DataFrame({"run": runs, **means}))]
+    tables = [Table(report), Table(pd.DataFrame({"run": runs, **means}))]
     page = tmp_path / "page.html"
     page.write_text(PAGE + "".join(one.to_html() for one in tables), encoding="utf-8")
     with Browser() as browser:

@@ -100,6 +100,7 @@ def test_one_run_is_named_and_needs_no_legend(name):
     assert texts.count("run_00000000") == 1 or name == "trend"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of few queries and ids that don't join
 @pytest.mark.parametrize("name", [name for name in PICTURES if name != "risk_coverage"])
 def test_one_query_is_drawn_whole(name):

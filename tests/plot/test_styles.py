@@ -14,7 +14,7 @@ import pytest
 from worlds import world
 
 import ragscore as rs
-from ragscore.plot.style import GREY, LINES, PALETTE, all_runs, in_order, run_styles
+from ragscore.plot.style import GREY, LINES, PALETTE, all_runs, in_order, run_labels, run_styles
 from tests.messages import refused
 
 
@@ -61,12 +61,12 @@ def test_colours_are_those_of_the_session_if_it_changed_its_own():
         assert ax.plot([1])[0].get_color() == PALETTE[0] and not ax.spines["top"].get_visible()
 
 
-def test_what_long_names_share_is_said_once_in_the_title():
-    drawn = world(3, "common").ev
-    ax = drawn.plot("hit@5")
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["chunk000", "chunk001", "chunk002"]
-    assert ax.get_title() == "hit@5 of 3 runs\nruns: bge-m3_…overlap64_rerank-minilm-6"
+def test_a_long_name_loses_its_middle_unless_two_would_be_alike_then():
+    ends = ["a" * 30, "b" * 30]
+    apart, alike = [ends, ends[::-1]], [[*ends, one, *ends] for one in "xy"]
+    labels = [[*run_labels(["_".join(one) for one in runs]).values()] for runs in (apart, alike)]
+    assert labels[0] == [f"{'a' * 19}…{'b' * 20}", f"{'b' * 19}…{'a' * 20}"]
+    assert labels[1] == ["_".join(one) for one in alike]
 
 
 def test_categories_stand_in_their_own_order():
@@ -143,13 +143,6 @@ def test_signatures_show_what_a_user_may_give():
     assert cmp.plot.scatter.__doc__ == rs.plot.scatter.__doc__
     with refused("rank", "ranks", error=AttributeError):
         _ = cmp.plot.rank
-
-
-def test_a_comparison_from_json_has_no_scores_to_draw():
-    again = rs.Comparison.from_json(world(2).cmp.to_json())
-    assert again.plot.ranks().get_title() == world(2).cmp.plot.ranks().get_title()
-    with refused("JSON", "scores", field="scores"):
-        again.plot.scatter("mrr@10")
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from ragscore.analysis.trend import trend_of
 
 NAMES = {
     "short": lambda n: f"run_{n:08}",  # 12 letters
-    "common": lambda n: f"bge-m3_chunk{n:03}-overlap64_rerank-minilm-6",  # 40, of which 3 differ
     # 40, and nothing is shared
     "apart": lambda n: "".join(random.Random(n).choices(string.ascii_lowercase, k=40)),
 }

@@ -82,19 +82,15 @@ def test_queries_of_the_demo_have_the_hits_targets_and_checks_of_its_view(demo, 
         assert query["refuse"] == view.should_refuse
 
 
-def test_every_query_of_the_demo_has_its_scores_and_citations(demo, cmp, content):
+def test_every_query_of_the_demo_has_its_scores(demo, cmp, content):
     ids = [one["id"] for one in content["queries"]]
     assert not any("outcome" in one["runs"][0] for one in content["queries"]), "the baseline's"
     assert [one["name"] for one in content["metrics"] if one["primary"]] == list(cmp._primary)
-    cited = demo.results.citations.sort_values(["query_id", "position"])
     for run, name in enumerate(("dense", "hybrid")):
         sides = [one["runs"][run] for one in content["queries"]]
         for at, metric in enumerate(content["metrics"]):
             values = demo.pivot(metric["name"])[name].reindex(ids)
             assert [one["metrics"][at] for one in sides] == known(values), metric
-        of_run = cited[cited["run_id"] == name].groupby("query_id")["chunk_id"].agg(list)
-        own = [[cite["chunk_id"] for cite in one.get("citations", [])] for one in sides]
-        assert own == [of_run.get(one, []) for one in ids]
 
 
 def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(demo, three):
@@ -110,8 +106,6 @@ def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(d
 
 def test_what_is_read_first_is_the_same_in_python_and_on_the_page(cmp, content):
     order = cmp.explore().order
-    lost = cmp.changed().query("outcome in ['regression', 'loss']")["query_id"].tolist()
-    assert order["query_id"].head(len(lost)).tolist() == lost != []
     on_page = [one for one in content["queries"] if "order" in one["runs"][1]]
     on_page.sort(key=lambda one: one["runs"][1]["order"])
     rows = [[one["id"], one["runs"][1]["change"]] for one in on_page]
@@ -162,13 +156,6 @@ def test_queries_that_failed_or_were_not_asked_say_so(loaded):
     alone = rs.evaluate(*loaded(THREE_QUERIES, {"c": RUN_A[:2]}), missing="zero").explore()
     assert [one["id"] for one in unpacked(alone)["queries"]] == ["q1", "q2"]
     says("\n".join(alone.left_out), 1, "queries")
-
-
-def test_runs_without_labels_are_shown_side_by_side():
-    content = unpacked(rs.evaluate({"old": {"q": ["a"]}, "new": {"q": ["b"]}}).explore())
-    (query,) = content["queries"]
-    assert [shown(content, run["hits"][0]) for run in query["runs"]] == ["a", "b"]
-    assert query["targets"] == [] and query["runs"][1]["outcome"] == "no_target"
 
 
 def test_texts_come_from_a_frame_where_hits_kept_none(demo, cmp):
@@ -276,10 +263,9 @@ def test_no_text_of_a_file_is_markup_and_none_is_lost():
         assert one["targets"][0]["name"] == text == one["conversation"]
         assert all(run["answer"] == run["error"] == text for run in one["runs"])
     assert sorted(content["slices"][0]["values"]) == sorted(HOSTILE.values())
-    page, output = explorer.to_html(), explorer._repr_html_()
-    for made in (page, output, html.unescape(output.partition('srcdoc="')[2].partition('"')[0])):
-        assert "<img" not in made and made.count("<script") == made.count("</script>")
-        assert made.isprintable() or not set(made) & set("\x00\x1b\u202e\u2028\u2029")
+    output = explorer._repr_html_()
+    inner = html.unescape(output.partition('srcdoc="')[2].partition('"')[0])
+    assert "<img" not in inner and inner.count("<script") == inner.count("</script>")
     assert json.loads(gzip.decompress(base64.b64decode(pack({"text": "a\ud800b 😀"})))) == {
         "text": "a\ud800b 😀"
     }
@@ -327,31 +313,6 @@ def test_without_anywidget_only_the_selection_is_missing(cmp, monkeypatch):
 
 
 # Calls and turns
-
-
-def test_calls_have_their_hits_ranks_repeats_and_what_they_asked():
-    results = rs.load_results({
-        "A": {"q": [["a", "b"], ["x", "a"], [], ["t", "b", "u"]], "one": [["z"]]},
-        "B": {"q": [["u", "t"], ["b"]], "one": [["y"]]},
-    })  # fmt: skip
-    calls = results.calls.assign(query="what?", tool="search", elapsed_ms=5.0, error=None)
-    calls.loc[2, "error"] = "timed out"
-    golden = rs.load_golden({"q": {"t": 1, "b": 1, "w": 1}, "one": {"z": 1}})
-    results = replace(results, calls=calls.astype({"error": "str"}))
-    content = unpacked(rs.evaluate(results, golden).explore(runs="A"))
-    query = content["queries"][0]
-    hits = query["runs"][0]["hits"]
-    places = [[one["call"], one["place"], shown(content, one), one.get("repeats")] for one in hits]
-    assert places == [
-        [1, 1, "a", None], [1, 2, "b", None], [2, 1, "x", None], [2, 2, "a", 1],
-        [4, 1, "t", None], [4, 2, "b", 1], [4, 3, "u", None],
-    ]  # fmt: skip
-    assert [one["rank"] for one in hits] == [1, 2, 3, 4, 5, 6, 7], "a hit keeps its name"
-    asked = query["runs"][0]["calls"]
-    assert [one["call"] for one in asked] == [1, 2, 3, 4] and asked[2]["error"] == "timed out"
-    assert asked[1] == {"call": 2, "query": "what?", "tool": "search", "elapsed_ms": 5.0}
-    found = {one["name"]: (*one["calls"], *one["places"]) for one in query["targets"]}
-    assert found == {"t": (4, 1), "b": (1, 2), "w": (None, None)}
 
 
 def test_a_collapsed_list_keeps_the_first_passage_of_all_calls():

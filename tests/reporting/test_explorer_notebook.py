@@ -2,11 +2,7 @@
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Browser
@@ -17,7 +13,6 @@ from ragscore.reporting.explorer.element import page as html_page
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 needs_lab = pytest.mark.skipif(
     CHROMIUM is None
@@ -111,24 +106,3 @@ def test_a_key_in_jupyterlab_selects_and_python_knows(tmp_path):
         own = f"http://127.0.0.1:{lab.port}/"
         assert [url for url in page.loaded if url.startswith("http") and own not in url] == []
         assert in_frame(page, "performance.getEntriesByType('resource').length") == 0
-
-
-@needs_lab
-def test_an_exported_notebook_shows_it_and_running_again_changes_no_byte(tmp_path):
-    pages = []
-    for name in ("first", "again"):
-        (tmp_path / name).mkdir()
-        notebook = tmp_path / name / "look.ipynb"
-        write_notebook(notebook, CODE)
-        command = ["nbconvert", "--to", "html", "--execute", "--no-prompt", str(notebook)]
-        subprocess.run(
-            [sys.executable, "-m", "jupyter", *command], check=True, capture_output=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        pages.append((tmp_path / name / "look.html").read_bytes())
-    assert pages[0] == pages[1]
-    with Browser() as page:
-        page.open(tmp_path / "again" / "look.html")
-        page.wait(READY)
-        assert in_frame(page, "performance.getEntriesByType('resource').length") == 0
-        assert "b against a" in in_frame(page, "document.body.innerText")

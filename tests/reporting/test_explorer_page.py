@@ -76,10 +76,13 @@ def opened(browser, tmp_path):
 
 def rows(browser):
     """Return the ids of the rows in the order in which they stand."""
-    return browser.run(
-        "[...document.querySelectorAll('.x-space > [role=row]')]"
-        ".map(row => row.querySelector('.x-cell-id').textContent)"
-    )
+    return texts(browser, ".x-space > [role=row] .x-cell-id")
+
+
+def texts(browser, selector):
+    """Return the text of each element that is there."""
+    elements = f"[...document.querySelectorAll({json.dumps(selector)})]"
+    return browser.run(f"{elements}.map(one => one.textContent)")
 
 
 def press(browser, key, text=None):
@@ -114,10 +117,7 @@ def six():
 def test_it_opens_with_the_queries_that_changed_the_worst_one_beside_them(browser, six, opened):
     opened(six)
     assert rows(browser) == ["q3", "q2", "q4", "q5"], "as Python has them"
-    changes = (
-        "[...document.querySelectorAll('.x-space .x-cell-change')].map(one => one.textContent)"
-    )
-    assert browser.run(changes) == ["2 → miss", "1 → 4", "5 → 2", "miss → 1"]
+    assert texts(browser, ".x-space .x-cell-change") == ["2 → miss", "1 → 4", "5 → 2", "miss → 1"]
     assert open_query(browser) == "q3", "the regression"
     assert browser.run("document.querySelector('.x-foot').innerText").startswith("4 of 6")
     text = browser.run("document.querySelector('.x-query').innerText")
@@ -156,8 +156,7 @@ def test_a_column_sorts_both_ways_and_says_so(browser, six, opened):
     at = f"[...{box}.options].find(one => one.text === 'mrr@10').value"
     browser.run(f"{box}.value = {at}; {box}.dispatchEvent(new Event('change'))")
     assert rows(browser) == ["q2", "q3", "q4", "q5"]
-    cells = "[...document.querySelectorAll('.x-space .x-cell-change')].map(one => one.textContent)"
-    assert browser.run(cells) == ["▼ −0.75", "▼ −0.50", "▲ +0.30", "▲ +1.00"]
+    assert texts(browser, ".x-space .x-cell-change") == ["▼ −0.75", "▼ −0.50", "▲ +0.30", "▲ +1.00"]
 
 
 def test_keys_go_through_the_list_and_letters_are_text_while_typing(browser, six, opened):
@@ -217,11 +216,11 @@ def test_hostile_texts_are_texts_on_a_page_and_in_a_notebooks_output(browser, op
     queries = [(f"{name}-{n}", text, text) for n, (name, text) in enumerate(HOSTILE.items())]
     queries.append(("__proto__", HOSTILE["script"], "easy"))
     ev = runs_of(queries, [1] * len(queries), [2] * len(queries))
-    texts = [*HOSTILE.values()] * len(ev.results.hits)
+    hostile = [*HOSTILE.values()] * len(ev.results.hits)
     n = len(ev.results.responses)
     results = replace(
-        ev.results, hits=ev.results.hits.assign(text=texts[: len(ev.results.hits)]),
-        responses=ev.results.responses.assign(answer=texts[:n], refusal_reason=texts[:n]),
+        ev.results, hits=ev.results.hits.assign(text=hostile[: len(ev.results.hits)]),
+        responses=ev.results.responses.assign(answer=hostile[:n], refusal_reason=hostile[:n]),
     )  # fmt: skip
     ev = rs.evaluate(results, ev.golden)
     explorer = ev.compare("old", "new").explore()
@@ -271,9 +270,7 @@ def test_everything_that_can_be_used_has_a_name(browser, six, opened):
     assert nameless == []
     assert json.dumps(nodes).count('"status"') >= 1
     # outcomes are told by a word and a sign, not by their colour
-    cells = browser.run(
-        "[...document.querySelectorAll('.x-space .x-outcome')].map(one => one.textContent)"
-    )
+    cells = texts(browser, ".x-space .x-outcome")
     assert cells and all(re.search("[▲▼].*(win|loss|regression)", cell) for cell in cells)
 
 
@@ -356,12 +353,9 @@ def test_a_passage_shows_words_of_the_query_and_what_is_expected(browser, opened
     first = [("c1", "d1", "Alpha beta stands gamma delta"), ("c2", "d2", "nothing of it")]
     second = [("c9", "d9", "where it does"), ("c8", "d1", "alpha stands gamma delta epsilon")]
     opened(passages(first, second).explore("q", outcome=["loss"]))
-    folded = "[...document.querySelectorAll('.x-preview')].map(one => one.textContent)"
-    assert browser.run(folded) == [text for *_, text in first + second]
-    terms = "[...document.querySelectorAll('.x-term')].map(one => one.textContent)"
-    assert browser.run(terms) == ["beta", "stands", "where", "does", "stands"]
-    marks = "[...document.querySelectorAll('mark')].map(one => one.textContent)"
-    assert browser.run(marks) == ["stands", "stands"], "in hits that meet the target"
+    assert texts(browser, ".x-preview") == [text for *_, text in first + second]
+    assert texts(browser, ".x-term") == ["beta", "stands", "where", "does", "stands"]
+    assert texts(browser, "mark") == ["stands", "stands"], "in hits that meet the target"
 
 
 SOUGHT = {
@@ -377,13 +371,13 @@ def test_a_word_with_a_prefix_is_sought_where_it_names(browser, opened):
     ev = runs_of(SIX, *RANKS)
     results = ev.results
     answers = ["it is because", *[None] * 11]
-    texts = [
+    kept = [
         "a passage" if one == ("q2", 3) else None
         for one in zip(results.hits["query_id"], results.hits["rank"], strict=True)
     ]
     results = replace(
         results, responses=results.responses.assign(answer=answers),
-        hits=results.hits.assign(text=texts),
+        hits=results.hits.assign(text=kept),
     )  # fmt: skip
     ev = rs.evaluate(results, ev.golden, metrics=["mrr"])
     cmp = ev.compare("old", "new", metrics=["mrr"])
@@ -396,8 +390,7 @@ def test_a_word_with_a_prefix_is_sought_where_it_names(browser, opened):
     seek(browser, "four target:doc-q4 doc:other-3")
     browser.run("document.querySelector('.x-space > [role=row]').click()")
     browser.run(SETTLED)
-    found = "[...document.querySelectorAll('.x-query .x-found')].map(one => one.textContent)"
-    assert browser.run(found) == ["four", "doc-q4", "other-3", "other-3"]
+    assert texts(browser, ".x-query .x-found") == ["four", "doc-q4", "other-3", "other-3"]
     press(browser, "c", "c")
     assert browser.run("document.querySelector('.x-out textarea').value") == (
         'part = ev.golden.select(["q4"])'

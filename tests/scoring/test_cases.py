@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ragscore.frames.data import Golden, Results
+from ragscore.frames.data import Golden
 from ragscore.io.load import load_results
 from ragscore.scoring.explain import explain
 from ragscore.scoring.match import judged_only
@@ -126,7 +126,7 @@ def test_supports_are_anchors_that_are_relevant():
 
 
 @pytest.mark.parametrize(
-    "seed", [6, 18, *(pytest.param(one, marks=pytest.mark.slow) for one in (0, 12))]
+    "seed", [6, *(pytest.param(one, marks=pytest.mark.slow) for one in (0, 12, 18))]
 )
 def test_states_and_values_agree_in_every_cell(seed, tmp_path):
     golden, results = written(seed, tmp_path / "world")
@@ -140,28 +140,6 @@ def test_states_and_values_agree_in_every_cell(seed, tmp_path):
         summary = summarize(found.scores, golden, rows=found.rows)
         keyed = summary.set_index(["run_id", "metric"])["n_expected"]
         assert keyed.sort_index().tolist() == by_metric.sort_index().tolist()
-
-
-@pytest.mark.parametrize("seed", range(1, 24, 8))
-def test_parts_with_the_level_of_the_whole_have_the_scores_of_the_whole(seed, tmp_path):
-    golden, results = written(seed, tmp_path / "world")
-    whole = scored(results, golden, EVERY)
-    for first in (0, 1):
-        queries = golden.queries["query_id"].iloc[first::2]
-        part = golden.select(queries)
-        for run_id in results.runs["run_id"]:
-            one = results.select([run_id])
-            kept = {
-                name: frame[frame["query_id"].isin(queries)]
-                for name in ("responses", "hits", "citations")
-                for frame in [getattr(one, name)]
-            }
-            found = scored(Results(one.runs, **kept), part, EVERY, level=whole.level).scores
-            of_run = whole.scores[whole.scores["run_id"].eq(run_id)].loc[found.index]
-            columns = ["state", *EVERY]
-            pd.testing.assert_frame_equal(
-                found[columns], of_run[columns], check_exact=True, check_categorical=False
-            )
 
 
 # Ids

@@ -175,9 +175,8 @@ def both(pair, **of_b):
     return replace(results, judgments=judgments), golden
 
 
-@pytest.mark.parametrize("other", JUDGES, ids=str)
-def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other):
-    of = both(pair, **other)
+def test_judgments_of_different_judges_are_not_compared_unless_asked(pair):
+    of = both(pair, prompt_hash="p2")
     with refused("m:p1:0", field="judge_fingerprint"):
         compare_runs(*of, "a", "b", metrics=["hit@1", "faithfulness"])
     how = {"metrics": ["faithfulness"], "allow_different": "judge_fingerprint"}
@@ -220,11 +219,6 @@ def test_differences_of_scores_by_different_judges_are_refused_as_comparisons_ar
     with warned("judge_fingerprint", "m:p1:0", "n:p1:0"):
         diff = rs.extras.score_diff(ev, "a", "b", allow_different="judge_fingerprint")
     assert [row["metric"] for row in diff["rows"]] == ["hit@1", "faithfulness"]
-    # nothing judged is subtracted
-    rs.extras.score_diff(rs.evaluate(*of, ["hit@1"]), "a", "b")
-    silent = rs.evaluate(*both(pair, judge=None), ["faithfulness"])
-    with warned("faithfulness"):
-        rs.extras.score_diff(silent, "a", "b")
 
 
 CONFIGS = {

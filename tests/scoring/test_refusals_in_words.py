@@ -134,17 +134,11 @@ def read(request, monkeypatch):
         ([{"answer": None, "refused": True}, {"answer": "5"}, None], [True, False, None]),
     ],
 )
-def test_a_run_file_says_what_it_states_in_memory_through_a_store_and_written_again(
-    answers, expected, read, tmp_path
-):
+def test_a_run_file_says_what_it_states_also_written_again(answers, expected, read, tmp_path):
     file = lines(tmp_path / "a.jsonl", answers)
     results = read(file)
     found = results.responses.get("refused", pd.Series(pd.NA, index=range(len(answers))))
     assert [None if pd.isna(one) else one for one in found] == expected
-    store = rs.RunStore(tmp_path / "store")
-    store.save(results)
-    stored = store.load("a").responses
-    pd.testing.assert_frame_equal(stored, results.responses, check_like=True)
     results.save(tmp_path / "per_query.jsonl")
     again = read(tmp_path / "per_query.jsonl").responses
     pd.testing.assert_frame_equal(

@@ -178,15 +178,6 @@ def test_repeats_are_averaged_before_they_are_compared_and_intervals_count_queri
     assert row["delta"] == pytest.approx(21 / 24)
 
 
-def test_repeats_are_averaged_where_documents_are_expected():
-    runs = pd.DataFrame({"run": ["x-r1", "x-r2"], "query": "a", "doc_id": "d1"})
-    docs = {"run": ["y-r1", "y-r2", "y-r2"], "query": "a", "doc_id": ["d1", "d2", "d1"]}
-    worse = pd.DataFrame(docs)
-    golden = [{"query": "a", "relevant_doc_ids": ["d1"]}]
-    row = rs.compare(runs, worse, golden, "hit@1").deltas.iloc[0]
-    assert row[["baseline", "candidate", "n"]].tolist() == [1, 0.5, 1]
-
-
 def test_sides_of_two_systems_or_of_one_name_are_refused_until_one_is_named(write, tmp_path):
     two = pd.DataFrame({"run": ["x", "y"], "query": ["a", "a"], "score.tone": [1.0, 0.0]})
     with refused("2 runs", "x", "y", field="candidate"):

@@ -44,14 +44,6 @@ def test_a_mean_is_the_plain_mean_of_its_column(tagged):
     assert nowhere["n"] == 0 and nowhere[["mean", "low", "high", "sum"]].isna().all()
 
 
-def test_a_query_with_several_tags_counts_in_each_and_one_without_in_none(tagged):
-    results, golden = tagged
-    table = summarize(rs.score(results, golden), golden, by="tags", metrics=["hit@1"])
-    assert table[["tags", "mean", "n"]].to_numpy().tolist() == [
-        ["(none)", 0, 1], ["x", 0.5, 2], ["y", 1, 1],
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("metric", "n", "n_expected"),
     # q3 and `no` are missing: hit@1 was expected of q3; q2 failed and counts as a miss
@@ -200,22 +192,6 @@ def test_a_catalogue_of_one_run_says_nothing_about_another(loaded, catalogue, le
 
 
 # Queries, columns and runs
-
-
-@pytest.mark.parametrize("kind", ["trec", "records", "dict"])
-def test_a_query_that_no_hit_names_is_said_and_can_count_as_empty(kind, tmp_path):
-    (tmp_path / "a.trec").write_text("q1 Q0 d1 1 1.0 a\nq2 Q0 d2 1 1.0 a\n")
-    source = {
-        "trec": tmp_path / "a.trec", "dict": {"a": {"q1": ["d1"], "q2": ["d2"]}},
-        "records": [{"query_id": f"q{n}", "doc_id": f"d{n}", "run_id": "a"} for n in (1, 2)],
-    }[kind]  # fmt: skip
-    golden = {"q1": ["d1"], "q2": ["d2"], "q3": ["d3"]}
-    with warned("a", 1, "missing", "zero"):
-        left_out = rs.evaluate(source, golden, metrics=["hit@5"])
-    zero = rs.evaluate(source, golden, metrics=["hit@5"], missing="zero")
-    counts = ["mean", "n", "n_expected"]
-    assert left_out.summary()[counts].iloc[0].tolist() == [1.0, 2, 3]
-    assert zero.summary()[counts].iloc[0].tolist() == [2 / 3, 3, 3]
 
 
 def test_an_empty_golden_column_is_one_slice():

@@ -43,10 +43,3 @@ def test_files_are_those_of_a_run_saved_alone(results, tmp_path, name):
         for store in stores
     )
     assert there == alone
-
-
-def test_what_was_put_into_the_runs_after_loading_is_read_as_a_time(store):
-    results = rs.load_results({"run": {"q": ["d"]}})
-    results.runs["created_at"] = "2026-01-05"
-    store.save(rs.evaluate(results, {"q": ["d"]}))
-    assert store.runs()["created_at"].tolist() == [pd.Timestamp("2026-01-05", tz="UTC")]

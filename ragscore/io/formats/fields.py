@@ -20,12 +20,14 @@ from ragscore.io.cells import own_columns_of, run_name_of
 from ragscore.io.detect import Sample
 from ragscore.io.frames_in import json_value
 from ragscore.io.golden_read import FRAMES
-from ragscore.io.run_records import Fields, fields_of
+from ragscore.io.run_records import Fields, fields_of, listed
 from ragscore.io.source import Problems, Row, as_id, describe
 from ragscore.io.values import (
     HEADING_SEPARATOR,
+    JSON_SUFFIX,
     READ,
     FieldReader,
+    as_json,
     by_query,
     escape_key,
     flatten,
@@ -115,10 +117,22 @@ def aggregate(
     }
 
 
-def golden_rows(rows: list[Row], known: frozenset[str]) -> list[Row]:
-    """Return rows of our golden file, whose other fields are flat columns of one type each."""
+def golden_rows(
+    rows: list[Row], known: frozenset[str], whole: frozenset[str] = frozenset()
+) -> list[Row]:
+    """Return rows of our golden file, whose other fields are flat columns of one type each.
+
+    Mappings in the fields `whole` are JSON text.
+    """
     others = [{n: one for n, one in row.values.items() if n not in known} for row in rows]
-    columns = own_columns_of(fields_of(others), np.arange(len(rows)))
+    fields, columns = fields_of(others), dict[str, Any]()
+    for name in whole & fields.keys():
+        values = listed(fields[name])
+        if any(isinstance(one, dict) for one in values):
+            texts = [None if one is None else as_json(one) for one in values]
+            columns[f"x_{name}{JSON_SUFFIX}"] = pd.Series(texts, dtype="str")
+            del fields[name]
+    columns |= own_columns_of(fields, np.arange(len(rows)))
     every = [*row_dicts(pd.DataFrame(columns))] or [{}] * len(rows)
     return [
         Row(

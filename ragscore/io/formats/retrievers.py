@@ -332,7 +332,7 @@ def read_predicates(
             problems.reject(filters, row.line, "filters", "a mapping or null")
         values = {name: value for name, value in row.values.items() if value is not None}
         rows.append(Row(values | {"id": numbered(key, n_by_text)}, row.line))
-    golden = golden_of(golden_rows(rows, ROW_FIELDS), problems, "unlabelled", None)
+    golden = golden_of(golden_rows(rows, ROW_FIELDS, OWN_FIELDS), problems, "unlabelled", None)
     problems.typos.warn()
     _warn_of_repeats(path, n_by_text)
     is_judge = golden.checks["kind"].isin(["expected_empty", "forbidden_source_key"])

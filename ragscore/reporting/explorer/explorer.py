@@ -116,7 +116,7 @@ class Explorer:
     def _plain(self) -> Table:
         """Return the queries to read first, for hosts that show neither frame nor script."""
         rows = self.order.head(LARGEST)
-        return Table(rows, f"{self.title}: read first", list(rows.columns[2:]), is_wide=True)
+        return Table(rows, f"{self.title}: read first", list(rows.columns[2:]))
 
     def _repr_html_(self) -> str:
         return frame(self.title, self._in_frame(), self._plain().to_html())

@@ -148,7 +148,7 @@ def word(low, high, name):
 
 
 WORLDS = st.tuples(
-    st.integers(0, 2**31), st.sampled_from([5, 8, 13, 30, 60, 180]),
+    st.integers(0, 2**31), st.sampled_from([5, 13, 60]),
     st.sampled_from([0.0, 0.1, 0.4]), st.booleans(),
 )  # fmt: skip
 
@@ -239,12 +239,6 @@ def test_a_report_speaks_with_the_level_and_on_the_queries_of_all_runs(demo):
         pd.testing.assert_frame_equal(rows, pairs, check_names=False, check_dtype=False)
 
 
-def test_slices_have_intervals_and_no_words(demo):
-    found = demo.compare("dense", "hybrid").slices("difficulty")
-    assert "verdict" not in found.table and not hasattr(found.overall, "verdict")
-    assert {"better", "worse", "can't tell"}.isdisjoint(repr(found).split())
-
-
 def test_two_runs_without_labels_say_what_can_be_compared():
     ev = rs.evaluate({"old": {"q1": ["a"]}, "new": {"q1": ["b"]}})
     cmp = ev.compare("old", "new")
@@ -254,6 +248,7 @@ def test_two_runs_without_labels_say_what_can_be_compared():
         ev.leaderboard()
     for text in (repr(ev), ev._repr_html_(), ev.report().to_markdown()):
         assert "No labels" in text
+    assert "Nothing can be compared" in text
 
 
 def test_printing_an_evaluation_scores_nothing(monkeypatch):
