@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, settings
+from judge_server import FaultyServer
 
 import ragscore as rs
 from ragscore.frames.data import from_records
@@ -285,6 +286,13 @@ def pair(
         write_run("b", RUN_B, config={"chunker_version": "test@1", "eval_k": 10}),
     ]
     return rs.load_results(files), golden
+
+
+@pytest.fixture
+def server() -> Iterator[FaultyServer]:
+    """A judge by words on loopback."""
+    with FaultyServer() as running:
+        yield running
 
 
 @pytest.fixture

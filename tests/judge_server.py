@@ -25,7 +25,7 @@ class FaultyServer(Server):
 
     def answer(self, seen):
         fault = self.faults(seen.number - 1, seen.body)
-        return FAULTS[fault](seen.body) if fault else replied(seen.path, seen.body)
+        return FAULTS[fault](seen.body) if fault else verdict(seen.body)
 
     @property
     def chats(self):
@@ -33,8 +33,8 @@ class FaultyServer(Server):
         return [body for body in self.bodies if "messages" in body]
 
 
-def replied(address, body):
-    """Return the reply to a request for a judgment."""
+def verdict(body):
+    """Return the sound completion of a request."""
     return completed(body, json.dumps(judged(body), ensure_ascii=False))
 
 

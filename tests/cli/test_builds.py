@@ -28,11 +28,9 @@ USER = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
 def project(tmp_path, monkeypatch):
     """A repository with a golden file and a baseline on `main`; the demo's runs beside it."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "eval").mkdir()
-    shutil.copy(DEMO / "golden.yaml", tmp_path / "eval" / "golden.yaml")
+    shutil.copytree(DEMO / "runs", tmp_path / "runs")
     shutil.copytree(DEMO / "runs" / "dense", tmp_path / "eval" / "baseline")
-    for name in ("bm25", "dense", "hybrid"):
-        shutil.copytree(DEMO / "runs" / name, tmp_path / "runs" / name)
+    shutil.copy(DEMO / "golden.yaml", tmp_path / "eval" / "golden.yaml")
     for command in (
         ["init", "-q", "-b", "main"],
         ["add", "eval"],
@@ -78,20 +76,18 @@ def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(projec
 @pytest.fixture
 def comments():
     """The comments of a pull request, over a hundred of them, and the address of its interface."""
-    kept = [{"id": n, "body": "a word"} for n in range(130)]
+    kept = {str(n): {"id": n, "body": "a word"} for n in range(130)}
 
     def reply(seen):
         """Reply as the part of GitHub's interface that the action's comment uses."""
         if seen.method == "GET":
-            page = int(seen.params["page"][0])
-            return kept[100 * (page - 1) : 100 * page]
+            end = 100 * int(seen.params["page"][0])
+            return list(kept.values())[end - 100 : end]
         number = seen.path.rpartition("/")[2]
-        one = next((one for one in kept if str(one["id"]) == number), None)
-        if one is None:
-            one = {"id": 1000 + len(kept)}
-            kept.append(one)
-        one |= seen.body
-        return one
+        if number not in kept:
+            number = str(1000 + len(kept))
+        kept[number] = {"id": int(number), **seen.body}
+        return kept[number]
 
     with Server(reply) as server:
         yield kept, server.url
@@ -118,14 +114,14 @@ def test_the_actions_steps_fail_for_a_regression_and_keep_one_comment(project, c
                 step, env=os.environ | given | names | more, capture_output=True, text=True
             )
             assert done.returncode == 0, done.stderr
-        status = (project / "output").read_text().split()[-1]
-        statuses[candidate, undecided] = status
+        statuses[candidate, undecided] = (project / "output").read_text().split()[-1]
     assert statuses == {
         ("bm25", ""): "status=1", ("hybrid", ""): "status=2", ("hybrid", "pass"): "status=0",
     }  # fmt: skip
-    ours = [one["body"] for one in kept if one["body"].startswith("<!-- ragscore gate -->")]
-    assert len(ours) == 1 and "Gate passed" in ours[0], "updated, and not repeated"
-    assert "[this build](https://g/a/b/actions/runs/1)" in ours[0]
+    bodies = [one["body"] for one in kept.values()]
+    (ours,) = (text for text in bodies if text.startswith("<!-- ragscore gate -->"))  # not repeated
+    says(ours, "Gate passed")
+    assert "[this build](https://g/a/b/actions/runs/1)" in ours
     assert (project / "summary").read_text().count("## Gate") == 3
 
 

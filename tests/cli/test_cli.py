@@ -58,12 +58,6 @@ def test_runs_of_other_questions_are_not_scored(files, capsys, write_run, more):
         says(err, "run", "other")
 
 
-def test_metrics_without_any_value_are_named(files, capsys):
-    main(["score", *files, "--metric", "hit@1", "--metric", "key_facts"])
-    note = says(capsys.readouterr().out.splitlines()[-1], "not measured", "key_facts")
-    assert "hit@1" not in note
-
-
 def listed(text):
     return sum(line.startswith("| q") and line[3].isdigit() for line in text.splitlines())
 

@@ -5,14 +5,11 @@ import json
 import shlex
 import shutil
 import sys
-import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
-from judge_server import FaultyServer
 from test_help import PARSERS
 
 import ragscore as rs
@@ -23,6 +20,20 @@ MODULE = """
 def answer(query, k=3, mode=None, temperature=None, seed=None, with_answer=True, depth=1):
     return {"hits": [{"chunk_id": f"c{n}", "doc_id": f"d{n}"} for n in range(1, k + 1)]}
 """
+
+
+FILES = {
+    "my_rag.py": MODULE,
+    "qrels.txt": "q1 0 d1 1\nq2 0 d2 1\nq3 0 d3 1\n",
+    "both.trec": (
+        "q1 Q0 d1 1 1 dense\nq2 Q0 dx 1 2 dense\nq2 Q0 d2 2 1 dense\nq3 Q0 dx 1 1 dense\n"
+        "q1 Q0 dx 1 2 hybrid\nq1 Q0 d1 2 1 hybrid\nq2 Q0 d2 1 1 hybrid\nq3 Q0 d3 1 1 hybrid\n"
+    ),
+    "hits.csv": "topicnr,docno,sys\nq1,d1,dense\nq2,d9,dense\nq1,d9,hybrid\n",
+    "silent.csv": "query_id,docno,answer\nq1,d1,I don't know.\nq2,d2,Yes\n",
+    "gold.csv": "topicnr,answers\nq1,d1\nq2,d2\n",
+    "prices.json": '{"words": [1, 1]}',
+}
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +52,12 @@ def template(tmp_path_factory) -> Path:
         config = {"chunker_version": "test@1", "eval_k": 10, "depth": day}
         about = {"run_id": name, "config": config, "created_at": f"2026-01-0{day}T00:00:00Z"}
         (run / "run.json").write_text(json.dumps(about))
-    results, golden = (
-        rs.load_results(str(folder / "runs" / "*")),
-        rs.load_golden(folder / "golden.yaml"),
-    )
-    rs.RunStore(folder / "history").save(results, golden=golden)
-    collapsed = replace(results, hits=rs.match.collapse_hits(results.hits))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TREC's files leave out texts and chunks, and say so
-        golden.save(folder / "qrels.txt", format="trec_qrels")
-        collapsed.save(folder / "both.trec", format="trec")
-    (folder / "my_rag.py").write_text(MODULE)
+    results = rs.load_results(str(folder / "runs" / "*"))
+    rs.RunStore(folder / "history").save(results, golden=rs.load_golden(folder / "golden.yaml"))
     ids = {"chunk_id": ["c1", "c2", "c3"], "doc_id": ["d1", "d2", "d3"], "text": ["a", "b", "c"]}
     pd.DataFrame(ids).to_parquet(folder / "catalogue.parquet")
-    (folder / "hits.csv").write_text("topicnr,docno,sys\nq1,d1,dense\nq2,d9,dense\nq1,d9,hybrid\n")
-    (folder / "silent.csv").write_text("query_id,docno,answer\nq1,d1,I don't know.\nq2,d2,Yes\n")
-    (folder / "gold.csv").write_text("topicnr,answers\nq1,d1\nq2,d2\n")
-    (folder / "prices.json").write_text('{"words": [1, 1]}')
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
     return folder
 
 
@@ -70,12 +70,6 @@ def desk(template, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
     monkeypatch.delitem(sys.modules, "my_rag", raising=False)
     return copy
-
-
-@pytest.fixture
-def judge_address():
-    with FaultyServer() as running:
-        yield running.url
 
 
 @pytest.fixture
@@ -108,6 +102,18 @@ LINES = [
     ("score golden.yaml runs/dense --profile kebab", 0, '{"dense": {"hit_at_k"'),
     ("score golden.yaml runs/dense --metric mrr --json", 0, '[{"run_id": "dense", "metric"'),
     ("score golden.yaml runs/dense --metric key_facts --json", 0, '"mean": null'),
+    (
+        "score golden.yaml runs/dense --metric hit@1 --metric key_facts",
+        0,
+        "not measured: key_facts",
+    ),
+    # in the order in which they are picked, else in that of the file
+    (
+        "score qrels.txt both.trec --run hybrid --run dense --metric mrr --json",
+        0,
+        '[{"run_id": "hybrid"',
+    ),
+    ("score qrels.txt both.trec --metric mrr --json", 0, '[{"run_id": "dense"'),
     ("score golden.yaml hybrid --store history --metric mrr", 0, "hybrid    mrr 0.833"),
     ("score golden.yaml runs/* --run hybrid --run dense --metric hit@1", 0, "hybrid  hit@1 0.667"),
     (
@@ -201,6 +207,11 @@ LINES = [
         '[{"run_id": "r1"',
     ),
     ("run my_rag:answer --golden golden.yaml --limit 1 --leave-out tool --quiet", 0, "mrr@10"),
+    (
+        "run my_rag:answer --golden golden.yaml --limit 2 --quiet --json --metric hit@3",
+        0,
+        '"n": 2, "n_expected": 2',
+    ),
     ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
     (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
@@ -229,14 +240,14 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "status", "text"), LINES, ids=[line for line, *_ in LINES])
 def test_an_option_does_what_it_says(
-    line, status, text, desk, judge_address, no_input, monkeypatch, capsys
+    line, status, text, desk, server, no_input, monkeypatch, capsys
 ):
     words = line.split()
     if words[0] == "demo":
         made = {"run_demo": lambda *given: None}
         monkeypatch.setattr("runpy.run_path", lambda path: made)
     if words[0] == "judge":
-        address = ["--base-url", judge_address, "--second-base-url", judge_address]
+        address = ["--base-url", server.url, "--second-base-url", server.url]
         words += ["--model", "words", "--cache", "none", *address]
     if "runs/*" in words:
         at = words.index("runs/*")
@@ -272,13 +283,6 @@ def test_written_files_are_where_they_were_asked_for(desk, capsys):
     assert {one["run_id"] for one in rows} == {"dense"}
 
 
-def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
-    main("score qrels.txt both.trec --run hybrid --run dense --metric mrr --json".split())
-    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["hybrid", "dense"]
-    main("score qrels.txt both.trec --metric mrr --json".split())
-    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["dense", "hybrid"]
-
-
 @pytest.mark.parametrize(
     ("line", "named"),
     [
@@ -297,6 +301,7 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         (f"report {PAIR} --baseline nobody", ["'nobody'", "dense, hybrid"]),
         ("label golden.yaml runs/dense --level span", ["span", "anchor"]),
         ("judge golden.yaml runs/dense --model m --refused no", ["refused:", "'no'", "skip"]),
+        ("judge golden.yaml both.trec --model m", ["run:", "per_query.jsonl"]),
         ("run my_rag:answer --golden golden.yaml --leave-out langs", ["leave_out:", "langs"]),
         ("score gold.csv hits.csv", ['"query_id": "???"', '"doc_id": "???"']),
         ("score golden.yaml hits.csv", ['"query_id": "???"', '"doc_id": "docno"']),
@@ -325,11 +330,11 @@ def test_a_slip_ends_in_one_line_that_tells_the_way_on(line, named, desk, capsys
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_the_example_of_each_command_runs(name, desk, judge_address, no_input, monkeypatch, capsys):
+def test_the_example_of_each_command_runs(name, desk, server, no_input, monkeypatch, capsys):
     made = []
     monkeypatch.setattr("ragscore.demo.show.show_demo", lambda *given: made.append(given))
     (example,) = (line.strip() for line in PARSERS[name].epilog.splitlines() if "ragscore " in line)
-    words = shlex.split(example.replace("http://127.0.0.1:8080/v1", judge_address))
+    words = shlex.split(example.replace("http://127.0.0.1:8080/v1", server.url))
     assert words[:2] == ["ragscore", name]
     status = main(words[1:])
     # b's mean reciprocal rank is higher by 1/2, so the gate passes

@@ -3,6 +3,7 @@
 import errno
 import json
 import sys
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -18,13 +19,11 @@ from tests.messages import refused, says
 GOOD = {"hits": [{"chunk_id": "c"}], "answer": "yes"}
 
 
-@pytest.fixture
-def golden():
-    return questions(3)
+GOLDEN = questions(3)
 
 
-def errors(system, golden, out, **options):
-    results = rs.collect(system, golden, out, progress=False, retries=0, **options)
+def errors(system, out, **options):
+    results = rs.collect(system, GOLDEN, out, progress=False, retries=0, **options)
     return [None if pd.isna(one) else one for one in results.responses["error"]]
 
 
@@ -37,9 +36,9 @@ def replying(first):
 
 
 @pytest.mark.parametrize(("max_bytes", "error"), [(100, True), (4000, False), (None, False)])
-def test_a_mapping_says_how_large_a_reply_may_be(golden, tmp_path, max_bytes, error):
+def test_a_mapping_says_how_large_a_reply_may_be(tmp_path, max_bytes, error):
     with replying(GOOD | {"padding": " " * 2000}) as server:
-        found = errors(mapped(server.url, max_bytes=max_bytes), golden, tmp_path)
+        found = errors(mapped(server.url, max_bytes=max_bytes), tmp_path)
     assert [one is not None for one in found] == [error, False, False]
     if error:
         says(found[0], 100)
@@ -53,7 +52,7 @@ def test_a_size_that_is_none_is_refused(given):
 
 
 @pytest.mark.slow
-def test_a_command_whose_child_holds_its_output_open_ends_with_its_time(golden, tmp_path):
+def test_a_command_whose_child_holds_its_output_open_ends_with_its_time(tmp_path):
     code = (
         "import subprocess, sys\n"
         "if '{query}'.endswith('0'):\n"
@@ -61,7 +60,7 @@ def test_a_command_whose_child_holds_its_output_open_ends_with_its_time(golden, 
         " start_new_session=True)\n"
         "print('[]')"
     )
-    found = errors([sys.executable, "-c", code], golden, tmp_path, timeout=3)
+    found = errors([sys.executable, "-c", code], tmp_path, timeout=3)
     says(found[0], "3 s")
     assert found[1:] == [None, None]
 
@@ -75,34 +74,30 @@ ODD = {
 
 
 @pytest.mark.parametrize("named", ODD)
-def test_an_odd_reply_never_ends_the_run(golden, tmp_path, named):
+def test_an_odd_reply_never_ends_the_run(tmp_path, named):
     def system(query):
         if query != "question 0":
             return GOOD
         return ODD[named]() if callable(ODD[named]) else ODD[named]
 
-    found = errors(system, golden, tmp_path)
+    found = errors(system, tmp_path)
     says(found[0], named)
     assert found[1:] == [None, None]
 
 
-def full_disk(*given):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_a_full_disk_says_what_is_kept_and_the_same_call_goes_on(golden, tmp_path, monkeypatch):
-    asked = []
+def test_a_full_disk_says_what_is_kept_and_the_same_call_goes_on(tmp_path, monkeypatch):
+    asked, full = [], OSError(errno.ENOSPC, "No space left on device")
 
     def system(query):
         asked.append(query)
         if len(asked) == 2:
-            monkeypatch.setattr(journal, "json_line", full_disk)
+            monkeypatch.setattr(journal, "json_line", Mock(side_effect=full))
         return GOOD
 
     with refused("No space left on device", 1, file=".per_query.journal"):
-        rs.collect(system, golden, tmp_path, progress=False)
+        rs.collect(system, GOLDEN, tmp_path, progress=False)
     monkeypatch.undo()
-    results = rs.collect(system, golden, tmp_path, progress=False)
+    results = rs.collect(system, GOLDEN, tmp_path, progress=False)
     assert asked == ["question 0", "question 1", "question 1", "question 2"]
     assert results.responses["error"].isna().all()
 

@@ -1,6 +1,5 @@
 """Runs that were interrupted: killed at any moment they go on, and end as if nothing had been."""
 
-import io
 import json
 import os
 import random
@@ -24,9 +23,8 @@ from tests.messages import refused, says
 ROWS = [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d"]} for n in range(6)]
 
 
-@pytest.fixture
-def golden(write_golden):
-    return rs.load_golden(write_golden(ROWS))
+OTHER = [one | {"expected_doc_ids": ["x"]} for one in ROWS]
+GOLDEN = rs.load_golden(ROWS)
 
 
 def found(query):
@@ -94,15 +92,13 @@ def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
-def test_a_second_ctrl_c_leaves_the_replies_in_flight(golden, tmp_path, monkeypatch):
+def test_a_second_ctrl_c_leaves_the_replies_in_flight(tmp_path, monkeypatch):
     signal.siginterrupt(signal.SIGINT, True)  # an event loop of another test may have changed it
     release, started, told = (threading.Event() for _ in range(3))
 
-    class Screen(io.StringIO):
-        def write(self, text):
-            if "in flight" in text:
-                told.set()
-            return len(text)
+    def write(text):
+        if "in flight" in text:
+            told.set()
 
     def press_twice():  # never just as the main thread begins to wait: it would not wake up
         for asked in (started, told):
@@ -116,17 +112,17 @@ def test_a_second_ctrl_c_leaves_the_replies_in_flight(golden, tmp_path, monkeypa
             release.wait(60)
         return found(query)
 
-    monkeypatch.setattr(sys, "stderr", Screen())
+    monkeypatch.setattr(sys.stderr, "write", write)
     threading.Thread(target=press_twice, daemon=True).start()
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt) as stopped:
-        rs.collect(system, golden, tmp_path / "run", timeout=90)
+        rs.collect(system, GOLDEN, tmp_path / "run", timeout=90)
     assert time.monotonic() - begun < 50  # it did not wait for the reply
     says(stopped.value.__notes__[0], 1)
     release.set()
 
 
-def begun(golden, folder, **options):
+def begun(folder, **options):
     """A run that was stopped after two answers."""
     left = iter([True, True])
 
@@ -136,7 +132,7 @@ def begun(golden, folder, **options):
         return found(query)
 
     with pytest.raises(KeyboardInterrupt):
-        rs.collect(system, golden, folder, progress=False, name="s", **options)
+        rs.collect(system, GOLDEN, folder, progress=False, name="s", **options)
     return system
 
 
@@ -148,21 +144,18 @@ def begun(golden, folder, **options):
         ({"k": 3, "settings": {"folder_mode": "on"}}, ["config.folder_mode", "on"]),
         ({"k": 3, "limit": 4}, ["queries"]),
         ({"k": 3, "run_id": "mine"}, ["run_id", "mine"]),
-        ({"k": 3, "rows": [one | {"expected_doc_ids": ["x"]} for one in ROWS]}, ["golden_hash"]),
+        ({"k": 3, "golden": rs.load_golden(OTHER)}, ["golden_hash"]),
     ],
 )
-def test_going_on_with_other_settings_is_one_clear_error(
-    golden, tmp_path, write_golden, options, named
-):
-    system = begun(golden, tmp_path, k=3)
-    golden = rs.load_golden(write_golden(options.get("rows", ROWS)))
-    more = {name: one for name, one in options.items() if name != "rows"}
+def test_going_on_with_other_settings_is_one_clear_error(tmp_path, options, named):
+    system = begun(tmp_path, k=3)
+    given = {"golden": GOLDEN, "progress": False, "name": "s"} | options
     with refused(*named, "fresh=True", "--fresh", file=tmp_path / journal.JOURNAL_NAME):
-        rs.collect(system, golden, tmp_path, progress=False, name="s", **more)
+        rs.collect(system, out=tmp_path, **given)
 
 
-def test_how_a_run_asks_may_change_when_it_goes_on(golden, tmp_path):
-    begun(golden, tmp_path)
+def test_how_a_run_asks_may_change_when_it_goes_on(tmp_path):
+    begun(tmp_path)
     asked = []
 
     def system(query):
@@ -172,36 +165,30 @@ def test_how_a_run_asks_may_change_when_it_goes_on(golden, tmp_path):
     # the same function, as a notebook's cell run again makes it
     system.__qualname__ = "begun.<locals>.system"
     results = rs.collect(
-        system, golden, tmp_path, progress=False, name="s", workers=3, retries=0, timeout=None
+        system, GOLDEN, tmp_path, progress=False, name="s", workers=3, retries=0, timeout=None
     )
     assert len(results.hits) == 6 and sorted(asked) == [f"question {n}" for n in (2, 3, 4, 5)]
 
 
-def test_a_file_that_is_no_journal_is_named(golden, tmp_path):
-    system = begun(golden, tmp_path)
+def test_a_file_that_is_no_journal_is_named(tmp_path):
+    system = begun(tmp_path)
     file = tmp_path / journal.JOURNAL_NAME
     file.write_bytes(b"x" * 9000)
     with refused("not a database", file=".per_query.journal"):
-        rs.collect(system, golden, tmp_path, progress=False, name="s")
+        rs.collect(system, GOLDEN, tmp_path, progress=False, name="s")
 
 
-def test_two_collectors_in_one_folder_are_refused(golden, tmp_path):
+def test_two_collectors_in_one_folder_are_refused(tmp_path):
     def system(query):
         with refused("process", file=".per_query.journal"):
-            rs.collect(found, golden, tmp_path, progress=False, name="system")
+            rs.collect(found, GOLDEN, tmp_path, progress=False, name="system")
         return found(query)
 
-    assert len(rs.collect(system, golden, tmp_path, progress=False).hits) == 6
+    assert len(rs.collect(system, GOLDEN, tmp_path, progress=False).hits) == 6
 
 
-def test_fresh_begins_anew(golden, tmp_path):
-    begun(golden, tmp_path, k=3)
-    asked = []
-    rs.collect(
-        lambda query: asked.append(query) or found(query),
-        golden,
-        tmp_path,
-        progress=False,
-        fresh=True,
-    )
-    assert len(asked) == 6
+def test_fresh_begins_anew(tmp_path):
+    begun(tmp_path, k=3)
+    anew = [{"chunk_id": "anew"}]
+    results = rs.collect(lambda query: anew, GOLDEN, tmp_path, progress=False, fresh=True)
+    assert results.hits["chunk_id"].tolist() == ["anew"] * 6

@@ -22,13 +22,11 @@ FORMS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def golden():
-    return questions(3)
+GOLDEN = questions(3)
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
-def test_an_exception_that_holds_a_variable(golden, tmp_path, monkeypatch):
+def test_an_exception_that_holds_a_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", TOKEN)
 
     def system(query):
@@ -36,7 +34,7 @@ def test_an_exception_that_holds_a_variable(golden, tmp_path, monkeypatch):
             f"401 for key {TOKEN}, which begins with {TOKEN[:9]}, at https://me:{TOKEN}@host/"
         )
 
-    results = rs.collect(system, golden, tmp_path / "run", progress=False)
+    results = rs.collect(system, GOLDEN, tmp_path / "run", progress=False)
     assert TOKEN not in (tmp_path / "run" / "per_query.jsonl").read_text()
     assert (
         results.responses["error"].iloc[0]
@@ -101,9 +99,9 @@ def test_a_key_elsewhere_is_refused_and_not_shown(system, field, monkeypatch):
 
 
 @pytest.mark.parametrize("part", ["settings", "config"])
-def test_a_key_among_settings_is_refused(golden, tmp_path, part):
+def test_a_key_among_settings_is_refused(tmp_path, part):
     with refused(field=part) as caught:
-        rs.collect(lambda query, **more: query, golden, tmp_path / "run",
+        rs.collect(lambda query, **more: query, GOLDEN, tmp_path / "run",
                    **{part: {"llm": {"api_key": TOKEN}}})  # fmt: skip
     assert TOKEN[:6] not in str(caught.value) and not (tmp_path / "run").exists()
 
@@ -127,11 +125,11 @@ def test_keys_of_ids_and_queries_of_the_golden_set_stay(tmp_path, write_golden, 
     ]  # fmt: skip
 
 
-def test_a_variable_that_is_not_set_is_an_error_that_names_it(golden, tmp_path):
+def test_a_variable_that_is_not_set_is_an_error_that_names_it(tmp_path):
     mapping = {
         "url": "http://localhost/",
         "headers": {"Authorization": "Bearer $NO_SUCH_VARIABLE"},
         "response": {"answer": "a"},
     }
     with refused("NO_SUCH_VARIABLE", field="headers.Authorization"):
-        rs.collect(mapping, golden, tmp_path / "run")
+        rs.collect(mapping, GOLDEN, tmp_path / "run")

@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,6 @@ from conftest import EXAMPLES, answer, hit, questions
 import ragscore as rs
 from ragscore.collecting import journal
 from ragscore.collecting.replies import as_json
-from ragscore.io.servers import retry_after
 from tests.messages import says
 
 NAMES = [
@@ -37,9 +37,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def golden():
-    return questions(40)
+GOLDEN = questions(40)
 
 
 def any_value(draw, depth=0):
@@ -78,47 +76,36 @@ def any_reply(draw):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("seed", range(EXAMPLES // 8))
-def test_replies_of_any_shape_end_as_a_run_that_loads(golden, tmp_path, seed):
+def test_replies_of_any_shape_end_as_a_run_that_loads(tmp_path, seed):
     draw = random.Random(seed)
-    replies = {query: any_reply(draw) for query in golden.queries["query"]}
-    results = rs.collect(lambda query: replies[query], golden, tmp_path / "run", progress=False)
-    assert results.responses["query_id"].tolist() == golden.queries["query_id"].tolist()
-    assert results.responses["query"].tolist() == golden.queries["query"].tolist()
+    replies = {query: any_reply(draw) for query in GOLDEN.queries["query"]}
+    results = rs.collect(lambda query: replies[query], GOLDEN, tmp_path / "run", progress=False)
+    asked = ["query_id", "query"]
+    assert results.responses[asked].values.tolist() == GOLDEN.queries[asked].values.tolist()
     n_failed = int(results.responses["error"].notna().sum())
     assert 0 < n_failed < 40 and results.runs["n_failed"].iloc[0] == n_failed
     results.save(tmp_path / "again", format="per_query")
-    assert (tmp_path / "again" / "per_query.jsonl").read_bytes() == (
-        tmp_path / "run" / "per_query.jsonl"
-    ).read_bytes()
-    assert (tmp_path / "again" / "run.json").read_bytes() == (
-        tmp_path / "run" / "run.json"
-    ).read_bytes()
+    for name in ("per_query.jsonl", "run.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
 
 
-def test_a_record_as_kebab_writes_it_is_kept_whole(golden, tmp_path):
+def test_a_record_as_kebab_writes_it_is_kept_whole(tmp_path):
+    usage = {"prompt_tokens": 3, "latency_ms": 8}
     given = {
         "hits_top_k": [hit("c1", "d1", 1), hit("c2", "d2", 2)],
-        "answer": answer(
-            "yes", paths=["a.md", "b.md"], usage={"prompt_tokens": 3, "latency_ms": 8}
-        ),
+        "answer": answer("yes", paths=["a.md", "b.md"], usage=usage),
         "mode": "lexical",
     }
-    results = rs.collect(lambda query: given, golden, tmp_path / "run", limit=1, progress=False)
-    (line,) = (tmp_path / "run" / "per_query.jsonl").read_text().splitlines()
-    written = json.loads(line)
+    results = rs.collect(lambda query: given, GOLDEN, tmp_path / "run", limit=1, progress=False)
+    written = json.loads((tmp_path / "run" / "per_query.jsonl").read_text())
     without_null = json.loads(
         json.dumps(given["hits_top_k"]),
         object_hook=lambda one: {key: value for key, value in one.items() if value is not None},
     )
     assert written["hits_top_k"] == without_null
-    assert (
-        written["answer"]["usage"] == {"prompt_tokens": 3, "latency_ms": 8}
-        and len(written["answer"]["citations"]) == 2
-    )
-    assert (
-        json.loads(results.runs["config"].iloc[0])["chunker_version"] == "test@1"
-        and json.loads(results.runs["config"].iloc[0])["index_version"] == "idx@1"
-    )
+    assert written["answer"]["usage"] == usage and len(written["answer"]["citations"]) == 2
+    config = json.loads(results.runs["config"].iloc[0])
+    assert (config["chunker_version"], config["index_version"]) == ("test@1", "idx@1")
 
 
 def test_values_of_numpy_and_pandas_become_json():
@@ -147,10 +134,10 @@ def test_values_of_numpy_and_pandas_become_json():
     ]
 
 
-def test_a_frame_of_hits_is_a_reply(golden, tmp_path):
+def test_a_frame_of_hits_is_a_reply(tmp_path):
     frame = pd.DataFrame({"chunk_id": ["c1", "c2"], "score": [0.5, 0.25], "path": ["a.md", None]})
     results = rs.collect(
-        lambda query: {"hits": frame}, golden, tmp_path / "run", limit=1, progress=False
+        lambda query: {"hits": frame}, GOLDEN, tmp_path / "run", limit=1, progress=False
     )
     assert results.hits[["chunk_id", "score"]].values.tolist() == [
         ["c1", 0.5],
@@ -164,58 +151,36 @@ def test_ids_of_runs_sort_by_time():
     assert re.fullmatch(r"run_\d{8}T\d{12}_[0-9a-f]{8}", ids[0])
 
 
-def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path, monkeypatch):
-    repository = tmp_path / "code"
-    repository.mkdir()
-    monkeypatch.chdir(repository)
-    outside = rs.collect(lambda query: [], golden, tmp_path / "a", limit=1, progress=False)
+def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outside = rs.collect(lambda query: [], GOLDEN, "a", limit=1, progress=False)
+    assert "commit" not in outside.runs
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
     for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run([*git, *arguments], check=True)
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
     inside = rs.collect(
-        lambda query: [],
-        golden,
-        tmp_path / "b",
-        limit=3,
-        seed=None,
-        workers=2,
-        suite="s",
-        progress=False,
+        lambda query: [], GOLDEN, "b", limit=3, seed=None, workers=2, suite="s", progress=False
     )
-    assert (
-        "commit" not in outside.runs
-        and inside.runs["commit"].tolist() == [commit]
-        and "x_uncommitted_changes" not in inside.runs
-    )
-    run = json.loads((tmp_path / "b" / "run.json").read_text())
-    assert run["collector"] == {
-        "limit": 3,
-        "workers": 2,
-        "timeout": 120.0,
-        "retries": 2,
-    }
-    assert (
-        run["environment"]["libraries"]["pandas"] == pd.__version__
-        and run["environment"]["hardware"]["cpus"] >= 1
-    )
-    assert run["golden_hash"] == golden.golden_hash and run["suite"] == "s"
-    assert abs(datetime.now(UTC) - datetime.fromisoformat(run["created_at"])) < timedelta(
-        minutes=10
-    ) and run["created_at"].endswith("Z")
-    (repository / "file").write_text("x")
-    subprocess.run([*git, "add", "file"], check=True)
+    assert inside.runs["commit"].tolist() == [commit]
+    assert "x_uncommitted_changes" not in inside.runs
+    run = json.loads(Path("b", "run.json").read_text())
+    assert run["collector"] == {"limit": 3, "workers": 2, "timeout": 120.0, "retries": 2}
+    assert run["environment"]["libraries"]["pandas"] == pd.__version__
+    assert run["environment"]["hardware"]["cpus"] >= 1
+    assert (run["golden_hash"], run["suite"]) == (GOLDEN.golden_hash, "s")
+    age = datetime.now(UTC) - datetime.fromisoformat(run["created_at"])
+    assert abs(age) < timedelta(minutes=10) and run["created_at"].endswith("Z")
+    subprocess.run([*git, "add", "a"], check=True)
     assert journal.code_version() == {"commit": commit, "uncommitted_changes": True}
 
 
-def test_runs_of_equal_settings_have_equal_config_hashes(golden, tmp_path):
+def test_runs_of_equal_settings_have_equal_config_hashes(tmp_path):
     def system(query, k):
         return []
 
     hashes = [
-        rs.collect(system, golden, tmp_path / name, k=k, limit=1, workers=workers, progress=False)
+        rs.collect(system, GOLDEN, tmp_path / name, k=k, limit=1, workers=workers, progress=False)
         .runs["config_hash"]
         .iloc[0]
         for name, k, workers in (("a", 1, 1), ("b", 1, 2), ("c", 2, 1))
@@ -223,11 +188,11 @@ def test_runs_of_equal_settings_have_equal_config_hashes(golden, tmp_path):
     assert hashes[0] == hashes[1] != hashes[2]
 
 
-def test_a_single_worker_without_a_time_limit_is_the_calling_thread(golden, tmp_path):
+def test_a_single_worker_without_a_time_limit_is_the_calling_thread(tmp_path):
     connection = sqlite3.connect(":memory:")  # refuses other threads
     results = rs.collect(
         lambda query: [{"chunk_id": connection.execute("SELECT 'c1'").fetchone()[0]}],
-        golden,
+        GOLDEN,
         tmp_path,
         timeout=None,
         limit=2,
@@ -235,24 +200,6 @@ def test_a_single_worker_without_a_time_limit_is_the_calling_thread(golden, tmp_
     )
     connection.close()
     assert results.hits["chunk_id"].tolist() == ["c1", "c1"] and threading.active_count() >= 1
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (None, None),
-        ("1.5", 1.5),
-        ("soon", None),
-        (format_datetime(datetime(2020, 1, 1, tzinfo=UTC), usegmt=True), 0.0),
-    ],
-)
-def test_when_to_ask_again_is_read_in_seconds_or_as_a_date(value, expected):
-    assert retry_after(value) == expected
-
-
-def test_a_date_to_come_is_waited_for():
-    later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    assert 3000 < retry_after(later) <= 3600
 
 
 STOPPED = """
@@ -268,7 +215,7 @@ def ask(query):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
-def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_golden):
+def test_ctrl_c_ends_a_run_that_waits_for_its_system(tmp_path, write_golden):
     write_golden(
         [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d1"]} for n in range(6)]
     )
@@ -291,28 +238,24 @@ def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_gol
     says(line, "ragscore", 3, "runs/ask/.per_query.journal")
 
 
-def test_a_description_stands_in_the_file_and_the_frame_without_its_key(
-    golden, tmp_path, monkeypatch
-):
+def test_a_description_stands_in_the_file_and_the_frame_without_its_key(tmp_path, monkeypatch):
     monkeypatch.setenv("RAG_TOKEN", "sk-abcdefghijklmnop1234")
     note = "  a wider k; key sk-abcdefghijklmnop1234 "
-    run = rs.collect(lambda query: [], golden, tmp_path / "a", limit=2, note=note, progress=False)
+    run = rs.collect(lambda query: [], GOLDEN, tmp_path / "a", limit=2, note=note, progress=False)
     said = run.runs["note"].iloc[0]
     assert said == "a wider k; key ***"
     assert json.loads((tmp_path / "a" / "run.json").read_text())["note"] == said
 
 
 @pytest.mark.parametrize(("again", "kept"), [(None, "first"), ("second", "second")])
-def test_a_resumed_run_keeps_its_description_unless_another_is_given(golden, tmp_path, again, kept):
-    asked = []
+def test_a_resumed_run_keeps_its_description_unless_another_is_given(tmp_path, again, kept):
+    replies = Mock(side_effect=[[], KeyboardInterrupt, [], []])
 
-    def system(query):
-        asked.append(query)
-        if len(asked) == 2:
-            raise KeyboardInterrupt
-        return []
+    def collect(note):
+        return rs.collect(
+            lambda query: replies(), GOLDEN, tmp_path, limit=3, note=note, progress=False
+        )
 
     with pytest.raises(KeyboardInterrupt):
-        rs.collect(system, golden, tmp_path / "r", limit=3, note="first", progress=False)
-    run = rs.collect(system, golden, tmp_path / "r", limit=3, note=again, progress=False)
-    assert run.runs["note"].tolist() == [kept]
+        collect("first")
+    assert collect(again).runs["note"].tolist() == [kept]

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,7 @@ import ragscore as rs
 N = 6
 
 
-@pytest.fixture
-def golden():
-    return questions(N)
+GOLDEN = questions(N)
 
 
 def state():
@@ -63,37 +62,32 @@ HANGS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 @pytest.mark.filterwarnings("ignore:every query failed")
 @pytest.mark.parametrize(
-    ("system", "options", "error"),
+    ("system", "options", "ending"),
     [
-        (lambda query: [{"chunk_id": query}], {}, None),
-        (slow, {}, None),
-        (COMMAND, {}, None),
-        (HANGS, {"timeout": 0.3}, None),
-        (lambda query: 1 / 0, {}, None),
-        (ends, {}, SystemExit),
-        (interrupted, {}, KeyboardInterrupt),
+        (lambda query: [{"chunk_id": query}], {}, nullcontext()),
+        (slow, {}, nullcontext()),
+        (COMMAND, {}, nullcontext()),
+        (HANGS, {"timeout": 0.3}, nullcontext()),
+        (lambda query: 1 / 0, {}, nullcontext()),
+        (ends, {}, pytest.raises(SystemExit)),
+        (interrupted, {}, pytest.raises(KeyboardInterrupt)),
     ],
     ids=["function", "async", "command", "hangs", "fails", "ends", "Ctrl-C"],
 )
-def test_a_function_or_command_leaves_nothing(golden, tmp_path, system, options, error):
-    rs.collect(slow, golden, tmp_path / "first", progress=False)  # what is loaded once
+def test_a_function_or_command_leaves_nothing(tmp_path, system, options, ending):
+    rs.collect(slow, GOLDEN, tmp_path / "first", progress=False)  # what is loaded once
     before = state()
     given = {"workers": 3, "retries": 0} | options
-    if error is None:
-        rs.collect(system, golden, tmp_path / "run", progress=True, **given)
-    else:
-        with pytest.raises(error):
-            rs.collect(system, golden, tmp_path / "run", progress=True, **given)
+    with ending:
+        rs.collect(system, GOLDEN, tmp_path / "run", progress=True, **given)
     assert state() == before
 
 
 @pytest.mark.parametrize("progress", [True, False])
-def test_without_extras_a_function_is_asked_all_the_same(
-    golden, tmp_path, monkeypatch, capsys, progress
-):
+def test_without_extras_a_function_is_asked_all_the_same(tmp_path, monkeypatch, capsys, progress):
     for name in ("tqdm", "tqdm.auto", "tenacity", "httpx"):
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     results = rs.collect(
-        lambda query: [{"chunk_id": query}], golden, tmp_path / "run", progress=progress
+        lambda query: [{"chunk_id": query}], GOLDEN, tmp_path / "run", progress=progress
     )
     assert len(results.responses) == N and capsys.readouterr().err == ""

@@ -1,6 +1,5 @@
 """The demo: its corpus, its golden queries, its four systems, and the runs that are committed."""
 
-import builtins
 import json
 import re
 import sys
@@ -95,19 +94,23 @@ def test_no_query_repeats_three_words_running_of_its_targets_summary(corpus, gol
 
 
 def test_the_golden_set_is_as_rich_as_its_readme_says(golden):
-    queries, targets = golden.queries, golden.targets
-    assert (len(queries), len(golden._refusals)) == (182, 32)
+    queries, targets, refusals = golden.queries, golden.targets, golden._refusals
     groups = queries.groupby("group")["variant"].agg(["size", "nunique"])
-    assert len(groups) == 17 and (groups == 3).all().all()  # three kinds of paraphrase each
     multi_hop = set(queries.loc[queries["category"] == "multi_hop", "query_id"])
-    assert len(multi_hop) == 19 and multi_hop <= set(golden.support_groups["query_id"])
     near = golden.tags.loc[golden.tags["value"] == "near", "query_id"]
-    assert len(near) == 16 and near.isin(golden._refusals).all()
-    expected = targets.groupby("level")["query_id"].nunique()
-    assert (expected["doc"], expected["chunk"]) == (150, 84)
-    assert targets["grade"].nunique() == 3 and targets["alternative"].max() >= 1
     texts = golden.checks[golden.checks["kind"] == "must_contain"]
-    assert texts["query_id"].nunique() == 78
+    counts = {
+        "queries": len(queries), "to refuse": len(refusals), "of them near": len(near),
+        "groups": len(groups), "multi-hop": len(multi_hop), "grades": targets["grade"].nunique(),
+        "with texts": texts["query_id"].nunique(),
+    } | targets.groupby("level")["query_id"].nunique()[["doc", "chunk"]].to_dict()  # fmt: skip
+    assert counts == {
+        "queries": 182, "to refuse": 32, "of them near": 16, "groups": 17, "multi-hop": 19,
+        "grades": 3, "with texts": 78, "doc": 150, "chunk": 84,
+    }  # fmt: skip
+    assert (groups == 3).all().all()  # three kinds of paraphrase each
+    assert multi_hop <= set(golden.support_groups["query_id"]) and near.isin(refusals).all()
+    assert targets["alternative"].max() >= 1
 
 
 @pytest.fixture(scope="module")
@@ -215,13 +218,6 @@ def test_a_build_goes_from_corpus_to_page(small, tmp_path, monkeypatch, capsys):
 
 
 def test_a_build_says_which_package_is_missing(monkeypatch, capsys, tmp_path):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name == "bm25s":
-            raise ModuleNotFoundError("No module named 'bm25s'", name="bm25s")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "bm25s", None)  # as if it were not installed
     assert main(["demo", "--build", "--out", str(tmp_path)]) == 2
     says(capsys.readouterr().err, "bm25s", "pip install", "'.[demo]'")

@@ -47,20 +47,29 @@ def system(tmp_path_factory):
     return build.systems_over(index, "v7", ["bm25"])["bm25"]
 
 
-def test_filters_and_folders_leave_only_what_they_name(system):
-    def found(**more):
-        reply = system.ask({"query": "sort an array or a table", "k": 8, **more}, None)
-        return {hit["doc_id"] for hit in reply["hits"]}
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"filters": {"doc_type": "numpy"}}, {"numpy.sort", "numpy.mean"}),
+        (
+            {"filters": {"doc_id": ["numpy.sort", "pandas.concat"], "doc_type": "numpy"}},
+            {"numpy.sort"},
+        ),
+        # and not the pandas.D of another name
+        ({"folders": ["pandas.DataFrame"]}, {"pandas.DataFrame.sort_values"}),
+        ({"folders": ["nothing"]}, set()),
+        ({"folders": [], "filters": None}, {*TEXTS}),
+        ({}, {*TEXTS}),
+    ],
+)
+def test_filters_and_folders_leave_only_what_they_name(system, asked, expected):
+    reply = system.ask({"query": "sort an array or a table", "k": 8, **asked}, None)
+    assert {hit["doc_id"] for hit in reply["hits"]} == expected
 
-    assert found(filters={"doc_type": "numpy"}) == {"numpy.sort", "numpy.mean"}
-    both = {"doc_id": ["numpy.sort", "pandas.concat"], "doc_type": "numpy"}
-    assert found(filters=both) == {"numpy.sort"}
-    # and not the pandas.D of another name
-    assert found(folders=["pandas.DataFrame"]) == {"pandas.DataFrame.sort_values"}
-    assert found(folders=["nothing"]) == set()
-    assert found(folders=[], filters=None) == found()
+
+def test_a_filter_of_an_unknown_field_is_refused(system):
     with refused("year", "doc_type", field="filters"):
-        found(filters={"year": 2024})
+        system.ask({"query": "sort", "k": 8, "filters": {"year": 2024}}, None)
 
 
 def test_an_answer_comes_on_request_and_may_be_a_refusal(system):
@@ -75,25 +84,19 @@ def test_bm25_finds_and_answers_as_in_the_committed_run(tmp_path):
     recorded, here = committed.runs["chunker_version"].iloc[0], build.chunker_version()
     if recorded != here:
         pytest.skip(f"the committed run is of {recorded}, here is {here}")
-    system, golden, out = (
-        build.demo_system("bm25", tmp_path),
-        rs.load_golden(DATA / "golden.yaml"),
-        tmp_path / "run",
-    )
+    system, golden = build.demo_system("bm25", tmp_path), rs.load_golden(DATA / "golden.yaml")
     some = golden.select(golden.queries["query_id"].sample(25, random_state=0))
-    results = rs.collect(system, some, out, workers=2, progress=False)
-    asked = results.responses["query_id"].tolist()
-    before = committed.select("bm25", asked)
+    results = rs.collect(system, some, tmp_path / "run", workers=2, progress=False)
+    before = committed.select("bm25", results.responses["query_id"].tolist())
     for kind, columns in SAME.items():
         expected = getattr(before, kind)[columns].reset_index(drop=True)
         pd.testing.assert_frame_equal(getattr(results, kind)[columns], expected)
-    assert len(asked) == 25 and results.hits["text"].notna().all()
+    assert len(results.responses) == 25 and results.hits["text"].notna().all()
     both = rs.Results.concat([results, before])
     changed = config_diff(both, *both.runs["run_id"])["key"]
     assert set(changed) == {"system.kind", "system.retriever", "with_answer", "retriever"}
-    assert (
-        json.loads(before.runs["config"].iloc[0])["answerer"]["refuse_below"] == build.REFUSE_BELOW
-    )
+    config = json.loads(before.runs["config"].iloc[0])
+    assert config["answerer"]["refuse_below"] == build.REFUSE_BELOW
 
 
 def test_another_name_is_refused(tmp_path):

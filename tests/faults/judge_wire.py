@@ -7,7 +7,7 @@ import zlib
 
 from servers import Reply, Server
 
-from tests.judge_server import completed, judged
+from tests.judge_server import completed, judged, verdict
 
 
 class WireServer(Server):
@@ -17,11 +17,6 @@ class WireServer(Server):
         super().__init__(lambda seen: Reply(parts=self.parts(seen.number - 1, seen.body)))
         self.parts, self.port = parts, self.server.server_address[1]
         self.url += "/v1"
-
-
-def verdict(body):
-    """Return the sound completion of a request."""
-    return completed(body, json.dumps(judged(body), ensure_ascii=False))
 
 
 def sent(content, *headers, status=b"200 OK", length=None):
@@ -182,19 +177,14 @@ def wire_faults(port):
 
 def damaged(seed, content):
     """Return content with some of its bytes changed, taken out or put in."""
-    chance = random.Random(seed)
-    content = bytearray(content)
+    chance, content = random.Random(seed), bytearray(content)
     for _ in range(chance.randint(1, 3)):
         at = chance.randrange(len(content) + 1)
-        kind = chance.choice(["flip", "flip", "cut", "out", "in", "twice"])
-        if kind == "flip" and at < len(content):
-            content[at] ^= 1 << chance.randrange(8)
-        elif kind == "cut":
-            del content[at:]
-        elif kind == "out":
-            del content[at : at + chance.randint(1, 40)]
-        elif kind == "in":
-            content[at:at] = chance.randbytes(chance.randint(1, 40))
-        elif kind == "twice":
-            content[at:at] = content[at : at + 500]
+        flipped = bytes(one ^ 1 << chance.randrange(8) for one in content[at : at + 1])
+        end, instead = chance.choice([
+            (at + 1, flipped), (at + 1, flipped), (len(content), b""),
+            (at + chance.randint(1, 40), b""), (at, chance.randbytes(chance.randint(1, 40))),
+            (at, content[at : at + 500]),
+        ])  # fmt: skip
+        content[at:end] = instead
     return bytes(content)

@@ -43,13 +43,15 @@ def given(write_golden, write_run):
     """Results of some answered queries, and their golden set."""
 
     def made(n=N):
-        asked = [{"id": f"q{i}", "query": f"q{i}", "expected_doc_ids": ["d"]} for i in range(n)]
-        records = []
-        for i in range(n):
-            facts = f"Stone {i} is heavy." + ("" if i % 2 else " Feathers fly everywhere today.")
-            chunk = hit("c", "d", 1, snippet=f"Stone {i} is heavy.")
-            records.append(record(f"q{i}", [chunk], answer=answer(facts)))
-        return rs.load_results(write_run("r", records)), rs.load_golden(write_golden(asked))
+        ids = [f"q{i}" for i in range(n)]
+        facts = [f"Stone {i} is heavy." for i in range(n)]
+        more = [" Feathers fly everywhere today.", ""] * n
+        records = [
+            record(one, [hit("c", "d", 1, snippet=fact)], answer=answer(fact + also))
+            for one, fact, also in zip(ids, facts, more, strict=False)
+        ]
+        golden = [{"id": one, "query": one, "expected_doc_ids": ["d"]} for one in ids]
+        return rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden))
 
     return made
 
@@ -266,19 +268,13 @@ def test_a_killed_judge_leaves_whole_verdicts_and_the_next_asks_for_the_rest(giv
             assert judge(data, server.url, cache=path)[0].ledger["n_calls"].sum() == 0
 
 
-def test_judging_processes_at_one_time_lose_nothing_in_one_cache(given, tmp_path):
-    data = given()
-    for seed in range(times(3)):
-        chance, path = random.Random(seed), tmp_path / f"{seed}.sqlite"
-
-        def reply(number, body, chance=chance):
-            yield chance.random() / 100
-            yield from sound(body)
-
-        with WireServer(reply) as server:
-            children = [start_judge(data, server.url, path) for _ in range(chance.choice([2, 4]))]
-            assert all(child.answer(60) is True for child in children), f"seed {seed}"
-            n_before = len(server.requests)
-            judged, said = judge(data, server.url, cache=path)
-            assert points(judged) == POINTS and said == [], f"seed {seed}"
-            assert len(server.requests) == n_before, f"seed {seed}: asked again"
+@pytest.mark.parametrize("n_processes", [2, 4])
+def test_judging_processes_at_one_time_lose_nothing_in_one_cache(given, tmp_path, n_processes):
+    data, path, chance = given(), tmp_path / "c.sqlite", random.Random(n_processes)
+    with WireServer(lambda number, body: [chance.random() / 100, *sound(body)]) as server:
+        children = [start_judge(data, server.url, path) for _ in range(n_processes)]
+        assert all(child.answer(60) is True for child in children)
+        n_before = len(server.requests)
+        judged, said = judge(data, server.url, cache=path)
+        assert points(judged) == POINTS and said == []
+        assert len(server.requests) == n_before, "asked again"

@@ -55,9 +55,9 @@ def echoes(chance, key, n):
     """Return texts that hold the key, so that a cut falls at each place within it."""
     made = []
     for number in range(n):
-        shown = ENCODINGS[chance.choice(list(ENCODINGS))](key)
+        shown = chance.choice([*ENCODINGS.values()])(key)
         before = CUTS[number % len(CUTS)] - number // len(CUTS) % (len(shown) + 1)
-        made.append(f"{'.' * max(before, 0)}{shown}{' ' * chance.choice([0, 3, 500])}")
+        made.append(f"{'.' * before}{shown}{' ' * chance.choice([0, 3, 500])}")
     return made
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from conftest import questions
 
 import ragscore as rs
 from faults.judge_wire import WireServer, damaged
@@ -26,7 +27,6 @@ pytestmark = pytest.mark.slow
 
 LIMIT, MAX_BYTES, N_QUERIES = 0.6, 200_000, 6
 SECRET = "s3cret-0f-the-house"
-COLUMNS = ("query_id", "chunk_id")
 Parts = Iterable[bytes | float]  # what a server sends, and seconds that it waits
 
 
@@ -134,26 +134,18 @@ FAULTS: dict[str, tuple[Callable[[str, random.Random], Parts], str]] = {
 }  # fmt: skip
 
 
-def golden() -> rs.Golden:
-    rows = [
-        {"query_id": f"q{n}", "query": f"question {n}", "answerable": True, "position": n}
-        for n in range(N_QUERIES)
-    ]
-    return rs.Golden(pd.DataFrame(rows))
-
-
-def check(query: str, fault: str | None, response: dict[str, Any], hits: list[str]) -> None:
+def check(seed: int, fault: str | None, response: dict[str, Any], hits: list[str]) -> None:
     """Check what was recorded of one question."""
-    error = response["error"]
-    if fault is None or (FAULTS[fault][1] == "" and pd.isna(error)):
-        assert pd.isna(error), f"{query}: {error}"
-        if fault is None:
-            assert response["answer"] == f"answer to {query}"
-            assert hits == [f"c1 {query}", f"c2 {query}"]
-        return
-    assert not pd.isna(error), f"{query}: {fault} passed for an answer"
-    assert re.search(FAULTS[fault][1], error), f"{query}: {fault} gave {error[:200]}"
-    assert SECRET not in error
+    query, error = response["query"], response["error"]
+    about = f"seed {seed}: {query}: {fault}"
+    if fault is None:
+        assert pd.isna(error), f"{about}: {error}"
+        assert response["answer"] == f"answer to {query}"
+        assert hits == [f"c1 {query}", f"c2 {query}"]
+    elif FAULTS[fault][1] or not pd.isna(error):
+        assert not pd.isna(error), f"{about} passed for an answer"
+        assert re.search(FAULTS[fault][1], error), f"{about} gave {error[:200]}"
+        assert SECRET not in error
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -187,21 +179,18 @@ def test_a_fault_of_a_server_is_one_question_s_error(tmp_path, monkeypatch):
                 "max_bytes": MAX_BYTES,
             }
             results = rs.collect(
-                mapping, golden(), tmp_path / str(seed), workers=drawn.choice([1, 2, 6]),
+                mapping, questions(N_QUERIES), tmp_path / str(seed),
+                workers=drawn.choice([1, 2, 6]),
                 timeout=LIMIT * 4 if drawn.random() < 0.1 else LIMIT, retries=0, progress=False,
             )  # fmt: skip
             assert not elsewhere.requests, f"seed {seed}: a redirect was followed"
         assert monotonic() - started < 20, f"seed {seed} took too long"
-        assert results.responses["query_id"].tolist() == [f"q{n}" for n in range(N_QUERIES)]
-        by_query: dict[str, list[str]] = {}
-        for query_id, chunk_id in zip(*(results.hits.get(c, []) for c in COLUMNS), strict=True):
-            by_query.setdefault(query_id, []).append(chunk_id)
-        for n, response in enumerate(results.responses.to_dict("records")):
-            fault = chosen[n]
-            try:
-                check(f"question {n}", fault, response, by_query.get(f"q{n}", []))
-            except AssertionError as error:
-                raise AssertionError(f"seed {seed}: {error}") from error
+        responses = results.responses.to_dict("records")
+        assert [one["query"] for one in responses] == [f"question {n}" for n in range(N_QUERIES)]
+        hits = results.hits.reindex(columns=["query_id", "chunk_id"])
+        for fault, response in zip(chosen, responses, strict=True):
+            found = hits.loc[hits["query_id"] == response["query_id"], "chunk_id"]
+            check(seed, fault, response, [*found])
         assert SECRET not in (tmp_path / str(seed) / "per_query.jsonl").read_text()
     if sys.platform == "linux":
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

@@ -17,6 +17,10 @@ DISCRIMINATES = {
     "q5": "not measured",
 }
 VALUES = {"A": [1.0, 0, 1, 1, None], "B": [1.0, 0, 0, None, None]}
+CHANGED = {
+    "A": [0.0] * 4 + [1.0] * 2 + [0.0] * 14,
+    "B": [1.0] * 4 + [0.0] * 2 + [0.0] * 14,
+}
 
 
 def evaluated(values):
@@ -50,30 +54,24 @@ def test_each_question_passes_fails_or_tells_runs_apart():
 def test_the_number_of_queries_needed_is_the_formulas():
     # Differences b − a: 4 × 1, 2 × −1, 14 × 0: mean .1, sd² = (6 − 20 · .01) / 19. The least n with
     # n ≥ (t.975 + t.8)² sd²/δ², t of n − 1.
-    a, b = [0.0] * 4 + [1.0] * 2 + [0.0] * 14, [1.0] * 4 + [0.0] * 2 + [0.0] * 14
-    needed = health_of({"A": a, "B": b}, "mrr", differences=(0.1, 0.5)).needed
+    needed = health_of(CHANGED, "mrr", differences=(0.1, 0.5)).needed
     variance = (6 - 20 * 0.01) / 19
-    assert needed[["run_baseline", "run_candidate", "n"]].iloc[0].tolist() == ["A", "B", 20]
-    assert needed["delta"].iloc[0] == pytest.approx(0.1) and needed["sd"].iloc[0] == pytest.approx(
-        variance**0.5
-    )
-    inflation = needed["design_effect"].iloc[0]
-    assert inflation == pytest.approx(1)  # every question is alone in its group
+    row = needed.iloc[0]
+    assert row[["run_baseline", "run_candidate", "n"]].tolist() == ["A", "B", 20]
+    # every question is alone in its group
+    figures = row[["delta", "sd", "design_effect"]].tolist()
+    assert figures == pytest.approx([0.1, variance**0.5, 1])
     n = np.arange(2, 500)
     least = (stats.t.ppf(0.975, n - 1) + stats.t.ppf(0.8, n - 1)) ** 2 * variance
-    assert (
-        needed["n_needed"].tolist()
-        == [int(n[n * difference**2 >= least][0]) for difference in (0.1, 0.5)]
-        == [242, 12]
-    )
-    assert needed["n_more"].tolist() == [needed["n_needed"].iloc[0] - 20, 0]
+    by_hand = [int(n[n * difference**2 >= least][0]) for difference in (0.1, 0.5)]
+    assert needed["n_needed"].tolist() == by_hand == [242, 12]
+    assert needed["n_more"].tolist() == [222, 0]
 
 
 def test_a_rate_needs_six_queries_that_change():
     # 6 of 20 differ; of fewer than 6 that changed, all one way, the exact p is .0625: 6 / .3 = 20.
     # To find .1, with s² = .3 − .1² = .29: (1.96 + .84)² · .29 / .1² + 1.96² / 2 is 229.5.
-    a, b = [0.0] * 4 + [1.0] * 2 + [0.0] * 14, [1.0] * 4 + [0.0] * 2 + [0.0] * 14
-    needed = health_of({"A": a, "B": b}, differences=(0.1, 0.5)).needed
+    needed = health_of(CHANGED, differences=(0.1, 0.5)).needed
     assert needed["n_needed"].tolist() == [230, 20]
 
 

@@ -236,14 +236,12 @@ def test_a_sheet_goes_through_csv_and_back(golden_file, runs, tmp_path):
     assert rs.load_golden(golden_file).golden_hash == both[0].golden_hash
 
 
-def test_what_others_write_elsewhere_survives(golden_file, runs):
+def test_what_others_write_elsewhere_survives(label, golden_file, runs):
     sheet = rs.label_sheet(runs, golden_file)
-    theirs = golden_file.read_text().replace("difficulty: hard", "difficulty: easy  # they said so")
-    golden_file.write_text(theirs + "- {id: q7, query: theirs}\n")
-    other = rs.label_sheet(runs, golden_file)
-    other.loc[2, "grade"] = 3
-    rs.add_labels(golden_file, other)
     sheet.loc[0, "grade"] = 1
+    theirs = GOLDEN.replace("difficulty: hard", "difficulty: easy  # they said so")
+    golden_file.write_text(theirs + "- {id: q7, query: theirs}\n")
+    label({(2, "grade"): 3})
     rs.add_labels(golden_file, sheet)
     text = golden_file.read_text()
     assert "difficulty: easy  # they said so" in text and "theirs" in text
@@ -251,19 +249,19 @@ def test_what_others_write_elsewhere_survives(golden_file, runs):
     assert [one.get("grade") for one in supports] == [3, None]
 
 
-def test_a_label_that_someone_else_changed_is_not_written_over(golden_file, runs):
-    first, second = (rs.label_sheet(runs, golden_file) for _ in range(2))
-    first.loc[0, "grade"] = second.loc[0, "grade"] = 1
-    rs.add_labels(golden_file, first)
-    assert rs.add_labels(golden_file, second) == [], "they agree"
-    second.loc[0, "grade"] = 2
+def test_a_label_that_someone_else_changed_is_not_written_over(label, golden_file, runs):
+    sheet = rs.label_sheet(runs, golden_file)
+    sheet.loc[0, "grade"] = 1
+    label({(0, "grade"): 1})
+    assert rs.add_labels(golden_file, sheet) == [], "they agree"
+    sheet.loc[0, "grade"] = 2
     before = golden_file.read_text()
     with refused("q1", field="sheet"):
-        rs.add_labels(golden_file, second)
+        rs.add_labels(golden_file, sheet)
     assert golden_file.read_text() == before
     golden_file.write_text("- {id: q2, query: left alone}\n")
     with refused("q1", field="targets.query_id"):
-        rs.add_labels(golden_file, second)
+        rs.add_labels(golden_file, sheet)
 
 
 def test_two_labellers_are_compared(golden_file, runs):
@@ -293,14 +291,7 @@ def test_two_processes_lose_no_label(write_golden):
     assert all(one["expected_doc_ids"] == ["d"] for one in yaml.safe_load(file.read_text()))
 
 
-def test_near_misses_are_high_hits_without_a_label(label, golden_file, runs):
-    label({(0, "grade"): 1})
-    sheet = rs.label_sheet(runs, golden_file)
-    near = sheet.query("answerable and grade.isna() and rank <= 3")
-    assert near[["query_id", "rank"]].values.tolist() == [["q1", 1], ["q1", 3]]
-
-
-def test_a_chatbots_cases_are_labelled_in_their_own_words(tmp_path, runs):
+def test_a_chatbots_cases_are_labelled_in_their_own_words(tmp_path, label):
     case = {
         "id": "q1", "question": "how?", "answerable": False, "expected_key_facts": [],
         "gold_supports": [], "tags": [], "own": 1.50,
@@ -308,22 +299,16 @@ def test_a_chatbots_cases_are_labelled_in_their_own_words(tmp_path, runs):
     other = '{"id": "q2", "question": "who?",   "answerable": true, "gold_supports": []}'
     file = tmp_path / "eval_set.jsonl"
     file.write_text(json.dumps(case) + "\n" + other + "\n")
-    sheet = rs.label_sheet(runs, file)
-    assert sheet["answerable"].tolist()[0] is False
-    sheet.loc[0, "grade"] = 1
-    assert rs.add_labels(file, sheet) == ["q1"]
     support = {
         "rel_path": "docs/d1.md", "heading_path": "Guide > Merging",
         "snippets": ["It joins two tables by a key."],
     }  # fmt: skip
-    lines = file.read_text().splitlines()
-    assert json.loads(lines[0]) == case | {"answerable": True, "gold_supports": [support]}
-    assert lines[1] == other
-    assert rs.load_golden(file).targets["heading"].tolist() == ["Guide > Merging"]
-    again = rs.label_sheet(runs, file)
-    again.loc[0, "grade"], again.loc[0, "answerable"] = pd.NA, False
-    rs.add_labels(file, again)
-    assert json.loads(file.read_text().splitlines()[0]) == case
+    answered = case | {"answerable": True, "gold_supports": [support]}
+    taken_off = {(0, "grade"): pd.NA, (0, "answerable"): False}
+    for cells, expected in (({(0, "grade"): 1}, answered), (taken_off, case)):
+        assert label(cells, file) == ["q1"]
+        first, second = file.read_text().splitlines()
+        assert (json.loads(first), second) == (expected, other)
 
 
 def test_files_and_frames_of_another_kind_are_refused(label, golden_file, runs, tmp_path):

@@ -14,58 +14,62 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 def told(*sources):
     table = rs.supported_metrics(*sources)
     assert table["metric"].tolist() == rs.metrics()["name"].tolist()
-    assert (table["supported"] == (table["missing"] == "")).all() and (
-        table["supported"] == (table["n"] > 0)
-    ).all()
+    assert (table["supported"] == (table["missing"] == "")).all()
+    assert (table["supported"] == (table["n"] > 0)).all()
     return table.set_index("metric")
 
 
-def test_a_golden_set_alone_lacks_what_a_run_would_bring(write_golden):
-    table = told(write_golden(THREE_QUERIES))
-    assert not table["supported"].any()
-    assert table.loc["recall@k", ["missing", "levels"]].tolist() == ["hits of a run", "chunk, doc"]
-    says(table["missing"]["refusal_correct"], "answerable: false")
-    says(table["missing"]["latency_ms"])
+HIT = [hit("c1", "d1", 1)]
+ANSWERED = record("q1", HIT, answer=answer("text", paths=["docs/d1.md"]))
+# A golden set, a run, what is supported, and what is not, with what it lacks.
+SOURCES = {
+    "a golden set alone": (
+        THREE_QUERIES, None, [],
+        {"recall@k": ["hits of a run"], "refusal_correct": ["answerable: false"],
+         "latency_ms": []},
+    ),
+    "a run alone supports what needs no label": (
+        None, ANSWERED, ["empty", "failed", "latency_ms", "citation_present", "citation_coverage"],
+        {"mrr": ["targets"], "recall@k": [], "answer_checks": [], "refusal_correct": [],
+         "cost_usd": [], "passed": []},
+    ),
+    "both": (
+        THREE_QUERIES, record("q1", HIT),
+        ["hit@k", "recall@k", "recall_all@k", "ndcg@k", "mrr", "passed"], {"answer_checks": []},
+    ),
+    # no query names a folder or a support, and none a key fact: neither metric has a value
+    "what a metric does not apply without": (
+        THREE_QUERIES, record("q1", HIT, scope={"folders": ["docs"]}), [],
+        {"scope_miss": ["folders", "anchors"], "key_facts": ["judgments", "key_facts"]},
+    ),
+}  # fmt: skip
 
 
-def test_a_run_alone_supports_what_needs_no_label(write_run):
-    table = told(
-        write_run(
-            "a", [record("q1", [hit("c1", "d1", 1)], answer=answer("text", paths=["docs/d1.md"]))]
-        )
-    )
-    assert table["supported"][
-        ["empty", "failed", "latency_ms", "citation_present", "citation_coverage"]
-    ].all()
-    assert not table["supported"][
-        ["recall@k", "mrr", "answer_checks", "refusal_correct", "cost_usd", "passed"]
-    ].any()
-    says(table["missing"]["mrr"], "targets")
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_is_missing_is_said(name, write_golden, write_run):
+    golden, run, supported, lacking = SOURCES[name]
+    given = [write_golden(golden)] if golden else []
+    table = told(*given, *([write_run("a", [run])] if run else []))
+    assert table["supported"][supported].all()
+    assert not table["supported"][[*lacking]].any()
+    assert run or not table["supported"].any()
+    for metric, named in lacking.items():
+        says(table["missing"][metric], *named)
 
 
-def test_both_together_support_ranking_metrics(write_golden, write_run):
-    table = told(write_golden(THREE_QUERIES), write_run("a", [record("q1", [hit("c1", "d1", 1)])]))
-    assert table["supported"][["hit@k", "recall@k", "ndcg@k", "mrr", "passed"]].all()
-    assert table["supported"]["recall_all@k"]
-    says(table["missing"]["answer_checks"])
-
-
-def test_a_supported_metric_has_values_and_an_unsupported_one_has_none(write_golden, write_run):
+def test_a_supported_metric_has_values_and_an_unsupported_one_has_none(loaded):
     # Only columns are looked at; scoring is the judge of whether it was right.
-    golden = rs.load_golden(
-        write_golden(
-            [
-                *THREE_QUERIES,
-                {"id": "q4", "query": "?", "answerable": False},
-                {"id": "q5", "query": "?", "must_contain": ["x"]},
-            ]
-        )
-    )
-    records = [
-        record("q1", [hit("c1", "d1", 1)], answer=answer("text", paths=["docs/d1.md"])),
-        record("q4", [], answer=answer("no", grounded=False)),
+    rows = [
+        *THREE_QUERIES,
+        {"id": "q4", "query": "?", "answerable": False},
+        {"id": "q5", "query": "?", "must_contain": ["x"]},
     ]
-    results = rs.load_results(write_run("a", [*records, record("q5", [], answer=answer("x"))]))
+    records = [
+        ANSWERED,
+        record("q4", [], answer=answer("no", grounded=False)),
+        record("q5", [], answer=answer("x")),
+    ]
+    results, golden = loaded(rows, {"a": records})
     table = told(golden, results)
     labels = {name: name.replace("@k", "@5").replace("@r", "@0.5") for name in table.index}
     with pytest.warns(UserWarning):
@@ -74,16 +78,16 @@ def test_a_supported_metric_has_values_and_an_unsupported_one_has_none(write_gol
     assert has_value == table["supported"].to_dict()
 
 
-def test_another_tool_s_file_is_asked_for_labels_and_results_at_once():
-    table = told(FIXTURES / "ragas_result.csv")
-    assert (
-        table["supported"]["recall@k"]
-        and table["levels"]["recall@k"] == "chunk"
-        and not table["supported"]["latency_ms"]
-    )
-    assert told(FIXTURES / "promptfoo_results.json")["supported"][
-        ["latency_ms", "cost_usd", "answer_checks"]
-    ].all()
+@pytest.mark.parametrize(
+    ("file", "supported", "lacking"),
+    [
+        ("ragas_result.csv", ["recall@k"], ["latency_ms"]),
+        ("promptfoo_results.json", ["latency_ms", "cost_usd", "answer_checks"], []),
+    ],
+)
+def test_another_tool_s_file_is_asked_for_labels_and_results_at_once(file, supported, lacking):
+    found = told(FIXTURES / file)["supported"]
+    assert found[supported].all() and not found[lacking].any()
 
 
 def test_a_file_that_is_neither_is_one_error(tmp_path):
@@ -118,12 +122,4 @@ def test_a_query_that_several_levels_and_checks_know_counts_once(write_golden, w
     run = write_run("a", [record(f"q{n}", [hit("c1", "d1", 1)]) for n in range(1, 6)])
     table = told(golden, run)
     assert table["n"][["found", "passed", "recall@k", "answer_checks"]].tolist() == [3, 3, 2, 0]
-
-
-def test_what_a_metric_does_not_apply_without_is_asked_for(write_golden, write_run):
-    # No query names a folder or a support, and none a key fact: neither metric has a value.
-    run = write_run("a", [record("q1", [hit("c1", "d1", 1)], scope={"folders": ["docs"]})])
-    table = told(write_golden(THREE_QUERIES), run)
-    assert not table["supported"]["scope_miss"] and not table["supported"]["key_facts"]
-    says(table["missing"]["scope_miss"], "folders", "anchors")
-    says(table["missing"]["key_facts"], "judgments", "key_facts")
+    assert table["levels"]["recall@k"] == "chunk, doc"

@@ -24,8 +24,8 @@ A, B = [5, 4, 2, 0, 3], [5, 3, 2, 3, 3]
 
 @pytest.fixture
 def judging(write_run):
-    """Results with these points for correctness, one per query, or rows (criterion, query, item,
-    value, further fields).
+    """Results with these points for correctness, one per query, and rows (criterion, query, item,
+    value).
     """
 
     def made(points, run="r", *rows):
@@ -33,13 +33,9 @@ def judging(write_run):
         answered = [
             record(f"q{i}", hits, answer=answer("word " * (i + 1))) for i in range(len(points))
         ]
-        rows = [("judge_correctness", f"q{i}", "", value) for i, value in enumerate(points)] + [
-            *rows
-        ]
-        names = ("criterion", "query_id", "item", "value")
-        records = [
-            {"run_id": run, **dict(zip(names, row, strict=False)), **dict(*row[4:])} for row in rows
-        ]
+        rows = [*(("judge_correctness", f"q{i}", "", one) for i, one in enumerate(points)), *rows]
+        names = ("run_id", "criterion", "query_id", "item", "value")
+        records = [dict(zip(names, (run, *row), strict=True)) for row in rows]
         results = rs.load_results(write_run(run, answered))
         return replace(results, judgments=from_records(records, "judgments"))
 
@@ -47,8 +43,8 @@ def judging(write_run):
 
 
 def labels(points):
-    ids = [f"q{i}" for i in range(len(points))]
-    return pd.DataFrame({"query_id": ids, "criterion": "judge_correctness", "value": points})
+    rows = [(f"q{n}", "judge_correctness", value) for n, value in enumerate(points)]
+    return pd.DataFrame(rows, columns=["query_id", "criterion", "value"])
 
 
 def test_disagreement_is_a_share_of_answers_far_apart_or_flipped(judging):
@@ -134,21 +130,20 @@ def judged(write_run, tmp_path):
 
 def test_a_spot_check_asks_a_second_model_about_a_seeded_part(judged):
     first, _, server = judged
-    second, before = rs.judging.Endpoint("others", base_url=server.url), len(server.bodies)
+    second = rs.judging.Endpoint("others", base_url=server.url)
 
     def checked(**options):
-        return first.spot_check(second, judges="groundedness", cache=None, **options)
+        """What is found, and the questions that were asked for it."""
+        before = len(server.bodies)
+        found = first.spot_check(second, cache=None, **options)
+        return found, questions(server.bodies[before:])
 
-    found = checked(n=5, seed=1)
-    assert len(server.bodies) - before == 5
-    assert found[["n", "disagreement"]].to_numpy().tolist() == [[5, 0]]
-    asked_first = questions(server.bodies[before:])
-    assert_frame_equal(found, checked(n=5, seed=1))
-    assert questions(server.bodies[-5:]) == asked_first
-    checked(n=5, seed=2)
-    assert questions(server.bodies[-5:]) != asked_first
-    everything = first.spot_check(second, n=99, cache=None)  # by the judges of before
-    assert everything["n"].tolist() == [12, 12]
+    found, asked = checked(judges="groundedness", n=5, seed=1)
+    assert found[["n", "disagreement"]].to_numpy().tolist() == [[5, 0]] and len(asked) == 5
+    again, asked_again = checked(judges="groundedness", n=5, seed=1)
+    assert_frame_equal(found, again)
+    assert asked_again == asked != checked(judges="groundedness", n=5, seed=2)[1]
+    assert checked(n=99)[0]["n"].tolist() == [12, 12]  # by the judges of before
 
 
 def questions(bodies):
@@ -171,18 +166,17 @@ def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_non
 
 
 def test_a_second_judge_that_disagrees_is_warned_of(judged):
+    def turned_round(seen):
+        said = by_words(seen.body)
+        return completed(seen.body, json.dumps(said | {"score": 5 - said["score"]}))
+
     first, _, server = judged
-    server.reply = lambda seen: turned_round(seen.body)
+    server.reply = turned_round
     second = rs.judging.Endpoint("others", base_url=server.url)
     with warned("judge_groundedness", "50%"):
         found = first.spot_check(second, judges="groundedness", n=12, cache=None)
     # every other answer has 5 points, turned round 0; the others have 2, turned round 3
     assert found[["flip", "far", "disagreement"]].iloc[0].tolist() == [0.5] * 3
-
-
-def turned_round(body):
-    reply = by_words(body)
-    return completed(body, json.dumps(reply | {"score": 5 - reply["score"]}))
 
 
 # Files
@@ -193,7 +187,6 @@ def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_pat
     folder = write_run("r", [record(f"q{i}", CHUNK, answer=answer("x")) for i in range(12)]).parent
     assert first.save(folder) == [folder]
     assert_frame_equal(rs.load_results(folder).judgments, first.judgments)
-    assert_frame_equal(pd.DataFrame(ledger_of(folder)), pd.DataFrame(first.ledger))
     with refused("overwrite=True", file="judgments.jsonl", field="judgments"):
         first.save(folder)
     store = rs.RunStore(tmp_path / "store")
@@ -201,8 +194,8 @@ def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_pat
     first.save(store)
     store.refresh(golden)
     assert len(store.load("r").judgments) == len(first.judgments)
-    ledger = ledger_of(store.path("r"))
-    assert_frame_equal(pd.DataFrame(ledger), pd.DataFrame(first.ledger))
+    for place in (folder, store.path("r")):
+        assert_frame_equal(pd.DataFrame(ledger_of(place)), pd.DataFrame(first.ledger))
 
 
 # Answers to one query, and thresholds
@@ -253,9 +246,5 @@ def test_paraphrases_are_one_cluster_where_the_golden_set_is_known(judging):
     ]
     results, other = judging([5, 4, 1, 2, 3, 0, 5, 1]), judging([5, 4, 2, 2, 3, 1, 5, 0])
     judged = rs.judging.Judged(results, golden=rs.load_golden(rows))
-    ways = [
-        rs.judging.agreement(judged, other),
-        rs.judging.agreement(results, other),
-        rs.judging.agreement(judged, other, cluster=None),
-    ]
-    assert [one["n_clusters"].iloc[0] for one in ways] == [4, 8, 8]
+    for side, options, n in ((judged, {}, 4), (results, {}, 8), (judged, {"cluster": None}, 8)):
+        assert rs.judging.agreement(side, other, **options)["n_clusters"].tolist() == [n]

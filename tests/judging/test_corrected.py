@@ -103,40 +103,41 @@ def test_a_judge_that_is_too_kind_to_one_run_is_right_when_corrected(world):
     assert row["judge"] > row["high"] and row["low"] < truth < row["high"]
 
 
-def test_the_other_way_round_it_has_the_other_sign_and_clusters_widen(world):
+def test_the_other_way_round_it_has_the_other_sign(world):
     judged, labels, *_ = world
     asked = drawn(judged, labels)
-    there = difference(judged, asked)
-    turned = judged.corrected(asked, "b", "a", random=True)["corrected"][0]
-    assert turned == pytest.approx(-there["corrected"][0])
-    alone = difference(judged, asked, cluster=None)
-    width = [float((one["high"] - one["low"]).iloc[0]) for one in (alone, there)]
-    assert width[0] != width[1]
+    there, back = (
+        judged.corrected(asked, *pair, random=True)["corrected"][0] for pair in ("ab", "ba")
+    )
+    assert there == pytest.approx(-back)
     with refused("a", field="candidate"):
         judged.corrected(asked, "a", "a", random=True)
 
 
-def test_few_labels_of_a_slice_say_why_it_stays_as_it_is(world):
+def test_slices_without_a_golden_set_are_refused(world):
     judged, labels, *_ = world
-    few = difference(judged, drawn(judged, labels, 40), by="difficulty")
-    for why, n in zip(few["refused"], few["n_labels"], strict=True):
-        says(why, n, 30)
-    assert few["corrected"].isna().all() and few["judge"].notna().all()
     with refused("golden", field="by"):
         difference(rs.judging.Judged(judged.results), labels, by="difficulty")
 
 
+@pytest.mark.parametrize(("n", "by"), [(29, None), (40, "difficulty")])
+def test_few_labels_of_a_run_or_slice_say_why_it_stays_as_it_is(world, n, by):
+    judged, labels, *_ = world
+    few = difference(judged, drawn(judged, labels, n), by=by)
+    for why, n_labels in zip(few["refused"], few["n_labels"], strict=True):
+        says(why, n_labels, 30)
+    assert few[["corrected", "low", "high", "weight"]].isna().all(axis=None)
+    assert few["judge"].notna().all()
+
+
 def test_labels_that_correct_nothing_say_so(world):
     judged, labels, judge, _ = world
-    asked = drawn(judged, labels)
-    few = difference(judged, drawn(judged, labels, 29)).iloc[0]
-    says(few["refused"], 29, 30)
-    assert few[["corrected", "low", "high", "weight"]].isna().all()
-    chosen = says(judged.corrected(asked, "a", "b", random=False)["refused"][0], "random")
+    chosen = judged.corrected(drawn(judged, labels), "a", "b", random=False)["refused"][0]
+    says(chosen, "random")
     order = np.argsort(judge["b"] - judge["a"], kind="stable")[:50]
     worst = labels[labels["query_id"].isin([f"q{n:03}" for n in order])]
-    unlike = says(difference(judged, worst, cluster=None)["refused"][0])
-    assert unlike not in (chosen, few["refused"])
+    unlike = difference(judged, worst, cluster=None)["refused"][0]
+    assert unlike and unlike != chosen and "30" not in unlike
 
 
 def test_labels_of_one_side_are_left_out_and_several_are_averaged(world):
@@ -166,11 +167,12 @@ def test_labels_that_do_not_fit_are_refused(world, change, field, named):
         judged.corrected(change(drawn(judged, labels)), "a", "b", random=True)
 
 
-def test_means_heed_paraphrases(world):
+@pytest.mark.parametrize(("pair", "widened"), [("", 1.1), ("ab", 1.0)])
+def test_paraphrases_widen_means_and_differences(world, pair, widened):
     judged, labels, *_ = world
-    widths = [
-        table["high"] - table["low"]
+    tables = [
+        judged.corrected(drawn(judged, labels), *pair, random=True, cluster=cluster)
         for cluster in ("group", None)
-        for table in [judged.corrected(drawn(judged, labels), random=True, cluster=cluster)]
     ]
-    assert (widths[0] > 1.1 * widths[1]).all()
+    clustered, alone = (table["high"] - table["low"] for table in tables)
+    assert (clustered > widened * alone).all()

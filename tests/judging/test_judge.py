@@ -7,8 +7,10 @@ import json
 import pickle
 import traceback
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import answer, hit, record
 from judge_server import FAULTS, FaultyServer, reply, vector
@@ -17,10 +19,8 @@ from pandas.testing import assert_frame_equal
 import ragscore as rs
 from ragscore.demo.sea import word_judge
 from ragscore.judging.judges import JUDGES, JudgeFailed, read_reply
-from ragscore.scoring.explain import explain
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.refusals import with_judged_refusals
-from ragscore.scoring.score import scored
 from tests.messages import refused, says
 
 PRICES = {"words": (1.0, 2.0)}
@@ -60,19 +60,12 @@ def asked(write_golden, write_run):
     return given
 
 
-@pytest.fixture
-def server():
-    with FaultyServer() as running:
-        yield running
-
-
 def vectors(texts):
     return [vector(text) for text in texts]
 
 
 def endpoint(server, **more):
-    more = {"embedding": vectors} | more
-    return rs.judging.Endpoint("words", base_url=server.url, **more)
+    return rs.judging.Endpoint("words", base_url=server.url, **{"embedding": vectors} | more)
 
 
 def judge(given, judges, server, **options):
@@ -95,38 +88,41 @@ def scores(judged, golden, name, **policies):
     return rs.score(judged.results, golden, [name], **policies)[name].to_dict()
 
 
-def _explained(results, golden, found):
-    done = scored(results, golden, list(found)[3:])
-    return explain(done.rows, done.labels, found)
-
-
 def near(expected):
     return {key: pytest.approx(value, nan_ok=True) for key, value in expected.items()}
+
+
+# What each judge says of a query, by item, and what the metrics make of it.
+VERDICTS = {
+    # round(5 · 1/2)
+    ("judge_groundedness", "q1"): {"": 2, "supported 1": 1, "unsupported 1": 0},
+    ("faithfulness", "q1"): {"1": 1, "2": 0},
+    ("context_precision", "q1"): {"c1": 1, "c2": 0},
+    ("context_precision", "q2"): {"c1": 0, "c2": 1},
+    ("context_recall", "q1"): {"1": 1},
+    ("key_facts", "q1"): {"1": 1, "2": 0},
+    ("judge_refused", "q1"): {"": 0},
+    ("judge_refused", "q3"): {"": 1},
+    # "where is paris" and "what is paris is in france it is large": dot product 3 (is) + 1 (paris),
+    # lengths √3 and √(1 + 9 + 1 + 1 + 1 + 1 + 1)
+    ("answer_relevance", "q1"): dict.fromkeys("123", 4 / np.sqrt(3 * 15)),
+}
+SCORES = {
+    "faithfulness": [0.5, 1, np.nan],
+    "context_precision": [1, 0.5, 0],  # relevant at 1; at 2: 1/2; nowhere
+    "claim_precision": [0.5, np.nan, np.nan],
+    "claim_recall": [1, np.nan, np.nan],
+    "judge_failed": [0, 0, 0],
+}
 
 
 def test_a_judge_gives_one_row_a_verdict_and_the_scores_are_of_them(asked, server):
     results, golden = asked()
     judged = judge((results, golden), list(JUDGES), server)
-    # round(5 · 1/2)
-    assert rows(judged, "judge_groundedness") == {"": 2, "supported 1": 1, "unsupported 1": 0}
-    assert rows(judged, "faithfulness") == {"1": 1, "2": 0}
-    faithfulness = scores(judged, golden, "faithfulness")
-    assert faithfulness == near({"q1": 0.5, "q2": 1, "q3": np.nan})
-    assert rows(judged, "context_precision") == {"c1": 1, "c2": 0}
-    assert rows(judged, "context_precision", "q2") == {"c1": 0, "c2": 1}
-    # relevant at 1; at 2: 1/2; nowhere
-    assert scores(judged, golden, "context_precision") == {"q1": 1, "q2": 0.5, "q3": 0}
-    assert rows(judged, "context_recall") == {"1": 1}
-    assert rows(judged, "key_facts") == {"1": 1, "2": 0}
-    assert scores(judged, golden, "claim_precision")["q1"] == 0.5
-    assert scores(judged, golden, "claim_recall")["q1"] == 1
-    assert rows(judged, "judge_refused") == {"": 0} and rows(judged, "judge_refused", "q3") == {
-        "": 1
-    }
-    # "where is paris" and "what is paris is in france it is large": dot product 3 (is) + 1 (paris),
-    # lengths √3 and √(1 + 9 + 1 + 1 + 1 + 1 + 1)
-    assert rows(judged, "answer_relevance") == near(dict.fromkeys("123", 4 / np.sqrt(3 * 15)))
-    assert scores(judged, golden, "judge_failed") == {"q1": 0, "q2": 0, "q3": 0}
+    for place, expected in VERDICTS.items():
+        assert rows(judged, *place) == pytest.approx(expected), place
+    found = rs.score(judged.results, golden, list(SCORES))[list(SCORES)]
+    assert found.to_dict("list") == near(SCORES)
 
 
 def test_what_a_judge_needs_and_does_not_get_is_skipped_with_its_reason(asked, server):
@@ -174,17 +170,25 @@ def test_an_answer_without_claims_is_not_measurable_or_1_where_a_profile_says_so
     assert found == {"q1": 0.5, "q2": 1, "q3": 1}
 
 
-def test_temperature_and_seed_are_those_that_were_set(asked, server):
-    given = asked({"q1": ANSWERS["q1"]})
-    judge(given, "groundedness", server)
-    warm = endpoint(server, temperature=0.7, seed=5)
-    judge(given, "groundedness", warm, repeats=2, workers=1)
-    sent = [(body["temperature"], body["seed"]) for body in server.bodies]
-    assert sent == [(0, 0), (0.7, 5), (0.7, 6)]
-    silent = endpoint(server, temperature=None, seed=None, options={"max_tokens": 99})
-    judge(given, "groundedness", silent)
-    last = server.bodies[-1]
-    assert last["max_tokens"] == 99 and not {"temperature", "seed"} & set(last)
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, [{"temperature": 0, "seed": 0}, {"temperature": 0, "seed": 1}]),
+        (
+            {"temperature": 0.7, "seed": 5},
+            [{"temperature": 0.7, "seed": 5}, {"temperature": 0.7, "seed": 6}],
+        ),
+        (
+            {"temperature": None, "seed": None, "options": {"max_tokens": 99}},
+            [{"max_tokens": 99}] * 2,
+        ),
+    ],
+)
+def test_temperature_and_seed_are_those_that_were_set(one, server, given, expected):
+    judge(one, "groundedness", endpoint(server, **given), repeats=2, workers=1)
+    names = ("temperature", "seed", "max_tokens")
+    sent = [{name: body[name] for name in names if name in body} for body in server.bodies]
+    assert sent == expected
 
 
 def test_a_function_is_asked_as_an_endpoint_is(asked, tmp_path):
@@ -270,8 +274,6 @@ def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(one, tmp
     assert ledger(judged) == ledger(again) == {("groundedness", "q1"): "judge_failed"}
     found = rs.score(judged.results, one[1], ["judge_groundedness", "judge_failed"])
     assert found["judge_groundedness"].isna().all() and found["judge_failed"].tolist() == [1]
-    states = _explained(judged.results, one[1], found).set_index("metric")["state"]
-    assert states["judge_groundedness"] == "judge_failed"
 
 
 @pytest.mark.parametrize("faults", [("429", "429"), ("500", "500"), ("drop",)])
@@ -350,19 +352,13 @@ def test_a_custom_judge_and_an_embedding_that_quote_the_key_are_redacted(asked, 
     def embedding(texts):
         raise RuntimeError(f"401 for {KEY[:9]} of {KEY}")
 
-    judges = [
-        replace(rs.judging.get_judge("abstention"), parse=parse),
-        rs.judging.get_judge("answer_relevance"),
-    ]
+    mine = replace(rs.judging.get_judge("abstention"), parse=parse)
     keyed = endpoint(server, api_key=KEY, embedding=embedding)
-    judged = judge(asked, judges, keyed)
-    reasons = " ".join(judged.ledger["reason"].dropna())
+    judged = judge(asked, [mine, "answer_relevance"], keyed)
+    assert judged.ledger["state"].tolist() == ["judge_failed"] * 6
+    reasons = " ".join(judged.ledger["reason"])
     assert "401 for *** of ***" in reasons and "..." in reasons
     assert not {KEY[at : at + 6] for at in range(len(KEY) - 5) if KEY[at : at + 6] in reasons}
-
-
-def _interrupted(self, n=1):
-    raise KeyboardInterrupt
 
 
 def test_a_call_that_is_refused_later_fails_alone(asked):
@@ -378,24 +374,18 @@ def test_a_call_that_is_refused_later_fails_alone(asked):
     [
         {"value": "good"}, {"value": 10**400}, {"value": 1, "item": 5},
         {"value": 1, "reason": "\ud800"}, {"value": 1, "query_id": "q9"}, None,
-        {"value": 1, "item": ""}, KeyError("no such claim"),
+        {"value": 1, "item": ""},
     ],
 )  # fmt: skip
-def test_a_row_that_is_no_verdict_or_an_error_ends_one_judgment(asked, server, row):
+def test_a_row_that_is_no_verdict_ends_one_judgment(asked, server, row):
     def parse(reply, items):
-        if reply["score"] != 2:
-            return [{"value": float(reply["score"])}]
-        if isinstance(row, KeyError):
-            raise row
-        return [row, {"value": 2.0}]
+        whole = {"value": float(reply["score"])}
+        return [row, whole] if reply["score"] == 2 else [whole]
 
     mine = replace(rs.judging.get_judge("groundedness"), parse=parse)
     judged = judge(asked, mine, server)
     assert judged.ledger["state"].tolist() == ["judge_failed", "scored", "scored"]
-    says(
-        judged.ledger["reason"].iloc[0],
-        *(["KeyError"] if isinstance(row, KeyError) else ["judging"]),
-    )
+    says(judged.ledger["reason"].iloc[0], "judging")
 
 
 # Injection
@@ -409,19 +399,14 @@ ATTACKS = [
 ]
 
 
-def attacked(write_run, attack, context=CHUNKS):
-    return rs.load_results(write_run("x", [record("q1", context, answer=answer(attack))]))
-
-
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_is_judged_stays_in_its_place(asked, server, write_run, attack):
-    results = attacked(write_run, attack, [hit("c1", "d1", 1, snippet=attack)])
-    judge((results, asked()[1]), "groundedness", server)
+    shown = record("q1", [hit("c1", "d1", 1, snippet=attack)], answer=answer(attack))
+    judge((rs.load_results(write_run("x", [shown])), asked()[1]), "groundedness", server)
     system, user = server.bodies[0]["messages"]
     assert system == {"role": "system", "content": rs.judging.get_judge("groundedness").prompt.text}
-    context = [{"n": 1, "text": attack}]
     assert user["role"] == "user" and json.loads(user["content"]) == {
-        "question": "Where is Paris?", "context": context, "answer": attack,
+        "question": "Where is Paris?", "context": [{"n": 1, "text": attack}], "answer": attack,
     }  # fmt: skip
 
 
@@ -471,16 +456,16 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("name", OTHERWISE)
-def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, write_golden, name):
-    changed = OTHERWISE[name]
-    results, golden = asked({"q1": ANSWERS["q1"]})
-    judge((results, golden), "correctness", server, cache=tmp_path / "c.sqlite")
-    results, golden = asked(changed.get("texts", {"q1": ANSWERS["q1"]}))
-    if "golden" in changed:
-        golden = rs.load_golden(write_golden([GOLDEN[0] | changed["golden"]]))
+def test_whatever_matters_is_part_of_the_caches_key(
+    one, asked, server, tmp_path, write_golden, name
+):
+    changed, cache = OTHERWISE[name], tmp_path / "c.sqlite"
+    judge(one, "correctness", server, cache=cache)
+    results, _ = asked(changed.get("texts", {"q1": ANSWERS["q1"]}))
+    golden = rs.load_golden(write_golden([GOLDEN[0] | changed.get("golden", {})]))
     judge(
         (results, golden), changed.get("judges", "correctness"),
-        replace(endpoint(server), **changed.get("endpoint", {})), cache=tmp_path / "c.sqlite",
+        replace(endpoint(server), **changed.get("endpoint", {})), cache=cache,
         repeats=changed.get("repeats", 1),
     )  # fmt: skip
     assert len(server.bodies) == 2
@@ -561,7 +546,7 @@ def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
 def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeypatch):
     cache = tmp_path / "c.sqlite"
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) as stopped:
-        patched.setattr("tqdm.tqdm.update", _interrupted)
+        patched.setattr("tqdm.tqdm.update", Mock(side_effect=KeyboardInterrupt))
         judge(asked, "groundedness", server, cache=cache, workers=1, progress=False)
     n = len(server.bodies)
     judged = stopped.value.judged
@@ -677,28 +662,32 @@ def test_what_is_wrong_with_a_file_of_judgments_is_said_with_its_line(
     assert len(loaded.problems) == 1 and len(loaded.judgments) in (1, 2)
 
 
-def test_a_judges_word_fills_in_what_a_system_does_not_say_of_refusals(asked, server):
+@pytest.mark.parametrize(
+    ("system", "override", "expected"),
+    [
+        ([None, None, None], False, [False, False, True]),
+        ([True, False, False], False, [True, False, False]),
+        ([True, False, False], True, [False, False, True]),
+    ],
+)
+def test_a_judges_word_fills_in_what_a_system_does_not_say_of_refusals(
+    asked, server, system, override, expected
+):
     results, golden = asked()
     judged = judge((results, golden), "abstention", server).results
-    silent = with_judged_refusals(
-        replace(judged, responses=judged.responses.drop(columns="refused"))
-    )
-    assert silent.responses["refused"].tolist() == [False, False, True]
-    assert rs.score(silent, golden, ["refusal_correct"])["refusal_correct"]["q3"] == 1
-    loud = replace(judged, responses=judged.responses.assign(refused=[True, False, False]))
-    assert with_judged_refusals(loud).responses["refused"].tolist() == [True, False, False]
-    judges = with_judged_refusals(loud, override=True).responses["refused"]
-    assert judges.tolist() == [False, False, True]
+    said = judged.responses.assign(refused=pd.array(system, dtype="boolean"))
+    filled = with_judged_refusals(replace(judged, responses=said), override=override)
+    assert filled.responses["refused"].tolist() == expected
+    assert rs.score(filled, golden, ["refusal_correct"])["refusal_correct"]["q3"] == expected[2]
 
 
 def test_a_cache_from_elsewhere_that_holds_the_key_gives_none_of_it(asked, tmp_path, monkeypatch):
     echoed = {"reason": f"sent as Bearer {KEY}", "abstained": False}
+    monkeypatch.setitem(FAULTS, "echo", reply(json.dumps(echoed)))
     with FaultyServer(lambda number, body: "echo") as server:
-        monkeypatch.setitem(FAULTS, "echo", reply(json.dumps(echoed)))
-        given = (*asked(), "abstention")
-        rs.judge(*given, endpoint(server), cache=tmp_path / "c.sqlite")  # where it was no key
-        assert KEY.encode() in (tmp_path / "c.sqlite").read_bytes()
+        given, cache = (*asked(), "abstention"), tmp_path / "c.sqlite"
+        rs.judge(*given, endpoint(server), cache=cache)  # where it was no key
         n = len(server.requests)
-        judged = rs.judge(*given, endpoint(server, api_key=KEY), cache=tmp_path / "c.sqlite")
-        assert len(server.requests) == n
+        judged = rs.judge(*given, endpoint(server, api_key=KEY), cache=cache)
+    assert KEY.encode() in cache.read_bytes() and len(server.requests) == n
     assert set(judged.judgments["reason"]) == {"sent as Bearer ***"}

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from conftest import answer, hit, record
-from judge_server import FaultyServer
 
 import ragscore as rs
 from ragscore.cli import main
@@ -23,12 +22,6 @@ def files(write_golden, write_run):
     return golden, write_run(
         "r", [record(f"q{i}", CHUNK, answer=answer(text)) for i, text in enumerate(TEXTS)]
     )
-
-
-@pytest.fixture
-def server():
-    with FaultyServer() as running:
-        yield running
 
 
 @pytest.fixture
@@ -84,10 +77,3 @@ def test_json_holds_counts_means_and_agreement(command, files, capsys):
     assert found["means"][0]["mean"] == 3.5 and found["agreement"][0]["disagreement"] == 0
     agreement = json.loads((files[1].parent / "agreement.json").read_text())
     assert [row["n"] for row in agreement["table"]] == [2]
-
-
-def test_judgments_need_a_file_that_they_are_read_with(command, files, tmp_path, capsys):
-    other = tmp_path / "answers.jsonl"
-    other.write_text(files[1].read_text())
-    assert command(run=other) == 2
-    says(capsys.readouterr().err, "per_query.jsonl")

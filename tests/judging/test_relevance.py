@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from judge_server import FaultyServer
 
 import ragscore as rs
 from tests.messages import refused, warned
@@ -18,12 +17,6 @@ RUN = [
     {"query_id": "q1", "query": "where is paris", "doc_id": ["d1", "d2", "d3"]},
     {"query_id": "q2", "query": "what is cheese made of", "doc_id": ["d4", "d1"]},
 ]
-
-
-@pytest.fixture
-def server():
-    with FaultyServer() as running:
-        yield running
 
 
 @pytest.fixture
