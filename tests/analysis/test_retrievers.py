@@ -162,7 +162,7 @@ def test_expected_texts_that_cut_texts_lack_are_misses(written):
 
 @pytest.mark.parametrize(
     ("note", "shown"),
-    [(True, "True"), ("see lesson 3", "see lesson 3"), ({"a|b": 3}, "a\\|b: 3"), (None, "")],
+    [(True, "True"), ("see lesson 3", "see lesson 3"), ({"a|b": 3}, '{"a\\|b": 3}'), (None, "")],
 )
 def test_an_advisory_note_is_shown_and_changes_no_score(written, note, shown):
     questions = [

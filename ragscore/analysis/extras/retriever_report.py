@@ -254,13 +254,13 @@ def _shown_matrix(matrix: pd.DataFrame, golden: Golden) -> pd.DataFrame:
     notes = [name for name in golden.queries.columns if name.split(".")[0] == f"x_{NOTE}"]
     if not notes:
         return shown
-    texts = []
-    for name in notes:
-        told = golden.queries[name].map(
-            _note if name.endswith(".json") else str, na_action="ignore"
-        )
-        inner = name.removeprefix(f"x_{NOTE}").removesuffix(".json").removeprefix(".")
-        texts.append((f"{inner}: " * bool(inner) + told.astype("str")).fillna(""))
+    texts = [
+        golden.queries[name]
+        .map(_note if name.endswith(".json") else str, na_action="ignore")
+        .astype("str")
+        .fillna("")
+        for name in notes
+    ]
     joined = [" ".join(parts).strip() for parts in zip(*texts, strict=True)]
     return shown.assign(**{f"note ({NOTE})": joined})
 
