@@ -189,7 +189,7 @@ def _evaluated(
     return Evaluation(
         golden, found.scores, found.settings.assign(primary=", ".join(deciding)),
         deciding, found.policies, found.reading if profile else None, rule, results, found.table,
-        _runs=results.runs,
+        _runs=results.runs, _stored=tuple(stored),
     )  # fmt: skip
 
 
@@ -345,6 +345,7 @@ class Evaluation(EvaluationVerbs, Display):
     _baseline: str | None = None  # the run that the others are compared with
     _among: tuple[str, ...] = ()  # the runs that these were selected from
     _runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # what each run says of itself
+    _stored: tuple[str, ...] = ()  # metrics whose values another tool stored
     _repeated: Evaluation | None = None  # the evaluation whose repeats are averaged in this one
 
     plot = Accessor("ragscore.plot.accessor:EVALUATION")

@@ -26,7 +26,7 @@ from ragscore.scoring.intervals import (
     shared_only,
 )
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
-from ragscore.scoring.provenance import check_provenance, judges_by_criterion
+from ragscore.scoring.provenance import check_provenance, judges_of_scores
 from ragscore.scoring.rows import Rows
 from ragscore.stats.multiple import ALPHA
 from ragscore.stats.verdicts import UNSURE
@@ -193,7 +193,7 @@ def leaderboard(
     """
     aligned = align(scores, metrics, runs, declared)
     if rows is not None:
-        judges = judges_by_criterion(rows.results)  # different ones are warned of
+        judges = judges_of_scores(rows.results)  # different ones are warned of
         parts = {name: {"judge_fingerprint": judges.get(name, {})} for name in aligned.run_ids}
         check_provenance(parts, aligned.metrics, True)
     if not (aligned.run_ids and aligned.metrics):

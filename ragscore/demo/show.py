@@ -67,7 +67,7 @@ passed: what a query expects is found and answered, or it is rightly refused.
 """)
     cmp = ev.compare(*PAIR)
     deltas = cmp._shown()[0].query("metric in @cmp._primary")
-    deltas = deltas.filter(regex="^metric$|^delta$|interval$|^candidate is$")
+    deltas = deltas.filter(regex="^metric$|^delta|^candidate is$")
     changed, counts = cmp.changed(), cmp.counts
     slices = cmp.slices("difficulty", "hit@5").table[["difficulty", "n", "delta", "low", "high"]]
     gone = changed[changed["outcome"] == "regression"]

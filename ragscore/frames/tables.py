@@ -323,7 +323,7 @@ def _text(value: Any) -> str:
         return "yes" if value else "no"
     if pd.isna(value) or isinstance(value, (float, np.floating)):
         return shown_number(value)
-    return str(value)
+    return value if isinstance(value, str) else str(value)  # text that is Markdown stays so
 
 
 def wide(text: str) -> int:

@@ -364,7 +364,7 @@ def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where:
             f'for queries; {{"text": "{column}"}} if it is that of a hit',
         ),
         (
-            role == "answer" and isinstance(values, dict),
+            role == "answer" and isinstance(fields[column], dict),
             f"{column} is no text, but {_short(values)}",
             _paths(values, column) if isinstance(values, dict) else {},
             'or {"answer": None}',

@@ -142,7 +142,7 @@ def labels_of(
             stated = stated.fillna(says if role == "answerable" else ~says)
     checks = []
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
-        if role == "reference_answer" and is_listed(columns[role]):
+        if role == "reference_answer" and columns[role].map(_is_list).any():
             found[role], others = _accepted(columns[role], groups)
             checks.append(others)
         else:
@@ -178,6 +178,10 @@ def _with_ids(rows: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
     """Return rows with the ids of their queries, equal ones once."""
     named = ids.take(rows["query"].to_numpy(np.int64)).to_numpy()
     return rows.drop(columns="query").assign(query_id=named).drop_duplicates(ignore_index=True)
+
+
+def _is_list(cell: Any) -> bool:
+    return isinstance(nested(plain_cell(cell)), list)
 
 
 def _accepted(column: pd.Series, groups: Groups) -> tuple[pd.Series, pd.DataFrame]:

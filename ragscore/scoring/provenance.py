@@ -79,6 +79,7 @@ def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
     runs, judges = results.runs["run_id"].astype("str").tolist(), judges_by_criterion(results)
     held = {field: _runs_with(results, field) for field in FIELDS}
     held[_VERDICT] = {run for run in runs if _VERDICT.partition(".")[2] in judges.get(run, {})}
+    judges = judges_of_scores(results)
     cited, found = _runs_with(results, "citations.run_id"), _runs_with(results, "hits.run_id")
     reads_text = level in (*READS_TEXT, "per_query")
     carriers = {
@@ -218,6 +219,17 @@ def judges_by_criterion(results: Results) -> dict[str, Judges]:
         run_id, criterion = known.pop("run_id"), known.pop("criterion")
         judges.setdefault(run_id, {}).setdefault(criterion, []).append(known)
     return judges
+
+
+def judges_of_scores(results: Results) -> dict[str, Judges]:
+    """Return the judges of each run; where it holds no judgments, what its file tells of them."""
+    judges, runs, reported = judges_by_criterion(results), results.runs, results.reported
+    if reported is None or REPORTED not in runs:
+        return judges
+    names = {one for one in reported["metric"].unique()
+             if TABLE.is_own(one) or TABLE.describe(one).family == "judged"}  # fmt: skip
+    told = runs.set_index(runs["run_id"].astype("str"))[REPORTED].dropna()
+    return {run: {name: [{"judge": text}] for name in names} for run, text in told.items()} | judges
 
 
 def settings_text(settings: list[dict[str, Any]]) -> str:

@@ -114,10 +114,14 @@ def scored_and_stored(
     values, own = stored_columns(results)
     names, table = [str(name) for name in values if name not in KEYS], table_of(metrics)
     given = asked_of(metrics)
-    stored = [name for name in names if is_alone or table.is_own(name)]
+    judged = set() if results.judgments is None else {*results.judgments["criterion"]}
+    stored = [
+        name for name in names
+        if is_alone or table.is_own(name)
+        or (table.describe(name).family == "judged" and name not in judged)
+    ]  # fmt: skip
     wanted = [name for name in given if name in stored]
     if DEFAULT in given:
-        judged = set() if results.judgments is None else {*results.judgments["criterion"]}
         wanted += [name for name in stored if is_alone or name in judged]
     wanted = list(dict.fromkeys(wanted))
     ours = [one for one in given if one not in stored]

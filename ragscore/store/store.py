@@ -197,7 +197,10 @@ class RunStore(RunStoreVerbs):
                     allowed="a profile by its name: a store keeps names",
                 )
             names = metric_columns(ev.scores)
-            mine = [n for n in names if declared.is_own(n) or declared.describe(n).source]
+            mine = [
+                n for n in names
+                if declared.is_own(n) or declared.describe(n).source or n in ev._stored
+            ]  # fmt: skip
             metrics += tuple(name for name in names if name not in mine)
             if mine:
                 own = ev.scores.reset_index()[["run_id", "query_id", *mine]]

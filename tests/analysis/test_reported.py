@@ -285,3 +285,28 @@ def test_reports_of_different_judges_are_refused_with_both_names(report):
 def test_a_report_that_names_no_judge_is_warned_of(report):
     with warned("a", "b", "llama"):
         score_diff(of_judges(report, None, "llama"), "a", "b")
+
+
+FAITHFUL = {"metric": "faithfulness", "per_query": [["q1", 1.0], ["q2", 0.5]]}
+
+
+def test_a_comparison_of_reports_by_different_judges_is_refused(report):
+    files = [report({"judge_fingerprint": judge, "metrics": [FAITHFUL]}, f"{judge}.json")
+             for judge in ("a", "b")]  # fmt: skip
+    with refused("faithfulness", "'a'", "'b'", field="judge_fingerprint"):
+        rs.compare(*files)
+    with warned("judge_fingerprint"):
+        rs.compare(*files, allow_different=["judge_fingerprint"])
+
+
+def test_stored_values_of_a_metric_of_ours_come_back_from_a_store(report, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    store.save(rs.evaluate(report({"metrics": [FAITHFUL]}, "a.json")))
+    assert store.scores(metrics="faithfulness")["faithfulness"].tolist() == [1, 0.5]
+    assert store.summary().set_index("metric")["mean"]["faithfulness"] == 0.75
+    assert store.trend("faithfulness", order=["a"]).table["mean"].tolist() == [0.75]
+
+
+def test_a_judged_value_that_is_stored_counts_beside_labels(report):
+    ev = rs.evaluate(report({"metrics": [FAITHFUL]}, "a.json"), {"q1": ["d"]}, ["faithfulness"])
+    assert ev.scores["faithfulness"].loc["q1"] == 1

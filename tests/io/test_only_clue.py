@@ -71,3 +71,13 @@ def test_a_grade_that_is_none_refuses_no_query():
 def test_an_own_name_that_begins_as_ours_do_stays():
     hits = rs.load_results([{"query_id": "q", "doc_id": "d", "x_tokens": 3, "cost": 1}]).hits
     assert {"x_tokens", "x_cost"} < {*hits} and "x_x_tokens" not in hits
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_answer_that_is_json_text_is_a_text_wherever_it_stands(first):
+    texts = ['{"Port": 8080}', "x"]
+    rows = [{"query_id": f"q{n}", "doc_id": ["a"], "answer": one, "reference_answer": one}
+            for n, one in enumerate(texts[first:] + texts[:first])]  # fmt: skip
+    answers = rs.load_results([{**row, "reference_answer": None} for row in rows]).responses
+    labels = rs.load_golden([{**row, "answer": None} for row in rows]).queries
+    assert sorted(answers["answer"]) == sorted(labels["reference_answer"]) == ["x", texts[0]]

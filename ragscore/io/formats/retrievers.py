@@ -82,7 +82,7 @@ def read_retrievers(path: Path, strict: bool) -> Results:
         warn(
             f"{path}: {plural(records.n_bare, 'record')} of outcomes say that there were hits"
             " (n_hits), and hold none: metrics of hits are 0 there; results.reported has the"
-            " outcomes, and to_profile('seed-mcp') counts them"
+            " outcomes, and ev.save(path, profile='seed-mcp') counts them"
         )
     frames = reader.frames()
     asked = frames["responses"].astype({"run_id": "str"}).groupby("run_id", sort=False)["error"]

@@ -398,8 +398,10 @@ def scope_miss_proxy(rows: Any) -> Values:
     configs = rows.results.runs.set_index("run_id").get("config", pd.Series(dtype="str"))
     own = rows.column("x_config.json")
     of_run = pd.Series(rows.runs.astype("str")[rows.run]).map(configs.astype("str").rename(str))
-    modes = own.fillna(of_run.set_axis(own.index)).map(
-        lambda text: (parsed(text) or {}).get("folder_mode"), na_action="ignore"
+    modes = (
+        own.astype("str")
+        .fillna(of_run.set_axis(own.index).astype("str"))
+        .map(lambda text: (parsed(text) or {}).get("folder_mode"), na_action="ignore")
     )
     met = np.isin(
         np.arange(rows.n),

@@ -156,6 +156,13 @@ def test_4_scope_miss_is_no_hit_at_all_in_a_mode_with_folders(
     assert found["scope_miss_rate"] == rate / 2  # the other is none: the mean is over both
 
 
+def test_4_a_folder_mode_in_the_rows_counts_without_a_config_file(load, tmp_path):
+    _, golden = load([case()], [row(config={"k": 5, "folder_mode": "on"})])
+    (tmp_path / "run" / "config.json").unlink()
+    scores = rs.score(rs.load_results(tmp_path / "run"), golden, ["scope_miss_proxy"])
+    assert scores["scope_miss_proxy"].tolist() == [1]
+
+
 # 5 is in test_dialogue.py
 
 
