@@ -22,17 +22,17 @@ PACKAGE = ROOT / "ragscore"
 FOLDERS = {
     "frames": ("", 1242),
     "stats": ("frames", 749),
-    "io": ("frames", 5972),
-    "scoring": ("frames stats io", 3023),
+    "io": ("frames", 5974),
+    "scoring": ("frames stats io", 3034),
     "store": ("frames io scoring", 1233),
-    "analysis": ("frames stats io scoring store", 3779),
+    "analysis": ("frames stats io scoring store", 3775),
     "golden": ("frames stats io scoring analysis", 917),
     "plot": ("frames stats scoring analysis", 632),
     "reporting": ("frames stats io scoring store analysis golden plot", 838),
     "judging": ("frames stats io scoring store analysis", 1058),
     "collecting": ("frames io analysis", 837),
     "demo": ("frames io store collecting evaluation", 106),
-    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 400),
+    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 401),
     "cli": (
         "frames io scoring store analysis golden judging collecting demo evaluation __init__",
         540,
@@ -43,8 +43,8 @@ FOLDERS = {
 REACHED = {
     "modules": 176,
     "public names": 220,
-    "statements of tests": 18345,
-    "words written by hand in notebooks": 28832,
+    "statements of tests": 18372,
+    "words written by hand in notebooks": 28839,
     "lines of README": 120,
     "names of the face of scoring": 81,
 }

@@ -89,7 +89,9 @@ def read_history(
             one
             for scoring in scorings.values()
             if scoring.get("declared")
-            for one in MetricTable.from_plain(scoring["declared"]).own
+            for one in MetricTable.from_plain(
+                {name: told for name, told in scoring["declared"].items() if told}
+            ).own
             if one.base == metric.partition("@")[0]
         ]
         declared = TABLE.with_metrics(saved)

@@ -177,8 +177,6 @@ def from_plain(content: Any) -> list[Metric]:
     found = []
     for name, told in content.items():
         check_type(told, Mapping, f"declared.{name}", "{better, range}")
-        if not told and not TABLE.is_own(str(name)):  # a value that another tool stored of ours
-            continue
         one = with_own(str(name), told.get("better"), told.get("range"))
         if "source" in told:
             check_known(("formula", "of", "kind"), told, f"declared.{name}", "key", "found")

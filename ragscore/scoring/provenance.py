@@ -76,10 +76,10 @@ def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
 
     A field is None where a run has nothing that could carry it.
     """
-    runs, judges = results.runs["run_id"].astype("str").tolist(), judges_by_criterion(results)
+    runs, judges = results.runs["run_id"].astype("str").tolist(), judges_of_scores(results)
     held = {field: _runs_with(results, field) for field in FIELDS}
-    held[_VERDICT] = {run for run in runs if _VERDICT.partition(".")[2] in judges.get(run, {})}
-    judges = judges_of_scores(results)
+    of_judgments = judges_by_criterion(results).items()
+    held[_VERDICT] = {run for run, of in of_judgments if _VERDICT.partition(".")[2] in of}
     cited, found = _runs_with(results, "citations.run_id"), _runs_with(results, "hits.run_id")
     reads_text = level in (*READS_TEXT, "per_query")
     carriers = {
@@ -223,13 +223,17 @@ def judges_by_criterion(results: Results) -> dict[str, Judges]:
 
 def judges_of_scores(results: Results) -> dict[str, Judges]:
     """Return the judges of each run; where it holds no judgments, what its file tells of them."""
-    judges, runs, reported = judges_by_criterion(results), results.runs, results.reported
+    runs, reported = results.runs, results.reported
     if reported is None or REPORTED not in runs:
-        return judges
+        return judges_by_criterion(results)
     names = {one for one in reported["metric"].unique()
              if TABLE.is_own(one) or TABLE.describe(one).family == "judged"}  # fmt: skip
-    told = runs.set_index(runs["run_id"].astype("str"))[REPORTED].dropna()
-    return {run: {name: [{"judge": text}] for name in names} for run, text in told.items()} | judges
+    told = dict(zip(runs["run_id"].astype("str"), runs[REPORTED], strict=True))
+    of_reports = {
+        run: {name: [{"judge": text}] for name in names}
+        for run, text in told.items() if pd.notna(text)
+    }  # fmt: skip
+    return of_reports | judges_by_criterion(results)
 
 
 def settings_text(settings: list[dict[str, Any]]) -> str:

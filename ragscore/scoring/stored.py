@@ -120,12 +120,11 @@ def scored_and_stored(
         if is_alone or table.is_own(name)
         or (table.describe(name).family == "judged" and name not in judged)
     ]  # fmt: skip
-    wanted = [name for name in given if name in stored]
-    if DEFAULT in given:
-        wanted += [name for name in stored if is_alone or name in judged]
-    wanted = list(dict.fromkeys(wanted))
-    ours = [one for one in given if one not in stored]
-    ours += [one for one in more if one not in names and not table.is_own(one)]
+    by_default = [name for name in stored if is_alone or name in judged]
+    named = [name for name in given if name in stored]
+    wanted = list(dict.fromkeys([*named, *by_default] if DEFAULT in given else named))
+    deciding = [one for one in more if one not in names and not table.is_own(one)]
+    ours = [*(one for one in given if one not in stored), *deciding]
     found = scored(results, golden, ours or ["failed"], **how)
     replaced = wanted if ours else [*wanted, "failed"]
     scores = found.scores.drop(columns=replaced, errors="ignore")
@@ -134,8 +133,8 @@ def scored_and_stored(
         scores = add_columns(scores, values, wanted, partial=True)
         scores = scores[[*scores.columns.drop(computed), *computed]]
     elif is_alone and metrics is None:  # nothing to compare runs by, unless something happened
-        columns = metric_columns(scores)
-        scores = scores.drop(columns=[one for one in columns if not scores[one].fillna(0).any()])
+        is_something = scores[metric_columns(scores)].fillna(0).any()
+        scores = scores.drop(columns=is_something.index[~is_something])
     both = found.table.with_metrics(one for one in own if one.name in wanted)
     return replace(found, scores=scores, table=both), wanted
 

@@ -49,8 +49,6 @@ def measured(rows: Any, name: str) -> Values:
 
     A pass over the parts of an answer in which a judgment failed has no value.
     """
-    if rows.results.judgments is None:
-        return np.full(rows.n, np.nan)
     judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
     if PARTS.get(name) == "claims" and not np.isnan(rows.reading.no_claims):
         is_silent = judged["verdict"].eq(NO_CLAIMS)
