@@ -23,7 +23,7 @@ FOLDERS = {
     "frames": ("", 1242),
     "stats": ("frames", 749),
     "io": ("frames", 5974),
-    "scoring": ("frames stats io", 3034),
+    "scoring": ("frames stats io", 3030),
     "store": ("frames io scoring", 1233),
     "analysis": ("frames stats io scoring store", 3775),
     "golden": ("frames stats io scoring analysis", 917),
