@@ -279,13 +279,14 @@ def test_text_after_the_tag_is_left_out_and_such_lines_are_counted(write, first,
     says(results.problems["found"].item(), 1 + bool(first))
 
 
-WHOLE = gzip.compress(QRELS.encode() * 50)
+WHOLE = gzip.compress(QRELS.encode() * 50, mtime=0)
 
 
 @pytest.mark.parametrize("format", [None, "trec_qrels"])
 @pytest.mark.parametrize(
     "damaged",
     [WHOLE[:-9], WHOLE[:12] + b"\xff\xff\xff" + WHOLE[15:], b"\x1f\x8b" + WHOLE[2:5], b"no gzip"],
+    ids=["its end", "its middle", "its head alone", "none"],
 )
 def test_damaged_gzip_files_end_in_one_error(tmp_path, damaged, format):
     (tmp_path / "qrels.gz").write_bytes(damaged)
