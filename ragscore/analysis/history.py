@@ -24,7 +24,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type, run_nam
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.frames.kinds import FAILED, KINDS, cast, dumped, parsed
 from ragscore.scoring.metrics import CRITERIA, TABLE, MetricTable
-from ragscore.scoring.provenance import judges_by_criterion
+from ragscore.scoring.provenance import judges_of_scores
 from ragscore.scoring.summary import STATISTICS, metric_columns, summarize
 from ragscore.store.store import RunStore
 
@@ -105,7 +105,7 @@ def read_history(
             for name, own in by_run.items()
         }
         if metric in JUDGED and results is not None and len(results.runs):
-            judges = judges_by_criterion(results)
+            judges = judges_of_scores(results)
     known = means["metric"].unique().tolist()
     means = means[means["metric"].eq(metric).to_numpy()].set_index("run_id")
     runs = runs.assign(run_id=runs["run_id"].astype("str")).set_index("run_id")

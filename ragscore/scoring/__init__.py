@@ -22,7 +22,7 @@ FACE = {
     "explain": "expected explain",
     "primary": "REFUSALS aspects_of primary_of",
     "provenance": "COMPONENTS SETTINGS agree check_ignored check_provenance judge_fingerprint"
-    " judges_by_criterion judges_of_scores provenance_of recorded_parts relevant settings_text",
+    " judges_of_scores provenance_of recorded_parts relevant settings_text",
     "stored": "deciding_of golden_of scored_and_stored",
     "ids": "COLUMN",
     "refusals": "unstated_text",

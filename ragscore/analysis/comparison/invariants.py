@@ -18,7 +18,7 @@ from ragscore.scoring.provenance import (
     check_ignored,
     check_provenance,
     judge_fingerprint,
-    judges_by_criterion,
+    judges_of_scores,
     relevant,
 )
 
@@ -39,7 +39,7 @@ def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
     facts["chunker_version"] = chunker_versions(results)
     if (judges := judge_fingerprint(results)).ne("").any():
         facts[JUDGES] = judges.mask(judges == "")
-    by_criterion = judges_by_criterion(results)
+    by_criterion = judges_of_scores(results)
     if "mode" in results.responses:
         modes = results.responses.groupby(results.responses["run_id"].astype("str"))["mode"]
         facts["mode"] = modes.agg(lambda found: ", ".join(sorted(found.dropna().unique())))
@@ -60,7 +60,7 @@ def profile_invariants(
 
     What runs state of their judges doesn't count where both hold judgments of the same judges.
     """
-    judges, rows = judges_by_criterion(results), []
+    judges, rows = judges_of_scores(results), []
     are_judged = {a, b} <= judges.keys()
     is_alike = are_judged and _compare_judges(judges[a], judges[b]) == "equal"
     first, second = (_stated(results, run_id) for run_id in (a, b))

@@ -27,7 +27,7 @@ from ragscore.analysis.reported import (
 from ragscore.frames.data import DataError, Results, records_of, run_names, runs_without_hits
 from ragscore.frames.kinds import flat
 from ragscore.scoring.metrics import TABLE
-from ragscore.scoring.provenance import judges_by_criterion
+from ragscore.scoring.provenance import judges_of_scores
 from ragscore.scoring.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns, summarize
@@ -259,7 +259,7 @@ def score_diff(
     of_a, of_b = (values_of(scores, run, names) for run in (a, b))
     changes = value_changes(scores, a, b, names, declared, keeps_equal=True)
     if results is not None:
-        judges = judges_by_criterion(results)
+        judges = judges_of_scores(results)
         parts = {run: {JUDGES: judges.get(run, {})} for run in (a, b)}
         check_recorded(parts, changes["metric"].unique().tolist(), allow_different)
     by_metric = dict(iter(changes.groupby("metric", sort=False)))
