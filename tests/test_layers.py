@@ -22,7 +22,7 @@ PACKAGE = ROOT / "ragscore"
 FOLDERS = {
     "frames": ("", 1242),
     "stats": ("frames", 749),
-    "io": ("frames", 5974),
+    "io": ("frames", 5965),
     "scoring": ("frames stats io", 3030),
     "store": ("frames io scoring", 1233),
     "analysis": ("frames stats io scoring store", 3775),

@@ -128,14 +128,14 @@ def _trec_ranks(hits: pd.DataFrame, dtype: str) -> Codes:
     ids = {name: pa.array(hits[name]).cast(pa.large_string()) for name in names}
     keys = [("cell", "ascending"), *((name, "descending") for name in ("score", *names))]
     ordered = pc.sort_indices(pa.table({"cell": cell, "score": score} | ids), sort_keys=keys)
-    return _places(cell, ordered.to_numpy().astype(np.int64))
+    return places(cell, ordered.to_numpy().astype(np.int64))
 
 
 def _file_ranks(hits: pd.DataFrame) -> Codes:
     """Return the stored ranks, or the order of the rows where there are none."""
     cell = _cells(hits)
     if "rank" not in hits or hits["rank"].isna().all():
-        return _places(cell, np.argsort(cell, kind="stable"))
+        return places(cell, np.argsort(cell, kind="stable"))
     rank = hits["rank"]
     allowed = "whole numbers from 1 (or from 0), each once in a query"
     allowed += ", or ties='trec' to rank by score"
@@ -177,7 +177,7 @@ def n_contradicting(hits: pd.DataFrame) -> int:
     return rows.loc[rises, "cell"].nunique()
 
 
-def _places(cell: Codes, order: Codes) -> Codes:
+def places(cell: Codes, order: Codes) -> Codes:
     """Return the rank of each row within its cell, from 1; `order` sorts rows as they rank."""
     begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
     places = np.empty(len(cell), dtype=np.int64)

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.frames.errors import excerpt, name_list, plural, warn
 from ragscore.frames.kinds import empty
-from ragscore.frames.ranking import rank_hits
+from ragscore.frames.ranking import places, rank_hits
 from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes
 from ragscore.io.cells import (
@@ -384,7 +383,9 @@ def _citations(asked: Asked, responses: pd.DataFrame) -> dict[str, Any]:
     kept = asked.cells.keep[row] & found.pop("keep")
     found = {"x_text" if name == "text" else name: one for name, one in found.items()}
     cell = responses[CELL].take(row).reset_index(drop=True)
-    cited = cell.assign(position=_in_order(row), **found)[kept].reset_index(drop=True)
+    cited = cell.assign(position=places(row, np.arange(len(row))), **found)[kept].reset_index(
+        drop=True
+    )
     n_items = np.bincount(row, minlength=len(responses))
     n_cited = pd.Series(0, dtype="Int64", index=responses.index).where(
         items.is_known & (n_items == 0)
@@ -511,8 +512,7 @@ def _ranked(
         )
     if "call" not in hits and "rank" in hits:
         return hits.assign(rank=order)
-    rows, rank = np.lexsort((order, call, cell)), np.empty(len(hits), np.int32)
-    rank[rows] = _in_order(cell[rows])
+    rank = places(cell, np.lexsort((order, call, cell))).astype(np.int32)
     return hits.assign(rank=rank, **({"call": call} if "call" in hits else {}))
 
 
@@ -521,7 +521,7 @@ def _stored_ranks(
 ) -> Any:
     """Return ranks as they are stored: each once in a list, which has the number `cell`."""
     rank = hits["rank"].to_numpy()
-    if np.array_equal(rank, _in_order(cell)):
+    if np.array_equal(rank, places(cell, np.argsort(cell, kind="stable"))):
         return rank
     is_bad = (rank < 0) | pd.DataFrame({"cell": cell, "rank": rank}).duplicated().to_numpy()
     if not is_bad.any():
@@ -535,15 +535,6 @@ def _stored_ranks(
         columns={"run_id": run_column} if run_column else None,
         allowed=f"if it names the run; {ways}" if run_column else ways,
     )  # fmt: skip
-
-
-def _in_order(cell: Codes) -> npt.NDArray[np.int32]:
-    """Return the place of each row among those of its cell, from 1."""
-    begins = np.flatnonzero(np.diff(cell, prepend=-1))
-    if len(begins) > len(np.unique(cell[begins])):  # rows of a cell do not lie together
-        return pd.Series(cell).groupby(cell).cumcount().to_numpy("int32") + np.int32(1)
-    begin = np.repeat(begins, np.diff(begins, append=len(cell)))
-    return (np.arange(1, len(cell) + 1) - begin).astype(np.int32)
 
 
 def _warn_of_whole_scores(name: str, scores: pd.Series) -> None:
