@@ -171,7 +171,7 @@ class Rows:
         """Return a column of the responses, by row; NA where there is no response or column."""
         responses = self.results.responses
         held = responses.get(name, pd.Series(pd.NA, responses.index, dtype="str"))
-        return held.reset_index(drop=True).reindex(self.response).reset_index(drop=True)
+        return pd.Series(pd.api.extensions.take(held.values, self.response, allow_fill=True))
 
     def numbers(self, name: str) -> Values:
         """Return a column of the responses as numbers."""
@@ -242,6 +242,11 @@ class Rows:
     def verdicts(self) -> pd.DataFrame:
         """The judgments of these rows."""
         return verdicts(self)
+
+    def verdicts_on(self, criterion: str) -> pd.DataFrame:
+        """Return the judgments of one criterion."""
+        held = self.verdicts
+        return held[held["criterion"].eq(criterion).to_numpy()] if len(held) else held
 
     @cached_property
     def nuggets(self) -> pd.DataFrame:
@@ -327,6 +332,8 @@ class Rows:
             where = getattr(self, metric.where)
             if metric.reads == "citations":
                 where = where & self.records_citations
+            if metric.reads == "judgments.value" and self.results.judgments is None:
+                where = np.zeros(self.n, dtype=bool)
             for need in metric.needs if where.any() else ():
                 where = where & self.of_query(self.meets(need))
             found = np.full(self.n, np.nan)

@@ -375,8 +375,10 @@ class MetricTable(dict[str, Metric]):
         DataError
             A name that is declared differently.
         """
-        found = dict(self)
-        for one in metrics:
+        found, more = dict(self), list(metrics)
+        if not more:
+            return self
+        for one in more:
             known = found.setdefault(one.name, one)
             if known != one:
                 told = " and as ".join(
