@@ -5,7 +5,7 @@ a missing value and `found` all read the same ones.
 """
 
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,6 @@ class Rows:
         those with one that did not.
     state
         Places in STATES.
-    matched_at
-        Level -> the matched hits of all rows there, found once.
     """
 
     def __init__(
@@ -82,7 +80,7 @@ class Rows:
         self.failed = self.has("error")
         self.finished = self.asked & ~self.failed
         self.state = np.select([~self.asked, self.query < 0, self.failed], [2, 3, 1], 0)
-        self.matched_at = cache(self._matched_at)
+        self._matched: dict[str, MatchedHits] = {}
         self._known: dict[str, Values] = {}  # values of metrics of responses
 
     @classmethod
@@ -285,7 +283,13 @@ class Rows:
             used[self.of_query(with_target(self.of_hits, level))] = LEVELS.index(level)
         return used
 
-    def _matched_at(self, level: str) -> MatchedHits:
+    def matched_at(self, level: str) -> MatchedHits:
+        """Return the matched hits of all rows at a level, found once."""
+        if level not in self._matched:
+            self._matched[level] = self._match(level)
+        return self._matched[level]
+
+    def _match(self, level: str) -> MatchedHits:
         golden = targets_at(self.of_hits, level)
         if self.rule is not None and level in self.level.used:
             targets = golden.targets.astype({"query_id": "str"})

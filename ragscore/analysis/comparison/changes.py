@@ -14,7 +14,6 @@ from ragscore.frames.data import Results, run_names
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.metrics import TABLE, Metric, MetricTable
-from ragscore.scoring.targets import place_in_group
 
 LARGEST = 3  # queries that are listed in each direction
 BAD_BELOW, GOOD_FROM = 0.6, 0.8  # of a scale: 3 and 4 of 0 to 5 points
@@ -181,4 +180,5 @@ def _places(
     query, number = query[is_here], (query * (ids.max(initial=0) + 1) + ids)[is_here]
     order = np.lexsort((hits["rank"].to_numpy()[is_here], query))
     first = order[~pd.Index(number[order]).duplicated()]
-    return np.bincount(query[first], minlength=n), number[first], place_in_group(query[first]) + 1
+    place = pd.Series(query[first]).groupby(query[first]).cumcount().to_numpy() + 1
+    return np.bincount(query[first], minlength=n), number[first], place

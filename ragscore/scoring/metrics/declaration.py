@@ -61,8 +61,6 @@ class Metric:
         Of one of your own: a hash of its function, which is its version.
     """
 
-    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
-
     name: str
     formula: str
     family: str = "own"
