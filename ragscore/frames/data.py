@@ -179,12 +179,10 @@ class Golden(GoldenVerbs):
     @property
     def _refusals(self) -> pd.Series:
         """Ids of the queries that should be refused, without unlabelled ones."""
-
-        def ids() -> pd.Series:
-            should_refuse = ~self.queries["answerable"].fillna(True).to_numpy(bool)
-            return self.queries.loc[should_refuse, "query_id"]
-
-        return self._once("refusals", ids)
+        is_due = self._once(
+            "refusals", lambda: ~self.queries["answerable"].fillna(True).to_numpy(bool)
+        )
+        return self.queries.loc[is_due, "query_id"]
 
     @property
     def _coded(self) -> "Golden":

@@ -285,9 +285,7 @@ class Rows:
 
     def matched_at(self, level: str) -> MatchedHits:
         """Return the matched hits of all rows at a level, found once."""
-        if level not in self._matched:
-            self._matched[level] = self._match(level)
-        return self._matched[level]
+        return self._matched.get(level) or self._matched.setdefault(level, self._match(level))
 
     def _match(self, level: str) -> MatchedHits:
         golden = targets_at(self.of_hits, level)

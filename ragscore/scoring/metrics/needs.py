@@ -60,12 +60,11 @@ def among(golden: Golden, query_ids: pd.Series) -> Flags:
 
 def with_check(golden: Golden, *kinds: str) -> Flags:
     """Flag golden queries with a check of these kinds."""
-
-    def flags() -> Flags:
-        checks = golden.checks
-        return among(golden, checks.loc[checks["kind"].isin(kinds), "query_id"])
-
-    return golden._once(("check", kinds), flags)
+    checks = golden.checks
+    return golden._once(
+        ("check", kinds),
+        lambda: among(golden, checks.loc[checks["kind"].isin(kinds), "query_id"]),
+    )
 
 
 def with_target(golden: Golden, level: str) -> Flags:
