@@ -6,6 +6,7 @@ fits several formats or none is an error that names the candidates and the `form
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -181,14 +182,15 @@ def sample(path: Path) -> Sample:
     for mark, kind in _BINARY.items():
         if begin.startswith(mark):
             return Sample(path, kind)
-    text = begin.decode("utf-8-sig", errors="replace")
-    lines = [line for line in text.splitlines() if line.strip()]
-    line = next((line for line in lines if not line.lstrip().startswith("#")), "".join(lines[:1]))
+    text = begin.decode("utf-8-sig", errors="replace").replace("\r", "\n")
+    found = _LINE.search(text) or re.search(r"\S.*", text)
+    line = found[0] if found else ""
     name = path.name.removesuffix(".gz")
     if not line or name.endswith((".yaml", ".yml")):
         return Sample(path, "yaml" if line else "empty", line=line)
     first = _json(line)
-    if isinstance(first, dict) and not (first and name.endswith(".json") and len(lines) == 1):
+    is_alone = found is not None and not text[found.end() :].strip()
+    if isinstance(first, dict) and not (first and name.endswith(".json") and is_alone):
         return Sample(path, "jsonl", frozenset(first), first, line, text)
     if line.lstrip()[0] in "[{":
         whole = first if first is not None else _json(text)
@@ -207,6 +209,7 @@ def sample(path: Path) -> Sample:
     return Sample(path, "text", frozenset(cells) if len(cells) > 1 else frozenset(), line=line)
 
 
+_LINE = re.compile(r"^[^\S\r\n]*[^#\s].*", re.MULTILINE)
 _BINARY = {b"SQLite format 3\0": "sqlite", b"PAR1": "parquet", b"PK\x03\x04": "zip"}
 
 

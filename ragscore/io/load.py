@@ -16,7 +16,6 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
@@ -185,9 +184,9 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
             f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
             f" them: only refusals are judged (columns without a role: {name_list(own)})"
         )
-    relevant = targets.loc[targets["grade"] > 0, "query_id"]
-    should_refuse = queries["answerable"].eq(False).fillna(False).astype(bool)
-    both = queries.loc[should_refuse & is_among(queries["query_id"], relevant), "query_id"]
+    refused = queries.loc[queries["answerable"].eq(False).fillna(False), "query_id"]
+    relevant = targets["query_id"].isin(refused) & (targets["grade"] > 0)
+    both = targets.loc[relevant, "query_id"].unique()
     if len(both):
         warn(
             f"{name}: {plural(len(both), 'query')} to be refused with expected ids or supports"
