@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames.kinds import IMPORTANCE, WORTH
+from ragscore.frames.kinds import WORTH
 from ragscore.io import inspect_log, traces
 from ragscore.io.cells import hash_query
 from ragscore.io.columns import called, names_ids
@@ -38,9 +38,9 @@ from ragscore.io.importers import (
     text_of,
     without_missing,
 )
-from ragscore.io.source import Problems, Row, as_text
+from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.tables import our_name, score_of
-from ragscore.io.values import as_number, nested, value_at
+from ragscore.io.values import as_number, is_int, nested, value_at
 
 # RAGAS
 
@@ -412,37 +412,62 @@ def _predictions(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
             yield Row(file.top, 1), {"query_id": query_id, "doc_id": scores} | run
 
 
+# Answers of the TREC RAG track
+
+
+def _trec_rag(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
+    """Yield cited answers; a citation that points beyond the references has only its marker."""
+    for row in rows:
+        answer = row.values.get("answer") or []
+        if not isinstance(answer, list) or not all(isinstance(one, dict) for one in answer):
+            file.problems.reject(answer, row.line, "answer", "a list of mappings")
+            answer = []
+        texts = [(as_text(one.get("text")) or "").strip() for one in answer]
+        cited = [(n, one) for n, sentence in enumerate(answer, 1)
+                 for one in sentence.get("citations") or ()]  # fmt: skip
+        if not all(is_int(one) for _, one in cited):
+            allowed = "lists of indices into references, from 0"
+            file.problems.reject([one for _, one in cited], row.line, "answer.citations", allowed)
+            cited = []
+        known = dict(enumerate(_listed(row.values, "references")))
+        own = {name: one for name, one in row.values.items() if name not in _OF_TREC_RAG}
+        yield row, {
+            "doc_id": [*known.values()], "answer": " ".join(texts) or None,
+            "citations": [
+                {"position": at, "marker": f"[{one}]", "x_sentence": n,
+                 "doc_id": as_id(known.get(one))} for at, (n, one) in enumerate(cited, 1)
+            ],
+            "extra": own | {"answer": answer or None},
+        }  # fmt: skip
+
+
+_OF_TREC_RAG = ("run_id", "topic_id", "topic", "references", "answer")
+
+
 # AutoNuggetizer
 
 
 def _nuggets(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     """Yield each query with its nuggets; an answer with their assignments, too."""
     for row in rows:
-        nuggets = each(row.values, "nuggets", _NUGGET)
-        for number, one in enumerate(nuggets, 1):
-            one["item"] = str(number)
-            for name, words in _ONE_OF.items():
-                if one[name] not in (None, *words):
-                    allowed, field = f"one of {', '.join(words)}", f"nuggets.{number}.{name}"
-                    file.problems.reject(one[name], row.line, field, allowed)
-        known = [
-            one for one in nuggets if one["text"] is not None
-            and all(one[name] in (None, *words) for name, words in _ONE_OF.items())
-        ]  # fmt: skip
-        facts = ("text", "importance", "weight")
+        facts = [without_missing(one) for one in each(row.values, "nuggets", _FACT)]
+        verdicts = each(row.values, "nuggets", {"verdict": "assignment"})
+        judged = [one | fact for one, fact in zip(verdicts, facts, strict=True)]
+        for number, one in enumerate(judged, 1):
+            if one["verdict"] not in (None, *WORTH):
+                field = f"nuggets.{number}.assignment"
+                file.problems.reject(one["verdict"], row.line, field, f"one of {', '.join(WORTH)}")
         yield row, {
-            "key_facts": [without_missing({name: one[name] for name in facts}) for one in known]
-            or None,
+            "key_facts": facts or None,
             "judgments": [
-                {"criterion": "nuggets", "item": one["item"], "item_text": one["text"],
+                {"criterion": "nuggets", "item": str(number), "item_text": one.get("text"),
                  "value": WORTH[one["verdict"]], "verdict": one["verdict"], "state": "scored"}
-                for one in known if one["verdict"] is not None
+                for number, one in enumerate(judged, 1) if one["verdict"] in WORTH
             ],
         }  # fmt: skip
 
 
-_NUGGET = {"text": "text", "importance": "importance", "weight": "weight", "verdict": "assignment"}
-_ONE_OF = {"importance": IMPORTANCE, "verdict": WORTH}
+_FACT = {"text": "text", "importance": "importance", "weight": "weight"}
 
 
 # All tools
@@ -517,6 +542,12 @@ TOOLS = [
          "`filtered_resps` and `target`", "targets of lm-evaluation-harness's samples"),
         {"query_id": "doc_id"}, read=_lm_eval, top=_results_of_lm_eval,
         run={"system": "model_name", "suite": "task", "config": "config"},
+    ),
+    Tool(
+        "trec_rag", Mark("topic_id references answer"),
+        ("cited answers of the TREC RAG track",
+         "JSON lines with `topic_id`, `references`, `answer`"),
+        {"query_id": "topic_id", "query": "topic", "run_id": "run_id"}, read=_trec_rag,
     ),
     Tool(
         "nuggets", Mark("qid nuggets"),

@@ -120,15 +120,9 @@ def golden_of(
         name: from_records(records[name], name).drop_duplicates(ignore_index=True)
         for name in FRAMES
     }
-    queries = frames["queries"]
-    check_groups(queries, frames["targets"], first, problems)
+    check_groups(frames["queries"], frames["targets"], first, problems)
     if catalogue is not None:
         check_catalogue(frames["targets"], catalogue, problems)
-    # A column without any value is one, too: what is asked `by` it is all in one slice.
-    for name in [name for row in rows for name, value in row.values.items() if value is None]:
-        own = name if name in LABELS else f"x_{name}"
-        if own not in queries and (own in LABELS or name not in KNOWN_FIELDS):
-            queries[own] = pd.Series(pd.NA, queries.index, dtype="str")
     return Golden(**frames, _problems=problems.frame())
 
 
@@ -253,14 +247,13 @@ def check_groups(
     if "group" not in queries:
         return
     docs = targets[targets["level"] == "doc"].reindex(columns=["query_id", "doc_id"])
-    expected = docs.groupby("query_id")["doc_id"].agg(lambda ids: "\0".join(sorted({*ids})))
-    grouped = queries.dropna(subset="group").set_index("query_id")["group"]
-    ids = expected.reindex(grouped.index).astype("str").fillna("")
-    for group, members in ids.groupby(grouped):
-        if len(others := members.index[members != members.iloc[0]]):
+    expected = docs.groupby("query_id")["doc_id"].agg(frozenset).to_dict()
+    for group, ids in queries.groupby("group")["query_id"]:
+        first = ids.iloc[0]
+        if others := [one for one in ids if expected.get(one) != expected.get(first)]:
             problems.add(
                 f"{', '.join(sorted(others))} of group {group!r} expect other documents than"
-                f" {members.index[0]}",
+                f" {first}",
                 line=lines[others[0]],
                 field="group",
                 allowed="one set of expected_doc_ids per group",

@@ -13,7 +13,6 @@ import yaml
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import plural, warn
-from ragscore.frames.kinds import LABELS
 from ragscore.io.files import write_lines, write_text
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
@@ -147,39 +146,34 @@ def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
             field="queries",
             allowed="a name that no field has",
         )
-    targets, checks = parts["targets"], parts["checks"]
-    row = {"id": query["query_id"], "query": query["query"]}
-    row |= {name: query.get(name) for name in TEXT_FIELDS}
-    row |= {
-        name: _ids([one for one in targets if one["level"] == level], column)
-        for level, (name, column) in ID_FIELDS.items()
-    }
+    targets, checks, tags = parts["targets"], parts["checks"], parts["tags"]
     versions = [one.get("chunker_version") for one in targets if one["level"] == "chunk"]
-    row["chunker_version"] = next((one for one in versions if one is not None), None)
-    row["gold_supports"] = _supports(targets)
-    row["required_support_groups"] = _groups(parts["support_groups"], targets)
-    row["expected_metadata"] = {
-        condition["key"]: json.loads(condition["value"]) for condition in parts["conditions"]
-    }
-    row |= {
-        name: [
-            {one: check[one] for one in ("text", "importance", "weight") if one in check}
-            if {"importance", "weight"} & check.keys()
-            else check["text"]
-            for check in checks
-            if check["kind"] == kind
-        ]
-        for name, kind in CHECK_FIELDS.items()
-    }
     flags = {check["kind"]: check["text"] for check in checks}
-    row["expected_empty"] = "expected_empty" in flags or None
-    row["recency_conflict_rule"] = flags.get("recency_rule")
-    row |= {
-        name: [tag["value"] for tag in parts["tags"] if tag["kind"] == kind]
-        for name, kind in TAG_FIELDS.items()
+    row: dict[str, Any] = {
+        "id": query["query_id"],
+        "query": query["query"],
+        "chunker_version": next((one for one in versions if one is not None), None),
+        "gold_supports": _supports(targets),
+        "required_support_groups": _groups(parts["support_groups"], targets),
+        "expected_metadata": {one["key"]: json.loads(one["value"]) for one in parts["conditions"]},
+        "expected_empty": "expected_empty" in flags or None,
+        "recency_conflict_rule": flags.get("recency_rule"),
     }
+    row |= {name: query.get(name) for name in TEXT_FIELDS}
+    for level, (name, column) in ID_FIELDS.items():
+        row[name] = _ids([one for one in targets if one["level"] == level], column)
+    for name, kind in CHECK_FIELDS.items():
+        row[name] = [_check(one) for one in checks if one["kind"] == kind]
+    for name, kind in TAG_FIELDS.items():
+        row[name] = [one["value"] for one in tags if one["kind"] == kind]
     said = {name: row[name] for name in FIELD_ORDER if row.get(name) not in (None, [], {})}
     return said | extra
+
+
+def _check(check: dict[str, Any]) -> Any:
+    """Return a check's text, with what else a key fact says."""
+    fact = {name: check[name] for name in ("text", "importance", "weight") if name in check}
+    return fact if len(fact) > 1 else check["text"]
 
 
 def _by_target(targets: Rows) -> list[Rows]:
@@ -277,10 +271,6 @@ def golden_rows(golden: Golden, path: str | Path) -> Rows:
         row_of(query, {name: groups.get(query["query_id"], []) for name, groups in parts.items()})
         for query in row_dicts(golden.queries)
     ]
-    empty = golden.queries.columns[golden.queries.isna().all()]
-    for name in empty if rows else []:  # a column without any value is one, too
-        if name in LABELS or name.startswith("x_"):
-            rows[0].setdefault(name.removeprefix("x_"), None)
     read = golden_of(
         [Row(row, number) for number, row in enumerate(rows, 1)],
         Problems(path, strict=True),

@@ -117,9 +117,9 @@ class Redactor:
             if is_secret(name) and len(value) >= least:
                 known.setdefault(value, bool(_KEY_LIKE.fullmatch(value)))
         forms = {
-            (form.translate(_FOLDED), PIECE if in_pieces else len(form))
+            (form.translate(_FOLDED), piece if in_pieces else len(form))
             for key, in_pieces in known.items()
-            for form in _forms(key)
+            for form, piece in _forms(key).items()
         }
         self._forms = sorted(forms, key=lambda one: -len(one[0]))  # the longest first
 
@@ -160,16 +160,17 @@ def _without(text: str, form: str, least: int) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _forms(key: str) -> set[str]:
-    """Return a key as addresses, headers, JSON and Python may spell it."""
+def _forms(key: str) -> dict[str, int]:
+    """Return a key as addresses, headers, JSON and Python may spell it, and its least piece."""
     plain = key.encode("utf-8", "replace").decode()  # a variable may hold any bytes
     escaped, quoted = json.dumps(plain)[1:-1], quote(plain, safe="")
-    return {
+    forms = {
         key, quote(plain), quoted, quote(quoted), quote_plus(plain), escaped,
         escaped.replace("/", "\\/"), json.dumps(plain, ensure_ascii=False)[1:-1],
         json.dumps(escaped)[1:-1], repr(plain)[1:-1], repr(plain.encode())[2:-1],
         b64encode(plain.encode()).decode().rstrip("="),
     }  # fmt: skip
+    return dict.fromkeys(forms, PIECE) | {"".join(f"\\u{ord(one):04x}" for one in key): 6 * PIECE}
 
 
 @contextmanager

@@ -317,7 +317,7 @@ def _value(value: Any) -> Any:
         return [_value(one) for one in dicts_in(first_at(inner, "values"))]
     if kind == "kvlistValue":
         return _attributes(mapping(value, kind), "values")
-    return int(str(inner)) if kind == "intValue" and str(inner).isdecimal() else inner
+    return inner
 
 
 def _time(value: Any) -> Any:
@@ -377,13 +377,10 @@ def _row(spans: list[Span], tools: str | None) -> tuple[Span, Fields]:
     counts = dict[str, Any]()
     for span in (one for one in spans if one.kind == "LLM"):
         for name, paths in span.dialect.tokens.items():
-            count = as_number(_at(span.attributes, paths))
-            if count is not None and count >= 0:
-                count = count if name == "cost_usd" else int(count)
+            if (count := as_number(_at(span.attributes, paths))) is not None and count >= 0:
                 counts[name] = counts.get(name, 0) + count
-    extra = {"trace_id": root.trace, "n_spans": len(spans)}
-    if len(roots) > 1 or orphans:
-        extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
+    extra = {"trace_id": root.trace, "n_spans": len(spans), "n_roots": len(roots)}
+    extra["n_orphans"] = len(orphans)
     return root, counts | calls_of(spans, tools) | {
         "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,
@@ -435,15 +432,15 @@ def calls_of(spans: list[Span], tools: str | None = None) -> Fields:
 
 def _tools_left_out(spans: list[Span], tools: str | None) -> list[str]:
     """Return the names of tools in use, but for those around or within a search."""
-    searches = [one for one in spans if _is_search(one, tools)]
-    parents, ids = {one.id: one.parent for one in spans}, {one.id for one in searches}
-    around = ids.union(*(_above(one.parent, parents) for one in searches))
+    parents = {one.id: one.parent for one in spans}
+    searches = {one.id: one.parent for one in spans if _is_search(one, tools)}
+    around = {id for parent in searches.values() for id in _above(parent, parents)}
     return [
-        name
+        one.tool or one.name
         for one in spans
-        if one.kind not in ("LLM", "CHAIN", "AGENT", "EMBEDDING") and one.id not in around
-        if (name := one.tool or one.name) and ids.isdisjoint(_above(one.id, parents))
-        if one.kind == "TOOL" or (one.parent and _SEARCHES.search(name))
+        if one.kind == "TOOL"
+        and one.id not in around
+        and searches.keys().isdisjoint(_above(one.id, parents))
     ]
 
 
@@ -491,12 +488,11 @@ def _hit(document: Any, fields: dict[str, str]) -> Fields:
     """Return a document with our names; nothing of what has neither an id nor a text."""
     if not isinstance(document, dict):
         document, fields = {"text": document}, {"text": "text"}
-    raw = {name: nested(first_at(document, paths)) for name, paths in fields.items()}
+    found = {name: first_at(document, paths) for name, paths in fields.items()}
     read = {"chunk_id": as_id, "doc_id": as_id, "text": as_text, "score": as_number}
-    hit = without_missing({name: one(raw.get(name)) for name, one in read.items()})
-    if not hit.keys() & {"chunk_id", "doc_id", "text"}:
-        return {}
-    return hit | {"metadata": mapping(raw, "metadata")}
+    hit = without_missing({name: one(found.get(name)) for name, one in read.items()})
+    is_known = hit.keys() & {"chunk_id", "doc_id", "text"}
+    return hit | {"metadata": mapping(found, "metadata")} if is_known else {}
 
 
 def _elapsed(span: Span) -> float | None:

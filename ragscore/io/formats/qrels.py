@@ -20,13 +20,11 @@ from ragscore.frames.kinds import refuse_rows
 from ragscore.io.detect import Sample, sample
 from ragscore.io.files import read_text, write_lines
 from ragscore.io.formats.documents import graded_documents, write_fields
-from ragscore.io.formats.fields import golden_rows
 from ragscore.io.formats.trec import WHOLE, read_lines
 from ragscore.io.frames_in import Table, record_table
-from ragscore.io.golden_read import golden_of
 from ragscore.io.labels import labels_of
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
-from ragscore.io.values import extra_fields, is_int, row_dicts
+from ragscore.io.source import Problems, as_id, as_text, json_rows
+from ragscore.io.values import escape_key, extra_fields, row_dicts
 
 JUDGED = {"query_id": "query", "doc_id": "document", "grade": "grade"}
 """Our name of each field of a line -> what messages call it."""
@@ -199,17 +197,18 @@ def read_qrels_jsonl(
     path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
     """Read one query a line; a grade of 0 is judged and not relevant."""
-    problems, rows = Problems(path, strict), list[Row]()
-    for row in json_rows(path, problems):
-        docs = row.values.pop("relevant_docs", None)
-        pairs: Any = docs.items() if isinstance(docs, dict) else [(None, None)]
-        if all(as_id(doc) and is_int(one) and 0 <= one <= HIGHEST_GRADE for doc, one in pairs):
-            rows.append(Row(row.values | ({"expected_doc_ids": docs} if docs else {}), row.line))
-        else:
-            allowed = f"an object {{document: whole grade from 0 to {HIGHEST_GRADE}}}, or {{}}"
-            problems.reject(docs, row.line, "relevant_docs", allowed)
-    known = QRELS_FIELDS | {"expected_doc_ids"}
-    return golden_of(golden_rows(rows, known), problems, absent_docs, catalogue)
+    problems = Problems(path, strict)
+    rows = list(json_rows(path, problems))
+    # no judgements say nothing, where an empty list of documents would say "should refuse"
+    records = [
+        {escape_key(name): one for name, one in row.values.items()}
+        | {"relevant_docs": row.values.get("relevant_docs") or None}
+        for row in rows
+    ]
+    table = record_table(records, str(path), "file", [row.line for row in rows])
+    roles = {"query_id": "query_id", "query": "query", "doc_id": "relevant_docs"}
+    roles |= {one: one for one in ("reference_answer",) if one in table.frame}
+    return labels_of(table, roles, problems, absent_docs, catalogue)
 
 
 # Writers
