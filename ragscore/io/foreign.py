@@ -497,7 +497,9 @@ TOOLS = [
         read=_promptfoo,
     ),
     Tool(
-        "inspect", inspect_log.fits,
+        "inspect",
+        lambda seen: seen.has("eval", "status")
+        or (seen.kind == "zip" and seen.path.suffix == ".eval"),
         ("Inspect AI's log", "`eval` and `status`, or the ending `.eval`",
          "targets of Inspect AI's log"),
         inspect_log.COLUMNS, rows="samples", run=inspect_log.RUN, top=inspect_log.opened,

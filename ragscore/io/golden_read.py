@@ -177,10 +177,20 @@ def _checks(fields: FieldReader) -> list[dict[str, Any]]:
     """Take the fields that tell how an answer is checked; return one row per text or flag."""
     checks: list[dict[str, Any]] = []
     for name, kind in CHECK_FIELDS.items():
-        if kind == "key_fact":
-            checks += [{"kind": kind} | one for one in _facts(fields, name)]
-        else:
-            checks += [{"kind": kind, "text": one} for one in fields.text_list(name)]
+        facts = fields.shaped(FACTS_ALLOWED, (name,), list) if kind == "key_fact" else ()
+        for one in facts:
+            fact = fields.inner(one if isinstance(one, dict) else {"text": one}, name)
+            text, importance = fact.take("text", "text"), fact.take("text", "importance")
+            check = {
+                "text": text,
+                "importance": importance,
+                "weight": fact.take("number", "weight"),
+            }
+            if text is None or importance not in (None, *IMPORTANCE) or fact.values:
+                fields.reject(one, name, FACTS_ALLOWED)
+            else:
+                checks.append({"kind": kind} | check)
+        checks += [{"kind": kind, "text": one} for one in fields.text_list(name)]
     flags = {
         "expected_empty": "true" if fields.take("flag", "expected_empty") else None,
         "recency_rule": fields.take("text", "recency_conflict_rule"),
@@ -191,21 +201,6 @@ def _checks(fields: FieldReader) -> list[dict[str, Any]]:
 
 
 FACTS_ALLOWED = "a list of texts, or of mappings {text, importance: vital or okay, weight: number}"
-
-
-def _facts(fields: FieldReader, name: str) -> Iterator[dict[str, Any]]:
-    """Yield key facts as texts with what is known of each."""
-    for one in fields.shaped(FACTS_ALLOWED, (name,), list):
-        reader = fields.inner(one if isinstance(one, dict) else {"text": one}, name)
-        fact = {
-            "text": reader.take("text", "text"),
-            "importance": reader.take("text", "importance"),
-        }
-        fact["weight"] = reader.take("number", "weight")
-        if fact["text"] is None or fact["importance"] not in (None, *IMPORTANCE) or reader.values:
-            fields.reject(one, name, FACTS_ALLOWED)
-        else:
-            yield fact
 
 
 def _answerable(

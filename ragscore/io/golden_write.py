@@ -49,7 +49,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     Parameters
     ----------
     path
-        Ends in .yaml, .yml or .jsonl, or in one of these and .gz; folders are created.
+        JSON lines where it ends in .jsonl or .jsonl.gz, else YAML; folders are created.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     Raises
     ------
     DataError
-        Another suffix; an unlabelled question with relevant documents or other expectations.
+        An unlabelled question with relevant documents or other expectations.
 
     Warns
     -----
@@ -66,15 +66,8 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
         Counts what the file has no place for, such as spans of expected chunks, which came from
         `Golden.resolve_spans`: resolve them again.
     """
-    name = Path(path).name.removesuffix(".gz")
-    if not name.endswith((".yaml", ".yml", ".jsonl")):
-        raise DataError(
-            f"found {name!r}",
-            field="path",
-            allowed="a file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
-        )
     rows = golden_rows(golden, path)
-    if name.endswith(".jsonl"):
+    if Path(path).name.removesuffix(".gz").endswith(".jsonl"):
         return write_lines(path, rows)
     return write_text(path, HEADER + yaml_text(rows))
 
@@ -215,10 +208,10 @@ def _supports(targets: Rows) -> Rows:
     for alternatives in _by_target([one for one in targets if one["level"] == "anchor"]):
         first = alternatives[0]
         support = {name: first[name] for name in SUPPORT_COLUMNS if name in first}
-        snippets = [one["snippet"] for one in alternatives if "snippet" in one]
-        support |= {"snippets": snippets} if snippets else {}
-        support |= {"grade": _grade(first)} if _grade(first) != 1 else {}
-        supports.append(support | _own(first))
+        support["snippets"] = [one["snippet"] for one in alternatives if "snippet" in one]
+        support["grade"] = None if _grade(first) == 1 else _grade(first)
+        said = {name: one for name, one in support.items() if one not in (None, [])}
+        supports.append(said | _own(first))
     return supports
 
 

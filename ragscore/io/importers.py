@@ -315,7 +315,9 @@ def _read_golden(
 def first_at(values: Any, paths: str) -> Any:
     """Return the value at the first of these paths, apart by blanks, that has one."""
     for path in paths.split():
-        if (found := value_at(values, path)) is not None:
+        is_name = isinstance(values, dict) and (path in values or "." not in path)
+        found = values.get(path) if is_name else value_at(values, path)
+        if found is not None:
             return found
     return None
 

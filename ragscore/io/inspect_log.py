@@ -16,7 +16,6 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from ragscore.io.detect import Sample
 from ragscore.io.files import check_unpacked
 from ragscore.io.importers import (
     PASSED,
@@ -47,11 +46,6 @@ COLUMNS = {
 RUN = {
     "system": "eval.model", "suite": "eval.task", "config": "eval", "created_at": "eval.created",
 }  # fmt: skip
-
-
-def fits(seen: Sample) -> bool:
-    """Return True for a log."""
-    return seen.has("eval", "status") or (seen.kind == "zip" and seen.path.suffix == ".eval")
 
 
 def samples(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:

@@ -176,6 +176,7 @@ CONTAINERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Names that a record has -> its parts. `attributes`: where they are, by default the record itself;
 with a dot at its end, what all their names begin with."""
+_NAMED = [({*names.split()}, parts) for names, parts in CONTAINERS.items()]
 _LISTS = "resourceSpans.scopeSpans.spans post patch observations data.spans"
 _SESSIONS = (
     "trace.sessionId info.trace_metadata.mlflow.trace.session"
@@ -189,7 +190,7 @@ Span = namedtuple(
 
 
 def _container(record: Fields) -> Fields | None:
-    found = (one for names, one in CONTAINERS.items() if record.keys() >= {*names.split()})
+    found = (one for names, one in _NAMED if record.keys() >= names)
     alone = any(one.kind in record for one in DIALECTS)  # attributes alone: each record is a trace
     return next(found, _PARTS if alone else None)
 
@@ -229,6 +230,8 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
 
 def _spans_in(record: Fields) -> list[Fields]:
     """Return the records of spans that a record holds, or the record itself."""
+    if _container(record):
+        return [record]
     if inner := [one for path in _LISTS.split() for one in _mappings(value_at(record, path))]:
         return inner
     if all(map(dicts_in, record.values())):  # a list for each trace
@@ -246,6 +249,8 @@ def _mappings(value: Any) -> list[Fields]:
 
 def _about_trace(record: Fields) -> Fields:
     """Return the session and the scores that stand beside the spans of a trace."""
+    if not record.keys() & {"trace", "info", "feedback_stats"}:
+        return {"session": None, "scores": []}
     feedback = mapping(record, "feedback_stats").items()  # LangSmith's, averaged by key
     scores = [{"name": name, "value": first_at(one, "avg")} for name, one in feedback]
     scores += dicts_in(first_at(record, "trace.scores info.assessments"))

@@ -115,13 +115,6 @@ FAULTS = [
     ("qrels.txt", QRELS + "q2 0 d4 99999999999\n", 4, "grade", [99999999999]),
     ("qrels.json", '{"q": {"d": 1, "e": "high"}}', 1, "doc_id", ['"high"']),
     ("qrels.jsonl", FIRST + SECOND, 2, None, []),
-    (
-        "qrels.jsonl",
-        FIRST + SECOND + ', "relevant_docs": {"d": "high"}}',
-        2,
-        "relevant_docs",
-        ["high"],
-    ),
     ("topics.tsv", "q1\tone\nno tab here\n", 2, "_id", []),
     ("topics.tsv", "q1\tone\nq1\ttwo\n", 2, "_id", ["q1"]),
     ("topics.tsv", '{"_id": "q1", "text": "x"}\n{"text": "x"}\n', 2, "_id", []),
