@@ -389,8 +389,8 @@ def support_groups(fields: FieldReader, targets: list[dict[str, Any]]) -> Iterat
     unknown one stays, under a name that no hit can meet, so that its group fails.
     """
     field = "required_support_groups"
-    anchors = [*dict.fromkeys(one["target_id"] for one in targets if one["level"] == "anchor")]
-    columns = ("doc_id", "chunk_id")
+    anchors = dict.fromkeys(one["target_id"] for one in targets if one["level"] == "anchor")
+    places, columns = dict(enumerate(anchors)), ("doc_id", "chunk_id")
     by_name = {one[name]: one["target_id"] for one in targets for name in columns if one.get(name)}
     by_name |= {one["target_id"]: one["target_id"] for one in targets}
     for number, group in enumerate(fields.shaped(GROUPS_ALLOWED, (field,), list)):
@@ -398,8 +398,7 @@ def support_groups(fields: FieldReader, targets: list[dict[str, Any]]) -> Iterat
             if (called := as_id(member)) is None:
                 fields.reject(group, field, GROUPS_ALLOWED)
                 continue
-            target_id = by_name.get(called, f"unknown:{called}")
-            if is_int(member) and anchors:
-                is_position = 0 <= member < len(anchors)
-                target_id = anchors[member] if is_position else f"unknown:{member}"
+            is_place = is_int(member) and bool(places)
+            found = places.get(member) if is_place else by_name.get(called)
+            target_id = found or f"unknown:{called}"
             yield {"group": number, "target_id": target_id}

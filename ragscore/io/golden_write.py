@@ -190,11 +190,9 @@ def _ids(targets: Rows, column: str) -> Any:
         return grades
     for alternatives in found:
         first, ids = alternatives[0], [one.get(column) for one in alternatives]
-        if _grade(first) != 1 or first.get("judged_by"):
-            judge = {"judged_by": first["judged_by"]} if first.get("judged_by") else {}
-            items.append({"any": ids, "grade": _grade(first)} | judge)
-        else:
-            items.append(ids if len(ids) > 1 else ids[0])
+        said = {"grade": _grade(first), "judged_by": first.get("judged_by")}
+        about = {name: one for name, one in said.items() if one not in (None, 1)}
+        items.append({"any": ids} | about if about else ids if len(ids) > 1 else ids[0])
     return items
 
 

@@ -71,8 +71,10 @@ class Tool:
         the file is, by what it is known, and what its labels are.
     columns
         Our column -> its paths in a row, the surest first, apart by blanks. A path goes through
-        lists: `passages.ref` is the `ref` of each passage. `scores` is a mapping of metrics, or a
-        list as `read` makes it: numbers become `reported`, words a judgment's verdict.
+        lists: `passages.ref` is the `ref` of each passage. Our columns are the roles of
+        `load_results(columns=)`; of labels, `gold_doc_id`, `gold_chunk_id`, `gold_text` and the
+        roles of `load_golden`; `latency_s`; and `scores`, a mapping of metrics, or a list as `read`
+        makes it: numbers become `reported`, words a judgment's verdict.
     rows
         Paths of the list of rows in the file's one object; without one, the file is the rows.
     run

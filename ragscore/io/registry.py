@@ -261,11 +261,9 @@ def _read_frame(
     side: str, name: str, read: Callable[[Path], Any], path: Path, *args: Any, **options: Any
 ) -> Any:
     """Return what the frame holds that a registered function makes of a file."""
-    frame = read(path)
-    check_type(frame, (pd.DataFrame,), "read", "a frame")
     if side == "results":
         options = {"run_id": run_name_of(path)} | options
-    table = frame_of(frame, f"a frame that the reader of format {name} returns")
+    table = frame_of(read(path), f"a frame that the reader of format {name} returns")
     return TABLES[side].read(table, *args, **options)
 
 
@@ -320,19 +318,16 @@ def save(
     is_run = isinstance(data, Results)
     check_type(path, (str, os.PathLike), "path", "a path")
     every = [*formats_of("results"), *BESIDE] if is_run else formats_of("golden")
-    formats = {one.name: one for one in every}
-    writers = {one.name: one.write for one in every if one.write is not None}
+    formats = {one.name: one for one in every if one.write is not None}
     ending = Path(os.fspath(path).removesuffix(".gz")).suffix.lower()
     of_ending = {end: one.name for one in every for end in one.suffixes}
     name = of_ending.get(ending) if format is None else format
-    if not isinstance(name, str) or name not in writers:
-        told, allowed = f"unknown format {excerpt(name)}", nearest(name, writers)
-        if format is None:
-            told = f"{path} doesn't tell the format"
-            allowed = f"format=, one of {', '.join(writers)}; or a path that ends in"
-            allowed = f"{allowed} {', '.join(of_ending)}"
+    if not isinstance(name, str) or name not in formats:
+        told = f"{path} doesn't tell the format" if format is None else f"format {excerpt(name)}"
+        allowed = f"format=, {nearest(name, formats)}; or a path that ends in"
+        allowed = f"{allowed} {', '.join(of_ending)}"
         raise DataError(told, field="format", allowed=allowed)
-    write = writers[name]
+    write: Any = formats[name].write
     known = dict([*signature(write).parameters.items()][2:])  # after the data and the path
     options_of(name, options, known)
     written: Path = write(data, os.fspath(path), **options)

@@ -45,7 +45,7 @@ class Dialect:
     query: str
     answer: str
     documents: dict[str, str]  # kind -> the path of its ranked documents
-    hit: dict[str, str] = field(default_factory=dict)  # column -> paths in a document
+    hit: dict[str, str] = field(default_factory=dict)  # column -> paths in a document; else `_HIT`
     tokens: dict[str, str] = field(default_factory=dict)
     session: str = ""
     reference: str = ""
@@ -485,7 +485,7 @@ def _hits(span: Span) -> list[Fields]:
         found = nested(found.get("content", found))
     if isinstance(found, dict):
         found = next((one for one in found.values() if isinstance(one, list)), [])
-    fields = span.dialect.hit if paths else _HIT
+    fields = (span.dialect.hit if paths else {}) or _HIT
     return [hit for one in (found if isinstance(found, list) else []) if (hit := _hit(one, fields))]
 
 

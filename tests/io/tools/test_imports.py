@@ -377,6 +377,23 @@ WRITTEN = {  # what -> its name, its content, and frame -> where, columns, and w
             "results.runs": ({}, "run_id system", [["SciFact_predictions", "org/model"]]),
         },
     ),
+    "a table of one's own whose columns are named by role": (
+        "mine.jsonl",
+        [{"query_id": "1", "query": "a?", "chunk_id": ["c1", "c2"], "answer": "A",
+          "score.tone": 0.5, "reason.tone": "fine", "latency_ms": 10},
+         {"query_id": "2", "query": "b?", "chunk_id": [], "error": "timeout", "latency_ms": None},
+         {"query_id": "3", "query": "c?", "answer": "C", "scorer_error.tone": "429"}],
+        {
+            "results.judgments": (
+                {}, "value reason state",
+                [[0.5, "fine", "scored"], [None, "429", "judge_failed"]],
+            ),
+            "results.hits": ({}, "query_id chunk_id", [["1", "c1"], ["1", "c2"]]),
+            "results.responses": (
+                {}, "error elapsed_ms", [[None, 10.0], ["timeout", None], [None, None]]
+            ),
+        },
+    ),
     "predictions of two splits": (
         "two.json",
         {"mteb_model_meta": {"model_name": "org/model"},
@@ -424,37 +441,6 @@ def test_a_log_of_inspect_that_is_cut_short_or_unpacks_to_too_much_is_refused(tm
     with refused(file="log.eval"):
         rs.load_results(file, max_bytes=1000)
     assert len(rs.load_results(file, max_bytes=None).responses) == 1
-
-
-TABLE = pd.DataFrame(
-    {
-        "id": ["1", "2", "3"], "q": ["a?", "b?", "c?"], "found": [["c1", "c2"], [], ["c9"]],
-        "right": [["c2"], ["c3"], ["c9"]],
-        "said": ["A", None, "C"], "broke": [None, "timeout", None], "good": [0.5, None, None],
-        "why": ["fine", None, None], "fault": [None, None, "429"],
-        "level": ["easy", "hard", "hard"], "ms": [10, 20, None], "note": ["x", "y", "z"],
-    }
-)  # fmt: skip
-ANSWERED = {
-    "query_id": "id", "query": "q", "chunk_id": "found", "answer": "said", "error": "broke",
-    "score.tone": "good", "reason.tone": "why", "scorer_error.tone": "fault", "latency_ms": "ms",
-}  # fmt: skip
-
-
-def test_a_csv_whose_columns_are_named_by_role_says_the_same_as_a_frame_with_columns(tmp_path):
-    results = rs.load_results(TABLE, columns=ANSWERED, run_id="mine")
-    assert results.judgments[["value", "reason", "state"]].fillna(-1).to_numpy().tolist() == [
-        [0.5, "fine", "scored"],
-        [-1, "429", "judge_failed"],
-    ]
-    names = {column: role for role, column in ANSWERED.items()}
-    TABLE.rename(columns=names).to_csv(
-        tmp_path / "mine.csv", index=False, lineterminator="\r\n", encoding="utf-8-sig"
-    )
-    read = rs.load_results(tmp_path / "mine.csv")
-    pd.testing.assert_frame_equal(read.hits, results.hits)
-    pd.testing.assert_frame_equal(read.judgments, results.judgments)
-    assert read.responses["elapsed_ms"].tolist()[:2] == [10.0, 20.0]
 
 
 def test_ragas_rows_come_back_as_they_were():
