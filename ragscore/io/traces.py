@@ -185,7 +185,7 @@ _SESSIONS = (
 _TOOL = "tool.name gen_ai.tool.name tool_call.function.name"
 _FAILED = {"ERROR", "STATUS_CODE_ERROR", "2", "error"}
 Span = namedtuple(
-    "Span", "row trace id parent name kind start end error attributes dialect session scores tool"
+    "Span", "row trace id parent name kind start took error attributes dialect session scores tool"
 )
 
 
@@ -224,7 +224,12 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> list[Span]:
             parts.setdefault(key, (row, place, {}, about))[2].update(told)
     found = [one for part in parts.values() if (one := _span(*part, problems)) is not None]
     other = next((one.dialect for one in found if one.dialect), OPENINFERENCE)
-    every = [one if one.dialect else one._replace(dialect=other) for one in found]
+    start, end = (_times([getattr(one, name) for one in found]) for name in ("start", "took"))
+    took = (end - start) / pd.Timedelta("1ms")
+    every = [
+        span._replace(start=at, took=ms if ms >= 0 else None, dialect=span.dialect or other)
+        for span, at, ms in zip(found, start, took, strict=True)
+    ]
     return sorted(every, key=lambda one: str(one.start))
 
 
@@ -282,8 +287,8 @@ def _span(
     session = about["session"] or _at(own, dialect.session if dialect else "")
     return Span(
         row, trace, as_text(at("id")), as_text(at("parent")) or None, as_text(at("name")) or "",
-        dialect.kinds.get(kind, kind.upper()) if dialect else "", _time(at("start")),
-        _time(at("end")), (as_text(at("message")) or "status ERROR") if failed else None, own,
+        dialect.kinds.get(kind, kind.upper()) if dialect else "", at("start"),
+        at("end"), (as_text(at("message")) or "status ERROR") if failed else None, own,
         dialect, session, about["scores"], as_text(_at(own, _TOOL)),
     )  # fmt: skip
 
@@ -325,12 +330,13 @@ def _value(value: Any) -> Any:
     return inner
 
 
-def _time(value: Any) -> Any:
-    """Return a time in UTC, NaT for anything else; nanoseconds may be text."""
-    with suppress(ValueError, TypeError, OverflowError):
-        found = pd.Timestamp(int(value) if str(value).isdecimal() else value)
-        return found.tz_localize("UTC") if found.tz is None else found.tz_convert("UTC")
-    return pd.NaT
+def _times(values: list[Any]) -> pd.Series:
+    """Return times in UTC, NaT for anything else; nanoseconds may be text."""
+    texts = pd.Series(values, dtype="str")
+    is_number = texts.str.fullmatch(r"[0-8]?\d{1,18}", na=False)
+    numbers = pd.to_datetime(texts.where(is_number, "0").astype("int64"), utc=True)
+    found = pd.to_datetime(texts, utc=True, errors="coerce", format="ISO8601").dt.as_unit("ns")
+    return found.where(~is_number, numbers)
 
 
 def _at(attributes: Fields, paths: str) -> Any:
@@ -390,7 +396,7 @@ def _row(spans: list[Span], tools: str | None) -> tuple[Span, Fields]:
         "conversation": as_id(root.session),
         "query": query, "query_id": None if query else root.trace, "error": root.error,
         "answer": text_of(_at(root.attributes, root.dialect.answer), ANSWER_KEYS),
-        "latency_ms": _elapsed(root), "extra": extra,
+        "latency_ms": root.took, "extra": extra,
         "reference_answer": as_text(_at(root.attributes, root.dialect.reference)),
         "scores": [_score(one) for one in root.scores],
     }  # fmt: skip
@@ -471,7 +477,7 @@ def _call(members: list[Span]) -> Fields:
     return {
         "hits": next(filter(None, map(_hits, members)), []),
         "query": next((one for one in asked if one is not None), None),
-        "kind": outer.kind.lower(), "elapsed_ms": _elapsed(outer), "error": outer.error,
+        "kind": outer.kind.lower(), "elapsed_ms": outer.took, "error": outer.error,
         "tool": outer.tool or outer.name or None,
         "start": None if pd.isna(outer.start) else outer.start.isoformat(),
     }  # fmt: skip
@@ -498,9 +504,3 @@ def _hit(document: Any, fields: dict[str, str]) -> Fields:
     hit = without_missing({name: one(found.get(name)) for name, one in read.items()})
     is_known = hit.keys() & {"chunk_id", "doc_id", "text"}
     return hit | {"metadata": mapping(found, "metadata")} if is_known else {}
-
-
-def _elapsed(span: Span) -> float | None:
-    """Return how long a span took, in milliseconds."""
-    took = (span.end - span.start) / pd.Timedelta("1ms")
-    return None if pd.isna(took) or took < 0 else float(took)
