@@ -286,7 +286,7 @@ REFUSED = [
     (
         'flags as scores',
         "load_results({'q1': {'a': True}})",
-        ('dict', 1, 'doc_id'),
+        ('dict', 1, 'hits'),
         ['a'],
     ),
     (
