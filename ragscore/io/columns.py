@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Any
 
-import pandas as pd
-
 from ragscore.frames.errors import DataError, excerpt, nearest
 from ragscore.frames.schema import (
     CHUNK_ID_NAMES,
@@ -125,10 +123,6 @@ _OWN = {
     "golden": {"doc_id": "expecteddocids", "chunk_id": "expectedchunkids", "text": "expectedtexts"}
 }
 """What our files call a role, if not by its name."""
-_GRADES = frozenset(
-    "true false yes no relevant irrelevant partial perfect exact excellent good fair bad high"
-    " medium low e s c i".split()
-) | {"not relevant", "partially relevant", "highly relevant", "non-relevant"}
 
 
 def plain_name(name: str) -> str:
@@ -398,21 +392,6 @@ def _paths(value: Any, column: str) -> Columns:
         elif isinstance(first, (str, int)):
             paths.setdefault("doc_id", path)
     return paths or {"answer": f"{column}.???"}
-
-
-def grade_columns(frame: pd.DataFrame, names: Iterable[str], query: pd.Series) -> list[str]:
-    """Return columns that may grade judgements: they differ within a query.
-
-    They hold numbers, flags, or words for grades.
-    """
-    found = []
-    for name in names:
-        words = frame[name].dropna().astype("str").str.strip().str.lower()
-        kinds = {*map(kind_of, words.unique())}
-        is_grade = kinds <= {"number", "flag", "fraction"} or words.isin(_GRADES).all()
-        if is_grade and len(words) and (words.groupby(query, sort=False).nunique() > 1).any():
-            found.append(name)
-    return found
 
 
 def are_means(value: Any) -> bool:

@@ -68,6 +68,9 @@ def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "scor
     says nothing, and a list in a list holds alternatives.
     """
     is_ranked = beside == "score"
+    if not columns:
+        none = np.zeros(0, np.int64)
+        return Items(np.zeros(len(cells.lines), bool), none, {}, None, none)
     main = next(role for role in (*ID_ROLES, "text", *columns) if role in columns)
     if not any(map(is_listed, columns.values())):
         return _items(columns, main, cells)
@@ -116,31 +119,30 @@ def _cell(cell: Any, is_ranked: bool) -> _Cell:
 
     An id with a fraction, or a text with a number, is a pair; other lists in a list are calls.
     """
-    value = _listed(cell, is_ranked)
-    if isinstance(value, dict) and not is_ranked:
-        return _Cell([*value], [*value.values()])
+    value = cell.tolist() if isinstance(cell, np.ndarray) else cell
+    is_plain = type(value) is list and (not value or isinstance(value[0], _SCALARS))
+    are_numbers = type(value) is dict and _are_numbers(value)
+    if not (is_plain or are_numbers):
+        value = hits_of(value) if is_ranked else nested(plain_cell(value))
     if isinstance(value, dict):
-        if not {*map(type, value.values())} <= {int, float} or math.isnan(sum(value.values())):
-            return _Cell([], is_bad=True)
-        falling = sorted(value, key=value.__getitem__, reverse=True)
-        return _Cell(falling, [value[one] for one in falling])
+        ids, numbers = [*value], [*value.values()]
+        falling = is_ranked and (are_numbers or _are_numbers(value)) and sorted(numbers)[::-1]
+        if falling and falling != numbers:
+            ids = sorted(value, key=value.__getitem__, reverse=True)
+        return _Cell(ids, falling or numbers, is_bad=is_ranked and falling is False)
+    if not isinstance(value, list):
+        return _Cell(None if value is None else [value], is_bad=is_list_text(value))
     if not (is_ranked and value and isinstance(value[0], list)):
-        return _Cell(value, is_bad=value is not None and len(value) == 1 and is_list_text(value[0]))
+        return _Cell(value)
     if all(isinstance(one, list) and [*map(type, one)] in _PAIRS for one in value):
         return _Cell([one for one, _ in value], [number for _, number in value])
     calls = [one if isinstance(one, list) else [one] for one in value]
     return _Cell([*chain.from_iterable(calls)], None, [*map(len, calls)])
 
 
-def _listed(cell: Any, is_ranked: bool) -> Any:
-    """Return a cell as its list or mapping; one value as a list, None where there is none."""
-    cell = cell.tolist() if isinstance(cell, np.ndarray) else cell
-    if type(cell) is list and (not cell or isinstance(cell[0], _SCALARS)):
-        return cell
-    if type(cell) is dict and {*map(type, cell.values())} <= {int, float}:
-        return cell
-    value = hits_of(cell) if is_ranked else nested(plain_cell(cell))
-    return [value] if value is not None and not isinstance(value, (list, dict)) else value
+def _are_numbers(scores: dict[str, Any]) -> bool:
+    values = scores.values()
+    return {*map(type, values)} <= {int, float} and not math.isnan(sum(values))
 
 
 def _calls(sizes: list[list[int]]) -> pd.DataFrame:

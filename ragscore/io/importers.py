@@ -194,7 +194,7 @@ def results_of_rows(
     own = record_table([row.get("extra") or {} for row in rows], problems.file, "file", lines)
     names = {str(name): str((called or {}).get(str(name), name)) for name in table.frame}
     columns = {name: table.frame[name].rename(names[name]) for name in names}
-    extra = {str(name): one for name, one in own.frame.items()}
+    extra = {f"x_{name}": one for name, one in own.frame.items()}
     asked = Asked(table, columns, extra, problems, run_id, are_repeats)
     results = of_queries(asked)
     cells = [*zip(asked.cell.index, asked.cell.to_dict("records"), strict=True)]

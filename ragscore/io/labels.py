@@ -4,7 +4,7 @@ In: a table as for results, with one row per query or one row per judgement. All
 columns; a row that a step can't take is a problem with its line.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pandas as pd
 
 from ragscore.frames.codes import all_differ, coded, codes_of, pair_numbers
 from ragscore.frames.data import Golden
-from ragscore.frames.errors import DataError, excerpt, name_list, warn
+from ragscore.frames.errors import DataError, name_list, warn
 from ragscore.frames.kinds import IMPORTANCE, LABELS, empty
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells
@@ -22,7 +22,7 @@ from ragscore.io.columns import (
     LABEL_NAMES,
     Columns,
     called,
-    grade_columns,
+    kind_of,
 )  # fmt: skip
 from ragscore.io.exploded import exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
@@ -65,11 +65,11 @@ def read_golden_table(
         return golden_of(rows, problems, absent_docs, catalogue)
     roles = roles_of(table, columns, "golden")
     own = own_columns(table, roles)
-    names = [one for one in own if not called(one, "results")]
+    names = [name for one in own.values() if not called(name := str(one.name), "results")]
     problems.typos.check(names, LABEL_NAMES, int(table.lines[0]))
     problems.typos.warn()
     if "grade" not in roles.keys() | (columns or {}).keys():
-        _ask_for_grades(table, roles, own)
+        _ask_for_grades(table, roles, own.values())
     golden = labels_of(table, roles, problems, absent_docs, catalogue)
     if not table.roles:
         golden._mapping = mapping_of(roles, own)
@@ -87,29 +87,41 @@ def nested_row(row: dict[str, Any]) -> dict[str, Any]:
 def _is_ours(table: Table) -> bool:
     """Return True for rows of our golden file, which say more than columns of labels can."""
     names = {*table.frame.columns}
-    firsts = [nested(table.fields[one]) for one in ("expected_doc_ids", "expected_chunk_ids")
-              if one in names]  # fmt: skip
-    lists = (one for one in firsts if isinstance(one, list))
-    has_objects = any(isinstance(one, dict) for each in lists for one in each)
-    return bool({"id", "query_id"} & names) and (has_objects or bool(_GRAMMAR & names))
+    firsts = [nested(table.fields.get(one)) for one in ("expected_doc_ids", "expected_chunk_ids")]
+    held = [one for each in firsts if isinstance(each, list) for one in each]
+    is_more = bool(_GRAMMAR & names) or any(isinstance(one, dict) for one in held)
+    return is_more and bool({"id", "query_id"} & names)
 
 
-def _ask_for_grades(table: Table, roles: Columns, own: Mapping[str, pd.Series]) -> None:
-    """Refuse judgements of which no column is taken for their grades, though one may be."""
-    ids = [role for role in ("doc_id", "chunk_id") if role in roles]
+def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> None:
+    """Refuse judgements of which no column is taken for their grades, though one may be.
+
+    One that differs within a query and holds numbers, flags, or words for grades, or is called so.
+    """
+    ids = [table.column(roles[role]) for role in ("doc_id", "chunk_id") if role in roles]
     query = roles.get("query_id", roles.get("query"))
-    if not ids or query is None or any(is_listed(table.column(roles[role])) for role in ids):
+    if query is None or not ids or any(map(is_listed, ids)):
         return
-    empty_ones = [n for n in own if own[n].isna().all() and called(n, "golden", "grade")]
-    if found := empty_ones[: len(table) - 1] or grade_columns(
-        table.frame, own, table.column(query)
-    ):
-        values = name_list(table.frame[found[0]].dropna().unique())
-        raise DataError(
-            f"no column is taken for grades, so every id would be relevant; {found[0]} holds"
-            f" {values}", file=table.name, field="columns", columns={"grade": found[0]},
-            allowed='if these are grades, {"grade": None} if not',
-        )  # fmt: skip
+    for column in own:
+        words = column.dropna().astype("str").str.strip().str.lower()
+        is_named = not len(words) and len(table) > 1 and called(str(column.name), "golden", "grade")
+        kinds = map(kind_of, words.unique())
+        is_grade = all(one in ("number", "flag", "fraction") for one in kinds)
+        is_grade = is_grade or bool(words.isin(_GRADES).all())
+        by_query = words.groupby(table.column(query), sort=False)
+        if is_named or (is_grade and (by_query.nunique() > 1).any()):
+            raise DataError(
+                "no column is taken for grades, so every id would be relevant;"
+                f" {column.name} holds {name_list(column.dropna().unique())}",
+                file=table.name, field="columns", columns={"grade": str(column.name)},
+                allowed='if these are grades, {"grade": None} if not',
+            )  # fmt: skip
+
+
+_GRADES = frozenset(
+    "true false yes no relevant irrelevant partial perfect exact excellent good fair bad high"
+    " medium low e s c i".split()
+) | {"not relevant", "partially relevant", "highly relevant", "non-relevant"}
 
 
 def labels_of(
@@ -128,11 +140,9 @@ def labels_of(
     encoded = coded(query_id)
     ids = encoded.cat.categories.to_series().reset_index(drop=True)
     found: dict[str, Any] = {"query_id": ids, "query": ids}
-    groups = Groups(
-        codes_of(encoded).astype(np.int64), len(ids), cells, lambda at: excerpt(found["query"][at])
-    )
+    texts = cells.take(columns["query"], "text") if "query" in columns else query_id
+    groups = Groups(codes_of(encoded).astype(np.int64), len(ids), cells, texts.fillna(query_id))
     if "query" in columns:
-        texts = cells.take(columns["query"], "text")
         known = groups.one(texts, "query") if "query_id" in columns else groups.first(texts)
         found["query"] = known.fillna(ids)
     stated = pd.Series(pd.NA, ids.index, dtype="boolean")
@@ -155,9 +165,9 @@ def labels_of(
     targets, expects = _targets(columns, groups, ids)
     every = pd.concat([_NO_TEXTS, *checks]).sort_values("query", kind="stable")
     found["answerable"] = stated.fillna(_implied(targets, every, expects, found, absent_docs))
-    own = own_columns(table, roles)
-    own = {("record_id" if name == "id" else name): one for name, one in own.items()}
-    extra = {name: groups.first(one) for name, one in own_frame(own).items()}
+    own = {"x_record_id" if name == "x_id" else name: one
+           for name, one in own_frame(own_columns(table, roles)).items()}  # fmt: skip
+    extra = {name: groups.first(one) for name, one in own.items()}
     queries = pd.DataFrame(found | extra | {"position": np.arange(len(ids))})
     frames = {
         "checks": _with_ids(every, ids),
@@ -186,10 +196,7 @@ def _is_list(cell: Any) -> bool:
 
 def _accepted(column: pd.Series, groups: Groups) -> tuple[pd.Series, pd.DataFrame]:
     """Return the first of several accepted answers of each query, and the others as checks."""
-    is_mapping = column.map(lambda one: isinstance(nested(plain_cell(one)), dict)).astype(bool)
-    groups.cells.report(column, is_mapping, "a text or a list of texts", drops=False)
-    every = _texts_of(column.mask(is_mapping), groups, "accepted_answer")
-    every = every.drop_duplicates(["query", "text"])
+    every = _texts_of(column, groups, "accepted_answer").drop_duplicates(["query", "text"])
     first = every.drop_duplicates("query")
     found = first.set_index("query")["text"].reindex(range(groups.n)).reset_index(drop=True)
     return found, every.drop(index=first.index)
@@ -199,16 +206,15 @@ def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
     """Return lists of texts as rows: tags, or checks; key facts may be mappings."""
     items = exploded({"text": column}, groups.cells, "grade")
     cells = Cells(groups.cells.problems, items.lines)
-    known = items.columns
+    known = {name.removeprefix("x_"): one for name, one in items.columns.items()}
     made = pd.DataFrame({"query": groups.of[items.row], "kind": kind})
-    made["text"] = cells.take(known["text"], "text", "a list of texts, or of mappings with text")
-    if "x_importance" in known:
-        made["importance"] = cells.take(known["x_importance"], "text")
+    for name, type in {"text": "text", "importance": "text", "weight": "number"}.items():
+        if name in known:
+            made[name] = cells.take(known[name], type, "a list of texts, or of mappings with text")
+    if "importance" in made:
         is_other = made["importance"].notna() & ~made["importance"].isin(IMPORTANCE)
-        cells.report(known["x_importance"], is_other, name_list(IMPORTANCE))
-    if "x_weight" in known:
-        made["weight"] = cells.take(known["x_weight"], "number")
-    for name in known.keys() - {"text", "x_importance", "x_weight"}:
+        cells.report(known["importance"], is_other, name_list(IMPORTANCE))
+    for name in known.keys() - {*made}:
         cells.report(known[name], known[name].notna(), "text, importance and weight")
     return made.dropna(subset=["text"])
 

@@ -107,7 +107,7 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
     columns = {role: table.frame[name] for role, name in HIT.items() if name in table.frame}
     if ties != "file":
         columns.pop("rank")
-    asked = Asked(table, columns, {}, problems, "", roles=HIT)
+    asked = Asked(table, columns, {}, problems, "")
     if (rest := table.frame["rest"].dropna()).size:
         _report_rest(asked, rest)
     results = of_hits(asked)
