@@ -21,7 +21,7 @@ from ragscore.frames.schema import (
     TURN_NAMES,
     role_names,
 )
-from ragscore.io.values import is_list_text, nested, value_at
+from ragscore.io.values import as_number, is_list_text, nested, value_at
 
 Columns = dict[str, str]
 """Role -> column; a column inside another one is called `outer.inner`.
@@ -148,6 +148,12 @@ _OUR_LABELS = frozenset(
 _KNOWN = {side: _known(roles) for side, roles in ROLES.items()}
 _ANY_IDS = {plain_name(name) for names in _IDS.values() for name in names.split()}
 _OF_SCORES = {*_KNOWN["results"]["rank"], *_KNOWN["results"]["score"]}
+_BESIDE = {
+    "results": {one for role in ("rank", "score", "text", "repeat")
+                for one in _KNOWN["results"][role]},
+    "golden": {*_KNOWN["golden"]["grade"]},
+}  # fmt: skip
+"""Names of columns beside which a bare `id` is a document's."""
 _OTHER: dict[str, tuple[str, str, str, set[str], set[str]]] = {
     "golden": ("results", "results", "expected", {"grade"}, _OF_SCORES),
     "results": ("golden", "labels", "returned", {"rank", "score", "answer"},
@@ -168,13 +174,14 @@ def kind_of(value: Any) -> str:
         return "mapping"
     if isinstance(value, list) or is_list_text(value):
         return "list"
-    text = str(value)
-    if text.strip().lower() in ("true", "false", "yes", "no"):
+    text = str(value).strip()
+    if text.lower() in ("true", "false", "yes", "no"):
         return "flag"
-    try:
-        return "fraction" if float(text) % 1 else "number"
-    except (ValueError, OverflowError):
-        return "long" if len(text) > 200 or text.count(" ") > 7 or "\n" in text else "id"
+    if text.lstrip("+-").isdecimal():
+        return "number"
+    if as_number(text) is not None:
+        return "fraction"
+    return "long" if len(text) > 200 or text.count(" ") > 7 or "\n" in text else "id"
 
 
 def called(name: str, side: str, *roles: str) -> bool:
@@ -185,7 +192,7 @@ def called(name: str, side: str, *roles: str) -> bool:
 
 def names_ids(names: Iterable[str], side: str) -> bool:
     """Return True if one of these columns is called as columns with ids are."""
-    return any(called(name, side, *ID_ROLES) and name != "text" for name in names)
+    return any(called(name, side, *ID_ROLES) for name in names)
 
 
 def names_query(names: Iterable[str]) -> bool:
@@ -246,7 +253,6 @@ def resolve(
             roles[role] = found
     if side == "results":
         roles |= {one: one for one in fields if one.startswith(METRIC_ROLES) and one not in roles}
-    _drop_own_id(roles, given, fields, side)
     is_named = roles.keys() & {"query_id", "query"} or {*PLACE} <= roles.keys()
     says = [role for role in roles if role in SAYS[side] or role.startswith(METRIC_ROLES)]
     if not (is_named and says):
@@ -268,6 +274,10 @@ def _column_of(
     """Return the column of a role, None if no name tells one."""
     own, names = _OWN.get(side, {}).get(role, plain_name(role)), _KNOWN[side][role]
     plain = {one: plain_name(one) for one in fields}
+    if role in ID_ROLES and not _BESIDE[side] & {*plain.values()}:
+        # nothing tells that a bare `id` is a document's: then it is the record's own
+        scalars = [one for one in plain if kind_of(fields[one]) not in ("list", "mapping")]
+        plain |= {one: "" for one in scalars if plain[one] == "id"}
     every = [
         one
         for name in names
@@ -308,21 +318,7 @@ def _fits(role: str, column: str, value: Any) -> bool:
         return bool({*ID_ROLES} & inner_roles(items[0], "doc_id").keys())
     if role == "citations":  # accepted answers are texts with blanks
         return not any(isinstance(one, str) and " " in one.strip() for one in items)
-    if role == "grade" and plain_name(column) == "score":  # one of 2.5 is a system's
-        return isinstance(value, int) or str(value).lstrip("-").isdigit()
     return True
-
-
-def _drop_own_id(
-    roles: Columns, given: Mapping[str, Any], fields: Mapping[str, Any], side: str
-) -> None:
-    """Take a bare `id` for a document's only beside what tells of one: else it is the record's."""
-    beside = {"rank", "score", "text", "repeat"} if side == "results" else {"grade"}
-    for role in ID_ROLES:
-        is_bare = plain_name(roles.get(role, "")) in ("id", "_id") and role not in given
-        is_one = is_bare and kind_of(fields[roles[role]]) not in ("list", "mapping")
-        if is_one and not beside & roles.keys():
-            del roles[role]
 
 
 def _ask(role: str, roles: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
@@ -435,11 +431,11 @@ def _refuse_other_side(roles: Columns, fields: Mapping[str, Any], side: str, whe
 def inner_roles(hit: Mapping[str, Any], role: str) -> Columns:
     """Return role -> field of a hit that is a mapping; a bare `id` has the given role."""
     plain = {plain_name(name): name for name in hit}
-    roles: Columns = {}
-    for name in (*ID_ROLES, "rank", "score", "text"):
-        known = [one for one in _KNOWN["results"][name] if one in plain and one != "id"]
-        if known:
-            roles[name] = plain[known[0]]
+    roles: Columns = {
+        name: plain[known[0]]
+        for name in (*ID_ROLES, "rank", "score", "text")
+        if (known := [one for one in _KNOWN["results"][name] if one in plain and one != "id"])
+    }
     if "id" in plain and not roles.keys() & {*ID_ROLES}:
         roles[role] = plain["id"]
     return roles
@@ -453,16 +449,10 @@ def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where:
         if not isinstance(column, (str, NoneType)):
             allowed = "role -> column, or None for no column"
             raise DataError(f"{role!r}: {column!r}", file=where, field="columns", allowed=allowed)
-        if column is None or column in fields or value_at(dict(fields), column) is not None:
-            continue
-        outer = column.partition(".")[0]
-        inner = nested(fields.get(outer))
-        inner = inner[0] if isinstance(inner, list) and inner else inner
-        inside = [f"{outer}.{name}" for name in inner] if isinstance(inner, dict) else []
-        if column not in inside:
+        if not (column is None or column in fields or value_at(fields, column) is not None):
             raise DataError(
                 f"no column {excerpt(column)} for {role}", file=where, field="columns",
-                allowed=nearest(column, inside or fields, "there are"),
+                allowed=nearest(column, fields, "there are"),
             )  # fmt: skip
     if called(str(columns.get("answerable")), "golden", "should_refuse"):
         raise DataError(
@@ -478,12 +468,8 @@ def is_role(role: str, side: str) -> bool:
 
 def unknown_role(role: str, side: str, where: str | None = None) -> DataError:
     """Return the error of an unknown role, with the one that was probably meant."""
-    other = "golden" if side == "results" else "results"
-    meant = next((one for one in ROLES[side] if called(str(role), side, one)), None)
     known = [*ROLES[side], *(["score.<metric>"] if side == "results" else [])]
-    allowed = f"did you mean {meant}?" if meant else nearest(role, known, "roles are")
-    if role in ROLES[other]:
-        allowed = f"rs.load_{other} takes it; {allowed}"
+    allowed = nearest(role, known, "roles are")
     return DataError(f"no role {excerpt(role)}", file=where, field="columns", allowed=allowed)
 
 

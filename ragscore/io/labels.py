@@ -42,7 +42,6 @@ from ragscore.io.values import nested, plain_cell
 LEVELS = {"doc": "doc_id", "chunk": "chunk_id", "text": "text"}
 TAGS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECKS = {"must_contain": "must_contain", "forbidden": "forbidden", "key_facts": "key_fact"}
-MOST_FRACTIONS = 10  # different fractions among grades; more are scores of something
 _APART = "\x1f"  # between the alternatives of a target
 _GRAMMAR = frozenset(
     "gold_supports required_support_groups expected_metadata expected_substrings expected_empty"
@@ -250,7 +249,7 @@ def _targets(
     targets = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
     gain = targets["grade"]
     if len(fractions := np.unique(gain[np.floor(gain) < gain])):
-        shown = ", ".join(f"{one:g}" for one in fractions)
+        shown = name_list(f"{one:g}" for one in fractions)
         warn(
             f"{groups.cells.problems.file}: grades are fractions ({shown}): they are taken as"
             " gains, and levels from 0 count the different ones"
@@ -283,10 +282,7 @@ def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
     codes, written = pd.factorize(column.astype("str") if column.dtype == object else column)
     known = [score_of(plain_cell(one))[0] for one in written]
     grade = np.array([*known, None], np.float64)[codes]
-    is_fraction = np.floor(grade) < grade
     is_bad = np.isnan(grade) | (np.abs(grade) >= 2**31)
-    if len(np.unique(grade[is_fraction])) > MOST_FRACTIONS:
-        is_bad |= is_fraction
     cells.report(column, is_bad, "a whole number, such as 0 or 1", drops=False)
     grade[is_bad] = np.nan
     if n_negative := int((grade < 0).sum()):

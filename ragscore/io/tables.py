@@ -46,7 +46,6 @@ from ragscore.io.source import Problems, as_text
 from ragscore.io.values import VERDICTS, as_number, nested, plain_cell
 
 OF_HITS = (*ID_ROLES, "text", "score", "rank")
-FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
 MOST_SAME = 3  # so many answers may be their references by chance
 IN_DIALOGUE = ("query", "conversation", "turn")
 CELL = ["run_id", "query_id"]
@@ -466,19 +465,19 @@ def _ranked(
     Ranks and scores of a table with calls are those within a call; there the ranks run through the
     calls of a query, one after the other.
     """
-    run_column = None if has_order else _run_column(hits, cell)
     call = hits["call"].to_numpy(np.int64) if "call" in hits else np.ones(len(hits), np.int64)
     call = call + max(0, 1 - call.min())
     order: Any = np.arange(len(hits))
     if "rank" in hits:
-        order = _stored_ranks(hits, cell * (call.max() + 1) + call, lines, asked, run_column)
+        order = _stored_ranks(hits, cell * (call.max() + 1) + call, lines, asked)
     elif "score" in hits and hits["score"].notna().any() and not has_order:
-        _warn_of_whole_scores(asked.table.name, hits["score"])
         order = -hits["score"].to_numpy()
-    if run_column is not None:
+    keys = ["run_id", "query_id", *(one for one in (*ID_ROLES, "text") if one in hits)]
+    has_own = not has_order and any(one.startswith("x_") for one in hits)
+    if has_own and hits.iloc[:100_000].duplicated(keys).any():
         warn(
-            f"{asked.table.name}: documents repeat within a query, but not within a query and"
-            f' {run_column}; columns={{"run_id": "{run_column}"}} if it names the run'
+            f"{asked.table.name}: documents stand in a query more than once;"
+            ' columns={"run_id": ...} if a column tells runs apart'
         )
     if "call" in hits:
         hits = hits.assign(call=call)
@@ -488,9 +487,7 @@ def _ranked(
     return hits.assign(rank=places(cell, np.lexsort((order, call, cell))).astype(np.int32))
 
 
-def _stored_ranks(
-    hits: pd.DataFrame, cell: Codes, lines: Codes, asked: Asked, run_column: str | None
-) -> Any:
+def _stored_ranks(hits: pd.DataFrame, cell: Codes, lines: Codes, asked: Asked) -> Any:
     """Return ranks as they are stored: each once in a list, which has the number `cell`."""
     rank = hits["rank"].to_numpy()
     if np.array_equal(rank, places(cell, np.argsort(cell, kind="stable"))):
@@ -503,38 +500,9 @@ def _stored_ranks(
         f"rank {rank[at]} {'appears twice ' if rank[at] >= 0 else ''}for query"
         f" {hits['query_id'].iloc[at]!r} of run {hits['run_id'].iloc[at]!r}",
         file=asked.table.name, line=int(lines[at]), field="rank",
-        columns={"run_id": run_column} if run_column else None,
         allowed="whole numbers from 1 (or from 0), each once in a query (columns= may name the"
         " run), or ties='trec' to rank by score",
     )  # fmt: skip
-
-
-def _warn_of_whole_scores(name: str, scores: pd.Series) -> None:
-    """Warn of scores that are few small whole numbers, as judges give them."""
-    is_other = (scores % 1 != 0) | (scores < 0) | (scores >= MOST_GRADES)
-    if len(scores) < FEW_ROWS or is_other.any():
-        return
-    warn(
-        f"{name}: the scores are whole numbers from {scores.min():.0f} to {scores.max():.0f}, as"
-        " grades of labels are: rs.load_golden takes labels; ranks are taken from these scores all"
-        " the same"
-    )
-
-
-def _run_column(hits: pd.DataFrame, cell: Codes) -> str | None:
-    """Return the column of one's own that seems to tell runs apart, None if there is none.
-
-    Documents that repeat within a query, but not within it and a column of few texts, are likely to
-    be those of several systems. The first rows are enough to tell.
-    """
-    ids = [name for name in ID_ROLES if name in hits]
-    keys = hits.iloc[:100_000].assign(cell=cell[:100_000])
-    for name in [one for one in keys if one.startswith("x_")]:
-        is_text = isinstance(keys[name].dtype, pd.StringDtype) and keys[name].notna().all()
-        is_apart = is_text and not keys.duplicated(["cell", *ids, name]).any()
-        if is_apart and keys[name].nunique() <= 50 and keys.duplicated(["cell", *ids]).any():
-            return str(name.removeprefix("x_"))
-    return None
 
 
 # Scores that other tools stored

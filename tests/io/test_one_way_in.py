@@ -505,10 +505,9 @@ def test_repeats_in_a_frame_of_hits_are_runs_of_their_own():
     ]
 
 
-def test_a_column_that_seems_to_name_the_run_is_proposed():
+def test_documents_that_stand_in_a_query_twice_are_said_or_refused():
     frame = pd.concat([HITS.assign(setup="x"), HITS.assign(setup="y")], ignore_index=True)
-    proposed = 'columns={"run_id": "setup"}'
-    with warned(proposed):
+    with warned('columns={"run_id": ...}'):
         load_results(frame)
-    with refused(1, proposed, file="frame", field="rank"):
+    with refused(1, "columns=", file="frame", field="rank"):
         load_results(frame.assign(rank=[2, 1, 1, 2, 1, 1]))

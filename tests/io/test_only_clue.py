@@ -33,19 +33,6 @@ def test_steps_of_a_trace_are_no_queries():
     assert len(named.responses) == 2
 
 
-@pytest.mark.parametrize("grades", [[1], [0, 1, 2]])
-def test_scores_that_look_like_grades_are_said_to(grades):
-    records = [
-        {"query-id": f"q{n % 5}", "corpus-id": f"d{n}", "score": grades[n % len(grades)]}
-        for n in range(20)
-    ]
-    with warned(f"whole numbers from {grades[0]} to {grades[-1]}", "rs.load_golden"):
-        assert len(rs.load_results(records).hits) == 20
-    assert len(rs.load_golden(records).targets) == 20
-    rs.load_results(records[:19])
-    rs.load_results([one | {"score": one["score"] + 0.5} for one in records])
-
-
 @pytest.mark.parametrize(
     ("source", "named"),
     [
