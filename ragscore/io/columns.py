@@ -138,7 +138,7 @@ def _known(roles: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 ROLES = {"results": RESULT_ROLES, "golden": GOLDEN_ROLES}
-_OUR_LABELS = frozenset(
+OUR_LABELS = frozenset(
     (
         "expected_doc_ids", "expected_chunk_ids", "gold_supports", "expected_source_keys",
         "expected_metadata", "expected_substrings", "expected_empty", "required_support_groups",
@@ -184,15 +184,10 @@ def kind_of(value: Any) -> str:
     return "long" if len(text) > 200 or text.count(" ") > 7 or "\n" in text else "id"
 
 
-def called(name: str, side: str, *roles: str) -> bool:
-    """Return True if a column is called as those of these roles are; a bare `id` is of anything."""
-    names = {one for role in roles or ROLES[side] for one in _KNOWN[side][role]}
-    return plain_name(name) in names - {"id"}
-
-
-def names_ids(names: Iterable[str], side: str) -> bool:
-    """Return True if one of these columns is called as columns with ids are."""
-    return any(called(name, side, *ID_ROLES) for name in names)
+def called(names: Iterable[str], side: str, *roles: str) -> list[str]:
+    """Return the columns that are called as those of these roles; a bare `id` is of anything."""
+    known = {one for role in roles or ROLES[side] for one in _KNOWN[side][role]} - {"id"}
+    return [name for name in names if plain_name(name) in known]
 
 
 def names_query(names: Iterable[str]) -> bool:
@@ -202,16 +197,10 @@ def names_query(names: Iterable[str]) -> bool:
     return bool(plain & known) or all(plain & {*_KNOWN["results"][role]} for role in PLACE)
 
 
-def has_labels(names: Iterable[str]) -> bool:
-    """Return True if one of these fields states a label as our golden file does."""
-    return any(str(name) in _OUR_LABELS for name in names)
-
-
 def may_be(names: Iterable[str], side: str) -> bool:
     """Return True if the names of columns alone make a table results, or a golden set."""
-    says = [role for role in SAYS[side] if role != "query"]
-    names = [*names]
-    return names_query(names) and any(called(name, side, *says) for name in names)
+    names, says = [*names], [role for role in SAYS[side] if role != "query"]
+    return names_query(names) and bool(called(names, side, *says))
 
 
 def resolve(
@@ -247,7 +236,7 @@ def resolve(
         order = ["grade", *order]
     for role in order:
         needs_ids = role == "grade" and not {*ID_ROLES} & roles.keys()
-        if role in {*given, *roles} or (needs_ids and not names_ids(fields, "golden")):
+        if role in {*given, *roles} or (needs_ids and not called(fields, "golden", *ID_ROLES)):
             continue
         if (found := _column_of(role, roles, fields, side, where)) is not None:
             roles[role] = found
@@ -259,7 +248,7 @@ def resolve(
         raise unsettled(fields, roles, side, where, kind)
     if side == "golden" and says == ["query"]:
         returned = [role for role in ROLES["results"] if role not in _QUERY]
-        if "query_id" not in roles or any(called(name, "results", *returned) for name in fields):
+        if "query_id" not in roles or called(fields, "results", *returned):
             raise unsettled(fields, roles, side, where, kind)
     if not {*ID_ROLES} & given.keys():
         _refuse_other_side(roles, fields, side, where)
@@ -454,7 +443,7 @@ def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where:
                 f"no column {excerpt(column)} for {role}", file=where, field="columns",
                 allowed=nearest(column, fields, "there are"),
             )  # fmt: skip
-    if called(str(columns.get("answerable")), "golden", "should_refuse"):
+    if called([str(columns.get("answerable"))], "golden", "should_refuse"):
         raise DataError(
             f"{columns['answerable']!r} says the opposite of answerable", file=where,
             field="columns", columns={"should_refuse": columns["answerable"]},

@@ -14,7 +14,7 @@ from typing import Any
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
-from ragscore.io.columns import has_labels
+from ragscore.io.columns import OUR_LABELS
 from ragscore.io.files import open_bytes, open_parquet
 from ragscore.io.source import json_fields, refuse_depth
 
@@ -273,7 +273,7 @@ def _may_be_ours(seen: Sample, own: Format, what: str, table: Format) -> bool:
     is_table, is_ours = table.fits(seen), bool(ours - {"query"})
     if what == "results":
         is_sure = len(ours) > 1 and bool(ours - {"query", "query_id"})
-        is_ours = is_sure or (is_ours and not has_labels(seen.keys) and not is_table)
+        is_ours = is_sure or (is_ours and not OUR_LABELS & seen.keys and not is_table)
     else:
         is_ours &= not is_table
     return not seen.keys or seen.kind in ("yaml", "text") or is_ours

@@ -122,15 +122,14 @@ def frame_table(frame: pd.DataFrame, name: str = "frame", kind: str = "frame") -
 
 def arrow_table(data: pa.Table, name: str = "frame", kind: str = "frame") -> Table:
     """Return an Arrow table as a table: whole numbers stay exact, also beside missing ones."""
-    if len({*data.column_names}) < len(data.column_names):
-        raise DataError("a column is there twice", file=name, allowed="one name per column, once")
-    columns = {
-        one: pd.Series(column.to_pylist(), dtype=object)
+    columns = [
+        pd.Series(column.to_pylist(), dtype=object)
         if pa.types.is_nested(column.type) and not pa.types.is_dictionary(column.type)
         else column.to_pandas(integer_object_nulls=True)
-        for one, column in zip(data.column_names, data.columns, strict=True)
-    }
-    return frame_table(pd.DataFrame(columns, copy=False), name, kind)
+        for column in data.columns
+    ]
+    frame = pd.DataFrame(dict(enumerate(columns)), copy=False)
+    return frame_table(frame.set_axis(data.column_names, axis=1), name, kind)
 
 
 # Files

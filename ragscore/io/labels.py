@@ -64,7 +64,8 @@ def read_golden_table(
         return golden_of(rows, problems, absent_docs, catalogue)
     roles = roles_of(table, columns, "golden")
     own = own_columns(table, roles)
-    names = [name for one in own.values() if not called(name := str(one.name), "results")]
+    names = [str(one.name) for one in own.values()]
+    names = [one for one in names if not called([one], "results")]
     problems.typos.check(names, LABEL_NAMES, int(table.lines[0]))
     problems.typos.warn()
     if "grade" not in roles.keys() | (columns or {}).keys():
@@ -103,7 +104,9 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
         return
     for column in own:
         words = column.dropna().astype("str").str.strip().str.lower()
-        is_named = not len(words) and len(table) > 1 and called(str(column.name), "golden", "grade")
+        is_named = (
+            not len(words) and len(table) > 1 and called([str(column.name)], "golden", "grade")
+        )
         kinds = map(kind_of, words.unique())
         is_grade = all(one in ("number", "flag", "fraction") for one in kinds)
         is_grade = is_grade or bool(words.isin(_GRADES).all())

@@ -16,7 +16,7 @@ import pandas as pd
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.frames.errors import excerpt, name_list, plural, warn
-from ragscore.frames.kinds import empty
+from ragscore.frames.kinds import categorical, empty
 from ragscore.frames.ranking import places, rank_hits
 from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes
@@ -84,9 +84,9 @@ class Asked:
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
         self.query_id = query_ids_of(self.columns, self.cells)
-        of_all = pd.Series(self.run_id, range(len(self.table)), dtype="str")
+        of_all = pd.Series(categorical(np.zeros(len(self.table), np.int8), [self.run_id]))
         named = self.columns.get("run_id")
-        self.run = coded(of_all if named is None else self.cells.ids(named, "run_id"))
+        self.run = of_all if named is None else coded(self.cells.ids(named, "run_id"))
 
 
 def query_ids_of(columns: Mapping[str, pd.Series], cells: Cells) -> pd.Series:
@@ -144,7 +144,6 @@ def read_results_table(
     strict: bool,
     columns: Columns | None = None,
     run_id: str | None = None,
-    ties: str = "file",
 ) -> Results:
     """Return the runs of a table.
 
@@ -159,11 +158,7 @@ def read_results_table(
     asked = Asked(table, given, own, problems, run_id, "repeat" in (columns or {}))
     ids = [role for role in (*ID_ROLES, "text") if role in roles]
     is_per_hit = bool(ids) and not any(is_listed(given[role]) for role in ids)
-    if ties != "file":
-        given.pop("rank", None)
     results = of_hits(asked) if is_per_hit else of_queries(asked)
-    if ties != "file":
-        results.hits = rank_hits(results.hits, ties)
     if table.roles:
         return results
     _tell_unread(table, own, results)
@@ -209,7 +204,7 @@ def _tell_unread(table: Table, own: Mapping[str, pd.Series], results: Results) -
         if roles := [role for role in (*ID_ROLES, "text") if role in known]:
             told.append(f"{name} (list of {plural(len(value), 'object')}: {name_list(hit)})")
             proposed = f'; columns={{"{roles[0]}": "{name}.{known[roles[0]]}"}}'
-        elif not has_answers or called(name, "results", *ID_ROLES, "text"):
+        elif not has_answers or called([name], "results", *ID_ROLES, "text"):
             told.append(name)
     if told:
         warn(f"{table.name}: not read: {', '.join(told)}{proposed}")
@@ -223,7 +218,7 @@ def _warn_of_references(
     if len(answer) < MOST_SAME or answer.isna().any():
         return
     for one in own.values():
-        is_label = called(str(one.name), "golden", "reference_answer")
+        is_label = called([str(one.name)], "golden", "reference_answer")
         if is_label and (answer.astype("str") == one.astype("str")).all():
             warn(f"{table.name}: every {answer.name} is its {one.name}: is it the expected one?")
 
@@ -426,11 +421,13 @@ def of_hits(asked: Asked) -> Results:
             for of in (columns, asked.own)
         ]
         return of_hits(replace(asked, table=table.part(keep), columns=parts[0], own=parts[1]))
-    keys = {"run": codes_of(asked.run), "query": codes_of(coded(asked.query_id))}
-    if "repeat" in columns:
-        keys["repeat"] = pd.factorize(columns["repeat"])[0]
-    cell = pd.DataFrame(keys).groupby([*keys]).ngroup().to_numpy().astype(np.int64)
-    first = np.unique(cell, return_index=True)[1]
+    keys = [asked.run, coded(asked.query_id)]
+    keys += [coded(columns["repeat"])] if "repeat" in columns else []
+    place = np.zeros(len(table), np.int64)
+    for key in keys:
+        place = place * (len(key.cat.categories) + 1) + codes_of(key) + 1
+    cell = pd.factorize(place, sort=True)[0]
+    first = pd.Series(cell).drop_duplicates().sort_values().index.to_numpy()
     groups = Groups(cell, len(first), cells, asked.query_id)
     told = {"query_id": asked.query_id.take(first).reset_index(drop=True)}
     for role, column in columns.items():
@@ -443,7 +440,7 @@ def of_hits(asked: Asked) -> Results:
     hits = {role: one for role, one in columns.items() if role in (*OF_HITS, "call")}
     hits |= own_frame(asked.own)
     if "score" in columns and "rank" not in columns and columns["score"].isna().any():
-        is_known = columns["score"].notna().groupby(keys["run"]).transform("any")
+        is_known = columns["score"].notna().groupby(codes_of(asked.run)).transform("any")
         allowed = "a score in every hit of a run, or a rank"
         cells.report(columns["score"], columns["score"].isna() & is_known, allowed)
     taken = np.flatnonzero(cells.keep)
@@ -500,8 +497,9 @@ def _stored_ranks(hits: pd.DataFrame, cell: Codes, lines: Codes, asked: Asked) -
         f"rank {rank[at]} {'appears twice ' if rank[at] >= 0 else ''}for query"
         f" {hits['query_id'].iloc[at]!r} of run {hits['run_id'].iloc[at]!r}",
         file=asked.table.name, line=int(lines[at]), field="rank",
-        allowed="whole numbers from 1 (or from 0), each once in a query (columns= may name the"
-        " run), or ties='trec' to rank by score",
+        columns={"rank": None},
+        allowed="to rank by score; else whole numbers from 1 (or from 0), each once in a query;"
+        ' {"run_id": ...} if a column tells runs apart',
     )  # fmt: skip
 
 
@@ -569,21 +567,17 @@ def frames_of_scores(scores: list[dict[str, Any]]) -> dict[str, Any]:
     judged, reported = [], []
     for (run_id, query_id, metric), one in known.items():
         cell = {"run_id": run_id, "query_id": query_id}
-        if one.get("is_judged", True) or one["value"] is None:
-            judged.append(cell | _judgment(one))
-        if one["value"] is not None:
+        error, value, verdict = (one.get(name) for name in ("error", "value", "verdict"))
+        if one.get("is_judged", True) or value is None:
+            is_scored = error is None and (value is not None or verdict is not None)
+            judged.append(cell | {
+                "criterion": metric, "item": "", "value": value, "verdict": verdict,
+                "reason": one.get("reason") if is_scored else error or one.get("reason"),
+                "judge": one.get("judge"), "cost_usd": one.get("cost_usd"),
+                "state": "scored" if is_scored else "judge_failed",
+            })  # fmt: skip
+        if value is not None:
             about = {name: one.get(name) for name in ABOUT_METRIC}
-            reported.append(cell | {"metric": metric, "value": one["value"]} | about)
+            reported.append(cell | {"metric": metric, "value": value} | about)
     kinds = {"judgments": judged, "reported": reported}
     return {kind: from_records(rows, kind) for kind, rows in kinds.items() if rows}
-
-
-def _judgment(score: dict[str, Any]) -> dict[str, Any]:
-    error, value, verdict = (score.get(name) for name in ("error", "value", "verdict"))
-    is_scored = error is None and (value is not None or verdict is not None)
-    reason = score.get("reason") if is_scored else error or score.get("reason")
-    return {
-        "criterion": score["metric"], "item": "", "value": value, "verdict": verdict,
-        "reason": reason, "judge": score.get("judge"), "cost_usd": score.get("cost_usd"),
-        "state": "scored" if is_scored else "judge_failed",
-    }  # fmt: skip

@@ -323,7 +323,7 @@ REFUSED = [
         'a rank twice',
         'load_results(HITS.assign(rank=[1, 1, 1]))',
         ('frame', 2, 'rank'),
-        ['rank 1', "'q1'", "ties='trec'"],
+        ['rank 1', "'q1'", 'columns={"rank": None}'],
     ),
     (
         'wrong shape of a dict',
@@ -425,8 +425,9 @@ def test_ties_of_scores_keep_the_order_of_rows_or_follow_trec_eval():
     frame = HITS.assign(score=1.0)
     assert load_results(frame).hits["rank"].tolist() == [1, 2, 1]
     # trec_eval: the greater id first, whatever ranks are stored
-    for trec in (frame, frame.assign(rank=1)):
-        assert load_results(trec, ties="trec").hits["rank"].tolist() == [2, 1, 1]
+    for stored, columns in ((frame, None), (frame.assign(rank=1), {"rank": None})):
+        hits = load_results(stored, columns=columns, ties="trec").hits
+        assert hits["rank"].tolist() == [2, 1, 1]
 
 
 def test_several_sources_are_joined_and_named(folder):
