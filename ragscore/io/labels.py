@@ -103,19 +103,17 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
     if query is None or not ids or any(map(is_listed, ids)):
         return
     for column in own:
-        words = column.dropna().astype("str").str.strip().str.lower()
-        is_named = (
-            not len(words) and len(table) > 1 and called([str(column.name)], "golden", "grade")
-        )
+        name, words = str(column.name), column.dropna().astype("str").str.strip().str.lower()
+        is_named = not len(words) and len(table) > 1 and called([name], "golden", "grade")
         kinds = map(kind_of, words.unique())
         is_grade = all(one in ("number", "flag", "fraction") for one in kinds)
         is_grade = is_grade or bool(words.isin(_GRADES).all())
         by_query = words.groupby(table.column(query), sort=False)
         if is_named or (is_grade and (by_query.nunique() > 1).any()):
             raise DataError(
-                "no column is taken for grades, so every id would be relevant;"
-                f" {column.name} holds {name_list(column.dropna().unique())}",
-                file=table.name, field="columns", columns={"grade": str(column.name)},
+                f"no column is taken for grades, so every id would be relevant; {name} holds"
+                f" {name_list(column.dropna().unique())}",
+                file=table.name, field="columns", columns={"grade": name},
                 allowed='if these are grades, {"grade": None} if not',
             )  # fmt: skip
 
@@ -152,28 +150,36 @@ def labels_of(
         if role in columns:
             says = groups.one(cells.take(columns[role], "flag"), role)
             stated = stated.fillna(says if role == "answerable" else ~says)
-    checks = []
+    kinds = CHECKS | TAGS | {role: role[5:] for role in columns if role.startswith("tags.")}
+    texts_of = [_texts_of(columns[r], groups, kind) for r, kind in kinds.items() if r in columns]
     for role in [role for role in ("reference_answer", *LABELS) if role in columns]:
         if role == "reference_answer" and columns[role].map(_is_list).any():
-            found[role], others = _accepted(columns[role], groups)
-            checks.append(others)
+            # of several accepted answers all but the first are checks
+            every = _texts_of(columns[role], groups, "accepted_answer")
+            every = every.drop_duplicates(["query", "text"])
+            first = every.drop_duplicates("query")
+            texts_of.append(every.drop(index=first.index))
+            found[role] = first.set_index("query")["text"].reindex(range(len(ids))).array
         else:
             found[role] = groups.one(cells.take(columns[role], "answer"), role)
-    if "reference_answer" in found and not found["reference_answer"].notna().any():
+    if "reference_answer" in found and pd.isna(found["reference_answer"]).all():
         del found["reference_answer"]
-    tag_kinds = TAGS | {role: role[5:] for role in columns if role.startswith("tags.")}
-    checks += [_texts_of(columns[r], groups, kind) for r, kind in CHECKS.items() if r in columns]
-    tags = [_texts_of(columns[r], groups, kind) for r, kind in tag_kinds.items() if r in columns]
+    told = pd.concat([_NO_TEXTS, *texts_of]).sort_values("query", kind="stable")
+    told["query_id"] = ids.take(told["query"].to_numpy(np.int64)).to_numpy()
+    told = told.drop_duplicates(ignore_index=True)
+    is_check = told["kind"].isin([*CHECKS.values(), "accepted_answer"])
     targets, expects = _targets(columns, groups, ids)
-    every = pd.concat([_NO_TEXTS, *checks]).sort_values("query", kind="stable")
-    found["answerable"] = stated.fillna(_implied(targets, every, expects, found, absent_docs))
+    implied = _implied(targets, told[is_check], expects, found, absent_docs)
+    found["answerable"] = stated.fillna(implied)
     own = {"x_record_id" if name == "x_id" else name: one
            for name, one in own_frame(own_columns(table, roles)).items()}  # fmt: skip
     extra = {name: groups.first(one) for name, one in own.items()}
     queries = pd.DataFrame(found | extra | {"position": np.arange(len(ids))})
     frames = {
-        "checks": _with_ids(every, ids),
-        "tags": _with_ids(pd.concat([_NO_TEXTS, *tags]), ids).rename(columns={"text": "value"}),
+        "checks": told[is_check].drop(columns="query"),
+        "tags": told.loc[~is_check, ["query_id", "kind", "text"]].set_axis(
+            ["query_id", "kind", "value"], axis=1
+        ),
         "targets": targets.drop(columns="query"),
     }
     lines = dict(zip(ids, groups.first(pd.Series(table.lines)), strict=True))
@@ -186,22 +192,8 @@ def labels_of(
 _NO_TEXTS = pd.DataFrame({"query": [], "kind": [], "text": []}, dtype="str").astype({"query": int})
 
 
-def _with_ids(rows: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
-    """Return rows with the ids of their queries, equal ones once."""
-    named = ids.take(rows["query"].to_numpy(np.int64)).to_numpy()
-    return rows.drop(columns="query").assign(query_id=named).drop_duplicates(ignore_index=True)
-
-
 def _is_list(cell: Any) -> bool:
     return isinstance(nested(plain_cell(cell)), list)
-
-
-def _accepted(column: pd.Series, groups: Groups) -> tuple[pd.Series, pd.DataFrame]:
-    """Return the first of several accepted answers of each query, and the others as checks."""
-    every = _texts_of(column, groups, "accepted_answer").drop_duplicates(["query", "text"])
-    first = every.drop_duplicates("query")
-    found = first.set_index("query")["text"].reindex(range(groups.n)).reset_index(drop=True)
-    return found, every.drop(index=first.index)
 
 
 def _texts_of(column: pd.Series, groups: Groups, kind: str) -> pd.DataFrame:
@@ -300,16 +292,15 @@ def _grades(column: pd.Series | None, cells: Cells) -> npt.NDArray[np.float64]:
 
 def _once(query: Codes, keys: pd.Series, grade: Any, cells: Cells) -> Codes:
     """Return the first of equal judgements; another grade for the same id is a problem."""
-    pair = pair_numbers(query, keys) if len(keys) else query
-    if all_differ(pair):
-        return np.arange(len(pair))
-    _, first, group = np.unique(pair, return_index=True, return_inverse=True)
-    if (differs := grade != grade[first][group]).any():
+    if all_differ(pair_numbers(query, keys) if len(keys) else query):
+        return np.arange(len(query))
+    rows = pd.DataFrame({"query": query, "key": keys, "grade": grade})
+    first = rows.groupby(["query", "key"], sort=False)["grade"].transform("first").to_numpy()
+    if (differs := grade != first).any():
         at = int(differs.argmax())
-        found = f"has the grades {grade[first[group[at]]]:g} and {grade[at]:g}"
-        told = f"{keys[at].replace(_APART, ', ')} {found}"
+        told = f"{keys[at].replace(_APART, ', ')} has the grades {first[at]:g} and {grade[at]:g}"
         cells.report(keys, differs, "one grade per target", told)
-    return np.sort(first)
+    return np.flatnonzero(~rows.duplicated(["query", "key"]))
 
 
 def _target_rows(

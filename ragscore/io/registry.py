@@ -44,7 +44,9 @@ RESULT_FORMATS = [
             Mark(
                 "query_id",
                 kinds=_JSON,
-                test=lambda one: not (called(one.keys, "results", *ID_ROLES) or OUR_LABELS & one.keys),
+                test=lambda one: not (
+                    OUR_LABELS & one.keys or called(one.keys, "results", *ID_ROLES)
+                ),
             )(seen),
         ),
         run_file.read_per_query,
@@ -123,7 +125,9 @@ GOLDEN_FORMATS = [
             Mark(
                 "id query",
                 kinds=_JSON,
-                test=lambda one: bool(OUR_LABELS & one.keys) or not called(one.keys, "golden", *ID_ROLES),
+                test=lambda one: bool(
+                    OUR_LABELS & one.keys or not called(one.keys, "golden", *ID_ROLES)
+                ),
             )(seen),
         ),
         golden_read.read_golden,
