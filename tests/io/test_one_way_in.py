@@ -497,15 +497,6 @@ def test_several_golden_files_become_one_with_the_queries_of_all(folder, tmp_pat
         load_golden(["a.qrels", "b.qrels", "c.csv"])
 
 
-def test_repeats_in_a_frame_of_hits_are_runs_of_their_own():
-    frame = pd.concat([HITS.assign(trial=1), HITS.assign(trial=2)], ignore_index=True)
-    runs = load_results(frame.assign(system="bm25")).runs
-    assert runs[["run_id", "system", "repeat"]].values.tolist() == [
-        ["bm25-r1", "bm25", 1],
-        ["bm25-r2", "bm25", 2],
-    ]
-
-
 def test_documents_that_stand_in_a_query_twice_are_said_or_refused():
     frame = pd.concat([HITS.assign(setup="x"), HITS.assign(setup="y")], ignore_index=True)
     with warned('columns={"run_id": ...}'):
