@@ -18,7 +18,7 @@ from typing import Any
 from ragscore.frames.kinds import WORTH
 from ragscore.io import inspect_log, traces
 from ragscore.io.cells import hash_query
-from ragscore.io.columns import called, names_ids
+from ragscore.io.columns import ID_ROLES, called
 from ragscore.io.detect import Mark, Sample
 from ragscore.io.importers import (
     ANSWER_KEYS,
@@ -64,13 +64,13 @@ _NO_METRICS = {
 def _names_no_ids(seen: Sample) -> bool:
     """Return True unless a table names ids in its own way: then it is one of one's own."""
     own = seen.keys - {*_RAGAS.split(), "id", "query_id"}
-    return not any(names_ids(own, side) for side in ("results", "golden"))
+    return not any(called(own, side, *ID_ROLES) for side in ("results", "golden"))
 
 
 def _ragas(rows: list[Row], file: File) -> Iterator[tuple[Row, Fields]]:
     values = [row.values for row in rows]
     names = dict.fromkeys(name for one in values for name in one if name not in _NO_METRICS)
-    ids = [name for name in names if called(name, "results", "query_id")]
+    ids = called(names, "results", "query_id")
     metrics = [name for name in names if name not in ids and _are_numbers(values, name)]
     own = {*names} - {*ids, *metrics} | {"rubrics", "multi_responses", "rubric"}
     for row in rows:

@@ -188,7 +188,8 @@ def results_of_rows(
     ]  # fmt: skip
     table = record_table(known, problems.file, "file", lines)
     own = record_table([row.get("extra") or {} for row in rows], problems.file, "file", lines)
-    columns, extra = ({str(name): one for name, one in part.frame.items()} for part in (table, own))
+    columns = {str(name): one for name, one in table.frame.items()}
+    extra = {f"x_{name}": one for name, one in own.frame.items()}
     asked = Asked(table, columns, extra, problems, run_id, are_repeats)
     results = of_queries(asked)
     cells = [*zip(asked.cell.index, asked.cell.to_dict("records"), strict=True)]

@@ -19,7 +19,7 @@ from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.kinds import KINDS
 from ragscore.io import golden_read, labels, run_file, run_write, tables
 from ragscore.io.cells import run_name_of
-from ragscore.io.columns import has_labels, may_be, names_ids
+from ragscore.io.columns import ID_ROLES, OUR_LABELS, called, may_be
 from ragscore.io.detect import Format, Mark, Sample, options_of
 from ragscore.io.foreign import TOOLS
 from ragscore.io.formats import chatbot, fields, kebab, qrels, retrievers, trec
@@ -52,7 +52,9 @@ RESULT_FORMATS = [
             Mark(
                 "query_id",
                 kinds=_JSON,
-                test=lambda one: not (names_ids(one.keys, "results") or has_labels(one.keys)),
+                test=lambda one: not (
+                    OUR_LABELS & one.keys or called(one.keys, "results", *ID_ROLES)
+                ),
             )(seen),
         ),
         run_file.read_per_query,
@@ -125,7 +127,9 @@ GOLDEN_FORMATS = [
             Mark(
                 "id query",
                 kinds=_JSON,
-                test=lambda one: has_labels(one.keys) or not names_ids(one.keys, "golden"),
+                test=lambda one: bool(
+                    OUR_LABELS & one.keys or not called(one.keys, "golden", *ID_ROLES)
+                ),
             )(seen),
         ),
         golden_read.read_golden,
@@ -193,7 +197,7 @@ RESULT_TABLE = Format(
     lambda seen: may_be(seen.keys, "results"),
     tables.read_results_table,
     about=_ABOUT_TABLES,
-    options=("columns", "run_id", "ties"),
+    options=("columns", "run_id"),
 )
 GOLDEN_TABLE = Format(
     "table",

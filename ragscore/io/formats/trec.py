@@ -114,7 +114,7 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
         columns = {role: table.frame[name] for role, name in HIT.items() if name in table.frame}
         if ties != "file":
             columns.pop("rank")
-        results = of_hits(Asked(table, columns, {}, problems, "", roles=HIT))
+        results = of_hits(Asked(table, columns, {}, problems, ""))
         if ties != "file":
             results.hits = rank_hits(results.hits, ties)
         elif n := n_contradicting(results.hits):
