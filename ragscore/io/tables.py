@@ -498,8 +498,8 @@ def _stored_ranks(hits: pd.DataFrame, cell: Codes, lines: Codes, asked: Asked) -
         f" {hits['query_id'].iloc[at]!r} of run {hits['run_id'].iloc[at]!r}",
         file=asked.table.name, line=int(lines[at]), field="rank",
         columns={"rank": None},
-        allowed="or ties='trec' to rank by score; else whole numbers from 1 (or from 0), each once in"
-        ' a query; {"run_id": ...} if a column tells runs apart',
+        allowed="or ties='trec' to rank by score; else whole numbers from 1 (or 0), each once in a"
+        ' query; {"run_id": ...} if a column tells runs apart',
     )  # fmt: skip
 
 

@@ -330,7 +330,7 @@ def _value(value: Any) -> Any:
     return inner
 
 
-def _times(values: list[Any]) -> pd.Series:
+def _times(values: list[Any]) -> Any:
     """Return times in UTC, NaT for anything else; nanoseconds may be text."""
     texts = pd.Series(values, dtype="str")
     is_number = texts.str.fullmatch(r"[0-8]?\d{1,18}", na=False)

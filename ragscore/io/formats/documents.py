@@ -174,7 +174,7 @@ def to_ragas(results: Results, golden: Golden | None = None) -> pd.DataFrame:
         parts["reference"] = queries.reindex(columns=["reference_answer"]).iloc[:, 0]
         parts["reference_context_ids"] = _lists(once, CELL[1:], "chunk_id", "doc_id")
     for name, found in parts.items():
-        rows = rows.join(found.rename(name), on=found.index.names)
+        rows = rows.join(found.rename(name), on=[*map(str, found.index.names)])
     plain = rows.astype(object).where(rows.notna(), None)
     return plain.dropna(axis="columns", how="all")
 
