@@ -6,7 +6,7 @@ is an error, never a silent change.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from ragscore.io.files import (
     write_lines,
     write_text,
 )
-from ragscore.io.formats.fields import flat_fields, object_of
+from ragscore.io.formats.fields import placed, rows_of
 from ragscore.io.run_file import (
     ALSO,
     CALL,
@@ -48,13 +48,16 @@ from ragscore.io.source import describe
 from ragscore.io.values import (
     JSON_SUFFIX,
     SPAN_ALLOWED,
-    by_query,
-    escape_key,
+    cells,
     extra_fields,
+    grouped,
+    objects_of,
+    of_json,
+    plain_values_of,
     row_dicts,
-    unflatten,
 )
 
+HIT_CELL = ["run_id", "query_id", "rank"]
 # Frame -> places of fields that are no fields of one's own
 KNOWN: dict[str, set[str]] = {
     "responses": {*RECORD, "hits_top_k", "answer", "answer.citations", "answer.hops"},
@@ -64,6 +67,8 @@ KNOWN: dict[str, set[str]] = {
 }
 # Object -> its fields in the order of the file, by their places behind `x_`
 ORDER = {kind: [f"x_{name}" for name in names] for kind, names in LAYOUT.items()}
+# Fields that are written as null where they are unknown
+NULL_COLUMNS = [f"x_{name}" for name in (*NULLS, "answer")]
 # The fields of a hit whose `retrieval` is no object
 BARE_HIT = {name: one for name, one in HIT.items() if one[0] not in ALSO.values()} | {
     name: (column, "score") for name, column in ALSO.items()
@@ -138,49 +143,56 @@ def _write_both(file: Path, records: str, description: bytes) -> Path:
     return file
 
 
-def _records(results: Results) -> Iterator[dict[str, Any]]:
-    rows = {kind: _by_query(results, kind) for kind in ("hits", "citations", "calls", "hit_meta")}
-    _check_names(results.responses, "responses")
-    states = any(
-        one in results.responses and results.responses[one].notna().any()
-        for one in ("refused", "grounded")
+def _records(results: Results) -> list[dict[str, Any]]:
+    responses, ids = results.responses, results.responses["query_id"].tolist()
+    _check_names(responses, "responses")
+    hits, citations, calls = _hits(results), _citations(results), _calls(results)
+    phases = {name: (name, "number") for name in responses if name[:8] == "latency_"}
+    columns = dict.fromkeys(NULL_COLUMNS, [None] * len(ids)) | placed(responses, RECORD | phases)
+    columns["x_hits_top_k"] = [hits.get(one, []) for one in ids]
+    cites_none = responses.get("n_citations", pd.Series(pd.NA, responses.index)).notna()
+    columns["x_answer.citations"] = [
+        citations.get(one, [] if is_known else None)
+        for one, is_known in zip(ids, cites_none, strict=True)
+    ]
+    columns["x_answer.hops"] = [calls.get(one) for one in ids]
+    columns["x_answer.refused"] = _refusals(responses)
+    columns = _ordered(columns, "responses")
+    of_answers = [name for name in columns if name.startswith("x_answer.")]
+    answers = objects_of(
+        {f"x_{name.removeprefix('x_answer.')}": columns.pop(name) for name in of_answers}
     )
-    wanted = results.responses.reindex(columns=["answer", "grounded"])
-    answers = pa.array(wanted["answer"], pa.string())
-    implied = implied_refusals(answers, pa.array(wanted["grounded"], pa.bool_())).to_pylist()
-    responses = row_dicts(results.responses.drop(columns="run_id"))
-    for response, is_implied in zip(responses, implied, strict=True):
-        hits, citations, calls, meta = (of.get(response["query_id"], []) for of in rows.values())
-        record = dict.fromkeys(f"x_{name}" for name in NULLS) | flat_fields(response, RECORD)
-        record |= {f"x_{name}": one for name, one in response.items() if name[:8] == "latency_"}
-        if citations or "n_citations" in response:
-            record["x_answer.citations"] = _cited(citations)
-        if calls:
-            record["x_answer.hops"] = [
-                {"iter": int(one["call"]) - 1} | object_of(one, CALL) for one in calls
-            ]
-        if any(name.startswith("x_answer.") for name in record):
-            record.setdefault("x_answer.answer", None)
-            refused = response.get("refused")
-            if refused is None and (is_implied is not None or (states and "answer" in response)):
-                record["x_answer.refused"] = UNKNOWN
-            elif refused == is_implied:
-                record.pop("x_answer.refused", None)
+    columns["x_answer"] = [{"answer": None} | one if one else None for one in answers]
+    return objects_of(columns, NULL_COLUMNS)
+
+
+def _refusals(responses: pd.DataFrame) -> list[Any]:
+    """Return what each answer says of being a refusal: nothing where reading implies as much."""
+    names = ["answer", "grounded", "refused"]
+    wanted = {name: plain_values_of(one) for name, one in responses.reindex(columns=names).items()}
+    states = any(one is not None for one in (*wanted["refused"], *wanted["grounded"]))
+    implied = implied_refusals(
+        pa.array(wanted["answer"], pa.string()), pa.array(wanted["grounded"], pa.bool_())
+    )
+    said = []
+    for refused, answer, is_implied in zip(
+        wanted["refused"], wanted["answer"], implied.to_pylist(), strict=True
+    ):
+        is_open = is_implied is not None or (states and answer is not None)
+        if refused is None and is_open:
+            said.append(UNKNOWN)
         else:
-            record["x_answer"] = None
-        record["x_hits_top_k"] = _hits(hits, meta, response["query_id"])
-        yield _object(record, "responses")
+            said.append(None if refused == is_implied else refused)
+    return said
 
 
-def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each query, after a check of them."""
-    frame: pd.DataFrame | None = getattr(results, kind)
-    if frame is None:
-        return {}
-    _check_rows(frame, kind, results.responses["query_id"])
+def _checked(results: Results, kind: str) -> pd.DataFrame:
+    """Return the rows of a kind, after a check that reading gives them back."""
+    frame = rows_of(results, kind)
+    _check_rows(frame, kind, results)
     if kind in KNOWN:
         _check_names(frame, kind)
-    return by_query(frame)
+    return frame
 
 
 def _check_names(frame: pd.DataFrame, kind: str) -> None:
@@ -196,91 +208,109 @@ def _check_names(frame: pd.DataFrame, kind: str) -> None:
             )
 
 
-def _check_rows(frame: pd.DataFrame, kind: str, asked: pd.Series) -> None:
-    """Refuse rows that reading would not give back: of queries without a record, or half spans."""
+def _check_rows(frame: pd.DataFrame, kind: str, results: Results) -> None:
+    """Refuse rows that reading would not give back, such as those of queries without a record."""
     names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
-    start, end, unit, path, of, other = (one for _, one in frame.reindex(columns=names).items())
-    is_span = (start.ge(0) & start.lt(end)).to_numpy(bool, na_value=False)
-    is_cited = frame.filter(like="x_citation.").notna().any(axis=1)
-    for is_bad, allowed in (
-        (~is_among(frame["query_id"], asked), "rows of queries that have a response"),
-        ((start.notna() | end.notna()) & ~is_span, f"{SPAN_ALLOWED}, or neither"),
-        (start.notna() & unit.isna(), "a span_unit: line, page, char, ms or the like"),
-        (is_cited & ~of.isin(CITATION_KINDS), f"x_citation.kind: {KIND_ALLOWED}"),
-        (other.notna() & path.isna(), "x_citation.path beside a path only"),
-    ):
+    is_asked = is_among(frame["query_id"], results.responses["query_id"])
+    bad: dict[str, Any] = {"rows of queries that have a response": ~is_asked}
+    if kind == "hit_meta":
+        rows, ranks = (pd.MultiIndex.from_frame(one[HIT_CELL]) for one in (frame, results.hits))
+        bad["the rank of a hit"] = ~rows.isin(ranks)
+    if kind == "citations":
+        places = frame.groupby("query_id")["position"].rank("first")
+        bad["the positions 1, 2, 3, ... of each query"] = places != frame["position"]
+    if kind in ("hits", "citations"):
+        start, end, unit, path, of, other = (one for _, one in frame.reindex(columns=names).items())
+        is_span = (start.ge(0) & start.lt(end)).to_numpy(bool, na_value=False)
+        is_cited = frame.filter(like="x_citation.").notna().any(axis=1)
+        bad |= {
+            f"{SPAN_ALLOWED}, or neither": (start.notna() | end.notna()) & ~is_span,
+            "a span_unit: line, page, char, ms or the like": start.notna() & unit.isna(),
+            f"x_citation.kind: {KIND_ALLOWED}": is_cited & ~of.isin(CITATION_KINDS),
+            "x_citation.path beside a path only": other.notna() & path.isna(),
+        }
+    for allowed, is_bad in bad.items():
         if is_bad.any():
             row = next(row_dicts(frame[np.asarray(is_bad)]))
-            shown = {n: one for n, one in row.items() if n in ("query_id", *names) or "cit" in n}
-            raise DataError(f"found {describe(shown)}", field=kind, allowed=allowed)
+            shown = ("query_id", "rank", "position", *names)
+            told = {n: one for n, one in row.items() if n in shown or n.startswith("x_citation")}
+            raise DataError(f"found {describe(told)}", field=kind, allowed=allowed)
 
 
-def _object(fields: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return fields by their places as the object that holds them, in the order of the file."""
-    return unflatten({name: fields[name] for name in ORDER[kind] if name in fields} | fields)
+def _ordered(columns: dict[str, list[Any]], kind: str) -> dict[str, list[Any]]:
+    """Return the columns of fields in the order of the file."""
+    return {name: columns[name] for name in ORDER[kind] if name in columns} | columns
 
 
-def _cited(citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the citations of an answer by their positions."""
-    rows = sorted(citations, key=lambda row: row["position"])
-    positions = [int(row["position"]) for row in rows]
-    if positions != list(range(1, len(positions) + 1)):
-        raise DataError(
-            f"found the positions {positions}", field="citations.position", allowed="1, 2, 3, ..."
-        )
-    cited = []
-    for row in rows:
-        one = _place(row) | row
-        if one.get("x_citation.path") == one.get("path"):
-            one.pop("path", None)
-        cited.append(_object(flat_fields(one, CITATION), "citations"))
-    return cited
+def _hits(results: Results) -> dict[str, list[dict[str, Any]]]:
+    """Return the hits of each query."""
+    hits, meta = _checked(results, "hits"), _checked(results, "hit_meta")
+    is_bare = {"x_retrieval", "x_retrieval.json"} & {*hits}
+    columns = _with_spans(hits, placed(hits, BARE_HIT if is_bare else HIT))
+    columns["x_metadata"] = metadata_column(hits, meta)
+    return grouped(hits["query_id"], objects_of(_ordered(columns, "hits")))
 
 
-def _hits(
-    rows: list[dict[str, Any]], meta: list[dict[str, Any]], query_id: str
-) -> list[dict[str, Any]]:
-    metadata = hit_metadata(meta)
-    if strays := sorted(metadata.keys() - {row["rank"] for row in rows}):
-        raise DataError(
-            f"metadata of query {query_id!r} at rank {strays[0]}, where no hit is",
-            field="hit_meta.rank",
-            allowed="the rank of a hit",
-        )
-    hits = []
-    for row in rows:
-        hit = _place(row) | row
-        if row["rank"] in metadata:
-            hit["x_metadata"] = metadata[row["rank"]]
-        is_bare = "x_retrieval" in row or "x_retrieval.json" in row
-        hits.append(_object(flat_fields(hit, BARE_HIT if is_bare else HIT), "hits"))
-    return hits
+def _citations(results: Results) -> dict[str, list[dict[str, Any]]]:
+    """Return the citations of each query by their positions."""
+    citations = _checked(results, "citations").sort_values("position")
+    columns = _with_spans(citations, placed(citations, CITATION))
+    if "x_citation.path" in columns:
+        cited = columns["x_citation.path"]
+        pairs = zip(columns.get("x_path", cited), cited, strict=True)
+        columns["x_path"] = [None if own == cited else own for own, cited in pairs]
+    return grouped(citations["query_id"], objects_of(_ordered(columns, "citations")))
 
 
-def hit_metadata(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Return the metadata of a query's hits by rank."""
-    found: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        found.setdefault(row["rank"], {})[f"x_{escape_key(row['key'])}.json"] = row["value"]
-    return {rank: unflatten(one) for rank, one in found.items()}
+def _calls(results: Results) -> dict[str, list[dict[str, Any]]]:
+    """Return the calls of each query."""
+    calls = _checked(results, "calls")
+    columns = {"x_iter": (calls["call"] - 1).tolist()} | placed(calls, CALL)
+    return grouped(calls["query_id"], objects_of(columns))
 
 
-def _place(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a row's span: in its citation where that can hold it, else beside."""
-    kind, beside = row.get("x_citation.kind", ""), ("start", "end", "span_unit")
-    cited = {"x_citation.kind": kind, "x_citation.path": row.get("path")} if kind else {}
-    first, last, step = SPAN_FIELDS.get(kind, ("", "", 0))
-    is_held = "start" in row and SPAN_UNITS.get(kind) == row["span_unit"]
-    if is_held and (first != last or row["end"] - row["start"] == 1):
-        return cited | {
-            f"x_citation.{first}": row["start"],
-            f"x_citation.{last}": row["end"] - step,
-        }
-    if "span_unit" in row and row.keys() & {"x_start", "x_end"}:
+def mappings_by(
+    cells: Iterable[tuple[Any, ...]], names: Iterable[str], values: Iterable[Any]
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return named values as one mapping for each cell."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for cell, name, value in zip(cells, names, values, strict=True):
+        found.setdefault(cell, {})[name] = value
+    return found
+
+
+def metadata_column(hits: pd.DataFrame, meta: pd.DataFrame) -> list[dict[str, Any] | None]:
+    """Return the metadata of each hit."""
+    if not len(meta):
+        return [None] * len(hits)
+    of_hits, of_meta = (cells(one, HIT_CELL) for one in (hits, meta))
+    values = (of_json(one, "hit_meta.value") for one in meta["value"])
+    found = mappings_by(of_meta, meta["key"], values)
+    return [found.get(one) for one in of_hits]
+
+
+def _with_spans(frame: pd.DataFrame, columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return columns with those of spans: in the citation where that can hold it, else beside."""
+    names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
+    start, end, unit, path, kind, other = (one for _, one in frame.reindex(columns=names).items())
+    is_beside = start.notna() | unit.notna()
+    spans = {"x_citation.path": path.where(kind.notna() & other.isna())}
+    for name, (first, last, step) in SPAN_FIELDS.items():
+        is_held = start.notna() & kind.eq(name) & unit.eq(SPAN_UNITS[name])
+        is_held &= (first != last) | (end - start).eq(1)
+        spans[f"x_citation.{first}"] = start.where(is_held)
+        spans[f"x_citation.{last}"] = (end - step).where(is_held)
+        is_beside &= ~is_held
+    if (frame.filter(regex="^x_(start|end)$").notna().any(axis=1) & is_beside).any():
         raise DataError(
             "x_start and x_end would be read as the span", field="x_start", allowed="other names"
         )
-    return cited | {f"x_{name}": row[name] for name in beside if name in row}
+    spans |= {f"x_{one}": frame[one].where(is_beside) for one in names[:3] if one in frame}
+    for name, one in spans.items():
+        if one.notna().any():
+            pairs = zip(plain_values_of(one), columns.get(name, [None] * len(frame)), strict=True)
+            columns[name] = [own if value is None else value for value, own in pairs]
+    return columns
 
 
 def run_description(runs: pd.DataFrame) -> dict[str, Any]:
