@@ -28,7 +28,6 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.io.files import line_blocks, lines_of, read_text
 from ragscore.io.formats.fields import json_object
 from ragscore.io.run_records import (
-    Batch,
     Columns,
     Fields,
     Frames,
@@ -41,7 +40,6 @@ from ragscore.io.run_records import (
     kept,
     listed,
     places,
-    values_of,
 )
 from ragscore.io.source import (
     Problems,
@@ -118,10 +116,9 @@ _LISTS = {
 TYPES = pa.array([_example(RECORD, **_LISTS)]).type
 # `refused` of an answer that tells neither that it is a refusal nor that it is none
 UNKNOWN = "unknown"
-STATED, LEFT_OPEN = "some answer says whether it is a refusal", "some says that this is unknown"
+STATED, OPEN = "some answer says whether it is a refusal", "x_says that this is unknown"
 # Fields that may name the run of a record. A file holds one run, so they have one value.
 RUN_FIELDS = ("run_id", "run_name", "run", "system")
-WHITESPACE = "".join(one for one in map(chr, range(0x3001)) if one.isspace())
 
 
 # Fields of a run that are columns, and their types
@@ -324,8 +321,7 @@ class _Records(Reader):
     def frames(self, run_id: str | None = None) -> dict[str, pd.DataFrame]:
         """Return the frames, with what answers imply about refusals."""
         frames = super().frames(run_id)
-        is_stated = STATED in self.notes and LEFT_OPEN not in self.notes
-        frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
+        frames["responses"] = with_refusals(frames["responses"], self.notes == {STATED})
         return frames
 
     def results(self, run: dict[str, Any], **others: pd.DataFrame) -> Results:
@@ -346,16 +342,19 @@ def columns_of(record: Level) -> Frames:
     record.check_names(RECORD_NAMES)
     answer = record.inner("answer")
     answer.check_names(ANSWER_NAMES)
-    refused = listed(answer.values("refused"))
-    is_unknown = pa.array([one == UNKNOWN for one in refused], pa.bool_())
-    if UNKNOWN in refused:
-        answer.fields["refused"] = values_of([None if one == UNKNOWN else one for one in refused])
+    refused = answer.values("refused")
+    is_open = np.array([one == UNKNOWN for one in listed(refused)], bool)
+    if is_open.any():
+        answer.fields["refused"] = kept(refused, ~is_open)
+        record.batch.notes.add(OPEN)
     responses = record.columns(RECORD)
+    responses[OPEN] = pc.if_else(pa.array(is_open), True, None)
+    if any(is_stated(responses.get(one, pa.nulls(0))).any() for one in ("refused", "grounded")):
+        record.batch.notes.add(STATED)
     for name in [name for name in record.fields if name.startswith("latency_")]:
         responses[name] = record.take(name, "number")
     as_text = record.take("answer", "text")
     responses["answer"] = pc.coalesce(responses.get("answer", as_text), as_text)
-    _imply_refusals(responses, is_unknown, record.batch)
     if "citations" in answer.fields:
         responses["n_citations"] = none_cited(answer.fields["citations"])
     frames = [*_hits(record), *_citations(answer), *_calls(answer)]
@@ -444,26 +443,15 @@ def _ends(
     return kept(begins, is_span), kept(ends, is_span)
 
 
-def _imply_refusals(responses: Columns, is_unknown: pa.Array, batch: Batch) -> None:
-    """Say of answers that don't say so whether they are refusals, where that is implied."""
-    none = pa.nulls(len(is_unknown), pa.bool_())
-    refused, grounded = responses.get("refused", none), responses.get("grounded", none)
-    stated = pc.if_else(is_unknown, None, pc.coalesce(refused, grounded))
-    if stated.null_count < len(stated):
-        batch.notes.add(STATED)
-    if pc.any(is_unknown).as_py():
-        batch.notes.add(LEFT_OPEN)
-    implied = implied_refusals(responses["answer"], grounded)
-    responses["refused"] = pc.if_else(is_unknown, None, pc.coalesce(refused, implied))
-
-
-def implied_refusals(answer: pa.Array, grounded: pa.Array) -> pa.Array:
+def implied_refusals(responses: pd.DataFrame) -> pd.Series:
     """Return True for an answer that isn't grounded, or that is blank if `grounded` is unknown.
 
-    Null for a text: whether its words refuse is unknown.
+    NA for a text: whether its words refuse is unknown.
     """
-    is_blank = pc.equal(pc.utf8_trim(answer, characters=WHITESPACE), "")
-    return pc.coalesce(pc.invert(grounded), pc.if_else(pc.fill_null(is_blank, False), True, None))
+    unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
+    grounded = responses.get("grounded", unknown)
+    answer = responses.get("answer", unknown.astype("str"))
+    return (~grounded).mask(answer.str.strip().eq("") & grounded.isna(), True)
 
 
 def positions(row: Codes) -> pa.Array:
@@ -480,18 +468,24 @@ def none_cited(lists: Values) -> pa.Array:
     return pc.if_else(is_empty, pa.scalar(0, pa.int64()), None)
 
 
-def with_refusals_implied(responses: pd.DataFrame, stated: Flags | bool) -> pd.DataFrame:
-    """Return responses in which an answer is no refusal if its run states this of others only.
+def with_refusals(
+    responses: pd.DataFrame, is_stated: Flags | bool | None = None
+) -> pd.DataFrame:
+    """Return responses with what answers imply about refusals.
 
-    Many systems say `refused` where it is true, and nothing elsewhere. `stated`: the rows of runs
-    that state it of any answer, or whether the run does.
+    Many systems say `refused` where it is true, and nothing elsewhere: where a run states it of
+    some answers, the others are no refusals. `is_stated`: where it does; None: where rows of the
+    same run do.
     """
-    if "answer" not in responses or not np.any(stated):
-        return responses
-    is_open = stated & responses["answer"].notna().to_numpy()
-    unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
-    refused = responses.get("refused", unknown)
-    return responses.assign(refused=refused.mask(refused.isna() & is_open, False))
+    unknown, runs = pd.Series(pd.NA, responses.index, dtype="boolean"), responses["run_id"]
+    refused, is_open = responses.get("refused", unknown), responses.get(OPEN, unknown).notna()
+    if is_stated is None:
+        is_stated = runs.isin(runs[refused.notna()])
+    found = refused.fillna(implied_refusals(responses)).mask(is_open)
+    if "answer" in responses:
+        found = found.mask(found.isna() & responses["answer"].notna() & is_stated, False)
+    known = {"refused": found} if found.notna().any() else {}
+    return responses.drop(columns=OPEN, errors="ignore").assign(**known)
 
 
 # Files beside a run or a corpus

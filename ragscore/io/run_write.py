@@ -7,13 +7,11 @@ is an error, never a silent change.
 import json
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import KINDS, DataError, Results, check_type
@@ -22,7 +20,6 @@ from ragscore.frames.schema import LAYOUT
 from ragscore.io.files import (
     check_one_run,
     json_line,
-    replacing,
     write_bytes,
     write_lines,
     write_text,
@@ -44,6 +41,7 @@ from ragscore.io.run_file import (
     implied_refusals,
     snapshot_of,
 )
+from ragscore.io.run_records import Fields
 from ragscore.io.source import describe
 from ragscore.io.values import (
     JSON_SUFFIX,
@@ -130,31 +128,29 @@ def _write_both(file: Path, records: str, description: bytes) -> Path:
     beside = Path(os.path.realpath(file.parent / "run.json"))
     old = beside.read_bytes() if beside.is_file() else description
     try:
-        with replacing(beside) as out:
-            out.write(description)
-            if old != description:
-                beside.unlink()
-            write_text(file, records)
+        if old != description:
+            beside.unlink()
+        write_text(file, records)
     except BaseException:
-        if old != description and not beside.exists():
-            with suppress(DataError):
-                write_bytes(beside, old)
+        write_bytes(beside, old)
         raise
+    write_bytes(beside, description)
     return file
 
 
 def _records(results: Results) -> list[dict[str, Any]]:
-    responses, ids = results.responses, results.responses["query_id"].tolist()
+    responses, ids = results.responses, results.responses["query_id"]
     _check_names(responses, "responses")
-    hits, citations, calls = _hits(results), _citations(results), _calls(results)
-    phases = {name: (name, "number") for name in responses if name[:8] == "latency_"}
+    phases = {name: (name, "number") for name in map(str, responses) if name[:8] == "latency_"}
     columns = dict.fromkeys(NULL_COLUMNS, [None] * len(ids)) | placed(responses, RECORD | phases)
+    hits, citations = _rows(results, "hits", HIT), _rows(results, "citations", CITATION)
     columns["x_hits_top_k"] = [hits.get(one, []) for one in ids]
-    cites_none = responses.get("n_citations", pd.Series(pd.NA, responses.index)).notna()
+    n_cited = responses.get("n_citations", pd.Series(pd.NA, responses.index))
     columns["x_answer.citations"] = [
         citations.get(one, [] if is_known else None)
-        for one, is_known in zip(ids, cites_none, strict=True)
+        for one, is_known in zip(ids, n_cited.notna(), strict=True)
     ]
+    calls = _rows(results, "calls", CALL)
     columns["x_answer.hops"] = [calls.get(one) for one in ids]
     columns["x_answer.refused"] = _refusals(responses)
     columns = _ordered(columns, "responses")
@@ -169,21 +165,32 @@ def _records(results: Results) -> list[dict[str, Any]]:
 def _refusals(responses: pd.DataFrame) -> list[Any]:
     """Return what each answer says of being a refusal: nothing where reading implies as much."""
     names = ["answer", "grounded", "refused"]
-    wanted = {name: plain_values_of(one) for name, one in responses.reindex(columns=names).items()}
-    states = any(one is not None for one in (*wanted["refused"], *wanted["grounded"]))
-    implied = implied_refusals(
-        pa.array(wanted["answer"], pa.string()), pa.array(wanted["grounded"], pa.bool_())
-    )
-    said = []
-    for refused, answer, is_implied in zip(
-        wanted["refused"], wanted["answer"], implied.to_pylist(), strict=True
-    ):
-        is_open = is_implied is not None or (states and answer is not None)
-        if refused is None and is_open:
-            said.append(UNKNOWN)
-        else:
-            said.append(None if refused == is_implied else refused)
-    return said
+    answer, grounded, refused = (one for _, one in responses.reindex(columns=names).items())
+    states = grounded.notna().any() or refused.notna().any()
+    implied = implied_refusals(responses)
+    is_open = refused.isna() & (implied.notna() | (answer.notna() & states))
+    said = refused.astype(object).where(refused.ne(implied).fillna(True), None)
+    return plain_values_of(said.mask(is_open, UNKNOWN))
+
+
+def _rows(results: Results, kind: str, fields: Fields) -> dict[str, list[dict[str, Any]]]:
+    """Return the objects of each query."""
+    frame = _with_spans(_checked(results, kind), kind)
+    if kind == "hits":
+        metadata = metadata_column(frame, _checked(results, "hit_meta"))
+        frame = frame.assign(x_metadata=pd.Series(metadata, frame.index, dtype=object))
+        fields = BARE_HIT if {"x_retrieval", "x_retrieval.json"} & {*frame} else fields
+    elif kind == "citations":
+        frame = frame.sort_values("position")
+    else:
+        frame = frame.assign(x_iter=frame["call"] - 1)
+    columns = _ordered(placed(frame, fields), kind)
+    return grouped(frame["query_id"], objects_of(columns))
+
+
+def _ordered(columns: dict[str, list[Any]], kind: str) -> dict[str, list[Any]]:
+    """Return the columns of fields in the order of the file."""
+    return {name: columns[name] for name in ORDER[kind] if name in columns} | columns
 
 
 def _checked(results: Results, kind: str) -> pd.DataFrame:
@@ -237,38 +244,6 @@ def _check_rows(frame: pd.DataFrame, kind: str, results: Results) -> None:
             raise DataError(f"found {describe(told)}", field=kind, allowed=allowed)
 
 
-def _ordered(columns: dict[str, list[Any]], kind: str) -> dict[str, list[Any]]:
-    """Return the columns of fields in the order of the file."""
-    return {name: columns[name] for name in ORDER[kind] if name in columns} | columns
-
-
-def _hits(results: Results) -> dict[str, list[dict[str, Any]]]:
-    """Return the hits of each query."""
-    hits, meta = _checked(results, "hits"), _checked(results, "hit_meta")
-    is_bare = {"x_retrieval", "x_retrieval.json"} & {*hits}
-    columns = _with_spans(hits, placed(hits, BARE_HIT if is_bare else HIT))
-    columns["x_metadata"] = metadata_column(hits, meta)
-    return grouped(hits["query_id"], objects_of(_ordered(columns, "hits")))
-
-
-def _citations(results: Results) -> dict[str, list[dict[str, Any]]]:
-    """Return the citations of each query by their positions."""
-    citations = _checked(results, "citations").sort_values("position")
-    columns = _with_spans(citations, placed(citations, CITATION))
-    if "x_citation.path" in columns:
-        cited = columns["x_citation.path"]
-        pairs = zip(columns.get("x_path", cited), cited, strict=True)
-        columns["x_path"] = [None if own == cited else own for own, cited in pairs]
-    return grouped(citations["query_id"], objects_of(_ordered(columns, "citations")))
-
-
-def _calls(results: Results) -> dict[str, list[dict[str, Any]]]:
-    """Return the calls of each query."""
-    calls = _checked(results, "calls")
-    columns = {"x_iter": (calls["call"] - 1).tolist()} | placed(calls, CALL)
-    return grouped(calls["query_id"], objects_of(columns))
-
-
 def mappings_by(
     cells: Iterable[tuple[Any, ...]], names: Iterable[str], values: Iterable[Any]
 ) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -289,14 +264,16 @@ def metadata_column(hits: pd.DataFrame, meta: pd.DataFrame) -> list[dict[str, An
     return [found.get(one) for one in of_hits]
 
 
-def _with_spans(frame: pd.DataFrame, columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return columns with those of spans: in the citation where that can hold it, else beside."""
+def _with_spans(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return rows with their spans in the citation where that can hold them, else beside."""
+    if kind == "calls":
+        return frame
     names = ["start", "end", "span_unit", "path", "x_citation.kind", "x_citation.path"]
-    start, end, unit, path, kind, other = (one for _, one in frame.reindex(columns=names).items())
+    start, end, unit, path, cited, other = (one for _, one in frame.reindex(columns=names).items())
     is_beside = start.notna() | unit.notna()
-    spans = {"x_citation.path": path.where(kind.notna() & other.isna())}
+    spans = {"x_citation.path": path.where(cited.notna() & other.isna())}
     for name, (first, last, step) in SPAN_FIELDS.items():
-        is_held = start.notna() & kind.eq(name) & unit.eq(SPAN_UNITS[name])
+        is_held = start.notna() & cited.eq(name) & unit.eq(SPAN_UNITS[name])
         is_held &= (first != last) | (end - start).eq(1)
         spans[f"x_citation.{first}"] = start.where(is_held)
         spans[f"x_citation.{last}"] = (end - step).where(is_held)
@@ -306,11 +283,11 @@ def _with_spans(frame: pd.DataFrame, columns: dict[str, list[Any]]) -> dict[str,
             "x_start and x_end would be read as the span", field="x_start", allowed="other names"
         )
     spans |= {f"x_{one}": frame[one].where(is_beside) for one in names[:3] if one in frame}
-    for name, one in spans.items():
-        if one.notna().any():
-            pairs = zip(plain_values_of(one), columns.get(name, [None] * len(frame)), strict=True)
-            columns[name] = [own if value is None else value for value, own in pairs]
-    return columns
+    for name in frame.columns.intersection([*spans]):
+        spans[name] = spans[name].astype(object).where(spans[name].notna(), frame[name])
+    if kind == "citations" and "path" in frame:  # beside the citation's only where it differs
+        spans["path"] = path.where(cited.isna() | other.notna())
+    return frame.assign(**spans)
 
 
 def run_description(runs: pd.DataFrame) -> dict[str, Any]:
