@@ -112,8 +112,8 @@ _LISTS = {
     "hits_top_k": [_example(HIT) | _CITED],
     "answer.citations": [_example(CITATION) | _CITED],
 }
-# Types of the fields of a record, for pyarrow's parser
-TYPES = pa.array([_example(RECORD, **_LISTS)]).type
+# A record with every field, for pyarrow's parser
+EXAMPLE = _example(RECORD, **_LISTS)
 # `refused` of an answer that tells neither that it is a refusal nor that it is none
 UNKNOWN = "unknown"
 STATED, OPEN = "some answer says whether it is a refusal", "x_says that this is unknown"
@@ -290,7 +290,7 @@ class _Records(Reader):
 
     def blocks(self, path: Path) -> Iterator[list[Any]]:
         """Read a file block by block, and yield the parts so far after each."""
-        parser = LineParser(TYPES)
+        parser = LineParser(EXAMPLE)
         for begin, block in line_blocks(path):
             parsed = parser.parse(begin, block)
             try:
@@ -408,21 +408,22 @@ def _take_span(level: Level, found: Columns) -> None:
     kind = cited.fields.get("kind", pa.nulls(len(level), pa.string()))
     if (has_one & ~np.asarray(pc.is_in(kind, pa.array(CITATION_KINDS)))).any():
         level.batch.refuse_parsed()
+    own = level.take("span_unit", "text")
+    spans = [(level, is_stated(own), own, "start", "end", 0)]
+    for name, fields in SPAN_FIELDS.items():
+        is_kind = np.asarray(pc.fill_null(pc.equal(kind, name), False))
+        units = pc.if_else(pa.array(is_kind), SPAN_UNITS[name], None)
+        spans.append((cited, is_kind, units, *fields))
     start, end = pa.nulls(len(level), pa.int64()), pa.nulls(len(level), pa.int64())
     unit = pa.nulls(len(level), pa.string())
-    for name, (first, last, step) in SPAN_FIELDS.items():
-        is_kind = np.asarray(pc.fill_null(pc.equal(kind, name), False))
-        if is_kind.any():
-            begins, ends = _ends(cited, is_kind, first, last, step, "whole numbers in order")
-            start, end = pc.coalesce(start, begins), pc.coalesce(end, ends)
-            unit = pc.if_else(begins.is_valid(), SPAN_UNITS[name], unit)
-    if "span_unit" in level.fields:
-        own = level.take("span_unit", "text")
-        begins, ends = _ends(level, is_stated(own), "start", "end", 0, SPAN_ALLOWED)
-        for at in np.flatnonzero(is_stated(own) & is_stated(unit)):
-            found_two = f"found a span of {own[at]} beside a citation with a span of {unit[at]}"
-            level.fault(at, "", found_two, "one span")
-        start, end, unit = map(pc.coalesce, (start, end, unit), (begins, ends, own))
+    for of, where, units, first, last, step in spans:
+        if where.any():
+            begins, ends = _ends(of, where, first, last, step)
+            units = kept(units, is_stated(begins)) if of is cited else units
+            for at in np.flatnonzero(is_stated(unit) & is_stated(units)):
+                found_two = f"found a span of {unit[at]} beside one of {units[at]}"
+                level.fault(at, "", found_two, "one span")
+            start, end, unit = map(pc.coalesce, (start, end, unit), (begins, ends, units))
     found |= {"start": start, "end": end, "span_unit": unit}
     path = cited.take("path", "text")
     own = found.get("path", pa.nulls(len(level), pa.string()))
@@ -431,15 +432,15 @@ def _take_span(level: Level, found: Columns) -> None:
 
 
 def _ends(
-    level: Level, where: Flags, first: str, last: str, step: int, allowed: str
+    level: Level, where: Flags, first: str, last: str, step: int
 ) -> tuple[pa.Array, pa.Array]:
     """Take out the ends of some spans, half-open; those that are none are faults."""
-    begins = level.take_at(where, first, "whole")
-    ends = begins if last == first else level.take_at(where, last, "whole")
+    begins = level.take(first, "whole", where)
+    ends = begins if last == first else level.take(last, "whole", where)
     ends = pc.add(ends, step)
     is_span = np.asarray(pc.fill_null(pc.greater(ends, begins), False))
     for at in np.flatnonzero((is_stated(begins) | is_stated(ends)) & ~is_span):
-        level.fault(at, "", f"found {first} {begins[at]}, {last} {ends[at]}", allowed)
+        level.fault(at, "", f"found {first} {begins[at]}, {last} {ends[at]}", SPAN_ALLOWED)
     return kept(begins, is_span), kept(ends, is_span)
 
 
@@ -468,9 +469,7 @@ def none_cited(lists: Values) -> pa.Array:
     return pc.if_else(is_empty, pa.scalar(0, pa.int64()), None)
 
 
-def with_refusals(
-    responses: pd.DataFrame, is_stated: Flags | bool | None = None
-) -> pd.DataFrame:
+def with_refusals(responses: pd.DataFrame, is_stated: Any = None) -> pd.DataFrame:
     """Return responses with what answers imply about refusals.
 
     Many systems say `refused` where it is true, and nothing elsewhere: where a run states it of

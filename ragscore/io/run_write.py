@@ -166,7 +166,7 @@ def _refusals(responses: pd.DataFrame) -> list[Any]:
     """Return what each answer says of being a refusal: nothing where reading implies as much."""
     names = ["answer", "grounded", "refused"]
     answer, grounded, refused = (one for _, one in responses.reindex(columns=names).items())
-    states = grounded.notna().any() or refused.notna().any()
+    states = bool(grounded.notna().any() or refused.notna().any())
     implied = implied_refusals(responses)
     is_open = refused.isna() & (implied.notna() | (answer.notna() & states))
     said = refused.astype(object).where(refused.ne(implied).fillna(True), None)

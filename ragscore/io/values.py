@@ -311,24 +311,27 @@ def as_json(value: Any) -> str:
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
-    """Return the remaining fields of a record as flat `x_` columns.
-
-    A mapping becomes a column for each field in it.
-    """
-    flat: dict[str, Any] = {}
+def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value of nested objects by its dotted name; cut-offs go up."""
+    if all(name.isdecimal() for name in values):
+        values = dict(sorted(values.items(), key=lambda item: int(item[0])))
     for name, value in values.items():
-        column = prefix + escape_key(name)
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            continue
+        dotted = prefix + escape_key(name)
         if isinstance(value, dict) and value:
-            flat |= flatten(value, column + ".")
-        elif isinstance(value, (dict, list)) or (
-            isinstance(value, int) and not -(2**63) <= value < 2**63
-        ):
-            flat[column + JSON_SUFFIX] = as_json(value)
+            yield from leaves(value, f"{dotted}.")
         else:
-            flat[column] = value
+            yield dotted, value
+
+
+def flatten(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the remaining fields of a record as flat `x_` columns."""
+    flat: dict[str, Any] = {}
+    for name, value in leaves(values):
+        is_large = isinstance(value, int) and not -(2**63) <= value < 2**63
+        if isinstance(value, (dict, list)) or is_large:
+            flat[f"x_{name}{JSON_SUFFIX}"] = as_json(value)
+        elif value is not None and value == value:  # NaN is null
+            flat[f"x_{name}"] = value
     return flat
 
 
@@ -404,8 +407,7 @@ def extra_fields(
 
 def plain_values_of(column: pd.Series) -> list[Any]:
     """Return values as Python has them, None for missing ones."""
-    found: list[Any] = column.astype(object).where(column.notna(), None).tolist()
-    return found
+    return list(column.astype(object).where(column.notna(), None))
 
 
 def row_dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -29,7 +29,6 @@ from ragscore.io.formats.fields import (
     aggregate,
     golden_rows,
     json_object,
-    leaves,
     objects_in,
     placed,
     rows_of,
@@ -46,6 +45,7 @@ from ragscore.io.values import (
     flatten,
     grouped,
     is_int,
+    leaves,
     objects_of,
     plain_values_of,
     row_dicts,
@@ -373,7 +373,7 @@ def _written_cases(responses: pd.DataFrame, hits: pd.DataFrame, results: Results
     ids, judgments = responses["query_id"], rows_of(results, "judgments")
     of_judges = judgments.reindex(columns=["query_id", *(column for column, _ in COST.values())])
     reported = rows_of(results, "reported")
-    phases = [name for name in responses if name.startswith("latency_")]
+    phases = [name for name in map(str, responses) if name.startswith("latency_")]
     names = {f"latency.{name.removeprefix('latency_')}": (name, "number") for name in phases}
     fields = placed(responses, RESPONSE | names)
     first = [name for name in ("x_question", "x_answer", "x_error") if name in fields]

@@ -29,7 +29,6 @@ from ragscore.io.values import (
     FieldReader,
     as_json,
     by_query,
-    escape_key,
     flatten,
     nested_of,
     objects_of,
@@ -74,7 +73,7 @@ def placed(frame: pd.DataFrame, fields: Fields) -> dict[str, list[Any]]:
             if write is not None:
                 values = [None if one is None else write(one) for one in values]
             columns[f"x_{name}"] = values
-    own = [name for name in frame if str(name).startswith("x_")]
+    own = [name for name in map(str, frame) if name.startswith("x_")]
     return columns | {name: plain_values_of(frame[name]) for name in own}
 
 
@@ -87,18 +86,6 @@ def rows_of(results: Results, kind: str) -> pd.DataFrame:
 def objects_in(frame: pd.DataFrame, fields: Fields) -> list[dict[str, Any]]:
     """Return rows as the objects that they were in the file."""
     return objects_of(placed(frame, fields) or {"x_": [None] * len(frame)})
-
-
-def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value of nested objects by its dotted name; cut-offs go up."""
-    if all(name.isdecimal() for name in values):
-        values = dict(sorted(values.items(), key=lambda item: int(item[0])))
-    for name, value in values.items():
-        dotted = prefix + escape_key(name)
-        if isinstance(value, dict) and value:
-            yield from leaves(value, f"{dotted}.")
-        else:
-            yield dotted, value
 
 
 RUN_LEVEL = ""  # the query_id of a value that was reported for the whole run
