@@ -178,10 +178,10 @@ def json_value(path: Path, allowed: str = "one JSON value") -> Any:
 
 def json_records(value: Any, problems: Problems) -> list[Row]:
     """Return the records of a list, of `{columns, data}` as pandas has it, or the one record."""
-    parts = [value.get(one) for one in ("columns", "data")] if isinstance(value, dict) else [None]
-    if all(isinstance(one, list) for one in parts):
-        names, cells = parts
-        value = [dict(zip(names, o, strict=False)) if isinstance(o, list) else o for o in cells]
+    parts = [value.get(one) for one in ("columns", "data")] if isinstance(value, dict) else []
+    if parts and all(isinstance(one, list) for one in parts):
+        rows_of = [one if isinstance(one, list) else [one] for one in value["data"]]
+        value = [dict(zip(value["columns"], one, strict=False)) for one in rows_of]
     rows = []
     for number, record in enumerate(value if isinstance(value, list) else [value], 1):
         if isinstance(record, dict):

@@ -313,7 +313,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     cells, run, same = asked.cells, asked.run.astype("str"), ["run", "query"]
     rows = pd.DataFrame({"run": run, "query": asked.query_id})
     cell = rows.groupby(same, sort=False, dropna=False).ngroup().to_numpy()
-    groups = Groups(cell, cell.max() + 1, cells, asked.query_id)
+    groups = Groups(cell.astype(np.int64), cell.max() + 1, cells, asked.query_id)
     groups.one(texts.where(cells.keep), "query", drops=True)
     declared = asked.columns.get("repeat")
     none = pd.Series(pd.NA, rows.index, dtype="Int64")
@@ -470,7 +470,7 @@ def _ranked(
     elif "score" in hits and hits["score"].notna().any() and not has_order:
         order = -hits["score"].to_numpy()
     keys = ["run_id", "query_id", *(one for one in (*ID_ROLES, "text") if one in hits)]
-    has_own = not has_order and any(one.startswith("x_") for one in hits)
+    has_own = not has_order and any(str(one).startswith("x_") for one in hits)
     if has_own and hits.iloc[:100_000].duplicated(keys).any():
         warn(
             f"{asked.table.name}: documents stand in a query more than once;"
@@ -497,9 +497,8 @@ def _stored_ranks(hits: pd.DataFrame, cell: Codes, lines: Codes, asked: Asked) -
         f"rank {rank[at]} {'appears twice ' if rank[at] >= 0 else ''}for query"
         f" {hits['query_id'].iloc[at]!r} of run {hits['run_id'].iloc[at]!r}",
         file=asked.table.name, line=int(lines[at]), field="rank",
-        columns={"rank": None},
-        allowed="to rank by score; else whole numbers from 1 (or from 0), each once in a query;"
-        ' {"run_id": ...} if a column tells runs apart',
+        allowed="whole numbers from 1 (or from 0), each once in a query; to rank by score:"
+        " ties='trec', and columns={\"rank\": None} for a table; or the column that names runs",
     )  # fmt: skip
 
 
