@@ -84,7 +84,7 @@ class Asked:
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
         self.query_id = query_ids_of(self.columns, self.cells)
-        of_all = pd.Series(categorical(np.zeros(len(self.table), np.int8), [self.run_id]))
+        of_all = pd.Series(categorical(np.zeros(len(self.table.frame), np.int8), [self.run_id]))
         named = self.columns.get("run_id")
         self.run = of_all if named is None else coded(self.cells.ids(named, "run_id"))
 
@@ -255,7 +255,7 @@ def _results(asked: Asked, items: Items, has_order: bool = True) -> Results:
     `has_order`: without ranks, the order of the hits counts and not that of their scores.
     """
     cells, hits = asked.cells, _read_hits(items, asked.problems)
-    none = pd.Series(pd.NA, range(len(asked.table)), dtype="str")
+    none = pd.Series(pd.NA, range(len(asked.table.frame)), dtype="str")
     columns = {"query": none, "error": none} | {
         column: cells.take(asked.columns[role], type)
         for role, (column, type) in PER_QUERY.items()
@@ -423,7 +423,7 @@ def of_hits(asked: Asked) -> Results:
         return of_hits(replace(asked, table=table.part(keep), columns=parts[0], own=parts[1]))
     keys = [asked.run, coded(asked.query_id)]
     keys += [coded(columns["repeat"])] if "repeat" in columns else []
-    place = np.zeros(len(table), np.int64)
+    place = np.zeros(len(table.frame), np.int64)
     for key in keys:
         place = place * (len(key.cat.categories) + 1) + codes_of(key) + 1
     cell = pd.factorize(place, sort=True)[0]
