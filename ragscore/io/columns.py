@@ -79,13 +79,6 @@ ANSWERABLE = {
     for name in GOLDEN_ROLES[role].split()
 }
 """Names for what `answerable` says: True where they say the same, False where the opposite."""
-LABEL_NAMES = frozenset(
-    name
-    for role, names in GOLDEN_ROLES.items()
-    if role not in (*_QUERY, *_IDS, "text", "grade")
-    for name in names.split()
-)
-"""Known names of columns with labels, of which others may be misspellings."""
 METRIC_ROLES = ("score.", "reason.", "scorer_error.")
 """Beginnings of the roles of values that another tool computed: `score.<metric>` and the like."""
 ID_ROLES = ("doc_id", "chunk_id")
