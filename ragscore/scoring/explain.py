@@ -105,6 +105,8 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
             is_elsewhere = rows.of_query(need.anywhere(rows.of_hits))
             yield lacks & is_elsewhere, UNDECIDED, ELSEWHERE
         yield lacks, NOT_APPLICABLE, f"the query has no {need.lacking}"
+    if metric.family in ("ranking", "success"):
+        yield rows.has_outcome, NOT_APPLICABLE, "its outcome is recorded, but no hits"
     frame, _, column = metric.reads.partition(".")
     recorded = {
         "responses": rows.has(column) | (rows.blank & (column == "refused")),

@@ -14,6 +14,7 @@ from ragscore.scoring.metrics.declaration import Label
 from ragscore.scoring.targets import Expected, Gain, expected_of
 
 WHOLE_LIST = 2**31 - 1  # a k beyond all ranks
+BY_FIRST_RANK = ("hit", "mrr")  # metrics that the rank of the first relevant hit decides
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,13 @@ class MatchedHits:
         return self if k is None else self.made[k]
 
     def score(self, label: Label) -> Values:
-        """Return a metric of each row; NaN where its query has no target."""
+        """Return a metric of each row; NaN where its query has no target, or nothing is known."""
         assert label.metric.compute is not None
         with np.errstate(invalid="ignore", divide="ignore"):
             values = label.metric.compute(self.up_to(label.k), label)
-        return np.where(self.n_judged == 0, np.nan, values)
+        is_told = self.rows.outcomes["passed"].notna() & (label.metric.base in BY_FIRST_RANK)
+        is_unknown = self.rows.has_outcome & ~is_told.to_numpy()
+        return np.where((self.n_judged == 0) | is_unknown, np.nan, values)
 
     def total(self, weights: Any) -> Values:
         """Sum weights over the matched hits of each row."""
@@ -76,7 +79,8 @@ class MatchedHits:
     def first_rank(self) -> Values:
         """The rank of each row's first relevant hit; infinity where there is none."""
         relevant = np.flatnonzero(self.grade > 0)[::-1]  # the last one written is the first
-        first = np.full(self.rows.n, np.inf)
+        stated = self.rows.outcomes["rank_first_match"].to_numpy()
+        first = np.where(stated <= (self.k or np.inf), stated, np.inf)
         first[self.row[relevant]] = self.rank[relevant]
         return first
 
