@@ -303,7 +303,7 @@ def _with_policies(
             values = np.where(extra, np.nan, values)
         table[label.text] = values
     index = pd.Index(rows.query_ids, name="query_id")
-    return pd.DataFrame(table, copy=False).set_axis(index)
+    return pd.DataFrame(table).set_axis(index)
 
 
 def notes_on_hits(rows: Rows, labels: Iterable[Label]) -> Iterator[str]:

@@ -201,7 +201,9 @@ class RunStore(RunStoreVerbs):
                 n for n in names
                 if declared.is_own(n) or declared.describe(n).source or n in ev._stored
             ]  # fmt: skip
-            metrics += tuple(name for name in names if name not in mine)
+            is_report = bool(ev._stored) and not len(results.hits)  # all else would be 0 of nothing
+            given = "default" if is_report else "all"
+            metrics = (given, *(name for name in names if name not in mine))
             if mine:
                 own = ev.scores.reset_index()[["run_id", "query_id", *mine]]
                 own = own.astype({"run_id": "str"})

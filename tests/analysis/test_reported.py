@@ -302,6 +302,7 @@ def test_a_comparison_of_reports_by_different_judges_is_refused(report):
 def test_stored_values_of_a_metric_of_ours_come_back_from_a_store(report, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(rs.evaluate(report({"metrics": [FAITHFUL]}, "a.json")))
+    assert "empty" not in set(store.summary()["metric"])
     assert store.scores(metrics="faithfulness")["faithfulness"].tolist() == [1, 0.5]
     assert store.summary().set_index("metric")["mean"]["faithfulness"] == 0.75
     assert store.trend("faithfulness", order=["a"]).table["mean"].tolist() == [0.75]

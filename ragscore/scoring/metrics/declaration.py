@@ -7,6 +7,7 @@ beside them columns and metrics of your own.
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import Any, ClassVar
 
 import numpy as np
@@ -251,6 +252,9 @@ class MetricTable(dict[str, Metric]):
             spelling(name): one.base for one in ours for name in _names_elsewhere(one)
         } | {spelling(one.base): one.base for one in ours}
 
+    def __repr__(self) -> str:
+        return f"<{len(self)} metrics>"
+
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))  # never changed, so fields of dataclasses may default to one
 
@@ -309,6 +313,12 @@ class MetricTable(dict[str, Metric]):
             )
         if text in self and self[text].family == "own" and not text.endswith("@k"):
             return Label(text, self[text])
+        if re.fullmatch(r"latency_\w+_ms", text):
+            phase = replace(
+                self["latency_ms"], name=text, formula="elapsed time of this phase",
+                reads=f"responses.{text}", compute=methodcaller("numbers", text),
+            )  # fmt: skip
+            return Label(text, phase)
         found = _LABEL.fullmatch(text)
         parts: dict[str, str | None] = found.groupdict() if found else {"name": text}
         name, given, at = parts["name"] or "", parts.get("given") or "", parts.get("at")
