@@ -10,6 +10,7 @@ import pytest
 import ragscore as rs
 from ragscore.analysis.extras.stored_scores import score_diff
 from ragscore.analysis.reported import REPORTED_NAMES, label_of, reported_scores
+from ragscore.cli import main
 from ragscore.scoring.readings import HARNESSES, Harness, Reading
 from ragscore.scoring.summary import summarize
 from tests.compared import check_reported
@@ -290,13 +291,16 @@ def test_a_report_that_names_no_judge_is_warned_of(report):
 FAITHFUL = {"metric": "faithfulness", "per_query": [["q1", 1.0], ["q2", 0.5]]}
 
 
-def test_a_comparison_of_reports_by_different_judges_is_refused(report):
+def test_a_comparison_of_reports_by_different_judges_is_refused(report, capsys):
     files = [report({"judge_fingerprint": judge, "metrics": [FAITHFUL]}, f"{judge}.json")
              for judge in ("a", "b")]  # fmt: skip
     with refused("faithfulness", "'a'", "'b'", field="judge_fingerprint"):
         rs.compare(*files)
     with warned("judge_fingerprint"):
         rs.compare(*files, allow_different=["judge_fingerprint"])
+    command = ["compare", *map(str, files), "--golden", "none"]
+    assert main(command) == 2
+    says(capsys.readouterr().err, "--allow-different judge_fingerprint")
 
 
 def test_stored_values_of_a_metric_of_ours_come_back_from_a_store(report, tmp_path):
