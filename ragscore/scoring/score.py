@@ -176,8 +176,9 @@ def scored(
     table = table_of(metrics)
     labels = tuple(labels_of(results, golden, metrics, reading, table))
     lists = results if is_outline else held.lists(results)
-    is_part = level is not None
-    level = level or Level.of(lists, of_hits, held.match)
+    is_part, families = level is not None, {label.metric.family for label in labels}
+    matches = held.match if families & {"ranking", "success", "citations"} else "auto"
+    level = level or Level.of(lists, of_hits, matches)
     rows = Rows(lists, golden, level, of_hits, rule, reading)
     rows.seen = results.hits
     found = Scored(pd.DataFrame(), rows, labels, table, level, reading, held, metrics)

@@ -69,6 +69,13 @@ def test_an_explicit_argument_goes_before_a_profile():
     assert values(*of, profile="trec", missing="exclude") == [[1], [-1]]
 
 
+def test_a_profile_asks_for_its_level_only_where_hits_are_matched():
+    of = results_of({"q": ["a"]}), golden_of({"q": {"a": 1}})
+    assert values(*of, ["failed"], profile="chatbot") == [[0]]
+    with refused("anchor", field="match"):
+        values(*of, ["mrr"], profile="chatbot")
+
+
 def test_several_searches_are_the_one_sequence_that_the_agent_saw():
     golden = golden_of({"q": {"a": 1}})
     one = results_of({"q": ["v", "w", "x", "y", "a"]})
