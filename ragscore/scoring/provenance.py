@@ -228,11 +228,11 @@ def judges_of_scores(results: Results) -> dict[str, Judges]:
         return judges_by_criterion(results)
     names = {one for one in reported["metric"].unique()
              if TABLE.is_own(one) or TABLE.describe(one).family == "judged"}  # fmt: skip
-    told = dict(zip(runs["run_id"].astype("str"), runs[REPORTED], strict=True))
+    told = runs.set_index(runs["run_id"].astype("str"))[REPORTED]
     of_reports = {
-        run: {name: [{"judge": text}] for name in names}
-        for run, text in told.items() if pd.notna(text)
-    }  # fmt: skip
+        run: {name: [{"judge": text} if pd.notna(text) else {}] for name in names}
+        for run, text in told[told.index.isin(reported["run_id"])].items()
+    }
     return of_reports | judges_by_criterion(results)
 
 

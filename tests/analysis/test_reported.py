@@ -285,7 +285,9 @@ def test_reports_of_different_judges_are_refused_with_both_names(report):
 
 def test_a_report_that_names_no_judge_is_warned_of(report):
     with warned("a", "b", "llama"):
-        score_diff(of_judges(report, None, "llama"), "a", "b")
+        score_diff(results := of_judges(report, None, "llama"), "a", "b")
+    with warned("a", "b", "judge", "faithfulness"):
+        rs.evaluate(results).compare("a", "b")
 
 
 FAITHFUL = {"metric": "faithfulness", "per_query": [["q1", 1.0], ["q2", 0.5]]}

@@ -324,7 +324,10 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
 
     def notes(self) -> Notes:
         """Return in lines the outcomes, how they were matched, and how to read the table."""
-        return Notes("\n".join([self._headline(), *self._shown()[1].splitlines()]))
+        differing = self.invariants.loc[self.invariants["state"].eq("differs"), "name"].unique()
+        told = f"The runs differ in {', '.join(differing)}: see .invariants."
+        lines = [self._headline(), *[told] * bool(len(differing)), *self._shown()[1].splitlines()]
+        return Notes("\n".join(lines))
 
     def _parts(self) -> list[str | Table]:
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
