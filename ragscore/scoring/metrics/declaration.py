@@ -252,9 +252,6 @@ class MetricTable(dict[str, Metric]):
             spelling(name): one.base for one in ours for name in _names_elsewhere(one)
         } | {spelling(one.base): one.base for one in ours}
 
-    def __repr__(self) -> str:
-        return f"<{len(self)} metrics>"
-
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))  # never changed, so fields of dataclasses may default to one
 
