@@ -56,19 +56,15 @@ def provenance_of(
     """Return the provenance of each run of a scoring: a dict of `COMPONENTS`, as JSON holds it."""
     golden, level, profile = rows.golden, rows.level.name, rows.reading.name
     content = golden._once("digest", lambda: golden_digest(query_parts(golden)))
+    # the formula's version of each metric; of your own, a hash of it
+    known = [table.describe(name) for name in columns if not table.is_own(name)]
     measured = {
         "golden": f"{len(golden.queries)} queries, content {content}",
         "rule": f"{level}: {rule_name(rows.rule, level)}",
         "policies": asdict(policies) | ({"profile": profile} if profile else {}),
-        "metric_versions": metric_versions(columns, table),
+        "metric_versions": {one.name: one.source or one.version for one in known},
     }
     return {run: measured | own for run, own in recorded_parts(rows.results, level).items()}
-
-
-def metric_versions(columns: Iterable[str], table: MetricTable = TABLE) -> dict[str, int | str]:
-    """Return the formula's version of each metric by its name; of your own, a hash of it."""
-    known = [table.describe(name) for name in columns if not table.is_own(name)]
-    return {metric.name: metric.source or metric.version for metric in known}
 
 
 def recorded_parts(results: Results, level: str) -> dict[str, Parts]:

@@ -201,8 +201,8 @@ class RunStore(RunStoreVerbs):
                 n for n in names
                 if declared.is_own(n) or declared.describe(n).source or n in ev._stored
             ]  # fmt: skip
-            is_report = bool(ev._stored) and not len(results.hits)  # all else would be 0 of nothing
-            given = "default" if is_report else "all"
+            # of a report without hits all else would be 0 of nothing
+            given = "default" if ev._stored and not len(results.hits) else "all"
             metrics = (given, *(name for name in names if name not in mine))
             if mine:
                 own = ev.scores.reset_index()[["run_id", "query_id", *mine]]
@@ -497,7 +497,6 @@ class RunStore(RunStoreVerbs):
         **how: Any,
     ) -> StoredScores:
         """Return new scores of stored runs, and what they were made by."""
-        check_type(golden, Golden, "golden")
         if client is not None and not hasattr(client, "submit"):
             raise DataError(
                 f"found {type(client).__name__}", field="client", allowed="a distributed.Client"

@@ -14,7 +14,6 @@ from ragscore.scoring.metrics.declaration import Label
 from ragscore.scoring.targets import Expected, Gain, expected_of
 
 WHOLE_LIST = 2**31 - 1  # a k beyond all ranks
-BY_FIRST_RANK = ("hit", "mrr")  # metrics that the rank of the first relevant hit decides
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,9 @@ class MatchedHits:
         assert label.metric.compute is not None
         with np.errstate(invalid="ignore", divide="ignore"):
             values = label.metric.compute(self.up_to(label.k), label)
-        is_told = self.rows.outcomes["passed"].notna() & (label.metric.base in BY_FIRST_RANK)
-        is_unknown = self.rows.has_outcome & ~is_told.to_numpy()
+        # an outcome tells the rank of the first relevant hit, and no more
+        is_known = self.rows.outcomes["passed"].notna() & (label.metric.base in ("hit", "mrr"))
+        is_unknown = self.rows.has_outcome & ~is_known.to_numpy()
         return np.where((self.n_judged == 0) | is_unknown, np.nan, values)
 
     def total(self, weights: Any) -> Values:
