@@ -77,9 +77,7 @@ class Level:
         upto = LEVELS[: LEVELS.index(name) + 1] if name in LEVELS else LEVELS
         left_out = "; ".join(f"{level}: {why[level]}" for level in upto if why.get(level))
         by_span = name == "span" or (name == "per_query" and "span" in joinable)
-        fallback = (
-            ("fallback_doc_span" if by_span else "fallback_doc") if versions_differ else "exact"
-        )
+        fallback = f"fallback_doc{'_span' * by_span}" if versions_differ else "exact"
         warning, n_without = "", n_all - with_targets.get(name, 0)
         if match == "auto" and joinable and 0 < n_without < n_all:
             more = np.any([queries[level] for level in joinable], axis=0).sum() - with_targets[name]

@@ -337,7 +337,7 @@ class Rows:
             found = self.by_level(lambda hits: hits.score(label))
         else:
             found = self.matched_at(label.level).score(label)
-        if IRRELEVANT not in label.metric.needs or self.reading.bpref_as_recall:
+        if IRRELEVANT not in label.metric.needs or self.reading.bpref_without_irrelevant:
             return found
         return np.where(self.of_query(self.meets(IRRELEVANT, label.level or "")), found, np.nan)
 

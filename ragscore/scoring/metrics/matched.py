@@ -144,7 +144,7 @@ def _group_rank(hits: MatchedHits) -> Values:
     complete, groups = np.full(rows.n, np.nan), golden.support_groups.drop_duplicates()
     is_relevant = golden.targets["grade"].to_numpy()[hits.met[2]] > 0
     row, rank, target = (one[is_relevant] for one in hits.met)
-    if not rows.reading.groups_only:
+    if not rows.reading.recall_all_needs_groups:
         n_met, last = np.bincount(row, minlength=rows.n), np.zeros(rows.n)
         last[row] = rank  # by row, then rank: the last one written is the last
         is_whole = (n_met > 0) & (n_met == expected.n[rows.query])
