@@ -135,7 +135,7 @@ class SliceComparison(Display):
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
-        notes = ["Exploratory: each interval is its own; of 20 slices one leaves out 0 by chance."]
+        notes = ["Exploratory: by chance alone, one interval in 20 leaves out 0."]
         if self.n_changed:
             notes.append(f"Left out: {self.n_changed} queries answered in different modes.")
         if self.table["is_small"].any():

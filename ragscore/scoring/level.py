@@ -84,7 +84,7 @@ class Level:
             way_on = f"; match='per_query' keeps {more} of them" if more else f": {left_out}"
             warning = (
                 f"{n_without} of {n_all} queries with targets have none at the match level ({name})"
-                f" and are in no mean of retrieval{way_on}"
+                f" and are in no retrieval mean{way_on}"
             )
         irrelevant = tuple(at for at in why if judges_irrelevant(targets_at(golden, at)))
         return cls(name, left_out, joinable or ("doc",), fallback, irrelevant, warning)

@@ -141,7 +141,7 @@ def check_provenance(
     table: MetricTable = TABLE,
     *,
     details: str = "",
-    remedy: str = "",
+    remedy: str = "scores that were measured alike",
 ) -> pd.DataFrame:
     """Refuse runs whose scores differ in provenance; warn of fields, and of what may differ.
 
@@ -160,9 +160,9 @@ def check_provenance(
         text = f"{first} was measured by {by_first}, {second} by {by_second}"
         text += f" ({details})" if details and component == "golden" else ""
         if component not in ignored:
-            allowed = f"equal provenance{remedy}, or allow_different=['{component}']"
+            allowed = f"{remedy}, or allow_different=['{component}']"
             raise DataError(text, field=component, allowed=allowed)
-        warn(f"scores of different provenance side by side: {component}: {text}")
+        warn(f"scores that were measured differently stand side by side: {component}: {text}")
     names = ["component", "run_baseline", "run_candidate", "baseline", "candidate"]
     return pd.DataFrame(found, columns=names, dtype="str")
 

@@ -93,7 +93,7 @@ def unstated_text(results: Results) -> str:
     return (
         f"Nothing states whether {plural(len(responses), 'answer')} {are}: metrics of refusals"
         f" leave them out, passed takes them for answers. Worded as a refusal: {len(alike)}"
-        f"{shown}; results.with_refusals_in_words() goes by the words."
+        f"{shown}; results.with_refusals_in_words() decides by the words."
     )
 
 

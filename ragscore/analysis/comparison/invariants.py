@@ -112,7 +112,7 @@ def check_recorded(
     parts
         By run the components `judge_fingerprint` and `fields` of its provenance, or the first.
     """
-    remedy = ": judge both runs alike, name metrics that no judge measures"
+    remedy = "runs judged alike, metrics that no judge measures"
     found = check_provenance(parts, columns, ignore, remedy=remedy)
     a, b = (relevant(one, columns)["judge_fingerprint"] for one in parts.values())
     if unstated := sorted(

@@ -106,7 +106,7 @@ def read_beir(
     texts = read_topics(path / "queries.jsonl", problems)
     table = read_judgements(split_file, problems)
     if n := len(texts.keys() - {*table.frame["query"]}):
-        found = f"{n} of {len(texts)} queries in queries.jsonl are not judged there and left out"
+        found = f"{n} of {len(texts)} queries in queries.jsonl are left out: not judged there"
         problems.note(found, field="split")
         warn(f"{split_file}: {found}")
     return golden_of_judgements(table, texts, problems, absent_docs, catalogue, "queries.jsonl")
