@@ -324,7 +324,8 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
 
     def notes(self) -> Notes:
         """Return in lines the outcomes, how they were matched, and how to read the table."""
-        differing = self.invariants.loc[self.invariants["state"].eq("differs"), "name"].unique()
+        is_told = self.invariants["state"].eq("differs") & self.invariants["name"].ne("mode")
+        differing = self.invariants.loc[is_told, "name"].unique()  # a mode may be what is compared
         told = f"The runs differ in {', '.join(differing)}: see .invariants."
         lines = [self._headline(), *[told] * bool(len(differing)), *self._shown()[1].splitlines()]
         return Notes("\n".join(lines))
