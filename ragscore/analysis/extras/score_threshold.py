@@ -180,8 +180,8 @@ def curves_of(
     has_curve = (n["scored"] > 0) & ~n.index.isin(list(mixed))
     if without := n.index[~has_curve].tolist():
         warn(
-            f"no curve for {name_list(without)}: a curve needs top hits with scores of one kind,"
-            " and queries that are labelled as answerable or not, with answers known to be right or"
+            f"no curve for {name_list(without)}: a curve needs top hits with scores, not of several"
+            " kinds, and queries labelled as answerable or not, with answers known to be right or"
             " wrong"
         )
     n = n[has_curve]
