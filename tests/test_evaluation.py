@@ -305,8 +305,10 @@ def test_a_system_is_compared_with_its_repeats_averaged(repeated):
 def test_means_are_saved_as_another_harness_writes_them(demo, tmp_path):
     file = demo.save(tmp_path / "means.json", format="kebab")
     assert json.loads(file.read_text()) == aggregate(demo.results, demo.golden, "kebab")
-    of_trec = rs.evaluate(demo.results, demo.golden, profile="trec").save(tmp_path / "trec.json")
-    assert json.loads(of_trec.read_text()) == aggregate(demo.results, demo.golden, "trec")
+    of_trec = rs.evaluate(demo.results, demo.golden, profile="trec")
+    assert len(rs.RunStore(tmp_path / "store").save(of_trec)) == 4  # its hundred columns, too
+    means = json.loads(of_trec.save(tmp_path / "trec.json").read_text())
+    assert means == aggregate(demo.results, demo.golden, "trec")
     with refused("kebab", "trec", field="format"):
         demo.save(file)
 

@@ -118,7 +118,10 @@ def test_questions_to_refuse_are_scored_where_the_profile_scores_refusals(write_
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": []}]))
     assert pd.isna(
         rs.score(
-            results, golden, ["mrr"], profile=replace(READINGS["rig"], scores_refusals=False)
+            results,
+            golden,
+            ["mrr"],
+            profile=replace(READINGS["rig"], scores_hits_of_refusals=False),
         ).loc["q", "mrr"]
     )
     found = rs.score(results, golden, ["recall@5", "mrr"], profile="rig").loc["q"]

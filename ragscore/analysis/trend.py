@@ -102,8 +102,8 @@ class Trend(Display):
         ]
         if alone := self.table.loc[self.table["is_reported"], "run_id"].unique().tolist():
             notes.append(
-                f"reported, not scored here (no rows): {name_list(alone)}; a break between them is"
-                " only as good as the hash that names their eval set"
+                f"reported without rows, not scored here: {name_list(alone)}; only the hash of"
+                " their golden set tells whether they may be compared"
             )
         band = self.table[self.table["band_low"].notna()]
         if len(band):

@@ -181,7 +181,7 @@ def test_an_answer_attributes_by_its_references_or_by_what_its_text_cites(
         (case(), row(retrieved_chunks=[CUT]), 0),
     ],
 )
-@pytest.mark.filterwarnings("ignore:cut text of")
+@pytest.mark.filterwarnings("ignore:.*hits have cut text")
 def test_the_proxy_of_a_scope_miss_is_that_no_hit_meets_a_support(value, golden, answered, misses):
     found = value("scope_miss_proxy", golden, answered)
     assert found == pytest.approx(misses, nan_ok=True)

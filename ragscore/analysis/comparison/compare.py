@@ -206,7 +206,7 @@ def compare_ranks(
     with_target = expected["query_id"].drop_duplicates()
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
-    per_query = _outcomes(targets, with_target, golden, pair, a, b)
+    per_query = _outcomes(targets, with_target, golden, rows, (a, b), k)
     per_query["note"] = _notes(per_query, differing, invariants)
     if harness:
         per_query = harness_outcomes(per_query, harness)
@@ -245,16 +245,22 @@ def _target_ranks(found: pd.DataFrame, results: Results) -> pd.DataFrame:
 
 
 def _outcomes(
-    targets: pd.DataFrame, with_target: pd.Series, golden: Golden, results: Results, a: str, b: str
-) -> pd.DataFrame:
+    targets: pd.DataFrame, with_target: pd.Series, golden: Golden, facts: Rows,
+    pair: tuple[str, str], k: int,
+) -> pd.DataFrame:  # fmt: skip
     """One row per query that a run was asked: outcome, first ranks, targets gained and lost."""
-    responses = results.responses
+    responses = facts.results.responses
     rows = asked_queries(golden, responses)
     in_a, in_b = (
         is_among(rows["query_id"], responses.loc[responses["run_id"] == run, "query_id"])
-        for run in (a, b)
+        for run in pair
     )
-    rows = rows.join(targets.groupby("query_id")[RANKS].min(), on="query_id")
+    first = targets.groupby("query_id")[RANKS].min()
+    if facts.has_outcome.any():  # ranks that are stated, of hits that aren't listed
+        rank = facts.outcomes["rank_first_match"].set_axis([facts.query_ids, facts.runs[facts.run]])
+        stated = rank.where(rank <= (k or np.inf)).unstack()[[*pair]].set_axis(RANKS, axis=1)
+        first = first.combine_first(stated.astype("Int64"))
+    rows = rows.join(first, on="query_id")
     for change in ("gained", "lost"):
         names = targets[targets["change"] == change].groupby("query_id")["target_id"]
         n, joined = (rows["query_id"].map(found) for found in (names.size(), names.agg(", ".join)))

@@ -324,7 +324,11 @@ class Comparison(RankChanges, ComparisonVerbs, Display):
 
     def notes(self) -> Notes:
         """Return in lines the outcomes, how they were matched, and how to read the table."""
-        return Notes("\n".join([self._headline(), *self._shown()[1].splitlines()]))
+        is_told = self.invariants["state"].eq("differs") & self.invariants["name"].ne("mode")
+        differing = self.invariants.loc[is_told, "name"].unique()  # a mode may be what is compared
+        told = f"The runs differ in {', '.join(differing)}: see .invariants."
+        lines = [self._headline(), *[told] * bool(len(differing)), *self._shown()[1].splitlines()]
+        return Notes("\n".join(lines))
 
     def _parts(self) -> list[str | Table]:
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"

@@ -11,7 +11,7 @@ import ragscore as rs
 from ragscore.analysis.comparison.changes import rank_overlap
 from ragscore.analysis.comparison.invariants import config_diff
 from tests.compared import compare_runs
-from tests.messages import refused
+from tests.messages import refused, says
 
 
 def test_outcomes_deltas_and_notes(pair):
@@ -111,8 +111,9 @@ def test_a_config_may_be_unknown_or_plain_text_and_a_number_is_not_its_text(pair
 def test_invariants_are_equal_different_or_unknown(write_golden, write_run):
     files = write_run("a", RUN_A, k=10, golden_hash="x"), write_run("b", RUN_A, k=20)
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    found = compare_runs(rs.load_results(files), golden, "a", "b").invariants
-    assert found.set_index("name")["state"].to_dict() == {
+    found = compare_runs(rs.load_results(files), golden, "a", "b")
+    says(found.notes(), "k", ".invariants")
+    assert found.invariants.set_index("name")["state"].to_dict() == {
         "golden_hash": "unknown", "k": "differs", "suite": "unknown", "n_queries": "equal",
         "chunker_version": "equal", "mode": "equal",
     }  # fmt: skip
