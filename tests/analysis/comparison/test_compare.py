@@ -24,7 +24,7 @@ def test_outcomes_deltas_and_notes(pair):
     assert row[figures].tolist() == pytest.approx([1 / 3, 2 / 3, 1 / 3, 3, 2, 1, 0])
     text = cmp.to_json()
     content = json.loads(text)
-    assert content["counts"] == cmp.counts == {"win": 2, "loss": 1}
+    assert content["counts"] == cmp.counts == {"win": 2, "loss": 1} and cmp.counts["draw"] == 0
     ranks = [(one["rank_baseline"], one["rank_candidate"]) for one in content["per_query"]]
     assert ranks == [(1, 2), (4, 1), (None, 1)]
     deltas = {one["metric"]: one for one in content["deltas"]}
