@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -53,6 +54,11 @@ def test_a_rule_of_ones_own_holds_for_ranks_and_outcomes_too(demo):
     assert set(cmp.per_query["outcome"]) == {"both_miss", "no_target"}
     assert cmp.deltas["baseline"].tolist() == [0.0]
     assert not own.query("pd-001").hits["target"].any()
+
+
+def test_an_evaluation_survives_pickling(demo):
+    assert str(pickle.loads(pickle.dumps(demo))) == str(demo)
+    assert pickle.loads(pickle.dumps(rs.metrics("ndcg@5"))).name == "ndcg@5"
 
 
 # One metric for each aspect that the data have: retrieval, answers, the refusal pair, passed.

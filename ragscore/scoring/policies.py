@@ -42,8 +42,6 @@ class Policies:
         A value that the policy can't have.
     """
 
-    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
-
     ALLOWED: ClassVar = {
         "match": ("auto", *LEVELS, "per_query"), "missing": ("exclude", "zero"),
         "collapse": ("none", "doc"), "ties": tuple(TIES),
