@@ -18,7 +18,7 @@ NARROW = {"figure.figsize": (3.35, 2.4), "font.size": 8}
 
 def faults(figure):
     """Return what is cut, what overlaps, and axes without room."""
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     texts = [text for text in seen_texts(figure) if text.get_window_extent().width]
     boxes = [(text, box_of(text), outline(text)) for text in texts]
     page = figure.bbox.padded(SLACK)

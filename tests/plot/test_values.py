@@ -267,6 +267,6 @@ def test_runs_without_a_value_or_an_interval_leave_their_place_empty(ev):
     is_first = table["run_id"].eq(ev.run_ids[0])
     gap = table.assign(mean=table["mean"].mask(is_first), low=np.nan, high=np.nan)
     ax = rs.plot.summary(gap)
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     means = {one.get_label(): np.array(one.lines[0].get_xdata(), float) for one in ax.containers}
     assert np.isnan(means[ev.run_ids[0]]).all() and np.isfinite(means[ev.run_ids[1]]).all()
