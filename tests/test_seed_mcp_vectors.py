@@ -4,10 +4,9 @@ The published table of retrievers judged by predicates, by the profile of the ha
 it.
 """
 
-import json
-
 import pytest
 from conftest import found, said
+from plausible_runs import put
 from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
@@ -25,13 +24,8 @@ TABLE = {
 @pytest.fixture
 def load(tmp_path):
     def write(questions, lines):
-        for name, rows in (("queries.jsonl", questions), ("results.jsonl", lines)):
-            (tmp_path / name).write_text(
-                "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-            )
-        return rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(
-            tmp_path / "queries.jsonl"
-        )
+        results = rs.load_results(put(tmp_path, lines, "results.jsonl"))
+        return results, rs.load_golden(put(tmp_path, questions, "queries.jsonl"))
 
     return write
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate as aggregate_of
@@ -130,12 +131,9 @@ CONFIG = {"k": 2, "folder_mode": "on", "judge_model": "j", "eval_set_commit_hash
 
 @pytest.fixture
 def chatbot(tmp_path):
-    folder = tmp_path / "20260101_000000"
-    folder.mkdir()
-    for file, rows in (("../eval_set.jsonl", CASES), ("results.jsonl", ROWS)):
-        (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    return rs.load_results(folder), rs.load_golden(tmp_path / "eval_set.jsonl")
+    file = put(tmp_path, ROWS, "20260101_000000/results.jsonl")
+    file.with_name("config.json").write_text(json.dumps(CONFIG))
+    return rs.load_results(file.parent), rs.load_golden(put(tmp_path, CASES, "eval_set.jsonl"))
 
 
 @pytest.fixture

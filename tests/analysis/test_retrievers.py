@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import found, said
+from plausible_runs import put
 from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
@@ -24,11 +25,8 @@ def written(tmp_path):
     """Write questions and answers to files; return the results and the golden set of them."""
 
     def write(questions, answers):
-        files = tmp_path / "queries.jsonl", tmp_path / "results.jsonl"
-        for file, rows in zip(files, (questions, answers), strict=True):
-            lines = "".join(json.dumps(row) + "\n" for row in rows)
-            file.write_text(lines, encoding="utf-8")
-        return rs.load_results(files[1]), rs.load_golden(files[0])
+        results = rs.load_results(put(tmp_path, answers, "results.jsonl"))
+        return results, rs.load_golden(put(tmp_path, questions, "queries.jsonl"))
 
     return write
 

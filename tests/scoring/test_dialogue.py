@@ -3,10 +3,9 @@
 Citations in their text, attribution, recency, folders, key facts, time-outs.
 """
 
-import json
-
 import pandas as pd
 import pytest
+from plausible_runs import put
 
 import ragscore as rs
 
@@ -40,15 +39,9 @@ def row(query_id="q", answer="text", chunks=(), mode="on", **more):
 
 @pytest.fixture
 def load(tmp_path):
-    def write(name, rows):
-        file = tmp_path / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
-        return file
-
     return lambda cases, rows: (
-        rs.load_results(write("run/results.jsonl", rows)),
-        rs.load_golden(write("eval_set.jsonl", cases)),
+        rs.load_results(put(tmp_path, rows, "run/results.jsonl")),
+        rs.load_golden(put(tmp_path, cases, "eval_set.jsonl")),
     )
 
 

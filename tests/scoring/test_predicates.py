@@ -3,11 +3,11 @@
 The rule, the levels, the product filter, and how many hits and values an expectation needs.
 """
 
-import json
 from dataclasses import replace
 
 import pytest
 from conftest import found, said
+from plausible_runs import put
 
 import ragscore as rs
 from ragscore.scoring.score import scored
@@ -22,15 +22,9 @@ def load(tmp_path):
     """Records and queries, written as files and loaded; None without any."""
 
     def write(questions, records):
-        loaded = []
-        for name, rows, read in (
-            ("results.jsonl", records, rs.load_results),
-            ("queries.jsonl", questions, rs.load_golden),
-        ):
-            lines = "".join(json.dumps(row) + "\n" for row in rows)
-            (tmp_path / name).write_text(lines, encoding="utf-8")
-            loaded.append(read(tmp_path / name) if rows else None)
-        return loaded
+        results = rs.load_results(put(tmp_path, records, "results.jsonl"))
+        file = put(tmp_path, questions, "queries.jsonl")
+        return results, rs.load_golden(file) if questions else None
 
     return write
 
