@@ -131,8 +131,7 @@ chunker_version_match: `exact`
 | q3 | win | — | 1 |  |
 """
     )
-    again = rs.Comparison.from_json(cmp.to_json(own=True))
-    assert again.to_markdown() == cmp.to_markdown()
+    assert rs.Comparison.from_json(cmp.to_json(own=True)).to_markdown() == cmp.to_markdown()
     shorter = cmp.to_markdown(limit=2)
     assert "| q1 |" in shorter and "| q2 |" not in shorter
     assert shorter.endswith("\n\n2 more are not listed.\n")

@@ -165,8 +165,7 @@ def rated():
     results = rs.load_results(answers)
     stored = results.reported.pivot_table("value", ["run_id", "query_id"], "metric", observed=True)
     stored = stored.rename(columns=RATED_AS).reset_index()
-    ev = rs.evaluate(results, with_turns(TASK, labels))
-    return ev.with_columns(stored, better="higher")
+    return rs.evaluate(results, with_turns(TASK, labels)).with_columns(stored, better="higher")
 
 
 @pytest.mark.parametrize(

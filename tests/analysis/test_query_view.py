@@ -68,8 +68,7 @@ def four():
         query=["why?", "why so?", "because", "reason", "and?"], tool="search",
         elapsed_ms=[10.0, 20, 30, 40, 50], error=[None, None, "timed out", None, None],
     )  # fmt: skip
-    golden = rs.load_golden({"q": ["t", "b", "w"], "one": ["z"]})
-    return replace(results, calls=asked), golden
+    return replace(results, calls=asked), rs.load_golden({"q": ["t", "b", "w"], "one": ["z"]})
 
 
 def test_calls_stand_above_with_what_each_found_first_and_repeated(four):

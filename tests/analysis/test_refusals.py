@@ -268,8 +268,7 @@ def test_a_run_without_answers_answers_every_query_with_hits():
     assert found.curve[["n", "n_answered", "n_wrong", "risk"]].to_numpy().tolist() == [
         [4, 4, 2, 1 / 2], [4, 3, 2, pytest.approx(2 / 3)], [4, 2, 1, 1 / 2], [4, 1, 1, 1],
     ]  # fmt: skip
-    unlabelled = rs.Golden(queries=golden.queries.drop(columns="answerable"))
-    ev = rs.evaluate(hits_only(4), unlabelled)
+    ev = rs.evaluate(hits_only(4), rs.Golden(queries=golden.queries.drop(columns="answerable")))
     with warned("answerable"):
         assert rs.extras.risk_coverage(ev, right="hit@1").curve.empty
 

@@ -65,8 +65,7 @@ def test_a_smaller_k_finds_less_and_every_hit_must_satisfy_if_asked(
     published, how, passed, metric, run, value
 ):
     table = retrievers(*published, **how).table.set_index("run_id")
-    order = ["hybrid+rerank", "bm25", "hybrid", "dense"]
-    assert table.loc[order, "passed"].tolist() == passed
+    assert table.loc[["hybrid+rerank", "bm25", "hybrid", "dense"], "passed"].tolist() == passed
     assert round(table.loc[run, metric], 4) == value
 
 
@@ -94,8 +93,7 @@ def test_questions_of_other_kinds_are_counted_apart(written):
     ])  # fmt: skip
     answers = [said("?", [found(1, "k")], query_id="a"), said("!", [found(1, "k")], query_id="b")]
     told = retrievers(written(QUESTIONS, answers)[0], golden)
-    counts = told.table[["n_queries", "passed", "n_unjudged"]]
-    assert counts.to_numpy().tolist() == [[1, 1, 1]]
+    assert told.table[["n_queries", "passed", "n_unjudged"]].to_numpy().tolist() == [[1, 1, 1]]
     assert told.matrix["dense"].to_dict() == {"a": "?", "b": "✅ #1"}
 
 

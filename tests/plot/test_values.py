@@ -124,8 +124,7 @@ def test_ranks_count_queries_by_the_place_of_their_first_hit(pair):
 
 
 def test_a_scatter_has_every_query_once(pair):
-    scores = rs.score(*pair)
-    ax = rs.plot.scatter(scores, "mrr@10", "a", "b")
+    ax = rs.plot.scatter(rs.score(*pair), "mrr@10", "a", "b")
     # a finds q1 first, q2 fourth, q3 never; b finds them second, first, first
     drawn = [sorted(part.get_offsets().tolist()) for part in ax.collections[::2]]
     assert drawn == [[[0, 1], [0.25, 1]], [], [[1, 0.5]]]
@@ -214,8 +213,7 @@ CLAIM = re.compile(r"better|worse|lead|best|fewer|best|told|risk from|higher|low
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_title_says_what_is_drawn_and_claims_nothing(name):
-    ax = PICTURES[name](world(2))
-    assert not CLAIM.search(ax.get_title().lower())
+    assert not CLAIM.search(PICTURES[name](world(2)).get_title().lower())
 
 
 def test_a_picture_runs_no_test(ev, monkeypatch):

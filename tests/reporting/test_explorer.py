@@ -277,8 +277,7 @@ def test_no_text_of_a_file_is_markup_and_none_is_lost():
         assert one["targets"][0]["name"] == text == one["conversation"]
         assert all(run["answer"] == run["error"] == text for run in one["runs"])
     assert sorted(content["slices"][0]["values"]) == sorted(HOSTILE.values())
-    output = explorer._repr_html_()
-    inner = html.unescape(output.partition('srcdoc="')[2].partition('"')[0])
+    inner = html.unescape(explorer._repr_html_().partition('srcdoc="')[2].partition('"')[0])
     assert "<img" not in inner and inner.count("<script") == inner.count("</script>")
     assert json.loads(gzip.decompress(base64.b64decode(pack({"text": "a\ud800b 😀"})))) == {
         "text": "a\ud800b 😀"

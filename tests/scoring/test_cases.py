@@ -108,8 +108,7 @@ def test_bpref_is_measured_where_the_level_of_a_query_has_documents_judged_as_no
     results = results_of({"q": ["b", "a"], "r": ["c"]})
     results.hits["chunk_id"] = results.hits["doc_id"]
     # of one relevant document: 1 - 1 / 1, as b is before it
-    found = values(results, golden, ["bpref", "mrr"], match="per_query")
-    assert found == [[0, 1 / 2], [-1, 1]]
+    assert values(results, golden, ["bpref", "mrr"], match="per_query") == [[0, 1 / 2], [-1, 1]]
 
 
 def test_supports_are_anchors_that_are_relevant():

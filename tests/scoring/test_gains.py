@@ -35,8 +35,7 @@ def graded(table):
 
 def test_ndcg_by_gains_is_that_of_ir_measures(judged):
     table, run = judged
-    golden = graded(table)
-    ev = rs.evaluate(run, golden, ["ndcg@10", "ndcg_linear@10", "ndcg"])
+    ev = rs.evaluate(run, graded(table), ["ndcg@10", "ndcg_linear@10", "ndcg"])
     qrels = [ir_measures.Qrel(q, d, LEVELS[e]) for q, d, e in table.itertuples(index=False)]
     hits = [ir_measures.ScoredDoc(q, d, s) for q, docs in run.items() for d, s in docs.items()]
     whole = {3: 100, 2: 10, 1: 1, 0: 0}  # its provider takes whole numbers alone
@@ -84,7 +83,6 @@ def test_gains_come_back_from_our_file(judged, tmp_path):
 def test_a_grade_with_two_gains_is_refused():
     with warned("0.5"):
         golden = rs.load_golden({"q": {"a": 1.0, "b": 0.5}, "r": {"c": 1.0}})
-    targets = golden.targets.assign(gain=[1.0, 0.5, 0.7])
-    golden = rs.Golden(golden.queries, targets=targets)
+    golden = rs.Golden(golden.queries, targets=golden.targets.assign(gain=[1.0, 0.5, 0.7]))
     with refused("gains", 0.7, field="golden.targets.gain"):
         rs.evaluate({"q": ["a"], "r": ["c"]}, golden, "ndcg@3")

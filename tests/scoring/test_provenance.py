@@ -210,13 +210,11 @@ OTHER_CRITERION = judgments_of("b", judge="n", criterion="answer_relevance")
 def test_judges_that_do_not_contradict_each_other_are_compared(pair, judgments, state):
     results = replace(pair[0], judgments=pd.concat(judgments, ignore_index=True))
     cmp = compare_runs(results, pair[1], "a", "b", metrics=["faithfulness"])
-    found = cmp.invariants.set_index("name")["state"].get("judge_fingerprint", "equal")
-    assert found == state
+    assert cmp.invariants.set_index("name")["state"].get("judge_fingerprint", "equal") == state
 
 
 def test_differences_of_scores_by_different_judges_are_refused_as_comparisons_are(pair):
-    of = both(pair, judge="n")
-    ev = rs.evaluate(*of, ["hit@1", "faithfulness"])
+    ev = rs.evaluate(*both(pair, judge="n"), ["hit@1", "faithfulness"])
     with refused("m:p1:0", "n:p1:0", field="judge_fingerprint"):
         rs.extras.score_diff(ev, "a", "b")
     with warned("judge_fingerprint", "m:p1:0", "n:p1:0"):

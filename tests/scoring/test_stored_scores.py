@@ -36,8 +36,7 @@ def write(tmp_path):
 @pytest.fixture
 def pair(write):
     """Two runs of 40 queries in different orders, the second .2 better in every query."""
-    rng = np.random.default_rng(0)
-    values = rng.uniform(0.0, 0.7, 40)
+    values = np.random.default_rng(0).uniform(0.0, 0.7, 40)
     first = [(f"q {n}?", value, value >= 0.5) for n, value in enumerate(values.tolist())]
     second = [(text, value + 0.2, value >= 0.3) for text, value, _ in reversed(first)]
     return write("a.json", deepeval(first)), write("b.json", deepeval(second))

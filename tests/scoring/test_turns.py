@@ -106,5 +106,4 @@ def test_two_responses_of_one_place_are_joined_by_their_ids_alone():
         {"query_id": one, "session_id": "s1", "turn": 2, "retrieved": ["ds12"]} for one in "pq"
     ]
     twice += [row | {"query_id": f"g{n}"} for n, row in enumerate(rows("retrieved"))]
-    scores = rs.evaluate(rs.load_results(twice), golden).scores
-    assert scores["state"].eq("extra").sum() == 2
+    assert rs.evaluate(rs.load_results(twice), golden).scores["state"].eq("extra").sum() == 2

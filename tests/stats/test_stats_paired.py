@@ -266,8 +266,7 @@ def test_what_each_value_adds_to_a_median_by_hand():
 
 def test_the_interval_of_a_difference_of_medians_is_students_of_what_queries_add():
     first, second = np.random.default_rng(0).lognormal(size=(2, 30))
-    apart = moves_of_median(second) - moves_of_median(first)
-    half = stats.t.ppf(0.95, 29) * stats.sem(apart)
+    half = stats.t.ppf(0.95, 29) * stats.sem(moves_of_median(second) - moves_of_median(first))
     delta = np.median(second) - np.median(first)
     found = median_difference_interval([*first, NAN], [*second, 9], 0.9)
     assert found == pytest.approx((delta - half, delta + half))

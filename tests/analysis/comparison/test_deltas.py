@@ -34,14 +34,6 @@ def test_a_binary_metric_has_tangos_interval_and_the_p_of_mcnemar():
     assert pd.isna(row["verdict"]) and row["statistic"] == "mean"
 
 
-def test_a_bounded_metric_has_students_interval_and_p():
-    rng = np.random.default_rng(1)
-    first, second = rng.random(12), rng.random(12)
-    row, theirs = deltas_of("recall@5", first, second), stats.ttest_rel(second, first)
-    ends = theirs.confidence_interval()
-    assert row[["low", "high", "p"]].tolist() == pytest.approx([ends.low, ends.high, theirs.pvalue])
-
-
 LOW, HIGH = [0.2] * 5 + [0.3] * 25, [0.6] * 5 + [0.8] * 25
 
 
@@ -66,12 +58,10 @@ def test_the_level_widens_the_intervals_of_metrics_that_decide_alone():
     wide = paired_deltas(*sides, ["mrr"], level=0.01).set_index("metric")
     alone = paired_deltas(*sides).set_index("metric")
     pd.testing.assert_series_equal(wide.loc["ndcg@5"], alone.loc["ndcg@5"], check_names=False)
-    assert wide.loc["mrr", "low"] < alone.loc["mrr", "low"]
-    apart = sides[1]["mrr"] - sides[0]["mrr"]
-    half = stats.t.ppf(0.995, 39) * stats.sem(apart)
-    assert wide.loc["mrr", ["low", "high"]].tolist() == pytest.approx(
-        [apart.mean() - half, apart.mean() + half]
-    )
+    theirs = stats.ttest_rel(sides[1]["mrr"], sides[0]["mrr"])
+    assert alone.loc["mrr", "p"] == pytest.approx(theirs.pvalue)
+    for row, level in ((alone.loc["mrr"], 0.95), (wide.loc["mrr"], 0.99)):
+        assert row[["low", "high"]].tolist() == pytest.approx([*theirs.confidence_interval(level)])
 
 
 def test_times_have_the_difference_of_their_medians():
@@ -82,11 +72,8 @@ def test_times_have_the_difference_of_their_medians():
     assert (row["verdict"], row["statistic"]) == ("worse", "median")
     few = deltas_of("latency_ms", [10.0] * 5, [12.0] * 5, ["latency_ms"])
     assert np.isnan(few["low"]) and few["verdict"] == "can't tell"
-
-
-def test_times_that_no_query_has_in_both_runs_have_no_figures():
-    row = deltas_of("latency_ms", [3.0, np.nan], [np.nan, 4.0])
-    assert row["n"] == 0 and row[["delta", "low", "high", "p"]].isna().all()
+    none = deltas_of("latency_ms", [3.0, np.nan], [np.nan, 4.0])
+    assert none["n"] == 0 and none[["delta", "low", "high", "p"]].isna().all()
 
 
 def test_points_of_a_judge_are_bounded_by_their_own_range():
@@ -105,17 +92,6 @@ def test_a_few_queries_that_carry_the_mean_call_for_caution():
     row = deltas_of("recall@5", [0.5] * 50, [0.5] * 48 + [1.0] * 2)
     assert row["caution"] and row["skewness"] == pytest.approx(stats.skew([0] * 48 + [0.5] * 2))
     assert not deltas_of("recall@5", [0.5] * 50, [0.3] * 25 + [0.7] * 25)["caution"]
-
-
-def test_queries_of_one_group_count_as_one():
-    rng = np.random.default_rng(0)
-    first, second = np.zeros(60), np.clip(rng.normal(0.1, 0.2, 60), -1, 1)
-    alone = deltas_of("recall@5", first, second)
-    twice = deltas_of(
-        "recall@5", np.repeat(first, 2), np.repeat(second, 2), groups=np.repeat(np.arange(60), 2)
-    )
-    names = ["delta", "low", "high", "p", "detectable"]
-    assert twice[names].tolist() == pytest.approx(alone[names].tolist())
 
 
 def test_groups_are_those_that_two_queries_share():
@@ -149,8 +125,7 @@ def test_what_the_candidate_failed_on_is_counted(loaded):
 
 
 def test_the_detectable_difference_is_that_of_the_interval():
-    rng = np.random.default_rng(3)
-    first, second = rng.random((2, 50))
+    first, second = np.random.default_rng(3).random((2, 50))
     own = deltas_of("mrr", first, second, ["mrr"], level=0.01)["detectable"]
     error = stats.sem(second - first)
     assert own == pytest.approx(error * (stats.t.ppf(0.995, 49) + stats.t.ppf(0.8, 49)))

@@ -18,8 +18,7 @@ def linted(texts, ids=None, **how):
 
 
 def test_seven_chunks():
-    texts = [TWICE, TWICE, "four", "", "x", "z" * 5000, LONG]
-    lint = linted(texts, [*"abcdef", None])
+    lint = linted([TWICE, TWICE, "four", "", "x", "z" * 5000, LONG], [*"abcdef", None])
     counts = lint.summary.set_index("kind")["n"]
     assert counts[counts > 0].to_dict() == {
         "empty": 1, "near_empty": 2, "tiny": 2, "giant": 1, "missing_id": 1, "duplicate": 2,

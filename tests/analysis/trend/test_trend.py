@@ -110,8 +110,7 @@ def test_the_history_is_broken_where_labels_and_passages_change(table, store):
     broken = table.dropna(subset=["break_reason"]).set_index("run_id")["break_reason"]
     assert broken.index.tolist() == ["06-bm25-passages-400", "07-dense", "14-rerank-30-relabelled"]
     says(broken["14-rerank-30-relabelled"], "labels", "5ad89f3d → 63253d3c")
-    chunkers = "docstring-sections@1 → docstring-sections@1@400"
-    says(broken["06-bm25-passages-400"], chunkers)
+    says(broken["06-bm25-passages-400"], "docstring-sections@1 → docstring-sections@1@400")
     # means and intervals are those of the summary
     with warned("golden"):
         stored = store.summary(allow_different=True).query("metric == 'mrr@10'")
