@@ -11,7 +11,7 @@ from conftest import golden_of, hit, hits_of, record, targets_of
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.rules import rule_name
+from ragscore.scoring.rules import heading_parts, rule_name
 from ragscore.scoring.targets import targets_at
 from tests.compared import compare_runs
 from tests.messages import refused, says
@@ -247,3 +247,66 @@ def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targ
     records = {run: [record("q1", [chunks[run]])] for run in runs}
     scores = rs.score(*loaded(rows, records), ["hit@5"])
     assert scores["hit@5"].tolist() == hits and set(scores["level"]) == {"chunk"}
+
+
+# Anchors: headings by their parts, snippets in the text, and what a cut text leaves undecided
+
+
+def anchored(*hits):
+    """Hits of query q from (path, heading) or (path, heading, text, text_cut)."""
+    columns = ["path", "heading", "text", "text_cut"]
+    return hits_of(*(dict(zip(columns, hit, strict=False)) for hit in hits))
+
+
+def anchor(heading, *snippets):
+    """A target in a.md; any of its snippets will do."""
+    return targets_of(*(
+        {"level": "anchor", "target_id": "t", "path": "a.md", "heading": heading, "snippet": one,
+         "alternative": n}
+        for n, one in enumerate(snippets or [None])
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("heading", "parts"),
+    [
+        ("# Overview > ## Details", ("Overview", "Details")),
+        ("##Title  >Sub", ("Title", "Sub")),
+        (" # A\tB >  > ### C ", ("A B", "C")),
+        ("", ()),
+        ("#", ()),
+        ("C# Guide > # F# notes", ("C# Guide", "F# notes")),
+    ],
+)
+def test_a_heading_path_is_the_names_of_its_parts(heading, parts):
+    assert heading_parts(heading) == parts
+
+
+@pytest.mark.parametrize(
+    ("hit", "wanted", "met"),
+    [
+        (("a.md", "# Overview > ## D"), anchor("# Overview"), True),
+        (("a.md", "Overview"), anchor("### Overview"), True),  # levels don't count
+        (("a.md", "# Over"), anchor("# Overview"), False),
+        (("a.md", "# Overview2"), anchor("# Overview"), False),
+        (("A.md", "# Overview"), anchor("# Overview"), False),
+        (("a.md", "# Overview", "has FOO here"), anchor("# Overview", "foo", "bar"), True),
+        (("a.md", "# Overview", "nothing"), anchor("# Overview", "foo"), False),
+        # nothing says that the text was cut
+        (("a.md", "# Overview", "nothing", None), anchor("# Overview", "foo"), False),
+        # the snippet was cut with an ellipsis, which stands nowhere in the text
+        (("a.md", "# Overview", "The sentence goes on."), anchor("", "The sentence..."), True),
+        (("a.md", "# Overview", ""), anchor("# Overview", "foo"), True),
+        (("a.md", "# Overview", None), anchor("# Overview", "foo"), True),
+        (("a.md", "# Anything"), anchor(""), True),
+        (("a.md", None), anchor(None), True),
+        (("a.md", None), anchor("# Overview"), False),
+    ],
+)
+def test_a_hit_meets_an_anchor_by_path_heading_and_snippet(hit, wanted, met):
+    assert len(rs.match.by_anchor()(anchored(hit), wanted)[0]) == met
+
+
+def test_snippets_can_be_left_out():
+    hits = anchored(("a.md", "# O", "nothing"))
+    assert len(rs.match.by_anchor(snippets=False)(hits, anchor("# O", "foo"))[0]) == 1

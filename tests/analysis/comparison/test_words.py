@@ -104,10 +104,9 @@ def test_a_metric_of_one_run_alone_has_no_word_and_one_line():
 def world(seed, n, runs, shift, *, is_equal=False):
     """Scores of some runs on n queries, and the golden set that groups them."""
     rng = np.random.default_rng(seed)
-    sizes = rng.permutation(np.append(rng.integers(1, 5, n // 4 + 1), [max(n // 3, 1)]))
-    groups = np.repeat(np.arange(len(sizes)), sizes)
-    groups = np.append(groups, np.arange(n) + len(sizes))[:n] if rng.random() < 0.7 else None
     ids = [f"q{place:03}" for place in range(n)]
+    # a third of the queries in one group, the others in small ones; or each alone
+    groups = np.where(rng.random(n) < 0.3, 0, rng.integers(1, n, n)) if rng.random() < 0.7 else ids
     base, parts = rng.random((n, 4)), []
     for place, run in enumerate(runs):
         own = base if is_equal else np.where(rng.random((n, 4)) < 0.4, rng.random((n, 4)), base)
@@ -118,15 +117,12 @@ def world(seed, n, runs, shift, *, is_equal=False):
             "latency_ms": np.round(50 * np.exp(base[:, 0]) + 5 * place),
         }
         frame = pd.DataFrame(values, index=pd.Index(ids, name="query_id"))
-        if rng.random() < 0.5:
-            frame = frame.mask(rng.random(frame.shape) < 0.1)
-        if rng.random() < 0.2:
-            frame["answer_checks"] = np.nan
+        frame = frame.mask(rng.random(frame.shape) < rng.choice([0, 0.1]))  # some lack values,
+        frame["answer_checks"] *= rng.choice([1, np.nan], p=[0.8, 0.2])  # or all of a metric
         parts.append(frame.assign(run_id=run, state="scored", level="doc"))
     queries = [
-        {"id": one, "query": "?", "expected_doc_ids": ["d"]}
-        | ({} if groups is None else {"group": f"g{groups[at]}"})
-        for at, one in enumerate(ids)
+        {"id": one, "query": "?", "expected_doc_ids": ["d"], "group": f"g{group}"}
+        for one, group in zip(ids, groups, strict=True)
     ]
     results = rs.load_results({run: {one: ["d"] for one in ids} for run in runs})
     return pd.concat(parts), rs.load_golden(queries), results
