@@ -57,27 +57,29 @@ def test_a_summary_draws_means_with_the_intervals_of_the_means(ev):
     assert board == {run: rows_of(table, run) for run in ev.run_ids}
 
 
-def test_slices_are_drawn_of_a_summary_and_of_scores_alike(ev):
-    table = ev.summary("mrr@10", by="difficulty")
+def test_slices_are_drawn_of_a_summary_and_of_scores_alike_and_so_are_their_differences(ev):
+    table, levels = ev.summary("mrr@10", by="difficulty"), ["easy", "medium", "hard"]
     drawn = rs.plot.slices(table)
     assert names_beside(drawn) == ["easy (16)", "medium (16)", "hard (8)"]
-    ordered = table.set_index("difficulty").loc[["easy", "medium", "hard"]]
+    ordered = table.set_index("difficulty").loc[levels]
     assert bars(drawn) == {run: rows_of(ordered, run) for run in ev.run_ids}
     assert bars(ev.plot.slices("mrr@10", "difficulty")) == bars(drawn)
     few = rs.plot.slices(table, limit=2, order=["medium"])
-    assert names_beside(few) == ["medium (16)", "easy (16)"] and "2 largest of 3" in re.sub(
-        r"\s", " ", few.get_ylabel()
-    )
+    assert names_beside(few) == ["medium (16)", "easy (16)"]
+    assert "2 largest of 3" in re.sub(r"\s", " ", few.get_ylabel())
+    found = world(2).cmp.slices("difficulty", ["mrr@10"])
+    deltas_of = found.table.assign(mean=found.table["delta"]).set_index("difficulty").loc[levels]
+    assert [row for own in bars(found.plot()).values() for row in own] == rows_of(deltas_of)
 
 
 def test_a_heat_map_has_the_means_and_stars_where_queries_are_few(ev):
     table = ev.summary("mrr@10", by="difficulty")
     ax = rs.plot.heatmap(table)
-    wide = table.pivot(index="difficulty", columns="run_id", values="mean")
-    wide = wide.loc[["easy", "medium", "hard"]]
+    means = table.pivot(index="difficulty", columns="run_id", values="mean")
+    wide = means.loc[["easy", "medium", "hard"]].to_numpy()
     assert np.allclose(ax.images[0].get_array(), wide)
     stars = np.array([[""], [""], ["*"]])
-    assert cells(ax) == np.char.add(np.char.mod("%.2f", wide.to_numpy()), stars).tolist()
+    assert cells(ax) == np.char.add(np.char.mod("%.2f", wide), stars).tolist()
     gap = table.assign(mean=table["mean"].mask(table.index == table.index[0]))
     assert cells(rs.plot.heatmap(gap))[0][0] == "—"
     own = rs.plot.heatmap(ev.summary("latency_ms", by="difficulty"))
@@ -98,13 +100,6 @@ def test_a_forest_draws_differences_and_marks_rows_by_their_word(ev):
     plain = rs.plot.forest(cmp.deltas.drop(columns="verdict"), names)
     assert [one.lines[0].get_marker() for one in plain.containers] == ["o"]
     assert names_beside(cmp.plot())[0].startswith(ev.primary[0]), "what decides stands first"
-
-
-def test_differences_by_slice_are_those_of_the_table():
-    found = world(2).cmp.slices("difficulty", ["mrr@10"])
-    drawn = found.table.assign(mean=found.table["delta"]).set_index("difficulty")
-    rows = [row for own in bars(found.plot()).values() for row in own]
-    assert rows == rows_of(drawn.loc[["easy", "medium", "hard"]])
 
 
 def test_outcomes_are_the_counts():

@@ -156,21 +156,6 @@ def test_rows_without_a_golden_query_count_in_empty_failed_latency_only(scored):
 
 
 @pytest.mark.parametrize(
-    ("row", "bad", "good"),
-    [
-        ({"expected_empty": True, "answerable": True}, HITS, []),
-        ({"must_not_contain_source_keys": ["Pioneer"], "answerable": True},
-         [hit("c", "d", 1, source_key="pioneer-p1142")], HITS),
-        ({"expected_doc_ids": ["d"]}, [hit("c", "d", 11)], [hit("c", "d", 10)]),
-    ],
-)  # fmt: skip
-def test_passed_by_the_kind_of_question(scored, row, bad, good):
-    rows = [{"id": "q", "query": "?"} | row]
-    found = [scored(rows, [record("q", one)], ["passed"])["passed"].tolist() for one in (bad, good)]
-    assert found == [[0], [1]]
-
-
-@pytest.mark.parametrize(
     ("argument", "value", "known"),
     [("match", "docs", "doc"), ("missing", "miss", "zero"), ("collapse", "x", "doc"),
      ("ties", "score", "trec64"), ("profile", "kebap", "kebab")],
@@ -277,7 +262,15 @@ REFUSAL = answer("no idea", grounded=False)
 
 
 # query, what a run gave, points of a judge -> found and passed; None: no value
+NOTHING = {"query": "?", "expected_empty": True, "answerable": True}
+OTHERS = {"query": "?", "must_not_contain_source_keys": ["Pioneer"], "answerable": True}
 PASSES = [
+    # each kind of question, failed and passed; a hit counts within the run's k, 10
+    (NOTHING, record("q", ONE), None, (0, 0)), (NOTHING, record("q", []), None, (1, 1)),
+    (OTHERS, record("q", [hit("c", "d", 1, source_key="pioneer-p1142")]), None, (0, 0)),
+    (OTHERS, record("q", ONE), None, (1, 1)),
+    (SOUGHT, record("q", [hit("c", "d", 11)]), None, (0, 0)),
+    (SOUGHT, record("q", [hit("c", "d", 10)]), None, (1, 1)),
     (SOUGHT, record("q", ONE), None, (1, 1)),  # retrieval alone
     (SOUGHT, record("q", ONE, answer=answer("merge")), None, (1, 1)),
     (SOUGHT, record("q", MISSED, answer=answer("merge")), None, (0, 0)),
