@@ -5,7 +5,6 @@ import json
 import statistics
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 import ragscore as rs
@@ -87,15 +86,6 @@ def test_conversations_are_the_clusters_of_everything_by_default():
     # b is better on 25 turns and worse on 5, which are 5 conversations and 1
     assert ev.compare("a", "b", cluster=None).overall == "better"
     assert ev.compare("a", "b").overall == "can't tell"
-
-
-def test_columns_of_a_table_name_conversation_and_turn():
-    table = pd.DataFrame(
-        {"query_id": ["a", "b"], "session_id": ["s", "s"], "turn_number": [1, 2],
-         "relevant_ids": [["d"], ["d"]]}
-    )  # fmt: skip
-    queries = rs.load_golden(table).queries
-    assert queries[["conversation", "turn"]].to_numpy().tolist() == [["s", "1"], ["s", "2"]]
 
 
 CAST = SHARED / "trec-cast-2021"

@@ -28,8 +28,9 @@ def test_one_text_in_two_conversations_is_two_queries_on_both_sides(make, tmp_pa
     responses = results.responses[["query_id", "conversation", "turn"]]
     assert responses.iloc[::2].to_numpy().tolist() == [["s1/1", "s1", "1"], ["s2/1", "s2", "1"]]
     assert responses.iloc[1::2, 1:].to_numpy().tolist() == [["s1", "2"], ["s3", "1"]]
-    golden = rs.load_golden(rows("relevant"))
-    assert golden.queries["query_id"].tolist() == responses["query_id"].tolist()
+    golden = rs.load_golden(rows("relevant", turn="turn_number"))
+    queries = golden.queries[["query_id", "conversation", "turn"]]
+    assert queries.to_numpy().tolist() == responses.to_numpy().tolist()
     assert rs.evaluate(results, golden).summary("hit@1")["mean"].tolist() == [1]
 
 

@@ -50,32 +50,43 @@ def of_keys(*rows):
     return pd.DataFrame(rows, columns=["doc_id", "version_key", "effective_timestamp"])
 
 
-def test_a_named_successor_and_a_later_version_make_a_hit_stale(documents):
-    found = freshness(documents, q=["addr-2023", "addr-2024", "addr-2025", "misc", "price-v2"])
-    assert found.stale_hits[["rank", "doc_id", "replaced_by", "reason"]].values.tolist() == [
-        [1, "addr-2023", "addr-2025", "superseded"],
-        [2, "addr-2024", "addr-2025", "newer version"],
-    ]
-    assert found.summary["stale_rate"].tolist() == [2 / 5]
-    first = freshness(documents, 2, q=["addr-2023", "misc", "addr-2024"]).per_query.iloc[0]
-    assert first[["considered", "n_stale", "n_conflicting"]].tolist() == [2, 1, 0]
+# the first two timestamps are equal as floats
+LISTED = of_keys(["v1", "v", 2**60], ["v2", "v", 2**60 + 1], ["v3", "v", 150])
 
 
-def test_versions_of_one_thing_are_a_conflict_by_key_in_order_of_the_first_hit(documents):
-    found = freshness(documents, q=["price-v1", "addr-2024", "misc", "price-v2", "addr-2025"])
-    assert found.conflicts[["version_key", "rank", "doc_id"]].values.tolist() == [
-        ["price", 1, "price-v1"], ["price", 4, "price-v2"],
-        ["addr", 2, "addr-2024"], ["addr", 5, "addr-2025"],
-    ]  # fmt: skip
-    assert found.per_query[["considered", "n_conflicting"]].values.tolist() == [[5, 4]]
-    assert found.summary["conflict_rate"].tolist() == [0.8]
+@pytest.mark.parametrize(
+    ("known", "hits", "stale", "conflicts"),
+    [
+        # a named successor and a later version make a hit stale
+        (None, ["addr-2023", "addr-2024", "misc", "price-v2"],
+         [[1, "addr-2023", "addr-2025", "superseded"],
+          [2, "addr-2024", "addr-2025", "newer version"]],
+         [["addr", 1, "addr-2023"], ["addr", 2, "addr-2024"]]),
+        # versions of one thing are a conflict, by key in order of the first hit
+        (None, ["price-v1", "addr-2024", "misc", "price-v2", "addr-2025"],
+         [[1, "price-v1", "price-v2", "superseded"],
+          [2, "addr-2024", "addr-2025", "newer version"]],
+         [["price", 1, "price-v1"], ["price", 4, "price-v2"], ["addr", 2, "addr-2024"],
+          ["addr", 5, "addr-2025"]]),
+        # the newest version replaces all others, however they are listed
+        (LISTED, ["v1", "v2", "v3"],
+         [[1, "v1", "v2", "newer version"], [3, "v3", "v2", "newer version"]],
+         [["v", 1, "v1"], ["v", 2, "v2"], ["v", 3, "v3"]]),
+    ],
+    ids=["stale", "conflicts", "newest"],
+)  # fmt: skip
+def test_stale_hits_and_conflicts_are_named_and_counted(documents, known, hits, stale, conflicts):
+    found = freshness(documents if known is None else known, q=hits)
+    columns = ["rank", "doc_id", "replaced_by", "reason"]
+    assert found.stale_hits[columns].values.tolist() == stale
+    assert found.conflicts[["version_key", "rank", "doc_id"]].values.tolist() == conflicts
+    rates = [len(stale) / len(hits), len(conflicts) / len(hits)]
+    assert found.summary[["stale_rate", "conflict_rate"]].iloc[0].tolist() == rates
 
 
-def test_the_newest_version_replaces_all_others_however_they_are_listed():
-    # the first two timestamps are equal as floats
-    versions = of_keys(["v1", "v", 2**60], ["v2", "v", 2**60 + 1], ["v3", "v", 150])
-    found = freshness(versions, q=["v1", "v2", "v3"]).stale_hits
-    assert found[["doc_id", "replaced_by"]].values.tolist() == [["v1", "v2"], ["v3", "v2"]]
+def test_only_the_first_k_hits_count(documents):
+    row = freshness(documents, 2, q=["addr-2023", "misc", "addr-2024"]).per_query.iloc[0]
+    assert row[["considered", "n_stale", "n_conflicting"]].tolist() == [2, 1, 0]
 
 
 def test_rates_of_two_queries_become_metrics():

@@ -120,19 +120,16 @@ def test_the_history_is_broken_where_labels_and_passages_change(table, store):
 
 
 @pytest.fixture
-def changing(write_golden, write_run, tmp_path):
+def relabelled(write_run, tmp_path):
     """A store of three runs: a and b, then c by other labels for q3; and the newer golden set."""
-    old = rs.load_golden(write_golden(THREE_QUERIES))
     other = THREE_QUERIES[2] | {"expected_doc_ids": ["dx"], "expected_chunk_ids": ["x"]}
-    new = rs.load_golden(write_golden([*THREE_QUERIES[:2], other], "new.yaml"))
+    old, new = map(rs.load_golden, (THREE_QUERIES, [*THREE_QUERIES[:2], other]))
     store = rs.RunStore(tmp_path / "store")
-    runs = (1, "a", RUN_A, old), (2, "b", RUN_B, old), (3, "c", RUN_B, new)
-    for day, name, records, by in runs:
-        file = write_run(
-            name, records, system="s", created_at=f"2026-01-0{day}T00:00:00Z",
-            chunker_version="test@1", config={"which": name},
-        )  # fmt: skip
-        store.save(rs.load_results(file), golden=by)
+    runs = ("a", RUN_A, old), ("b", RUN_B, old), ("c", RUN_B, new)
+    for day, (name, records, golden) in enumerate(runs, 1):
+        described = {"created_at": f"2026-01-0{day}T00:00:00Z", "config": {"which": name}}
+        file = write_run(name, records, system="s", chunker_version="test@1", **described)
+        store.save(rs.load_results(file), golden=golden)
     return store, new
 
 
@@ -208,9 +205,9 @@ def test_what_makes_no_trend_is_refused(store, how, field, named):
         trend_table(store, **how)
 
 
-def test_runs_without_noise_say_so(changing):
+def test_runs_without_noise_say_so(relabelled):
     with refused(field="repeat"):
-        noise_floor(changing[0], "hit@1", repeats=None)
+        noise_floor(relabelled[0], "hit@1", repeats=None)
     assert trend_table(noisy(0.5, 0.6), "mrr")["band_low"].isna().all()
 
 
@@ -242,8 +239,8 @@ def test_the_picture_breaks_its_lines_and_says_why(table):
     assert {"bm25", "dense", "hybrid", "hybrid_rerank"} <= names
 
 
-def test_a_line_ends_where_labels_changed_unless_all_runs_are_scored_anew(changing):
-    store, new = changing
+def test_a_line_ends_where_labels_changed_unless_all_runs_are_scored_anew(relabelled):
+    store, new = relabelled
     ax = store.trend("hit@1").plot()
     assert [len(one.get_ydata()) for one in ax.lines if one.get_marker() == "o"] == [2, 1]
     # a finds q1, b finds q2 and q3; by the newer labels, which want x for q3, a finds that, too
