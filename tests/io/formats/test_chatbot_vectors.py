@@ -73,7 +73,7 @@ def aggregate(load):
     ]
 
 
-# 1 and the rule of 2 are in test_anchors.py; here 2 as the profile's means see it
+# 1 and the rule of 2 are in test_rules.py; here 2 as the profile's means see it
 
 
 @pytest.mark.parametrize(
