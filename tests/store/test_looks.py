@@ -22,12 +22,15 @@ def looks(folder, runs=None):
 
 
 def test_looks_stay_when_a_run_of_an_earlier_date_is_saved_later(write_run, store, tmp_path):
-    seen = []
-    for name, month in (("b", 3), ("c", 4), ("a", 1)):
+    def save(name, month):
         file = write_run(name, RUN_A, system=name, created_at=f"2026-{month:02}-01T00:00:00Z")
         store.save(rs.load_results(file), golden=GOLDEN)
-        seen.append(looks(tmp_path))
-    _, before, after = seen
+
+    save("b", 3)
+    save("c", 4)
+    before = looks(tmp_path)
+    save("a", 1)
+    after = looks(tmp_path)
     assert [list(one) for one in after] == [["a", "b", "c"]] * 2, "runs stand by date"
     for first, second in zip(before, after, strict=True):
         assert {run: second[run] for run in first} == first

@@ -1,12 +1,13 @@
 """Runs that are read together are what they are one by one, whatever each of them holds."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from conftest import answer, hit, record
+from conftest import answer, hit, record, written_run
 from stored import assert_same, edit_table, put_file, put_table, stored_file
 
 import ragscore as rs
@@ -32,47 +33,41 @@ def with_own_columns(results, n):
     )
 
 
-@pytest.fixture
-def several(write_run, tmp_path):
-    """Four runs of a store.
+LONG = {"snippet": "long " * 60}
+JUDGED = {
+    "run_id": "a", "query_id": "q1", "criterion": "faithfulness", "item": "1", "value": 1.0,
+}  # fmt: skip
+MORE = {
+    "a": {"judgments": from_records([JUDGED], "judgments")},
+    "d": {
+        "chunks": pd.DataFrame({"chunk_id": ["c1", "c2"], "text": ["a", None]}),
+        "documents": pd.DataFrame({"doc_id": ["d1"]}),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A folder of four runs.
 
     With chunks, judgments, documents and problems or without, one of them without any hit.
     """
-    store = rs.RunStore(tmp_path / "store")
+    folder = tmp_path_factory.mktemp("store")
     for n, name in enumerate("abcd"):
-        hits = (
-            []
-            if name == "c"
-            else [
-                hit(f"c{rank}", f"d{rank}", rank, **({"snippet": "long " * 60} if n else {}))
-                for rank in range(1, 4)
-            ]
-        )
-        records = [
-            record(
-                f"q{q}",
-                hits[q % 2 :],
-                answer=answer("text", paths=["docs/d1.md"]) if name == "b" else None,
-            )
-            for q in range(3)
-        ]
-        results = with_own_columns(rs.load_results(write_run(name, records, k=4)), n)
-        judged = [
-            {
-                "run_id": name,
-                "query_id": "q1",
-                "criterion": "faithfulness",
-                "item": "1",
-                "value": 1.0,
-            }
-        ]
-        chunks = pd.DataFrame({"chunk_id": ["c1", "c2"], "text": ["a", None]})
-        more = {
-            "a": {"judgments": from_records(judged, "judgments")},
-            "d": {"chunks": chunks, "documents": pd.DataFrame({"doc_id": ["d1"]})},
-        }.get(name, {})
-        store.save(replace(results, **more))
-    return store
+        ranks = range(1, 1 if name == "c" else 4)
+        hits = [hit(f"c{rank}", f"d{rank}", rank, **(LONG if n else {})) for rank in ranks]
+        said = answer("text", paths=["docs/d1.md"]) if name == "b" else None
+        records = [record(f"q{q}", hits[q % 2 :], answer=said) for q in range(3)]
+        file = written_run(tmp_path_factory.mktemp("runs"), name, records, k=4)
+        results = with_own_columns(rs.load_results(file), n)
+        rs.RunStore(folder).save(replace(results, **MORE.get(name, {})))
+    return folder
+
+
+@pytest.fixture
+def several(template, tmp_path):
+    """A copy of its store."""
+    return rs.RunStore(shutil.copytree(template, tmp_path / "store"))
 
 
 def one_by_one(store):

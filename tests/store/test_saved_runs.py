@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import ragscore as rs
 
@@ -15,9 +14,7 @@ GOLDEN = rs.load_golden(
 )
 
 
-@pytest.fixture
-def results():
-    """Three runs whose rows don't lie run by run, with frames that belong to no run, too."""
+def test_files_are_those_of_a_run_saved_alone(tmp_path):
     rng = np.random.default_rng(0)
     runs = pd.DataFrame({"run_id": ["b", "a", "none"], "system": ["y", "x", "z"]})
     responses = runs[["run_id"]].merge(pd.DataFrame({"query_id": IDS}), how="cross")
@@ -25,21 +22,19 @@ def results():
         pd.Series([1, 2, 3], name="rank"), how="cross"
     )
     docs = [f"d{rng.integers(9)}{rank}" for rank in hits["rank"]]
-    return rs.Results(
+    # rows don't lie run by run, and a chunk belongs to no run
+    results = rs.Results(
         runs,
         responses.sample(frac=1, random_state=1),
         hits.assign(doc_id=docs).sample(frac=1, random_state=2),
         chunks=pd.DataFrame({"run_id": ["a", None, "b"], "chunk_id": ["1", "2", "3"]}),
     )
-
-
-@pytest.mark.parametrize("name", ["a", "b", "none"])
-def test_files_are_those_of_a_run_saved_alone(results, tmp_path, name):
-    stores = rs.RunStore(tmp_path / "all"), rs.RunStore(tmp_path / "alone")
-    stores[0].save(results, golden=GOLDEN)
-    stores[1].save(results.select(name), golden=GOLDEN)
-    there, alone = (
-        {file.name.split("-")[0]: file.read_bytes() for file in store.path(name).glob("*.parquet")}
-        for store in stores
-    )
-    assert there == alone
+    together, alone = rs.RunStore(tmp_path / "all"), rs.RunStore(tmp_path / "alone")
+    together.save(results, golden=GOLDEN)
+    for name in results.runs["run_id"]:
+        alone.save(results.select(name), golden=GOLDEN)
+        files, expected = (
+            {one.name.split("-")[0]: one.read_bytes() for one in store.path(name).glob("*.parquet")}
+            for store in (together, alone)
+        )
+        assert files == expected, name

@@ -2,11 +2,22 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 
 import pandas as pd
 import pytest
-from conftest import EXAMPLES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from conftest import (
+    EXAMPLES,
+    RUN_A,
+    RUN_B,
+    THREE_QUERIES,
+    answer,
+    hit,
+    pair_in,
+    record,
+    written_run,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import (
@@ -26,6 +37,24 @@ from ragscore.scoring.summary import summarize
 from tests.messages import refused, warned
 
 GOLDEN = rs.load_golden(THREE_QUERIES)
+
+
+@pytest.fixture(scope="module")
+def scored_once(tmp_path_factory):
+    """The folder of a store of the pair's runs with their scores."""
+    folder = tmp_path_factory.mktemp("scored")
+    results, golden = pair_in(tmp_path_factory.mktemp("pair"))
+    rs.RunStore(folder).save(results, golden=golden)
+    return folder
+
+
+@pytest.fixture
+def saved(scored_once, tmp_path):
+    """A copy of that store."""
+    shutil.copytree(scored_once, tmp_path, dirs_exist_ok=True)
+    return rs.RunStore(tmp_path)
+
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 HITS = st.lists(
     st.fixed_dictionaries(
@@ -72,29 +101,12 @@ def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_
     assert_same(store.load(), results)
 
 
-@pytest.fixture
-def long_texts(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden(
-            [
-                {"id": "q1", "query": "?", "expected_doc_ids": ["apple"]},
-                {"id": "q2", "query": "?", "expected_doc_ids": ["pear"]},
-            ]
-        )
-    )
-    long = "x" * 500
-    records = [
-        record("q1", [hit("c", "d", 1, snippet=long), hit("c2", "d", 2, snippet=f"{long} apple")]),
-        record("q2", [hit("c", "d", 1, snippet=f"{long} plum")]),
-    ]
-    return rs.load_results(write_run("a", records, k=10)), golden
-
-
 @pytest.mark.parametrize(
     ("text", "length", "is_cut"), [(None, 500, False), (200, 200, True), (0, None, True)]
 )
-def test_what_is_kept_of_texts(long_texts, store, text, length, is_cut):
-    store.save(long_texts[0], text=text)
+def test_what_is_kept_of_texts(write_run, store, text, length, is_cut):
+    long = [hit("c", "d", 1, snippet="x" * 500), hit("c2", "d", 2, snippet="x" * 501)]
+    store.save(rs.load_results(write_run("a", [record("q", long)])), text=text)
     hits = store.load().hits
     assert (int(hits["text"].str.len().min()) if "text" in hits else None) == length
     assert ("text_cut" in hits and bool(hits["text_cut"].all())) == is_cut
@@ -192,16 +204,12 @@ def test_scores_that_are_not_there_are_said(pair, tmp_path, store):
         store.scores(metrics=["mrr@7"], runs="a")
 
 
-def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, store):
+def test_refresh_needs_no_rule_of_ours_and_changes_no_run_if_one_needs_its_own(
+    pair, tmp_path, store
+):
     results, golden = pair
     store.save(results.select(["a"]), golden=golden, match="doc", rule=rs.match.by_doc)
-    store.save(results.select(["b"]), golden=golden, match="per_query")
-    assert store.refresh(golden) == ["a", "b"]
-
-
-def test_refresh_changes_no_run_if_one_needs_its_rule(pair, tmp_path, store):
-    results, golden = pair
-    store.save(results.select(["a"]), golden=golden)
+    assert store.refresh(golden) == ["a"]
     store.save(results.select(["b"]), golden=golden, rule=lambda *rows: rs.match.by_doc(*rows))
     before = sorted(tmp_path.rglob("*")), stored_run(store, "a")
     with refused(file="b", field="rule"):
@@ -253,32 +261,17 @@ def test_a_column_of_mixed_types_is_refused_before_anything_is_written(pair, tmp
     assert not [*tmp_path.rglob("*.parquet")]
 
 
-@pytest.fixture
-def passages(write_golden, write_run):
-    golden = rs.load_golden(
-        write_golden(
-            [
-                {"id": "q", "query": "?", "expected_doc_ids": ["d2"]},
-                {"id": "e", "query": "?", "answerable": True},
-            ]
-        )
-    )
-    hits = [hit("c1", "d1", 1), hit("c2", "d1", 2), hit("c3", "d2", 3)]
-    return (
-        rs.load_results([write_run(name, [record("q", hits), record("e", [])]) for name in "ab"]),
-        golden,
-    )
-
-
-def test_stored_scores_are_those_asked_for_or_none(passages, store):
-    results, golden = passages
+def test_stored_scores_are_those_asked_for_or_none(pair, store):
+    results, golden = pair
     store.save(results.select("a"), golden=golden, collapse="doc")
     store.save(results.select("b"), golden=golden)
-    assert store.scores(metrics=["mrr"], runs="a", collapse="doc").loc["q", "mrr"] == 1 / 2
+    assert store.scores(metrics=["mrr"], runs="a", collapse="doc").loc["q2", "mrr"] == 1 / 2
     with refused("none", "doc", field="collapse"):
         store.scores(metrics=["mrr"], collapse="doc")
     with refused("doc", "none", field="policies"):
         store.scores(metrics=["mrr"])
+    with refused(field="golden"):
+        store.save(results, collapse="doc")
 
 
 @pytest.mark.parametrize(
@@ -290,9 +283,9 @@ def test_stored_scores_are_those_asked_for_or_none(passages, store):
     ],
 )
 def test_a_choice_that_is_none_is_refused_before_anything_is_written(
-    passages, tmp_path, choices, field, named, store
+    pair, tmp_path, choices, field, named, store
 ):
-    results, golden = passages
+    results, golden = pair
     with refused(*named, field=field):
         store.save(results, golden=golden, **choices)
     assert not [*tmp_path.rglob("*.parquet")]
@@ -302,16 +295,11 @@ def test_a_choice_that_is_none_is_refused_before_anything_is_written(
         store.refresh(golden, **choices)
 
 
-def test_policies_without_a_golden_set_are_refused(passages, store):
-    with refused(field="golden"):
-        store.save(passages[0], collapse="doc")
-
-
 @pytest.fixture
-def runs(write_run):
-    """Runs of two systems over three months; `n` tells how many."""
+def runs(tmp_path):
+    """Make runs of two systems, one a month; the last one is `run 1`."""
 
-    def make(n=6):
+    def make(n=4):
         described = [
             {
                 "system": ("bm25", "dense")[i % 2],
@@ -320,35 +308,32 @@ def runs(write_run):
             }
             for i in range(n)
         ]
-        return rs.load_results(
-            [
-                write_run(f"run {n - i}", (RUN_A, RUN_B)[i % 2], **one)
-                for i, one in enumerate(described)
-            ]
-        )
+        files = [
+            written_run(tmp_path / "runs", f"run {n - i}", (RUN_A, RUN_B)[i % 2], **one)
+            for i, one in enumerate(described)
+        ]
+        return rs.load_results(files)
 
     return make
 
 
 def test_only_tables_of_runs_asked_for_are_opened(runs, store):
     store.save(runs(), golden=GOLDEN)
-    for name in ("run 6", "run 4"):
+    for name in ("run 4", "run 2"):
         stored_file(store, name, "scores").write_bytes(b"damaged")
-    assert store.scores(metrics="mrr", runs=["run 5", "run 3", "run 1"])["run_id"].nunique() == 3
-    with refused(file=f"run 6/{stored_file(store, 'run 6', 'scores').name}"):
+    assert store.scores(metrics="mrr", runs=["run 3", "run 1"])["run_id"].nunique() == 2
+    with refused(file=f"run 4/{stored_file(store, 'run 4', 'scores').name}"):
         store.scores(metrics="mrr")
 
 
 def test_duckdb_and_polars_read_the_folder(runs, store):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
-    store.save(runs(), golden=GOLDEN)
+    store.save(runs(3), golden=GOLDEN)
     expected = store.scores(metrics="mrr").groupby("run_id", observed=True)["mrr"].mean().to_dict()
     sql = f"SELECT run_id, avg(mrr) FROM read_parquet({store.files('scores')}) GROUP BY run_id"
     assert dict(duckdb.sql(sql).fetchall()) == pytest.approx(expected)
-    read = (
-        polars.scan_parquet(store.files("scores")).select(polars.col("mrr").mean()).collect().item()
-    )
-    assert read == pytest.approx(store.scores(metrics="mrr")["mrr"].mean())
+    frame = polars.scan_parquet(store.files("scores")).select(polars.col("mrr").mean()).collect()
+    assert frame.item() == pytest.approx(store.scores(metrics="mrr")["mrr"].mean())
     (hits,) = duckdb.sql(
         f"SELECT count(*) FROM read_parquet({store.files('hits', ['run 1', 'run 2'])})"
     ).fetchall()
