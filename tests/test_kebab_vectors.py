@@ -270,22 +270,20 @@ def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):
     }
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "kind"),
-    [
-        (None, 2, "win"),
-        (1, None, "regression"),
-        (3, 3, "draw"),
-        (5, 2, "win"),
-        (2, 5, "loss"),
-        (None, None, "draw"),
-    ],
-)
-def test_outcome_of_a_query(compared, a, b, kind):
-    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]
-    sides = [[record("q", [] if rank is None else [hit("c", "d", rank)])] for rank in (a, b)]
-    (row,) = report_of(compared(rows, *sides, ({"k": 10}, {"k": 10})))["per_query"]
-    assert (row["kind"], row["a_hit_rank"], row["b_hit_rank"]) == (kind, a, b)
+OUTCOMES = [
+    (None, 2, "win"), (1, None, "regression"), (3, 3, "draw"), (5, 2, "win"), (2, 5, "loss"),
+    (None, None, "draw"),
+]  # fmt: skip
+
+
+def test_outcome_of_a_query(compared):
+    rows = [asked(query_id=f"q{n}", expected_chunk_ids=["c"]) for n in range(len(OUTCOMES))]
+    a, b = (
+        [record(f"q{n}", [hit("c", "d", rank)] if rank else []) for n, rank in enumerate(ranks)]
+        for ranks in list(zip(*OUTCOMES, strict=True))[:2]
+    )
+    found = report_of(compared(rows, a, b, ({"k": 10}, {"k": 10})))["per_query"]
+    assert [(one["a_hit_rank"], one["b_hit_rank"], one["kind"]) for one in found] == OUTCOMES
 
 
 RECHUNKED = (

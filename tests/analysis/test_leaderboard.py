@@ -92,13 +92,8 @@ def test_the_level_is_that_of_all_pairs_that_are_asked_about():
         assert 0.05 / n <= 1 - board._confidence + 1e-9 and board._confidence > 0.95
     assert every._confidence > against._confidence
     assert leaderboard(scores, runs=["base", "c3"])._confidence == 0.95
-
-
-def test_metrics_beside_those_that_are_asked_about_have_no_word():
-    scores = clear().assign(latency_ms=1.0)
-    board = leaderboard(scores, ["hit@5", "latency_ms"], primary=["hit@5"])
-    assert board._primary == ["hit@5"] and board._confidence == leaderboard(clear())._confidence
-    assert board.pairs.loc[board.pairs["metric"] == "latency_ms", "verdict"].isna().all()
+    beside = leaderboard(scores.assign(tokens=1.0), ["mrr", "tokens"], primary=["mrr"])
+    assert beside._confidence == every._confidence, "a metric that decides nothing costs nothing"
 
 
 def test_a_baseline_alone_has_nothing_to_be_compared_with():
@@ -201,10 +196,3 @@ def test_means_stand_beside_how_many_values_were_expected(loaded):
     cmp = compare_runs(results, golden, *sides, metrics=metrics)
     for table in (sliced.table, cmp.deltas):
         assert table[expected].to_numpy().tolist() == [[2, 3, 3], [1, 3, 2]]
-
-
-def test_a_board_survives_its_json():
-    board = leaderboard(clear(), baseline="low")
-    again = rs.Leaderboard.from_json(board.to_json())
-    pd.testing.assert_frame_equal(again.table, board.table)
-    pd.testing.assert_frame_equal(again.pairs, board.pairs)
