@@ -47,9 +47,9 @@ def test_an_exception_that_holds_a_variable(tmp_path, monkeypatch):
 def test_a_command_s_output_is_cut_after_its_keys_are_hidden(tmp_path, stream, monkeypatch):
     key = "Qw3rT-y7Uz1oP_aS5dF9gH2j"
     monkeypatch.setenv("MY_TOKEN", key)
-    n = len(key) + 1
+    n = len(key) // 4 + 1
     code = (
-        "import os, sys; at, key = int(sys.argv[1].split()[1]), os.environ['MY_TOKEN']\n"
+        "import os, sys; at, key = 4 * int(sys.argv[1].split()[1]), os.environ['MY_TOKEN']\n"
         # 500 characters of the beginning of one and of the end of the other are shown
         "text = '.' * (500 - at) + key + '.' * (500 - len(key) + at)\n"
         f"print(text, file=sys.{stream}); sys.exit('{stream}' == 'stderr')"

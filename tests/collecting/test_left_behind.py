@@ -16,7 +16,7 @@ from conftest import questions
 
 import ragscore as rs
 
-N = 6
+N = 4
 
 
 GOLDEN = questions(N)
@@ -44,16 +44,22 @@ async def slow(query):
 
 
 def interrupted(query):
-    if query == "question 3":
+    if query == "question 2":
         os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.05)
     return [{"chunk_id": query}]
 
 
 def ends(query):
-    if query == "question 3":
+    if query == "question 2":
         raise SystemExit(1)
     return [{"chunk_id": query}]
+
+
+@pytest.fixture(scope="module")
+def loaded_once(tmp_path_factory):
+    """Collect, so that what is loaded once is there."""
+    rs.collect(slow, GOLDEN, tmp_path_factory.mktemp("first"), progress=False)
 
 
 COMMAND = [sys.executable, "-c", "print('[]')"]
@@ -74,8 +80,7 @@ HANGS = [sys.executable, "-c", "import time; time.sleep(60)"]
     ],
     ids=["function", "async", "command", "hangs", "fails", "ends", "Ctrl-C"],
 )
-def test_a_function_or_command_leaves_nothing(tmp_path, system, options, ending):
-    rs.collect(slow, GOLDEN, tmp_path / "first", progress=False)  # what is loaded once
+def test_a_function_or_command_leaves_nothing(loaded_once, tmp_path, system, options, ending):
     before = state()
     given = {"workers": 3, "retries": 0} | options
     with ending:

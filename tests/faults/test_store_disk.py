@@ -1,4 +1,4 @@
-"""A full disk, a limit or a folder that may not be written: one error, the old run kept.
+"""A full disk, a limit or a place that may not be written: one error, the old run kept.
 
 The error names a path and says what was kept; what it says is so. Nothing half-written is seen, and
 where files can be removed, none is left.
@@ -23,7 +23,6 @@ from faults.size import times
 pytestmark = pytest.mark.slow
 
 REMOVALS = {"os.remove", "os.rmdir"}
-NOBODY = 65534
 KEPT = ("as it was", "nothing was", "no r was", "is in place", "was saved", "stays")
 
 
@@ -80,27 +79,13 @@ def limited(name: str, root: Path, drawn: Random) -> Callable[[], Any]:
     return partial(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
 
 
-def forbidden(name: str, root: Path, drawn: Random) -> Callable[[], Any]:
-    """Folders that may not be written: modes don't hold for root, so another user tries."""
-    runs = [one for one in root.iterdir() if one.is_dir()]
-    folders = drawn.choice([[root], runs, [root, *runs]])
-
-    def forbid() -> None:
-        for folder in folders:
-            folder.chmod(0o555)
-        if os.getuid() == 0:
-            os.setuid(NOBODY)
-
-    return forbid
-
-
 KINDS = {
     "full disk": partial(failing, errno.ENOSPC, True),
     "full for a moment": partial(failing, errno.ENOSPC, False),
     "read-only from then on": partial(failing, errno.EROFS, True),
     "failed sync": partial(failing, errno.EIO, True),
     "file size limit": limited,
-    "forbidden folder": forbidden,
+    "forbidden": partial(failing, errno.EACCES, True),
 }
 
 
@@ -124,8 +109,6 @@ def test_a_writer_that_cannot_write_leaves_the_old_run_and_says_so(kind, seed):
         operation.do(rs.RunStore(root))
 
     outcome = start(work).answer()
-    for folder in [root, *(one for one in root.iterdir() if one.is_dir())]:
-        folder.chmod(0o755)
     left = set() if kind.startswith("read-only") else files_of(root) - before
     found = small.state_of(rs.RunStore(root), [state, new])
     if isinstance(outcome, str):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 import yaml
-from conftest import hit, record
+from conftest import hit, record, written_run
 
 import ragscore as rs
 from ragscore.golden.sheet import STATE, snippet_of
@@ -39,8 +39,9 @@ def golden_file(write_golden):
     return write_golden(GOLDEN)
 
 
-@pytest.fixture
-def runs(write_run):
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
     merge, join = passage("c1", "d1", 1, MERGE), passage("c2", "d1", 2, JOIN)
     a = [
         record("q1", [merge, join, passage("c3", "d2", 3, "Nothing.")]),
@@ -51,7 +52,7 @@ def runs(write_run):
         record("q2", []),
         record("q3", [merge]),
     ]
-    return rs.load_results([write_run("a", a), write_run("b", b)])
+    return rs.load_results([written_run(folder, "a", a), written_run(folder, "b", b)])
 
 
 @pytest.fixture

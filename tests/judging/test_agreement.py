@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import answer, hit, record
+from conftest import answer, hit, record, written_run
 from judge_server import FaultyServer, completed
 from judge_server import judged as by_words
 from pandas.testing import assert_frame_equal
@@ -112,8 +112,8 @@ def test_labels_that_mean_nothing_are_refused(judging, wrong, named):
 CHUNK = [hit("c1", "d1", 1, snippet="Paris is in France.")]
 
 
-@pytest.fixture
-def judged(write_run, tmp_path):
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
     """Twelve judged answers, of which every other one holds a claim without support."""
     ids = [f"q{i}" for i in range(12)]
     golden = rs.load_golden([{"id": one, "query": one, "expected_doc_ids": ["d1"]} for one in ids])
@@ -122,7 +122,8 @@ def judged(write_run, tmp_path):
         record(one, CHUNK, query=one, answer=answer(text))
         for one, text in zip(ids, texts, strict=True)
     ]
-    results, names = rs.load_results(write_run("r", records)), ["groundedness", "abstention"]
+    results = rs.load_results(written_run(tmp_path_factory.mktemp("runs"), "r", records))
+    names = ["groundedness", "abstention"]
     with FaultyServer() as server:
         endpoint = rs.judging.Endpoint("words", base_url=server.url)
         yield rs.judge(results, golden, names, endpoint, cache=None), golden, server
@@ -165,13 +166,13 @@ def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_non
         rs.judging.Judged(first.results).spot_check(same)
 
 
-def test_a_second_judge_that_disagrees_is_warned_of(judged):
+def test_a_second_judge_that_disagrees_is_warned_of(judged, monkeypatch):
     def turned_round(seen):
         said = by_words(seen.body)
         return completed(seen.body, json.dumps(said | {"score": 5 - said["score"]}))
 
     first, _, server = judged
-    server.reply = turned_round
+    monkeypatch.setattr(server, "reply", turned_round)
     second = rs.judging.Endpoint("others", base_url=server.url)
     with warned("judge_groundedness", "50%"):
         found = first.spot_check(second, judges="groundedness", n=12, cache=None)

@@ -7,12 +7,13 @@ import json
 import pickle
 import traceback
 from dataclasses import replace
+from functools import cache
 from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import answer, hit, record
+from conftest import answer, hit, record, written_run
 from judge_server import FAULTS, FaultyServer, reply, vector
 from pandas.testing import assert_frame_equal
 
@@ -46,18 +47,19 @@ ANSWERS = {
 }
 
 
-@pytest.fixture
-def asked(write_golden, write_run):
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
     """Results of three answered queries, and their golden set; with further fields of all
     records.
     """
 
-    def given(texts=ANSWERS, run="r", **more):
-        golden = rs.load_golden(write_golden([one for one in GOLDEN if one["id"] in texts]))
-        records = [record(q, CHUNKS, answer=answer(text), **more) for q, text in texts.items()]
-        return rs.load_results(write_run(run, records)), golden
+    @cache
+    def made(texts, more):
+        golden = rs.load_golden([one for one in GOLDEN if one["id"] in dict(texts)])
+        records = [record(q, CHUNKS, answer=answer(text), **dict(more)) for q, text in texts]
+        return rs.load_results(written_run(tmp_path_factory.mktemp("runs"), "r", records)), golden
 
-    return given
+    return lambda texts=ANSWERS, **more: made((*texts.items(),), (*more.items(),))
 
 
 def vectors(texts):
@@ -86,10 +88,6 @@ def ledger(judged):
 
 def scores(judged, golden, name, **policies):
     return rs.score(judged.results, golden, [name], **policies)[name].to_dict()
-
-
-def near(expected):
-    return {key: pytest.approx(value, nan_ok=True) for key, value in expected.items()}
 
 
 # What each judge says of a query, by item, and what the metrics make of it.
@@ -122,7 +120,7 @@ def test_a_judge_gives_one_row_a_verdict_and_the_scores_are_of_them(asked, serve
     for place, expected in VERDICTS.items():
         assert rows(judged, *place) == pytest.approx(expected), place
     found = rs.score(judged.results, golden, list(SCORES))[list(SCORES)]
-    assert found.to_dict("list") == near(SCORES)
+    assert_frame_equal(found.reset_index(drop=True), pd.DataFrame(SCORES, dtype=float))
 
 
 def test_what_a_judge_needs_and_does_not_get_is_skipped_with_its_reason(asked, server):
@@ -455,20 +453,18 @@ OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERWISE)
-def test_whatever_matters_is_part_of_the_caches_key(
-    one, asked, server, tmp_path, write_golden, name
-):
-    changed, cache = OTHERWISE[name], tmp_path / "c.sqlite"
-    judge(one, "correctness", server, cache=cache)
-    results, _ = asked(changed.get("texts", {"q1": ANSWERS["q1"]}))
-    golden = rs.load_golden(write_golden([GOLDEN[0] | changed.get("golden", {})]))
-    judge(
-        (results, golden), changed.get("judges", "correctness"),
-        replace(endpoint(server), **changed.get("endpoint", {})), cache=cache,
-        repeats=changed.get("repeats", 1),
-    )  # fmt: skip
-    assert len(server.bodies) == 2
+def test_whatever_matters_is_part_of_the_caches_key(one, asked, server, tmp_path):
+    kept = tmp_path / "c.sqlite"
+    judge(one, "correctness", server, cache=kept)
+    for n, (name, changed) in enumerate(OTHERWISE.items(), 1):
+        results, _ = asked(changed.get("texts", {"q1": ANSWERS["q1"]}))
+        golden = rs.load_golden([GOLDEN[0] | changed.get("golden", {})])
+        judge(
+            (results, golden), changed.get("judges", "correctness"),
+            replace(endpoint(server), **changed.get("endpoint", {})), cache=kept,
+            repeats=changed.get("repeats", 1),
+        )  # fmt: skip
+        assert len(server.bodies) == 1 + n, name
 
 
 @pytest.fixture
