@@ -44,14 +44,14 @@ async def slow(query):
 
 
 def interrupted(query):
-    if query == "question 2":
+    if query == "question 3":
         os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.05)
     return [{"chunk_id": query}]
 
 
 def ends(query):
-    if query == "question 2":
+    if query == "question 3":
         raise SystemExit(1)
     return [{"chunk_id": query}]
 
