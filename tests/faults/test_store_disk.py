@@ -7,8 +7,7 @@ where files can be removed, none is left.
 import errno
 import os
 import resource
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -63,30 +62,16 @@ def n_steps(name: str, number: int, lasts: bool) -> int:
     return start(counted).answer()
 
 
-# Each returns what makes the circumstances in the process of the writer.
-
-
-def failing(number: int, lasts: bool, name: str, root: Path, drawn: Random) -> Callable[[], Any]:
-    """A step that fails."""
-    first = 1 + drawn.randrange(n_steps(name, number, lasts))
-    return partial(Failing, number, lasts, first)
-
-
-def limited(name: str, root: Path, drawn: Random) -> Callable[[], Any]:
-    """A limit on the size of files."""
-    size = drawn.choice([0, 1, 100, 2000, 4000, 8000, 16000])
-    limits = (size, resource.RLIM_INFINITY)
-    return partial(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
-
-
+# What fails, and whether it goes on failing; EFBIG is a limit on the size of files.
 KINDS = {
-    "full disk": partial(failing, errno.ENOSPC, True),
-    "full for a moment": partial(failing, errno.ENOSPC, False),
-    "read-only from then on": partial(failing, errno.EROFS, True),
-    "failed sync": partial(failing, errno.EIO, True),
-    "file size limit": limited,
-    "forbidden": partial(failing, errno.EACCES, True),
+    "full disk": (errno.ENOSPC, True),
+    "full for a moment": (errno.ENOSPC, False),
+    "read-only from then on": (errno.EROFS, True),
+    "failed sync": (errno.EIO, True),
+    "forbidden": (errno.EACCES, True),
+    "file size limit": (errno.EFBIG, True),
 }
+SIZES = [0, 1, 100, 2000, 4000, 8000, 16000]
 
 
 def files_of(root: Path) -> set[str]:
@@ -100,12 +85,16 @@ def test_a_writer_that_cannot_write_leaves_the_old_run_and_says_so(kind, seed):
     names = list(small.ATTACKED)
     name = names[(seed + 2 * list(KINDS).index(kind)) % len(names)]
     state, operation = small.ATTACKED[name]
-    prepare = KINDS[kind](name, small.copied(state), Random(seed))
+    (number, lasts), drawn = KINDS[kind], Random(seed)
+    first, size = 1 + drawn.randrange(n_steps(name, number, lasts)), drawn.choice(SIZES)
     root, new = small.copied(state), operation.becomes(state)
     before = files_of(root)
 
     def work() -> None:
-        prepare()
+        if number == errno.EFBIG:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        else:
+            Failing(number, lasts, first)
         operation.do(rs.RunStore(root))
 
     outcome = start(work).answer()

@@ -5,7 +5,6 @@ footers. Or a file is cut, extended, or overwritten in places.
 """
 
 import os
-from pathlib import Path
 from random import Random
 
 import pytest
