@@ -1,21 +1,28 @@
-"""Every option of every command, used at least once."""
+"""Every option of every command: used at least once, and what --help says of it."""
 
+import argparse
 import io
 import json
+import re
 import shlex
 import shutil
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
-from test_help import PARSERS
 
 import ragscore as rs
-from ragscore.cli import main
+from ragscore.cli import main, make_parser
+from ragscore.scoring.policies import Policies
 from tests.messages import says
 
+(SUBPARSERS,) = (
+    one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction)
+)
+PARSERS = SUBPARSERS.choices
 MODULE = """
 def answer(query, k=3, mode=None, temperature=None, seed=None, with_answer=True, depth=1):
     return {"hits": [{"chunk_id": f"c{n}", "doc_id": f"d{n}"} for n in range(1, k + 1)]}
@@ -346,3 +353,41 @@ def test_the_environment_names_the_golden_file(variable, desk, capsys, monkeypat
     assert main(["score", "runs/dense", "--metric", "mrr"]) == 0
     assert "0.417" in capsys.readouterr().out
     assert rs.validate().empty
+
+
+# What --help says
+
+
+def arguments_of(name):
+    return [one for one in PARSERS[name]._actions if "--help" not in one.option_strings]
+
+
+def test_the_overview_lists_every_command_once(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--help"])
+    printed = capsys.readouterr().out
+    assert stopped.value.code == 0
+    assert re.findall(r"^    ([a-z]+) +[A-Z]", printed, re.M) == list(PARSERS)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_argument_says_what_it_is(name):
+    short = [one.dest for one in arguments_of(name) if len(one.help or "") <= 10]
+    assert short == []
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_option_says_its_values_and_its_default(name):
+    for option in filter(lambda one: one.option_strings, arguments_of(name)):
+        metavar = option.metavar or ""
+        values = metavar.split("|") if "|" in metavar else []
+        if not (option.default in (None, False) or isinstance(option.default, list)):
+            values.append(str(option.default).removesuffix(".0"))
+        assert option.required or "default" in option.help, option.option_strings
+        assert [one for one in values if one not in option.help] == [], option.option_strings
+
+
+@pytest.mark.parametrize("name", ["score", "compare", "gate"])
+def test_every_policy_is_an_option_of_what_scores(name):
+    given = {one.dest for one in PARSERS[name]._actions}
+    assert {field.name for field in fields(Policies)} <= given

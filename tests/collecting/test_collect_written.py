@@ -6,10 +6,8 @@ Replies of any shape load back, the snapshot says how it was made, ids sort by t
 import json
 import random
 import re
-import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -24,7 +22,6 @@ from conftest import EXAMPLES, answer, hit, questions
 import ragscore as rs
 from ragscore.collecting import journal
 from ragscore.collecting.replies import as_json
-from tests.messages import says
 
 NAMES = [
     "hits", "hits_top_k", "answer", "citations", "error", "mode", "latency", "latency_llm_ms",
@@ -200,42 +197,6 @@ def test_a_single_worker_without_a_time_limit_is_the_calling_thread(tmp_path):
     )
     connection.close()
     assert results.hits["chunk_id"].tolist() == ["c1", "c1"] and threading.active_count() >= 1
-
-
-STOPPED = """
-import os, signal, threading
-
-def ask(query):
-    if query.endswith("3"):
-        os.kill(os.getpid(), signal.SIGINT)
-        threading.Event().wait()
-    return [{"chunk_id": query}]
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
-def test_ctrl_c_ends_a_run_that_waits_for_its_system(tmp_path, write_golden):
-    write_golden(
-        [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d1"]} for n in range(6)]
-    )
-    (tmp_path / "waits.py").write_text(STOPPED)
-    command = [
-        sys.executable,
-        "-m",
-        "ragscore.cli",
-        "run",
-        "waits:ask",
-        "--golden",
-        "golden.yaml",
-        "--quiet",
-        "--timeout",
-        "1",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 130 and done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    says(line, "ragscore", 3, "runs/ask/.per_query.journal")
 
 
 def test_a_description_stands_in_the_file_and_the_frame_without_its_key(tmp_path, monkeypatch):
