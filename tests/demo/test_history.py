@@ -132,25 +132,6 @@ def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
     assert "parquet" not in (store.path() / ".gitignore").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("run_id", ["01-bm25-plain", RECHUNKED])
-def test_a_bm25_run_recomputes_to_the_committed_hits(run_id, runs, results, golden, tmp_path):
-    _, settings = history.settings_of(run_id)
-    recorded, here = runs.loc[run_id, "chunker_version"], build.chunker_version(settings.max_chars)
-    if recorded != here:
-        pytest.skip(f"the run is recorded for {recorded}, this machine has {here}")
-    chunks = build.build_corpus(settings.max_chars)[1]
-    index = history.Index(chunks, tmp_path, settings)
-    read = build.Familiarity(history.Index(chunks, tmp_path))
-    made = history.make_run(by_id[run_id], index, golden[False], read)
-    pd.testing.assert_frame_equal(ranked(made, run_id), ranked(results, run_id), atol=1e-4)
-    answers = [
-        one.select([run_id]).responses.set_index("query_id")["answer"].sort_index()
-        for one in (made, results)
-    ]
-    assert (answers[0] == answers[1]).all()
-
-
 def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(store, results, golden):
     with warned(47, 182):
         stored = store.summary(allow_different=["golden"])

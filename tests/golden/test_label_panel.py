@@ -5,8 +5,6 @@ nothing.
 """
 
 import importlib.util
-import os
-import signal
 
 import pytest
 import yaml
@@ -137,10 +135,7 @@ def test_no_text_of_a_file_becomes_html(panel):
 
 
 CODE = """\
-import os
-from pathlib import Path
 import ragscore as rs
-Path("pid").write_text(str(os.getpid()))
 from ragscore.golden.panel import LabelPanel
 LabelPanel({golden!r}, rs.label_sheet({runs!r}, {golden!r}))
 """
@@ -152,7 +147,7 @@ HIT = ".ragscore-label .ragscore-hit"
 
 @pytest.mark.slow
 @needs_lab
-def test_a_click_in_jupyterlab_outlives_its_kernel(tmp_path, golden_file, runs):
+def test_a_click_in_jupyterlab_is_in_the_file_once_its_mark_is_seen(tmp_path, golden_file, runs):
     write_notebook(
         tmp_path / "panel.ipynb",
         CODE.format(golden=str(golden_file), runs=str(tmp_path / "runs" / "*")),
@@ -162,14 +157,7 @@ def test_a_click_in_jupyterlab_outlives_its_kernel(tmp_path, golden_file, runs):
         assert not page.run(f"document.querySelector('{MARKED}')") and not page.run("window.evil")
         page.click(".ragscore-hit .ragscore-grade-1")
         page.wait(f"document.querySelector('{MARKED}')")
-        before = golden_file.read_text(encoding="utf-8")
-        assert yaml.safe_load(before)[0]["gold_supports"][0]["snippets"] == ["Written by us."], (
-            "a mark that is seen is in the file"
-        )
-        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-        lab.run_first_cell(page, "panel.ipynb", HIT)
-        page.wait(f"document.querySelector('{MARKED}')")
-        assert golden_file.read_text(encoding="utf-8") == before
+        assert rows(golden_file)[0]["gold_supports"][0]["snippets"] == ["Written by us."]
         assert "1 of 3 labelled" in page.run(
             "document.querySelector('.ragscore-progress').innerText"
         )

@@ -280,11 +280,11 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(label, golden_
 
 @pytest.mark.slow
 def test_two_processes_lose_no_label(write_golden):
-    file = write_golden([{"id": f"q{n}", "query": "?"} for n in range(20)], "many.yaml")
+    file = write_golden([{"id": f"q{n}", "query": "?"} for n in range(10)], "many.yaml")
     code = (
         "import sys; import ragscore as rs\n"
-        "sheet = rs.label_sheet({f'q{n}': ['d'] for n in range(20)}, sys.argv[1], level='doc')\n"
-        "for n in range(int(sys.argv[2]), 20, 2):\n"
+        "sheet = rs.label_sheet({f'q{n}': ['d'] for n in range(10)}, sys.argv[1], level='doc')\n"
+        "for n in range(int(sys.argv[2]), 10, 2):\n"
         "    rs.add_labels(sys.argv[1], sheet.iloc[[n]].assign(grade=1))\n"
     )
     started = [subprocess.Popen([sys.executable, "-c", code, str(file), str(n)]) for n in (0, 1)]

@@ -7,7 +7,6 @@ import os
 import pickle
 import signal
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -157,14 +156,13 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
     )
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_an_error_on_a_worker_is_the_error_of_the_library(client, large):
     store, golden = large
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with refused("target"):
-            store.scores(
-                golden,
-                client=client,
-                rule=lambda hits, targets: pd.DataFrame({"hit": [0]}),
-                match="doc",
-            )
+    with refused("target"):
+        store.scores(
+            golden,
+            client=client,
+            rule=lambda hits, targets: pd.DataFrame({"hit": [0]}),
+            match="doc",
+        )
