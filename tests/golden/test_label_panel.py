@@ -9,7 +9,7 @@ import importlib.util
 import pytest
 import yaml
 from browser import CHROMIUM, Browser
-from conftest import hit, record
+from conftest import hit, record, written_run
 from jupyter import Lab, write_notebook
 
 import ragscore as rs
@@ -34,19 +34,23 @@ def golden_file(write_golden):
     )
 
 
-@pytest.fixture
-def runs(write_run):
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Two runs, as a pattern of their folders."""
+    folder = tmp_path_factory.mktemp("runs")
     places = {"heading_path": ["<b>Guide</b>"], "doc_path": f"docs/{EVIL}.md"}
     found = [
         hit("c1", "d1", 1, snippet=f"Written by us. {EVIL}", **places),
         hit("c2", "d2", 2, snippet="Written by them.", **places),
     ]
-    return rs.load_results(
-        [
-            write_run(name, [record("q1", hits), record("q2", found[:1])])
-            for name, hits in (("a", found), ("b", found[:1]))
-        ]
-    )
+    for name, hits in (("a", found), ("b", found[:1])):
+        written_run(folder, name, [record("q1", hits), record("q2", found[:1])])
+    return str(folder / "*")
+
+
+@pytest.fixture(scope="module")
+def runs(files):
+    return rs.load_results(files)
 
 
 @pytest.fixture
@@ -147,11 +151,8 @@ HIT = ".ragscore-label .ragscore-hit"
 
 @pytest.mark.slow
 @needs_lab
-def test_a_click_in_jupyterlab_is_in_the_file_once_its_mark_is_seen(tmp_path, golden_file, runs):
-    write_notebook(
-        tmp_path / "panel.ipynb",
-        CODE.format(golden=str(golden_file), runs=str(tmp_path / "runs" / "*")),
-    )
+def test_a_click_in_jupyterlab_is_in_the_file_once_its_mark_is_seen(tmp_path, golden_file, files):
+    write_notebook(tmp_path / "panel.ipynb", CODE.format(golden=str(golden_file), runs=files))
     with Lab(tmp_path) as lab, Browser() as page:
         lab.run_first_cell(page, "panel.ipynb", HIT)
         assert not page.run(f"document.querySelector('{MARKED}')") and not page.run("window.evil")

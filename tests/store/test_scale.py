@@ -14,7 +14,7 @@ from ragscore.frames.data import from_records
 from ragscore.store import tables
 from tests.messages import refused
 
-FEW = 12  # hits of a part
+FEW = 16  # hits of a part
 
 
 def hits(shift):
@@ -68,7 +68,7 @@ def stores(varied, tmp_path_factory):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(tables, "PART_HITS", n_hits)
             made[n_hits].save(varied[0])
-    assert [stored_run(made[FEW], name).n_parts for name in "abc"] == [3, 3, 1]
+    assert [stored_run(made[FEW], name).n_parts for name in "abc"] == [2, 2, 1]
     assert [stored_run(made[1000], name).n_parts for name in "abc"] == [1, 1, 1]
     return made
 
@@ -261,7 +261,7 @@ def pieces_of(results, n):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("text", "part_hits", "n_parts"),
-    [(3, FEW, 3), pytest.param(None, 10_000, 1, marks=pytest.mark.slow)],
+    [(3, FEW, 2), pytest.param(None, 10_000, 1, marks=pytest.mark.slow)],
 )
 def test_a_run_saved_piece_by_piece_is_the_run_saved_at_once(
     varied, tmp_path, monkeypatch, text, part_hits, n_parts

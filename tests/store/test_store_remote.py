@@ -30,7 +30,9 @@ def s3():
         yield options
 
 
-@pytest.fixture(params=["folder", "memory", pytest.param("s3", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=["memory", *(pytest.param(one, marks=pytest.mark.slow) for one in ("folder", "s3"))]
+)
 def anew(request, tmp_path):
     """Open a new store anew, each time: a folder, or where nothing can be renamed."""
     options = request.getfixturevalue("s3") if request.param == "s3" else None
