@@ -285,21 +285,3 @@ def test_a_stopped_run_says_how_to_go_on(here, capsys):
     assert main(["run", "my_rag:stop", *GOLDEN]) == 130
     (line,) = capsys.readouterr().err.splitlines()
     says(line, 0, "runs/stop/.per_query.journal")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "system: "),
-        (["bm25", "--command", "x"], "system: both"),
-        (["bm26"], "system: found 'bm26'"),
-        (["my_rag:answer"], "system: found 'my_rag:answer'"),
-        (["my_rag:ask", "--set", "x"], "argument --set: invalid setting value: 'x'"),
-        (["my_rag:ask", "--mode", "x"], "settings: ask does not accept mode"),
-        (["none.yaml"], "none.yaml: can't be read"),
-    ],
-)
-def test_what_cant_be_asked_is_status_2_and_one_line(here, capsys, arguments, message):
-    assert main(["run", *arguments, *GOLDEN]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"ragscore: {message}") and err.count("\n") == 1

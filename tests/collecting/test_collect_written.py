@@ -242,7 +242,7 @@ def records(**more):
 
 @pytest.fixture
 def two_runs(write_run):
-    """Two two_runs: the second one's records and description as given."""
+    """Two runs: the second one's records and description as given."""
 
     def make(second, first=None, **described):
         a = write_run(

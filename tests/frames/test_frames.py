@@ -326,7 +326,6 @@ def test_numbers_of_many_digits_are_refused_in_every_form():
 
 
 # D1 and d1: what is changed is how ids are written
-pytestmark = pytest.mark.filterwarnings("ignore:ids of:UserWarning")
 
 
 @pytest.fixture
@@ -339,6 +338,7 @@ def found(golden, results, metric="hit@5"):
     return rs.evaluate(results, golden, metric).scores[metric].tolist()
 
 
+@pytest.mark.filterwarnings("ignore:ids of:UserWarning")
 def test_changed_ids_of_targets_count_in_the_next_evaluation_alone(both):
     golden, results = both
     first, before = rs.evaluate(results, golden, "hit@5"), golden.golden_hash
@@ -348,6 +348,7 @@ def test_changed_ids_of_targets_count_in_the_next_evaluation_alone(both):
     assert first.golden.golden_hash == before and first.summary("mrr")["mean"].tolist() == [0.5]
 
 
+@pytest.mark.filterwarnings("ignore:ids of:UserWarning")
 def test_changed_queries_count(both):
     both[0].queries["answerable"] = pd.array([True, False], "boolean")
     assert found(*both) == [0, pytest.approx(float("nan"), nan_ok=True)]
@@ -356,6 +357,7 @@ def test_changed_queries_count(both):
         found(*both)
 
 
+@pytest.mark.filterwarnings("ignore:ids of:UserWarning")
 @pytest.mark.parametrize("is_replaced", [True, False])
 @pytest.mark.parametrize(
     ("name", "column", "values", "metric", "expected"),
@@ -376,6 +378,7 @@ def test_changed_results_count(both, name, column, values, metric, expected, is_
     assert first.summary("mrr")["mean"].tolist() == [0.5]
 
 
+@pytest.mark.filterwarnings("ignore:ids of:UserWarning")
 def test_changed_columns_are_checked_like_new_ones(both):
     both[1].hits["rank"] = "first"
     with refused("first"):
