@@ -118,7 +118,7 @@ def evaluate(
         about each pair of runs.
     policies
         `match` "auto", a level, or "per_query"; `missing` "exclude" or "zero"; `collapse` "none" or
-        "doc"; `ties` "file", "trec" or "trec64". What is given goes before a profile's.
+        "doc"; `ties` as in `rs.match.rank_hits`. What is given goes before a profile's.
 
     Raises
     ------
@@ -135,21 +135,15 @@ def evaluate(
     --------
     >>> rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
     """
+    given = Policies.of(policies, find_reading(profile).policies)
     if golden is None:
         results, labelled = with_labels(results)
     else:
         golden, labelled = golden if isinstance(golden, Golden) else load_golden(golden), []
         results = results if isinstance(results, Results) else load_results(results)
-    return _evaluated(
-        results,
-        golden,
-        labelled,
-        metrics,
-        rule,
-        profile,
-        primary,
-        Policies.of(policies, find_reading(profile).policies),
-    )._against(baseline)
+    return _evaluated(results, golden, labelled, metrics, rule, profile, primary, given)._against(
+        baseline
+    )
 
 
 def _evaluated(

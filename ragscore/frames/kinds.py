@@ -245,16 +245,16 @@ def _conformed(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     extra = [name for name in names if name not in spec.dtypes]
     unknown = [name for name in extra if not str(name).startswith(spec.open_prefixes or ("\0",))]
     for wrong, found, allowed in (
-        (twice, "there twice", "each column once"),
+        (twice, "repeated", "each column once"),
         (missing, "missing", f"found {name_list(names)}"),
         (
             unknown,
             "unknown",
-            f"allowed are {[*spec.dtypes, *(f'{one}*' for one in spec.open_prefixes)]}",
+            ", ".join([*(f"{one}*" for one in spec.open_prefixes), *spec.dtypes]),
         ),
     ):
         if wrong:
-            raise DataError(f"columns {name_list(wrong)} are {found}", field=kind, allowed=allowed)
+            raise DataError(f"{found} columns: {name_list(wrong)}", field=kind, allowed=allowed)
     made = {name: make(frame) for name, make in spec.made.items() if name not in frame}
     whole = frame.assign(**made) if made else frame
     columns = {

@@ -104,6 +104,8 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
             is_elsewhere = rows.of_query(need.anywhere(rows.of_hits))
             yield lacks & is_elsewhere, UNDECIDED, ELSEWHERE
         yield lacks, NOT_APPLICABLE, f"the query has no {need.lacking}"
+    if metric.family in ("ranking", "success"):
+        yield rows.has_outcome, NOT_APPLICABLE, "its outcome is recorded, but no hits"
     frame, _, column = metric.reads.partition(".")
     recorded = {
         "responses": rows.has(column) | (rows.blank & (column == "refused")),
@@ -116,7 +118,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
     yield ~in_run, NOT_APPLICABLE, f"the run records no {words}"
     yield ~rows.asked, MISSING, "no response"
     if metric.family in ("operations", "scope"):
-        yield rows.failed, NOT_APPLICABLE, "the query failed, and finished ones are measured"
+        yield rows.failed, NOT_APPLICABLE, "the query failed; only finished ones are measured"
     yield rows.failed, SYSTEM_ERROR, rows.error_words
     if metric.family in ("answers", "citations", "judged") and metric.where != "answered":
         yield rows.refused == 1, REFUSED, "the system refused"
@@ -127,7 +129,7 @@ def _causes(rows: Rows, label: Label) -> Iterator[Cause]:
         yield ~rows.grounded, NOT_APPLICABLE, "the answer is not grounded"
     if metric.family == "citations":
         yield rows.cited.count(rows.cited.rows) == 0, NOT_APPLICABLE, "nothing cited"
-        yield everywhere, NOT_APPLICABLE, "citations don't carry what targets are matched by"
+        yield everywhere, NOT_APPLICABLE, "the citations lack the ids that targets are matched by"
 
 
 def _judged_causes(rows: Rows, judged: pd.DataFrame) -> Iterator[Cause]:

@@ -26,6 +26,7 @@ from ragscore.scoring.rules import Rule, matched_pairs, rule_of
 from ragscore.scoring.targets import LEVELS, numbered, targets_at
 
 STATES = ("scored", "failed", "missing", "extra")
+OUTCOME = ("n_hits", "passed", "rank_first_match")  # what records without hits state of them
 LONGEST_ERROR = 60  # characters of an error in a reason
 
 
@@ -164,6 +165,27 @@ class Rows:
     def n_hits(self) -> Codes:
         """The number of hits."""
         return self.count(self.row_of_hit)
+
+    @cached_property
+    def outcomes(self) -> pd.DataFrame:
+        """What is stated of hits that were counted and not recorded: OUTCOME, by row.
+
+        NaN for other rows. Who states a rank alone has passed.
+        """
+        reported, rows = self.results.reported, pd.RangeIndex(self.n)
+        if reported is None or "n_hits" not in set(reported["metric"]):
+            return pd.DataFrame(np.nan, rows, OUTCOME)
+        told = reported[reported["metric"].isin(OUTCOME)]
+        table = told.assign(row=self.of(told)).pivot_table("value", "row", "metric")
+        table = table.reindex(index=rows, columns=OUTCOME)
+        table = table.where((table["n_hits"] > 0) & (self.n_hits == 0))
+        has_rank = table["rank_first_match"].notna()
+        return table.assign(passed=table["passed"].where(table["passed"].notna() | ~has_rank, 1.0))
+
+    @cached_property
+    def has_outcome(self) -> Flags:
+        """Flag rows of which the outcome is recorded and no hit."""
+        return self.outcomes["n_hits"].notna().to_numpy()
 
     def column(self, name: str) -> pd.Series:
         """Return a column of the responses, by row; NA where there is no response or column."""
@@ -322,7 +344,7 @@ class Rows:
             found = self.by_level(lambda hits: hits.score(label))
         else:
             found = self.matched_at(label.level).score(label)
-        if IRRELEVANT not in label.metric.needs or self.reading.bpref_as_recall:
+        if IRRELEVANT not in label.metric.needs or self.reading.bpref_without_irrelevant:
             return found
         return np.where(self.of_query(self.meets(IRRELEVANT, label.level or "")), found, np.nan)
 

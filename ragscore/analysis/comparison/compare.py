@@ -200,7 +200,7 @@ def compare_ranks(
     with_target = expected["query_id"].drop_duplicates()
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
-    per_query = _outcomes(targets, with_target, golden, pair, a, b)
+    per_query = _outcomes(targets, with_target, golden, rows, (a, b), k)
     per_query["note"] = _notes(per_query, differing, invariants)
     if harness:
         per_query = harness_outcomes(per_query, harness)
@@ -245,24 +245,28 @@ def _lowest(place: Codes, ranks: Codes, n: int) -> pd.arrays.IntegerArray:
 
 
 def _outcomes(
-    targets: pd.DataFrame, with_target: pd.Series, golden: Golden, results: Results, a: str, b: str
-) -> pd.DataFrame:
+    targets: pd.DataFrame, with_target: pd.Series, golden: Golden, facts: Rows,
+    pair: tuple[str, str], k: int,
+) -> pd.DataFrame:  # fmt: skip
     """One row per query that a run was asked: outcome, first ranks, targets gained and lost."""
-    responses = results.responses
+    responses = facts.results.responses
     rows = asked_queries(golden, responses)
     in_a, in_b = (
         is_among(rows["query_id"], responses.loc[responses["run_id"] == run, "query_id"])
-        for run in (a, b)
+        for run in pair
     )
     place = lookup(targets["query_id"], pd.Index(rows["query_id"]))
     for name in RANKS:
         ranks = targets[name].to_numpy(np.int64, na_value=NO_CUT)
         rows[name] = _lowest(place, ranks, len(rows))
+    if facts.has_outcome.any():  # ranks that are stated, of hits that aren't listed
+        rank = facts.outcomes["rank_first_match"].set_axis([facts.query_ids, facts.runs[facts.run]])
+        stated = rank.where(rank <= (k or np.inf)).unstack().astype("Int64")
+        for name, run in zip(RANKS, pair, strict=True):
+            rows[name] = rows[name].fillna(rows["query_id"].map(stated[run]))
     for change in ("gained", "lost"):
-        is_so, names = (
-            (targets["change"] == change).to_numpy(),
-            [list[str]() for _ in range(len(rows))],
-        )
+        is_so = (targets["change"] == change).to_numpy()
+        names = [list[str]() for _ in range(len(rows))]
         for at, target in zip(place[is_so], targets.loc[is_so, "target_id"], strict=True):
             names[at].append(target)
         rows[f"n_{change}"] = [len(own) for own in names]

@@ -7,6 +7,7 @@ beside them columns and metrics of your own.
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import Any, ClassVar
 
 import numpy as np
@@ -307,6 +308,12 @@ class MetricTable(dict[str, Metric]):
             )
         if text in self and self[text].family == "own" and not text.endswith("@k"):
             return Label(text, self[text])
+        if re.fullmatch(r"latency_\w+_ms", text):
+            phase = replace(
+                self["latency_ms"], name=text, formula="elapsed time of this phase",
+                reads=f"responses.{text}", compute=methodcaller("numbers", text),
+            )  # fmt: skip
+            return Label(text, phase)
         found = _LABEL.fullmatch(text)
         parts: dict[str, str | None] = found.groupdict() if found else {"name": text}
         name, given, at = parts["name"] or "", parts.get("given") or "", parts.get("at")
