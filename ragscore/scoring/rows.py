@@ -263,11 +263,6 @@ class Rows:
         """The judgments of these rows."""
         return verdicts(self)
 
-    def verdicts_on(self, criterion: str) -> pd.DataFrame:
-        """Return the judgments of one criterion."""
-        held = self.verdicts
-        return held[held["criterion"].eq(criterion).to_numpy()] if len(held) else held
-
     @cached_property
     def nuggets(self) -> pd.DataFrame:
         """What judges say of each key fact: see `judged_nuggets`."""

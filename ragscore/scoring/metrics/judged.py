@@ -49,7 +49,7 @@ def measured(rows: Any, name: str) -> Values:
 
     A pass over the parts of an answer in which a judgment failed has no value.
     """
-    judged = rows.verdicts_on(name)
+    judged = rows.verdicts[rows.verdicts["criterion"].eq(name).to_numpy()]
     if PARTS.get(name) == "claims" and not np.isnan(rows.reading.no_claims):
         is_silent = judged["verdict"].eq(NO_CLAIMS)
         judged = judged.assign(value=judged["value"].mask(is_silent, rows.reading.no_claims))
@@ -107,8 +107,7 @@ def judged_nuggets(rows: Any) -> pd.DataFrame:
     facts = facts.assign(nugget=facts.groupby("query_id").cumcount() + 1).reindex(columns=names)
     asked = pd.DataFrame({"row": np.arange(rows.n), "query_id": rows.query_ids})
     asked = asked.merge(facts.astype({"importance": "str", "weight": "float64"}), on="query_id")
-    judged = rows.verdicts_on("nuggets")
-    judged = judged[~judged["failed"]]
+    judged = rows.verdicts[rows.verdicts["criterion"].eq("nuggets") & ~rows.verdicts["failed"]]
     strict = (judged["value"] >= 1).astype("float64").where(judged["value"].notna())
     told = judged.assign(strict=strict, text=judged["item_text"])
     told = told[["row", "item", "text", "value", "strict"]]
