@@ -39,8 +39,8 @@ def _content(golden: Any) -> dict[str, pd.DataFrame]:
     Neither locators that `resolve_spans` added nor what results may tell count.
     """
     targets, is_chunk = golden.targets, golden.targets["level"].eq("chunk")
-    resolved = [name for name in _RESOLVED if name in targets and is_chunk.any()]
-    found = {name: targets[name].mask(is_chunk) for name in resolved}
+    resolved = _RESOLVED if is_chunk.any() else ()
+    found = {name: targets[name].mask(is_chunk) for name in resolved if name in targets}
     return {
         "queries": golden.queries.drop(
             columns=["position", "conversation", "turn"], errors="ignore"
@@ -62,9 +62,8 @@ def hashes_by_query(query_ids: pd.Series, frames: dict[str, pd.DataFrame]) -> pd
     """
     ids = pd.Index(query_ids, name="query_id")
     rows: list[list[str]] = [[] for _ in ids]
-    for name, frame in frames.items():
-        places = lookup(frame["query_id"], ids).tolist()
-        for query, row in zip(places, _rows(name, frame) if places else [], strict=True):
+    for name, frame in [(name, one) for name, one in frames.items() if len(one)]:
+        for query, row in zip(lookup(frame["query_id"], ids), _rows(name, frame), strict=True):
             rows[query].append(row)
     digests = [short_hash("\n".join(sorted(own))) for own in rows]
     return pd.Series(digests, index=ids, dtype="str", name="query_hash")

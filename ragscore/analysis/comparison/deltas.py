@@ -265,7 +265,7 @@ class Sides:
             self.first.loc[self.in_both, names], self.second.loc[self.in_both, names], primary,
             declared=self.declared, groups=self.groups, level=level,
         )  # fmt: skip
-        table = table.join(self.counts, on="metric")
+        table = pd.concat([table, self.counts.loc[names].reset_index(drop=True)], axis=1)
         # primary metrics first, those without values last
         order = np.lexsort((~table["is_primary"], table["n"] == 0))
         return table.iloc[order].reset_index(drop=True)

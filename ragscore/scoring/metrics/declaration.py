@@ -380,10 +380,8 @@ class MetricTable(dict[str, Metric]):
         DataError
             A name that is declared differently.
         """
-        found, more = dict(self), list(metrics)
-        if not more:
-            return self
-        for one in more:
+        found = dict(self)
+        for one in metrics:
             known = found.setdefault(one.name, one)
             if known != one:
                 told = " and as ".join(

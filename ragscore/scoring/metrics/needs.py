@@ -52,18 +52,15 @@ class Need:
 
 def among(golden: Golden, query_ids: pd.Series) -> Flags:
     """Flag golden queries that are among these ids."""
-    if not len(query_ids):
-        return np.zeros(len(golden.queries), dtype=bool)
     place = lookup(query_ids, pd.Index(golden.queries["query_id"]))
     return np.bincount(place[place >= 0], minlength=len(golden.queries)) > 0
 
 
 def with_check(golden: Golden, *kinds: str) -> Flags:
     """Flag golden queries with a check of these kinds."""
-    checks = golden.checks
     return golden._once(
         ("check", kinds),
-        lambda: among(golden, checks.loc[checks["kind"].isin(kinds), "query_id"]),
+        lambda: among(golden, golden.checks.loc[golden.checks["kind"].isin(kinds), "query_id"]),
     )
 
 
