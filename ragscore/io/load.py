@@ -354,12 +354,11 @@ def _sources(source: Any, side: str) -> list[Any]:
 def _files(path: str | os.PathLike[str], side: str) -> list[Path]:
     """Return the files of a path, or of a pattern (sorted); of runs, those in folders, too."""
     files = [Path(path)]
-    if is_pattern := has_magic(os.fspath(path)) and not files[0].exists():
+    if has_magic(os.fspath(path)) and not files[0].exists():
         # beside runs, a README is no run
         files = [Path(one) for one in sorted(glob(os.fspath(path))) if not one.endswith(".md")]
     if not files or not files[0].exists():
-        told = "no file matches" if is_pattern else "no such file:"
-        raise DataError(f"{told} {os.fspath(path)}", field="source")
+        raise DataError(f"no such file: {os.fspath(path)}", field="source")
     if side == "golden":
         return files
     return [file for one in files for file in _run_files(one) or [one]]
