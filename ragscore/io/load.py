@@ -172,8 +172,8 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
     is_unlabelled = queries["answerable"].isna() & ~queries["query_id"].isin(retrieval["query_id"])
     if is_unlabelled.any():
         warn(
-            f"{name}: {is_unlabelled.sum()} of {len(queries)} queries carry no expectation; they"
-            " are unlabelled and only absent_docs='refuse' reads them as should-refuse"
+            f"{name}: {is_unlabelled.sum()} of {len(queries)} queries carry no expectation and"
+            " are unlabelled; absent_docs='refuse' reads them as should-refuse"
         )
     own = [str(one).removeprefix("x_") for one in queries if str(one).startswith("x_")]
     n_answerable = int(queries["answerable"].eq(True).sum())
@@ -188,7 +188,7 @@ def _warn_of_expectations(golden: Golden, name: str) -> None:
     if len(both):
         warn(
             f"{name}: {plural(len(both), 'query')} to be refused with expected ids or supports"
-            f" ({name_list(both)}), which count for nothing: the refusal alone is judged"
+            f" ({name_list(both)}), which don't count: only the refusal is judged"
         )
 
 

@@ -81,7 +81,7 @@ def checked_key(text: str, field: str) -> str:
     """Return a key that a header can hold; libraries quote others in their errors."""
     if not (text := text.strip()).isascii() or not text.isprintable():
         raise DataError(
-            "found other signs than printable ASCII", field=field, allowed="what a header can hold"
+            "found more than printable ASCII", field=field, allowed="what a header can hold"
         )
     return text
 

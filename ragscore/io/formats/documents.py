@@ -57,7 +57,7 @@ def write_fields(
     for name in [one for one in frame if one in ("query_id", "doc", "run_id")]:
         ids = frame[name].astype("str")
         is_bad = ids.str.contains(cuts) | (ids == "")
-        refuse_rows(ids, is_bad.to_numpy(), "file", "ids without what parts the fields of a line")
+        refuse_rows(ids, is_bad.to_numpy(), "file", "ids without the sign between the fields")
     lines = frame.to_csv(
         sep=delimiter, header=False, index=False, quoting=csv.QUOTE_NONE, lineterminator="\n"
     )
