@@ -377,17 +377,6 @@ def test_trec_ties_rank_runs_of_every_format(write_run):
         rs.load_results(file, ties="random")
 
 
-@pytest.mark.parametrize("indent", [None, 1])
-@pytest.mark.parametrize(("ties", "order"), [("file", "bac"), ("trec", "bca")])
-def test_a_run_of_scored_documents_ranks_by_score(write, indent, ties, order):
-    scores = {"a": 0.5, "b": 2.0, "c": 0.5}
-    text = json.dumps({"q1": scores, "q2": {}}, indent=indent)
-    results = rs.load_results(write("hybrid.json", text), ties=ties)
-    rows = [["hybrid", "q1", rank, doc, scores[doc]] for rank, doc in enumerate(order, 1)]
-    assert sorted(found_at(results)) == rows
-    assert results.responses["query_id"].tolist() == ["q1", "q2"]
-
-
 LONG = "t" * 70_000
 
 
