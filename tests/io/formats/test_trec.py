@@ -254,6 +254,7 @@ def test_one_of_several_splits_is_chosen(beir, write):
         lambda text: "\ufeff" + text.rstrip("\n"),
         lambda text: text.replace("\n", "\r"),
     ],
+    ids=["tabs", "more blanks", "blank lines", "comments", "a mark at the beginning", "other ends"],
 )
 def test_white_space_blank_lines_and_comments_make_no_difference(write, change):
     plain = rs.load_results(write("run.txt", RUN)), rs.load_golden(write("qrels.txt", QRELS))
