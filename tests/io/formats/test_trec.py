@@ -124,9 +124,6 @@ FAULTS = [
     ("run.txt", f"{RUN}q1 Q0 d4 3 high a\n", 6, "score", ['"high"']),
     ("run.txt", f"{RUN}q1 Q0 d4 NA 1 a\n", 6, "rank", ['"NA"']),
     ("run.txt", f"{RUN}q1 Q0 d4 3 1\n", 6, None, [5]),
-    # files that were joined without a line end
-    ("run.txt", RUN + "p Q0 d 1 2 aq Q0 d 1 2 a\nr Q0 d 1 2 bm25\n", 6, None, ["Q0 d 1"]),
-    ("run.txt", RUN + "p Q0 d 1 2 a # best\n", 6, None, ["# best"]),
 ]
 
 
@@ -262,6 +259,14 @@ def test_white_space_blank_lines_and_comments_make_no_difference(write, change):
     golden = rs.load_golden(write("qrels.txt", change(QRELS)))
     assert found_at(results) == found_at(plain[0]) and graded(golden) == graded(plain[1])
     assert results.problems.empty and golden._problems.empty
+
+
+@pytest.mark.parametrize("rest", [" # best", " and more", "q Q0 d 1 2 a"])  # or a second hit
+def test_text_after_the_tag_is_left_out_and_such_lines_are_warned_of(write, rest):
+    with warned("run.txt", 1, rest.split()[-1]):
+        results = rs.load_results(write("run.txt", f"{RUN}p Q0 d 1 2 dense{rest}\n"))
+    assert results.hits["doc_id"].tolist()[-1] == "d" and len(results.hits) == 6
+    says(results.problems["found"].item(), 1)
 
 
 WHOLE = gzip.compress(QRELS.encode() * 50, mtime=0)
