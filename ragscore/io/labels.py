@@ -238,7 +238,7 @@ def _targets(
         shown = name_list(f"{one:g}" for one in fractions)
         warn(
             f"{groups.cells.problems.file}: grades are fractions ({shown}): they are taken as"
-            " gains, and levels from 0 count the different ones"
+            " gains, and the grades number them from 0"
         )
         levels = np.unique(np.append(gain, 0.0))
         targets = targets.assign(gain=gain, grade=np.searchsorted(levels, gain))

@@ -40,7 +40,7 @@ from ragscore.io.columns import (
 )  # fmt: skip
 from ragscore.io.exploded import Items, exploded, is_listed
 from ragscore.io.frames_in import Table, table_of
-from ragscore.io.run_file import with_refusals_implied
+from ragscore.io.run_file import with_refusals
 from ragscore.io.run_records import values_of
 from ragscore.io.source import Problems, as_text
 from ragscore.io.values import VERDICTS, as_number, nested, plain_cell
@@ -263,7 +263,7 @@ def _results(asked: Asked, items: Items, has_order: bool = True) -> Results:
     }
     runs = _repeats(asked, columns["query"])
     keep, cell = cells.keep, {"run_id": runs["run_id"], "query_id": asked.query_id}
-    responses = _with_refusals(pd.DataFrame(cell | columns | own_frame(asked.own)))
+    responses = with_refusals(pd.DataFrame(cell | columns | own_frame(asked.own)))
     kept = np.flatnonzero(keep[items.row] & hits.pop("keep"))
     row, of_hits = items.row[kept], pd.DataFrame(hits, copy=False)
     if len(kept) < len(of_hits):
@@ -289,20 +289,6 @@ def _results(asked: Asked, items: Items, has_order: bool = True) -> Results:
     responses = responses.reset_index(drop=True)
     responses = responses[[n for n in responses if n in needed or responses[n].notna().any()]]
     return Results(described, responses=responses, **frames, problems=asked.problems.frame())
-
-
-def _with_refusals(responses: pd.DataFrame) -> pd.DataFrame:
-    """Return responses whose blank answers are refusals, where nothing states it.
-
-    Where a run states it of some answers, the others are none.
-    """
-    if "answer" not in responses:
-        return responses
-    unknown = pd.Series(pd.NA, responses.index, dtype="boolean")
-    refused = responses.get("refused", unknown)
-    states = responses["run_id"].isin(responses.loc[refused.notna(), "run_id"]).to_numpy()
-    is_blank = responses["answer"].str.strip().eq("") & refused.isna()
-    return with_refusals_implied(responses.assign(refused=refused.mask(is_blank, True)), states)
 
 
 def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:

@@ -600,7 +600,7 @@ def test_a_run_that_knows_only_texts_joins_the_queries_that_have_them():
         for n, text in enumerate(("how do I join?", "and else?", "twice", "Twice"))
     ]
     run = [{"question": text, "retrieved": ["a"]} for text in ("How do I  join?", "twice")]
-    with warned("1 query found by the text"):
+    with warned("1 query joined by the text"):
         found = rs.score(rs.load_results(run), rs.load_golden(golden), ["hit@1"], missing="zero")
     assert found["hit@1"].tolist()[:2] == [1, 0]
 
