@@ -46,21 +46,6 @@ WRITE: dict[str, Callable[[Any], Any]] = {
 """Type of a field -> its value in the file, where that isn't the column's."""
 
 
-def take_columns(
-    values: dict[str, Any], fields: Fields, line: int, problems: Problems, place: str = ""
-) -> dict[str, Any]:
-    """Remove the known fields from an object and return them as columns, None for absent ones.
-
-    Messages name a field with `place` before it, such as "latency." for a field of that object.
-    """
-    return {
-        column: None
-        if (value := values.pop(name, None)) is None
-        else READ[type](value, f"{place}{name}", line, problems)
-        for name, (column, type) in fields.items()
-    }
-
-
 def placed(frame: pd.DataFrame, fields: Fields) -> dict[str, list[Any]]:
     """Return the columns of fields, and those of one's own, each by its place behind `x_`.
 
@@ -171,9 +156,6 @@ STATISTICS = {
 }  # fmt: skip
 """Name in a report -> a value of `statistic`, named as in `ev.summary` where that has it."""
 INTERVAL = {"lower": "low", "upper": "high", "level": "level", "iterations": "iterations"}
-REPORT: Fields = {"dataset_id": ("suite", "text"), "store_kind": ("system", "text")}
-LEFT = "x_metrics.json"
-"""Column for unknown fields of the metrics: no field of the report itself is called `metrics`."""
 _BEGIN = re.compile(r'"metrics"\s*:\s*\[\s*(?:\]|\{[^{}\[\]]*"metric"\s*:)')
 
 
@@ -189,23 +171,22 @@ def read_report(path: Path, strict: bool) -> Results:
     `reported` has a row per query and metric, and one per summary statistic (query_id "").
     """
     problems, run_id = Problems(path, strict), run_name_of(path)
-    content = json_object(path, "an object with `metrics`")
-    run = {"run_id": run_id} | take_columns(content, REPORT, 1, problems)
-    metrics, left, reported = content.pop("metrics", None), dict[str, Any](), list[dict[str, Any]]()
+    top = FieldReader(json_object(path, "an object with `metrics`"), "", 1, problems)
+    run = {"run_id": run_id, "suite": top.take("text", "dataset_id")}
+    run |= {"system": top.take("text", "store_kind")}
+    metrics, left, reported = top.pop("metrics"), dict[str, Any](), list[dict[str, Any]]()
     for entry in metrics if isinstance(metrics, list) else [None]:
-        values = entry if isinstance(entry, dict) else {}
-        if (metric := as_id(values.get("metric"))) is None or metric in left:
+        fields = FieldReader(entry if isinstance(entry, dict) else {}, "", 1, problems)
+        if (metric := as_id(fields.pop("metric"))) is None or metric in left:
             problems.reject(entry, None, "metrics", "a list of objects with a `metric`, each once")
             continue
-        fields = FieldReader(values, f"{metric}.", 1, problems)
-        known = {"run_id": run_id, "metric": fields.pop("metric")}
-        reported += [known | row for row in _values(fields)]
+        fields.place = f"{metric}."
+        reported += [{"run_id": run_id, "metric": metric} | row for row in _values(fields)]
         left[metric] = fields.values
     query_ids = dict.fromkeys(row["query_id"] for row in reported if row["query_id"])
     responses = [{"run_id": run_id, "query_id": query_id} for query_id in query_ids]
-    run |= {"n_queries": len(query_ids)} | flatten(content)
-    if any(left.values()):
-        run[LEFT] = json.dumps(left, ensure_ascii=False)
+    unknown = flatten({name: one for name, one in left.items() if one}, "x_metrics.")
+    run |= {"n_queries": len(query_ids)} | flatten(top.values) | unknown
     return Results(
         runs=from_records([run], "runs"),
         responses=from_records(responses, "responses"),
