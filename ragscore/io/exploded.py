@@ -9,9 +9,9 @@ Elasticsearch, OpenSearch, Pinecone, Qdrant, Weaviate, Chroma and Vespa by one l
 Nothing of them is imported.
 """
 
-import math
 from collections.abc import Mapping
 from itertools import chain, zip_longest
+from operator import ne
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,7 +143,7 @@ def _cell(cell: Any, is_ranked: bool) -> _Cell:
 
 def _are_numbers(scores: dict[str, Any]) -> bool:
     values = scores.values()
-    return {*map(type, values)} <= {int, float} and not math.isnan(sum(values))
+    return {*map(type, values)} <= {int, float} and not any(map(ne, values, values))  # NaN
 
 
 def _calls(sizes: list[list[int]]) -> pd.DataFrame:

@@ -185,8 +185,9 @@ def read_report(path: Path, strict: bool) -> Results:
         left[metric] = fields.values
     query_ids = dict.fromkeys(row["query_id"] for row in reported if row["query_id"])
     responses = [{"run_id": run_id, "query_id": query_id} for query_id in query_ids]
-    unknown = flatten({name: one for name, one in left.items() if one}, "x_metrics.")
-    run |= {"n_queries": len(query_ids)} | flatten(top.values) | unknown
+    unknown = {name: one for name, one in left.items() if one}
+    own = top.values | ({"metrics": unknown} if unknown else {})
+    run |= {"n_queries": len(query_ids)} | flatten(own)
     return Results(
         runs=from_records([run], "runs"),
         responses=from_records(responses, "responses"),
