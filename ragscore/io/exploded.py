@@ -127,10 +127,12 @@ def _cell(cell: Any, is_ranked: bool) -> _Cell:
         value = hits_of(value) if is_ranked else nested(plain_cell(value))
     if isinstance(value, dict):
         ids, numbers = [*value], [*value.values()]
-        falling = is_ranked and (are_numbers or _are_numbers(value)) and sorted(numbers)[::-1]
-        if falling and falling != numbers:
+        if is_ranked and not (are_numbers or _are_numbers(value)):
+            return _Cell([], is_bad=True)
+        falling = sorted(numbers, reverse=True) if is_ranked else numbers
+        if falling != numbers:
             ids = sorted(value, key=value.__getitem__, reverse=True)
-        return _Cell(ids, falling or numbers, is_bad=is_ranked and falling is False)
+        return _Cell(ids, falling)
     if not isinstance(value, list):
         return _Cell(None if value is None else [value], is_bad=is_list_text(value))
     if not (is_ranked and value and isinstance(value[0], list)):
