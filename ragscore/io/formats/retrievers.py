@@ -80,9 +80,9 @@ def read_retrievers(path: Path, strict: bool) -> Results:
     _warn_of_repeats(path, most)
     if records.n_bare:
         warn(
-            f"{path}: {plural(records.n_bare, 'record')} of outcomes say that there were hits"
-            " (n_hits), and hold none: metrics of hits are 0 there; results.reported has the"
-            " outcomes, and ev.save(path, profile='seed-mcp') counts them"
+            f"{path}: {plural(records.n_bare, 'record')} count hits (n_hits) without listing them;"
+            " hit, mrr, found and passed are scored by the outcomes that they state (passed,"
+            " rank_first_match), other metrics of hits are NaN"
         )
     frames = reader.frames()
     asked = frames["responses"].astype({"run_id": "str"}).groupby("run_id", sort=False)["error"]
