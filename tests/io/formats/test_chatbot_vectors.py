@@ -204,16 +204,18 @@ def test_7_errors_count_once_and_timed_out_is_a_time_out(aggregate):
 # 8 is in test_operations.py
 
 
-def test_9_a_written_folder_keeps_text_and_config_as_they_were(load, tmp_path):
-    # Texts are cut when a store is told to (test_store.py), never on the way through.
+def test_9_long_texts_are_stored_cut_or_whole_when_asked_and_the_config_as_it_was(load, tmp_path):
     long = {"chunk_id": "c", "rel_path": "a.md", "heading_path": "O", "rank": 1, "text": "x" * 300}
     results, _ = load([case()], [row(retrieved_chunks=[long])], run={"eval_set_commit_hash": "abc"})
-    again = results.save(tmp_path / results.runs["run_id"].iloc[0], format="chatbot")
-    assert (
-        json.loads((again / "results.jsonl").read_text())["retrieved_chunks"][0]["text"]
-        == "x" * 300
-    )
-    assert json.loads((again / "config.json").read_text())["eval_set_commit_hash"] == "abc"
+    with warned(1, 200, "text=None"):
+        cut = results.save(tmp_path / "cut", format="chatbot")
+    whole = results.save(tmp_path / "whole", format="chatbot", text=None)
+    again = rs.load_results(cut).save(tmp_path / "again", format="chatbot")
+    for folder, text in ((cut, "x" * 200 + "..."), (whole, "x" * 300), (again, "x" * 200 + "...")):
+        (found,) = (folder / "results.jsonl").read_text().splitlines()
+        assert json.loads(found)["retrieved_chunks"][0]["text"] == text
+        assert json.loads((folder / "config.json").read_text())["eval_set_commit_hash"] == "abc"
+    assert rs.load_results(cut).hits["text_cut"].tolist() == [True]
 
 
 @pytest.mark.parametrize("error", [None, "boom"])
