@@ -175,24 +175,13 @@ def test_a_bad_ragchecker_file_is_one_clear_error(tmp_path, text, line, field, n
 
 @needs_ragchecker
 def test_ragcheckers_own_files_load():
-    inputs, outputs = (
-        rs.load_results(RAGCHECKER / "checking_inputs.json"),
-        rs.load_results(RAGCHECKER / "checking_outputs.json"),
-    )
-    assert (
-        len(inputs.responses) == len(outputs.responses) == 2
-        and inputs.reported is None
-        and outputs.reported is not None
-    )
-    stored = outputs.reported.pivot(index="query_id", columns="metric", values="value").mean()
+    files = [RAGCHECKER / f"checking_{one}.json" for one in ("inputs", "outputs")]
+    inputs, outputs = map(rs.load_results, files)
+    assert len(inputs.responses) == len(outputs.responses) == 2 and inputs.reported is None
+    means = outputs.reported.groupby("metric", observed=True)["value"].mean()
     # the file's own means are per cent, rounded to one place
-    assert {
-        name: round(100 * stored[name], 1) for name in ("precision", "recall", "f1", "faithfulness")
-    } == {
-        "precision": 76.4,
-        "recall": 62.5,
-        "f1": 68.3,
-        "faithfulness": 68.2,
-    }
-    golden = rs.load_golden(RAGCHECKER / "checking_inputs.json")
-    assert rs.score(inputs, golden, ["rouge_l"])["rouge_l"].between(0.1, 0.9).all()
+    assert {name: round(100 * mean, 1) for name, mean in means.items()}.items() >= {
+        "precision": 76.4, "recall": 62.5, "f1": 68.3, "faithfulness": 68.2,
+    }.items()  # fmt: skip
+    scores = rs.score(inputs, rs.load_golden(files[0]), ["rouge_l"])
+    assert scores["rouge_l"].between(0.1, 0.9).all()

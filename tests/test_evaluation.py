@@ -2,9 +2,8 @@
 
 import inspect
 import json
+import pickle
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,47 +25,57 @@ OF_EV = (
 RUNS = ("bm25", "dense", "hybrid", "hybrid_rerank")
 
 
+@pytest.fixture(scope="module")
+def few(demo):
+    """Evaluate 31 queries of two runs of the demo."""
+    part = demo.select(["dense", "hybrid"], demo.golden.queries["query_id"].iloc[::6].tolist())
+    return rs.evaluate(part.results, part.golden)
+
+
 def test_an_evaluation_holds_what_was_scored(demo):
     results = rs.load_results(str(DEMO / "runs" / "*"))
     pd.testing.assert_frame_equal(demo.scores, rs.score(results, demo.golden))
-    assert demo.golden.golden_hash == rs.load_golden(DEMO / "golden.yaml").golden_hash
     assert demo.settings["level"].tolist() == ["doc"] * 4
     assert demo.settings["n_expected"].tolist() == [182] * 4
     assert demo.run_ids == list(RUNS)
 
 
-def test_a_comparison_takes_the_evaluations_level_and_policies(demo):
-    by_doc = rs.evaluate(demo.results, demo.golden, match="doc", missing="zero")
+def test_a_comparison_takes_the_evaluations_level_and_policies(few):
+    by_doc = rs.evaluate(few.results, few.golden, match="doc", missing="zero")
     cmp = by_doc.compare("dense", "hybrid", "mrr@10")
-    plain = compare_runs(demo.results, demo.golden, "dense", "hybrid", metrics="mrr@10")
-    assert cmp._level.name == "doc"
-    assert cmp._policies["missing"] == "zero"
+    plain = compare_runs(few.results, few.golden, "dense", "hybrid", metrics="mrr@10")
+    assert (cmp._level.name, cmp._policies["missing"]) == ("doc", "zero")
     assert cmp.deltas["delta"].tolist() == plain.deltas["delta"].tolist()
 
 
-def test_a_rule_of_ones_own_holds_for_ranks_and_outcomes_too(demo):
+def test_a_rule_of_ones_own_holds_for_ranks_and_outcomes_too(few):
     def nothing(hits, targets):
         return tuple(positions[:0] for positions in rs.match.by_doc(hits, targets))
 
-    own = rs.evaluate(demo.results, demo.golden, "mrr", rule=nothing)
+    own = rs.evaluate(few.results, few.golden, "mrr", rule=nothing)
     cmp = own.compare("dense", "hybrid")
     assert set(cmp.per_query["outcome"]) == {"both_miss", "no_target"}
     assert cmp.deltas["baseline"].tolist() == [0.0]
-    assert not own.query("pd-001").hits["target"].any()
+    assert not own.query(own.golden.queries["query_id"].iloc[0]).hits["target"].any()
+
+
+def test_an_evaluation_survives_pickling(demo):
+    assert str(pickle.loads(pickle.dumps(demo))) == str(demo)
+    assert pickle.loads(pickle.dumps(rs.metrics("ndcg@5"))).name == "ndcg@5"
 
 
 # One metric for each aspect that the data have: retrieval, answers, the refusal pair, passed.
-def test_primary_metrics_are_one_for_each_aspect(demo):
+def test_primary_metrics_are_one_for_each_aspect(demo, few):
     assert demo.primary == (
         "ndcg@10", "answer_checks", "answered_unanswerable", "false_refusal", "passed",
     )  # fmt: skip
-    assert rs.evaluate(demo.results, demo.golden, ["mrr", "hit@3"]).primary == ("mrr",)
-    assert rs.evaluate(demo.results, demo.golden, primary="hit@5").primary == ("hit@5",)
-    deep = rs.evaluate(demo.results, demo.golden, primary=["hit@5", "hit@7"])
+    of = few.results, few.golden
+    assert rs.evaluate(*of, ["mrr", "hit@3"]).primary == ("mrr",)
+    deep = rs.evaluate(*of, ["mrr"], primary=["hit@5", "hit@7"])
     assert deep.primary == ("hit@5", "hit@7"), "scored because it decides"
     assert deep.summary("hit@7")["n"].gt(0).all()
     with refused("cost", field="primary"):
-        rs.evaluate(demo.results, demo.golden, primary=["hit@5", "cost"])
+        rs.evaluate(*of, ["mrr"], primary=["hit@5", "cost"])
 
 
 def test_it_prints_how_it_matched_what_is_missing_and_the_primary_means(write_run, write_golden):
@@ -82,58 +91,27 @@ def test_it_prints_how_it_matched_what_is_missing_and_the_primary_means(write_ru
     text = " ".join(repr(ev).split())
     # one of two queries that have a row and a target is found; the third has no row
     says(text, "hit@1", "n = 2 / 3", "0.50")
-    matched, missing, failed, extra, unlabelled, refused_ones = ev._notes()
-    says(matched, "doc")
-    says(missing, "r", 3)
-    for note in (failed, extra):
-        says(note, "r", 1)
-    for note in (unlabelled, refused_ones):
-        says(note, 1)
-    assert all(note in text for note in ev._notes())
+    # how it matched, what is missing, failed, not golden, unlabelled and to be refused
+    facts = [["doc"], ["r", 3], ["r", 1], ["r", 1], [1], [1]]
+    for note, named in zip(ev._notes(), facts, strict=True):
+        says(note, *named)
+        assert note in text
 
 
 # -- narrow
 
 
-def test_selected_runs_come_in_the_order_asked_for(demo):
-    two = demo.select(["hybrid", "dense"])
-    assert two.run_ids == ["hybrid", "dense"]
-    assert two.scores["run_id"].unique().tolist() == ["hybrid", "dense"]
-    assert two.results.runs["run_id"].tolist() == ["hybrid", "dense"]
-    assert demo.select("dense").run_ids == ["dense"]
-
-
-@pytest.mark.parametrize(
-    "queries",
-    [
-        lambda golden: "difficulty == 'hard'",
-        lambda golden: golden.queries["difficulty"] == "hard",
-        lambda golden: golden.queries.query("difficulty == 'hard'")["query_id"].tolist(),
-    ],
-    ids=["query string", "mask", "ids"],
-)
-def test_selected_queries_keep_their_scores(demo, queries):
-    hard = demo.select(queries=queries(demo.golden))
-    by_difficulty = demo.summary("mrr@10", by="difficulty")
-    expected = by_difficulty[by_difficulty["difficulty"] == "hard"]["mean"].tolist()
-    assert hard.summary("mrr@10")["mean"].tolist() == expected
+def test_selected_runs_come_in_the_order_asked_for_and_queries_keep_their_scores(demo):
+    hard = demo.select(["hybrid", "dense"], "difficulty == 'hard'")
+    assert hard.run_ids == hard.results.runs["run_id"].tolist() == ["hybrid", "dense"]
+    assert hard.scores["run_id"].unique().tolist() == ["hybrid", "dense"]
+    of_hard = demo.summary("mrr@10", by="difficulty").query("difficulty == 'hard'")
+    means = hard.summary("mrr@10").set_index("run_id")["mean"].to_dict()
+    assert means.items() <= of_hard.set_index("run_id")["mean"].to_dict().items()
     assert len(hard.golden.queries) == 58 == hard.settings["n_expected"].iloc[0]
     assert set(hard.results.hits["query_id"]) <= set(hard.golden.queries["query_id"])
     assert hard.compare("dense", "hybrid", "mrr@10").deltas["n"].tolist() == [49]
-
-
-@pytest.mark.parametrize(
-    ("queries", "named"),
-    [
-        ("hardness == 'hard'", ["hardness == 'hard'"]),
-        (["pd-001", "pd-1"], ["pd-1", "pd-001"]),
-        (np.array([True]), ["mask", 1, 182]),
-        ("difficulty == 'none'", ["no query"]),
-    ],
-)
-def test_a_selection_that_fails_says_why(demo, queries, named):
-    with refused(*named, field="queries"):
-        demo.select(queries=queries)
+    assert demo.select("dense").run_ids == ["dense"]
 
 
 # -- widen
@@ -161,20 +139,19 @@ def test_a_value_outside_the_declared_range_is_refused(demo):
 # -- stores
 
 
-def test_a_store_gives_the_same_evaluation_and_reads_results_when_asked(demo, store, monkeypatch):
-    assert store.save(demo) == list(RUNS)
+def test_a_store_gives_the_same_evaluation_and_reads_results_when_asked(few, store, monkeypatch):
+    assert store.save(few) == ["dense", "hybrid"]
     monkeypatch.setattr(rs.RunStore, "load", lambda *_: pytest.fail("results were read"))
-    stored = store.evaluate(demo.golden)
-    pd.testing.assert_frame_equal(stored.scores, demo.scores)
-    drop = ["golden_hash"]
-    pd.testing.assert_frame_equal(
-        stored.settings.drop(columns=drop).astype(object),
-        demo.settings.drop(columns=drop).astype(object),
+    stored = store.evaluate(few.golden)
+    pd.testing.assert_frame_equal(stored.scores, few.scores)
+    found, wanted = (
+        one.settings.drop(columns="golden_hash").astype(object) for one in (stored, few)
     )
-    assert repr(stored) == repr(demo)
+    pd.testing.assert_frame_equal(found, wanted)
+    assert repr(stored) == repr(few)
     monkeypatch.undo()
-    assert len(stored.results.hits) == len(demo.results.hits)
-    assert stored.compare("dense", "hybrid").overall == demo.compare("dense", "hybrid").overall
+    assert len(stored.results.hits) == len(few.results.hits)
+    assert stored.compare("dense", "hybrid").overall == few.compare("dense", "hybrid").overall
 
 
 # -- the face
@@ -196,16 +173,6 @@ def test_every_public_method_has_one_example_on_the_demo_that_runs(demo, monkeyp
         code = "\n".join(lines).replace('"metrics.json"', repr(str(tmp_path / "metrics.json")))
         code = code.replace('"report.html"', repr(str(tmp_path / "report.html")))
         exec(compile(code, name, "exec"), {"rs": rs, "ev": demo, "pd": pd})
-
-
-def test_asking_for_an_evaluation_imports_no_analysis():
-    code = (
-        "import sys, ragscore as rs; rs.evaluate; print([name for name in sys.modules if"
-        " name.startswith(('ragscore.plot', 'ragscore.golden', 'ragscore.reporting',"
-        " 'ragscore.store', 'ragscore.analysis.comparison', 'matplotlib', 'scipy'))])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_a_run_without_any_hit_is_named():
@@ -230,8 +197,8 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_objects_print_a_table_and_the_names_of_their_frames(demo, name):
-    found = OBJECTS[name](demo)
+def test_objects_print_a_table_and_the_names_of_their_frames(few, name):
+    found = OBJECTS[name](few)
     text, page = repr(found), found._repr_html_()
     assert all(f".{one}" in text and f".{one}" in page for one in found.FRAMES)
     assert page.count("<table") == 1 and len(text.splitlines()) < 20
@@ -241,55 +208,39 @@ def test_objects_print_a_table_and_the_names_of_their_frames(demo, name):
         assert re.search(rf"^([\w, ]*\b)?{one}\b[\w, ]*$", documented, flags=re.M), one
 
 
-def test_what_was_not_scored_is_scored_when_an_object_needs_it(demo):
-    few = rs.evaluate(demo.results, demo.golden, ["mrr@10"])
-    pd.testing.assert_frame_equal(few.refusals().table, demo.refusals().table)
-    pd.testing.assert_frame_equal(
-        few.failures(hit="hit@10").table, demo.failures(hit="hit_rate@10").table
-    )
-    assert few.golden.health(few, "hit@5").metric == "hit@5"
+def test_what_was_not_scored_is_scored_when_an_object_needs_it(few):
+    bare = rs.evaluate(few.results, few.golden, ["mrr@10"])
+    pd.testing.assert_frame_equal(bare.refusals().table, few.refusals().table)
+    found, wanted = bare.failures(hit="hit@10").table, few.failures(hit="hit_rate@10").table
+    pd.testing.assert_frame_equal(found, wanted)
+    assert bare.golden.health(bare, "hit@5").metric == "hit@5"
     with refused("no such thing", "rs.metrics()", field="metrics"):
-        few.refusals(right="no such thing")
+        bare.refusals(right="no such thing")
 
 
 @pytest.fixture
-def repeated(write_golden, write_run):
+def repeated(write_run):
     """System s with two repeats and system t with one run, on queries q0 and q1."""
-    golden = rs.load_golden(
-        write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(2)])
-    )
+    golden = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(2)]
     ranks = {"s1": ("s", 1, (1, 2)), "s2": ("s", 2, (1, None)), "t": ("t", None, (2, 2))}
-    files = [
-        write_run(
-            name,
-            [
-                record(f"q{n}", [hit("c", "d", rank)] if rank else [], answer=answer("x"))
-                for n, rank in enumerate(found)
-            ],
-            system=system,
-            **({"repeat": repeat} if repeat else {}),
-        )
-        for name, (system, repeat, found) in ranks.items()
-    ]
+    files = []
+    for name, (system, repeat, found) in ranks.items():
+        lists = [[hit("c", "d", rank)] if rank else [] for rank in found]
+        records = [record(f"q{n}", one, answer=answer("x")) for n, one in enumerate(lists)]
+        described = {"repeat": repeat} if repeat else {}
+        files.append(write_run(name, records, system=system, **described))
     return rs.evaluate(files, golden)
 
 
 def test_averages_of_repeats_are_an_evaluation_by_system(repeated):
     averaged = repeated._of_systems
-    assert averaged.run_ids == ["s", "t"]
     # s: 1 and 1 for q0, 1/2 and 0 for q1; t: 1/2 and 1/2
-    assert averaged.pivot("mrr@10").to_numpy().tolist() == [[1, 0.5], [0.25, 0.5]]
+    assert averaged.pivot("mrr@10").to_dict("list") == {"s": [1, 0.25], "t": [0.5, 0.5]}
     assert averaged.summary("mrr@10")["mean"].tolist() == [0.625, 0.5]
-    assert averaged.select("t").pivot("mrr@10").columns.tolist() == ["t"]
-
-
-def test_what_is_asked_later_is_scored_run_by_run_and_then_averaged(repeated):
-    averaged = rs.evaluate(repeated.results, repeated.golden, ["mrr"])._of_systems
-    # hit@7 of q1: 1 and 0, so 1/2; the first repeat alone has 1
+    # what is asked later is averaged, too: hit@7 of q1 is 1 and 0; the first repeat alone has 1
     assert averaged.summary("hit@7")["mean"].tolist() == [0.75, 1]
-    assert averaged.select("s").summary("hit@7")["mean"].tolist() == [0.75]
-    part = averaged.select(queries=["q1"]).summary("hit@7")
-    assert part["mean"].tolist() == [0.5, 1]
+    assert averaged.select("s").pivot("hit@7").to_dict("list") == {"s": [1, 0.5]}
+    assert averaged.select(queries=["q1"]).summary("hit@7")["mean"].tolist() == [0.5, 1]
 
 
 def test_a_system_is_compared_with_its_repeats_averaged(repeated):
@@ -302,32 +253,29 @@ def test_a_system_is_compared_with_its_repeats_averaged(repeated):
     assert repeated.compare("s1", "s2", "mrr@10").deltas["delta"].tolist() == [-0.25]
 
 
-def test_means_are_saved_as_another_harness_writes_them(demo, tmp_path):
-    file = demo.save(tmp_path / "means.json", format="kebab")
-    assert json.loads(file.read_text()) == aggregate(demo.results, demo.golden, "kebab")
-    of_trec = rs.evaluate(demo.results, demo.golden, profile="trec")
-    assert len(rs.RunStore(tmp_path / "store").save(of_trec)) == 4  # its hundred columns, too
+def test_means_are_saved_as_another_harness_writes_them(few, tmp_path):
+    of = few.results, few.golden
+    file = few.save(tmp_path / "means.json", format="kebab")
+    assert json.loads(file.read_text()) == aggregate(*of, "kebab")
+    of_trec = rs.evaluate(*of, profile="trec")
+    rs.RunStore(tmp_path / "store").save(of_trec)  # its hundred columns, too
     means = json.loads(of_trec.save(tmp_path / "trec.json").read_text())
-    assert means == aggregate(demo.results, demo.golden, "trec")
+    assert means == aggregate(*of, "trec")
     with refused("kebab", "trec", field="format"):
-        demo.save(file)
+        few.save(file)
 
 
-def test_a_comparison_shows_a_query_as_its_evaluation_does(demo):
-    cmp = demo.compare("dense", "hybrid")
-    assert repr(cmp.query("pd-005")) == repr(demo.query("pd-005", ["dense", "hybrid"]))
+def test_a_comparison_shows_a_query_as_its_evaluation_does(few):
+    cmp, query = few.compare("dense", "hybrid"), few.golden.queries["query_id"].iloc[0]
+    assert repr(cmp.query(query)) == repr(few.query(query, ["dense", "hybrid"]))
     with refused("JSON", field="results"):
-        rs.Comparison.from_json(cmp.to_json()).query("pd-005")
+        rs.Comparison.from_json(cmp.to_json()).query(query)
 
 
 def test_repeats_of_a_system_are_one_row_wherever_runs_are_ranked(repeated):
-    assert repeated.leaderboard("mrr@10").table["run_id"].tolist() == ["s", "t"]
     text = repr(repeated)
     says(text, "s: 2 runs", "2 queries asked more than once")
-    assert "s1" not in text
-    assert "t against s" in repeated.report().tables
+    assert "s1" not in text and "t against s" in repeated.report().tables
     # whoever names runs compares these
-    assert repeated.leaderboard("mrr@10", runs=["s1", "s2"]).table["run_id"].tolist() == [
-        "s1",
-        "s2",
-    ]
+    for runs, ranked in ((None, ["s", "t"]), (["s1", "s2"], ["s1", "s2"])):
+        assert repeated.leaderboard("mrr@10", runs=runs).table["run_id"].tolist() == ranked

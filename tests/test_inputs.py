@@ -13,39 +13,12 @@ from conftest import golden_of, hit, hits_of, record, targets_of
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate
 from ragscore.frames.data import conform
-from ragscore.golden.coverage import coverage
 from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.rules import matched_pairs
 from ragscore.scoring.summary import summarize
 from ragscore.scoring.targets import targets_at
 from tests.compared import compare_runs
 from tests.messages import ANY, refused
-
-
-def test_a_golden_set_is_subset_by_its_queries(loaded):
-    rows = [
-        {
-            "id": f"q{n}",
-            "query": "?",
-            "expected_doc_ids": [f"d{n}"],
-            "must_contain": ["x"],
-            "tags": [f"t{n}"],
-            "required_support_groups": [[f"d{n}"]],
-        }
-        for n in (1, 2)
-    ]
-    found = [record("q2", [hit("c", "d2", 1)])]
-    results, whole = loaded(rows, {"a": found, "b": found}, k=5)
-    subset, (_, alone) = whole.select("q2"), loaded(rows[1:], {"a": found})
-    assert subset.golden_hash == alone.golden_hash and subset.targets["query_id"].tolist() == ["q2"]
-    scores = rs.score(results, subset)
-    pd.testing.assert_frame_equal(scores, rs.score(results, alone))
-    pd.testing.assert_frame_equal(
-        summarize(scores, subset, by="tags"), summarize(scores, alone, by="tags")
-    )
-    assert compare_runs(results, subset, "a", "b").counts == {"draw": 1}
-    assert coverage(results, subset).runs["n_missing"].tolist() == [0, 0]
-
 
 SPAN = {"doc_id": "d", "start": 1, "end": 9, "span_unit": "line"}
 
@@ -172,16 +145,6 @@ def test_two_spans_of_one_chunk_or_a_catalogue_without_chunks_are_refused(
 ):
     with refused(*named, field=field):
         resolved(known, target)
-
-
-def test_one_label_or_run_may_be_given_as_text(pair):
-    results, golden = pair
-    pd.testing.assert_frame_equal(
-        rs.score(results, golden, "mrr"), rs.score(results, golden, ["mrr"])
-    )
-    cmp = compare_runs(results, golden, "a", "b", metrics="mrr")
-    assert cmp.deltas["metric"].tolist() == ["mrr"]
-    assert results.select("b").runs["run_id"].tolist() == ["b"]
 
 
 def test_scores_read_back_from_a_file_can_be_summarized(pair, tmp_path):

@@ -131,8 +131,7 @@ chunker_version_match: `exact`
 | q3 | win | — | 1 |  |
 """
     )
-    again = rs.Comparison.from_json(cmp.to_json(own=True))
-    assert again.to_markdown() == cmp.to_markdown()
+    assert rs.Comparison.from_json(cmp.to_json(own=True)).to_markdown() == cmp.to_markdown()
     shorter = cmp.to_markdown(limit=2)
     assert "| q1 |" in shorter and "| q2 |" not in shorter
     assert shorter.endswith("\n\n2 more are not listed.\n")
@@ -243,22 +242,21 @@ def test_aggregates_of_few_queries(kebab, rows, records, expected):
         assert (found[name] | value if isinstance(value, dict) else value) == found[name], name
 
 
-def test_precision_without_expected_chunks_is_zero_there_and_nan_here(kebab, loaded):
-    rows, records = (
-        [{"id": "q", "query": "?", "expected_doc_ids": ["d"]}],
-        [record("q", [hit("c", "d", 1)])],
-    )
-    assert kebab(rows, records)["precision_at_k_chunk"]["5"] == 0.0
-    scores = rs.score(*loaded(rows, {"r": records}), ["precision@5:chunk"])
-    assert scores["precision@5:chunk"].isna().all()
-
-
-def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(kebab, loaded):
-    rows = [{"id": "q", "query": "?", "expected_doc_ids": [], "must_contain": ["alpha"]}]
-    records = [record("q", [], answer=answer("alpha"))]
-    assert kebab(rows, records)["groundedness"] == 1.0
-    scores = rs.score(*loaded(rows, {"r": records}), ["answer_checks"])
-    assert scores["answer_checks"].isna().all()
+@pytest.mark.parametrize(
+    ("row", "given", "theirs", "value", "ours"),
+    [
+        # precision without expected chunks
+        (asked(), record("q", FOUND), "precision_at_k_chunk",
+         dict.fromkeys(("1", "3", "5", "10"), 0.0), "precision@5:chunk"),
+        # checks of a query that should be refused
+        (asked(expected_doc_ids=[], must_contain=["alpha"]), answered("alpha"), "groundedness", 1.0,
+         "answer_checks"),
+    ],
+    ids=["precision", "checks"],
+)  # fmt: skip
+def test_what_counts_there_has_no_value_here(kebab, loaded, row, given, theirs, value, ours):
+    assert kebab([row], [given])[theirs] == value
+    assert rs.score(*loaded([row], {"r": [given]}), [ours])[ours].isna().all()
 
 
 def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):
@@ -270,22 +268,20 @@ def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):
     }
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "kind"),
-    [
-        (None, 2, "win"),
-        (1, None, "regression"),
-        (3, 3, "draw"),
-        (5, 2, "win"),
-        (2, 5, "loss"),
-        (None, None, "draw"),
-    ],
-)
-def test_outcome_of_a_query(compared, a, b, kind):
-    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]
-    sides = [[record("q", [] if rank is None else [hit("c", "d", rank)])] for rank in (a, b)]
-    (row,) = report_of(compared(rows, *sides, ({"k": 10}, {"k": 10})))["per_query"]
-    assert (row["kind"], row["a_hit_rank"], row["b_hit_rank"]) == (kind, a, b)
+OUTCOMES = [
+    (None, 2, "win"), (1, None, "regression"), (3, 3, "draw"), (5, 2, "win"), (2, 5, "loss"),
+    (None, None, "draw"),
+]  # fmt: skip
+
+
+def test_outcome_of_a_query(compared):
+    rows = [asked(query_id=f"q{n}", expected_chunk_ids=["c"]) for n in range(len(OUTCOMES))]
+    a, b = (
+        [record(f"q{n}", [hit("c", "d", rank)] if rank else []) for n, rank in enumerate(ranks)]
+        for ranks in list(zip(*OUTCOMES, strict=True))[:2]
+    )
+    found = report_of(compared(rows, a, b, ({"k": 10}, {"k": 10})))["per_query"]
+    assert [(one["a_hit_rank"], one["b_hit_rank"], one["kind"]) for one in found] == OUTCOMES
 
 
 RECHUNKED = (

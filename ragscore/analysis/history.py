@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-import ragscore.scoring.own  # noqa: F401 (it gives MetricTable its from_plain)
 from ragscore.analysis.breaks import (
     COMPUTED,
     VALUES,

@@ -79,13 +79,6 @@ ANSWERABLE = {
     for name in GOLDEN_ROLES[role].split()
 }
 """Names for what `answerable` says: True where they say the same, False where the opposite."""
-LABEL_NAMES = frozenset(
-    name
-    for role, names in GOLDEN_ROLES.items()
-    if role not in (*_QUERY, *_IDS, "text", "grade")
-    for name in names.split()
-)
-"""Known names of columns with labels, of which others may be misspellings."""
 METRIC_ROLES = ("score.", "reason.", "scorer_error.")
 """Beginnings of the roles of values that another tool computed: `score.<metric>` and the like."""
 ID_ROLES = ("doc_id", "chunk_id")
@@ -470,9 +463,11 @@ def unsettled(
     It shows the first record and a `columns=` to complete.
     """
     query = "query" if "query" in roles and "query_id" not in roles else "query_id"
-    wanted, what, more = "doc_id", "results", "answer for answers"
+    wanted, what, more, option = "doc_id", "results", "answer for answers", "--columns"
     if side == "golden":
-        what, more = "golden files", "grade or answerable for labels"
+        what, more, option = (
+            "golden files", "grade or answerable for labels", "--golden-columns",
+        )  # fmt: skip
         if "answer" in fields and "doc_id" not in roles:
             wanted, more = "reference_answer", f"doc_id, {more}"
     column = "answer" if wanted == "reference_answer" else roles.get(wanted, "???")
@@ -480,7 +475,8 @@ def unsettled(
     shown += [f"and {len(fields) - 12} more"] if len(fields) > 12 else []
     return DataError(
         f"fits no format of {what} ({kind}); the first record is {', '.join(shown) or 'empty'}",
-        file=where, field="format", allowed=f"(also chunk_id, {more}), or a `format`",
+        file=where, field="format",
+        allowed=f"in rs.load_{side}, or {option} (also chunk_id, {more}); or a `format`",
         columns={query: roles.get(query, "???"), wanted: column},
     )  # fmt: skip
 

@@ -57,8 +57,9 @@ def is_listed(column: pd.Series) -> bool:
     if known.dtype == object:
         is_list = [not isinstance(o, _SCALARS) or str(o).startswith(("[", "{")) for o in known]
         return not is_list or any(is_list)
-    is_text = not is_numeric_dtype(known.dtype)
-    return not len(known) or (is_text and known.astype("str").str.startswith(("[", "{")).any())
+    if is_numeric_dtype(known.dtype) or not len(known):
+        return not len(known)
+    return bool(known.astype("str").str.startswith(("[", "{")).any())
 
 
 def exploded(columns: Mapping[str, pd.Series], cells: Cells, beside: str = "score") -> Items:

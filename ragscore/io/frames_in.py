@@ -27,8 +27,8 @@ from ragscore.io.detect import delimiter_of, first_cells, sample
 from ragscore.io.exploded import hits_of, response_hits
 from ragscore.io.files import read_bytes, read_parquet, read_text
 from ragscore.io.run_records import kinds_of
-from ragscore.io.source import Problems, Row, as_id, describe, json_fault, json_rows, parse_json
-from ragscore.io.values import ID_ALLOWED, plain_cell, value_at
+from ragscore.io.source import Problems, Row, describe, json_fault, json_rows, parse_json
+from ragscore.io.values import plain_cell, value_at
 
 Source = Path | pd.DataFrame
 _PLAIN = {str, int, float, bool, list, dict}
@@ -62,9 +62,6 @@ class Table:
     def fields(self) -> dict[str, Any]:
         """Each column with its first value that isn't missing."""
         return {str(name): _first(self.frame[name]) for name in self.frame.columns}
-
-    def __len__(self) -> int:
-        return len(self.frame)
 
     def column(self, name: str) -> pd.Series:
         """Return a column, which may lie inside another one."""
@@ -168,20 +165,19 @@ def json_value(path: Path, allowed: str = "one JSON value") -> Any:
     DataError
         Not JSON: cut short, nested too deeply, a key twice, half a surrogate pair.
     """
+    text = read_text(path)
     try:
-        return parse_json(read_text(path))
-    except DataError:
-        raise
+        return parse_json(text)
     except (ValueError, RecursionError) as error:
         raise DataError(**json_fault(error), file=path, allowed=allowed) from error
 
 
 def json_records(value: Any, problems: Problems) -> list[Row]:
     """Return the records of a list, of `{columns, data}` as pandas has it, or the one record."""
-    parts = [value.get(one) for one in ("columns", "data")] if isinstance(value, dict) else [None]
-    if all(isinstance(one, list) for one in parts):
-        names, cells = parts
-        value = [dict(zip(names, o, strict=False)) if isinstance(o, list) else o for o in cells]
+    parts = [value.get(one) for one in ("columns", "data")] if isinstance(value, dict) else []
+    if parts and all(isinstance(one, list) for one in parts):
+        rows_of = [one if isinstance(one, list) else [one] for one in value["data"]]
+        value = [dict(zip(value["columns"], one, strict=False)) for one in rows_of]
     rows = []
     for number, record in enumerate(value if isinstance(value, list) else [value], 1):
         if isinstance(record, dict):
@@ -294,7 +290,7 @@ def table_of(
         table = record_table(values, name, "JSON", lines)
     else:
         table = held if isinstance(held, Table) else _of_dict(held, name, columns, side)
-    if not len(table):
+    if not len(table.frame):
         raise DataError(
             f"the {table.kind} has no rows", file=table.name, allowed="at least one row"
         )
@@ -336,34 +332,21 @@ def _of_queries(source: Mapping[Any, Any], name: str, side: str) -> Table:
         and all(isinstance(inner, (Mapping, list, tuple)) for inner in one.values())
         for one in source.values()
     )  # fmt: skip
+    runs = source if has_runs else {None: source}
+    for keys in (source, *runs.values()):
+        if twice := [key for key, n in Counter(map(str, keys)).items() if n > 1]:
+            raise DataError(f"{name_list(twice)} as two keys", file=name, allowed="each id once")
     # a text beside lists is a description of something, not one expected id
     are_ids = is_golden and not any(isinstance(o, (list, tuple, Mapping)) for o in source.values())
-    runs, queries, values = list[str](), list[str](), list[Any]()
-    for run_id, of_run in (_keyed(source, name, "run") if has_runs else {"": source}).items():
-        for query_id, value in _keyed(of_run, name, "query").items():
-            listed = value if type(value) in (list, dict) else plain_cell(value)
-            is_id = are_ids and isinstance(value, str) and kind_of(value) != "long"
-            if not (isinstance(listed, (list, dict)) or is_id or (is_golden and value is None)):
-                found = f"found {describe(value)} for {query_id!r}"
-                raise DataError(found, file=name, allowed=_SHAPES[side])
-            runs.append(run_id)
-            queries.append(query_id)
-            values.append(listed)
-    frame = pd.DataFrame({"run_id": pd.Series(runs, dtype="str"),
-                          "query_id": pd.Series(queries, dtype="str"),
-                          held: pd.Series(values, dtype=object)})  # fmt: skip
+    rows = []
+    for run_id, query_id, value in ((r, q, one) for r, of in runs.items() for q, one in of.items()):
+        listed = value if type(value) in (list, dict) else plain_cell(value)
+        is_id = are_ids and isinstance(value, str) and kind_of(value) != "long"
+        if not (isinstance(listed, (list, dict)) or is_id or (is_golden and value is None)):
+            found = f"found {describe(value)} for {query_id!r}"
+            raise DataError(found, file=name, allowed=_SHAPES[side])
+        rows.append((run_id, query_id, listed))
     roles = {"run_id": "run_id"} if has_runs else {}
     roles |= {"query_id": "query_id", "doc_id": held}
+    frame = pd.DataFrame(rows, columns=["run_id", "query_id", held], dtype=object)
     return Table(name, name, frame[[*roles.values()]], np.arange(1, len(frame) + 1), roles)
-
-
-def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
-    """Return the values of a dict by its keys as ids; 1 and "1" would be one."""
-    ids = [as_id(plain_cell(key)) for key in source]
-    counts = Counter(ids)
-    odd = [describe(plain_cell(key)) for key, one in zip(source, ids, strict=True)
-           if one is None or counts[one] > 1]  # fmt: skip
-    if odd:
-        told = f"{name_list(odd)} as a {what}"
-        raise DataError(f"found {told}", file=name, allowed=f"{ID_ALLOWED}, each once")
-    return dict(zip(map(str, ids), source.values(), strict=True))

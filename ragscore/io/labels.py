@@ -19,7 +19,6 @@ from ragscore.frames.kinds import IMPORTANCE, LABELS, empty
 from ragscore.frames.typing import Codes, Flags
 from ragscore.io.cells import Cells
 from ragscore.io.columns import (
-    LABEL_NAMES,
     Columns,
     called,
     kind_of,
@@ -60,28 +59,20 @@ def read_golden_table(
     """Return the labels of a table, with one row per query or one row per judgement."""
     table, problems = table_of(source, strict, columns, "golden")
     if _is_ours(table) and not columns:
-        rows = [Row(nested_row(row.values), row.line) for row in table.rows()]
+        rows = []
+        for row in table.rows():
+            stated = {name: nested(one) for name, one in row.values.items() if one is not None}
+            text = stated.get("id", stated.get("query_id"))
+            rows.append(Row({"query": text} | stated, row.line))
         return golden_of(rows, problems, absent_docs, catalogue)
     roles = roles_of(table, columns, "golden")
     own = own_columns(table, roles)
-    names = [str(one.name) for one in own.values()]
-    names = [one for one in names if not called([one], "results")]
-    problems.typos.check(names, LABEL_NAMES, int(table.lines[0]))
-    problems.typos.warn()
     if "grade" not in roles.keys() | (columns or {}).keys():
         _ask_for_grades(table, roles, own.values())
     golden = labels_of(table, roles, problems, absent_docs, catalogue)
     if not table.roles:
         golden._mapping = mapping_of(roles, own)
     return golden
-
-
-def nested_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of our golden file, with its id under our name and its lists as lists."""
-    found = {name: nested(one) for name, one in row.items() if one is not None}
-    if "id" not in found and "query_id" in found:
-        found["id"] = found.pop("query_id")
-    return {"query": found.get("id"), **found}
 
 
 def _is_ours(table: Table) -> bool:
@@ -104,7 +95,7 @@ def _ask_for_grades(table: Table, roles: Columns, own: Iterable[pd.Series]) -> N
         return
     for column in own:
         name, words = str(column.name), column.dropna().astype("str").str.strip().str.lower()
-        is_named = not len(words) and len(table) > 1 and called([name], "golden", "grade")
+        is_named = not len(words) and len(table.frame) > 1 and called([name], "golden", "grade")
         kinds = map(kind_of, words.unique())
         is_grade = all(one in ("number", "flag", "fraction") for one in kinds)
         is_grade = is_grade or bool(words.isin(_GRADES).all())
@@ -260,11 +251,12 @@ def _keys(column: pd.Series, role: str, cells: Cells) -> pd.Series:
     """Return the ids of judgements as texts; alternatives are joined."""
     if role == "text":
         return cells.take(column, "text")
-    joined = column.map(_alternatives, na_action="ignore") if column.dtype == object else column
-    return cells.ids(joined, role).where(cells.keep)
+    if column.dtype == object:
+        column = column.map(_joined, na_action="ignore")
+    return cells.ids(column, role).where(cells.keep)
 
 
-def _alternatives(cell: Any) -> Any:
+def _joined(cell: Any) -> Any:
     """Return a list of ids as one text; what holds none stays, and is refused."""
     ids = [as_id(one) for one in cell] if isinstance(cell, list) else [None]
     return cell if None in ids else _APART.join(dict.fromkeys(map(str, ids)))
@@ -316,10 +308,10 @@ def _target_rows(
         return found.assign(**{column: keys})
     first = keys.str.partition(_APART)[0]
     number = first.groupby([query, first]).cumcount() + 1
-    named = first.where(number == 1, first + "(" + number.astype("str") + ")")
-    found = found.assign(target_id=named, **{column: keys.str.split(_APART)}).explode(column)
-    alternative = found.groupby(level=0).cumcount()
-    return found.assign(alternative=alternative).reset_index(drop=True).astype({column: "str"})
+    found["target_id"] = first.where(number == 1, first + "(" + number.astype("str") + ")")
+    found = found.assign(**{column: keys.str.split(_APART)}).explode(column)
+    found["alternative"] = found.groupby(level=0).cumcount()
+    return found.reset_index(drop=True).astype({column: "str"})
 
 
 def _implied(

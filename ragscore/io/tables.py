@@ -84,7 +84,7 @@ class Asked:
     def __post_init__(self) -> None:
         self.cells = Cells(self.problems, self.table.lines)
         self.query_id = query_ids_of(self.columns, self.cells)
-        of_all = pd.Series(categorical(np.zeros(len(self.table), np.int8), [self.run_id]))
+        of_all = pd.Series(categorical(np.zeros(len(self.table.frame), np.int8), [self.run_id]))
         named = self.columns.get("run_id")
         self.run = of_all if named is None else coded(self.cells.ids(named, "run_id"))
 
@@ -255,7 +255,7 @@ def _results(asked: Asked, items: Items, has_order: bool = True) -> Results:
     `has_order`: without ranks, the order of the hits counts and not that of their scores.
     """
     cells, hits = asked.cells, _read_hits(items, asked.problems)
-    none = pd.Series(pd.NA, range(len(asked.table)), dtype="str")
+    none = pd.Series(pd.NA, range(len(asked.table.frame)), dtype="str")
     columns = {"query": none, "error": none} | {
         column: cells.take(asked.columns[role], type)
         for role, (column, type) in PER_QUERY.items()
@@ -299,7 +299,7 @@ def _repeats(asked: Asked, texts: pd.Series) -> pd.DataFrame:
     cells, run, same = asked.cells, asked.run.astype("str"), ["run", "query"]
     rows = pd.DataFrame({"run": run, "query": asked.query_id})
     cell = rows.groupby(same, sort=False, dropna=False).ngroup().to_numpy()
-    groups = Groups(cell, cell.max() + 1, cells, asked.query_id)
+    groups = Groups(cell.astype(np.int64), cell.max() + 1, cells, asked.query_id)
     groups.one(texts.where(cells.keep), "query", drops=True)
     declared = asked.columns.get("repeat")
     none = pd.Series(pd.NA, rows.index, dtype="Int64")
@@ -409,7 +409,7 @@ def of_hits(asked: Asked) -> Results:
         return of_hits(replace(asked, table=table.part(keep), columns=parts[0], own=parts[1]))
     keys = [asked.run, coded(asked.query_id)]
     keys += [coded(columns["repeat"])] if "repeat" in columns else []
-    place = np.zeros(len(table), np.int64)
+    place = np.zeros(len(table.frame), np.int64)
     for key in keys:
         place = place * (len(key.cat.categories) + 1) + codes_of(key) + 1
     cell = pd.factorize(place, sort=True)[0]
@@ -456,7 +456,7 @@ def _ranked(
     elif "score" in hits and hits["score"].notna().any() and not has_order:
         order = -hits["score"].to_numpy()
     keys = ["run_id", "query_id", *(one for one in (*ID_ROLES, "text") if one in hits)]
-    has_own = not has_order and any(one.startswith("x_") for one in hits)
+    has_own = not has_order and any(str(one).startswith("x_") for one in hits)
     if has_own and hits.iloc[:100_000].duplicated(keys).any():
         warn(
             f"{asked.table.name}: documents stand in a query more than once;"
@@ -483,9 +483,8 @@ def _stored_ranks(hits: pd.DataFrame, cell: Codes, lines: Codes, asked: Asked) -
         f"rank {rank[at]} {'appears twice ' if rank[at] >= 0 else ''}for query"
         f" {hits['query_id'].iloc[at]!r} of run {hits['run_id'].iloc[at]!r}",
         file=asked.table.name, line=int(lines[at]), field="rank",
-        columns={"rank": None},
-        allowed="or ties='trec' to rank by score; else whole numbers from 1 (or 0), each once in a"
-        ' query; {"run_id": ...} if a column tells runs apart',
+        allowed="whole numbers from 1 (or from 0), each once in a query; to rank by score:"
+        " ties='trec', and columns={\"rank\": None} for a table; or the column that names runs",
     )  # fmt: skip
 
 

@@ -34,16 +34,13 @@ class Policies:
     collapse
         "doc": ranking metrics see only the first hit of each document, with ranks closed up.
     ties
-        The order of a query's hits. "file": as loaded; "trec", "trec64": by score, as trec_eval
-        ranks (see `rs.match.rank_hits`).
+        The order of a query's hits, as in `rs.match.rank_hits`; "file": as loaded.
 
     Raises
     ------
     DataError
         A value that the policy can't have.
     """
-
-    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
 
     ALLOWED: ClassVar = {
         "match": ("auto", *LEVELS, "per_query"), "missing": ("exclude", "zero"),

@@ -69,9 +69,14 @@ def unstated(responses: pd.DataFrame) -> pd.Series:
 
 def in_words(answers: pd.Series, phrases: Iterable[str] | None = None) -> pd.Series:
     """Flag answers with one of the phrases in their first `READ_CHARS` characters."""
-    given = listed_phrases() if phrases is None else phrases
-    texts, sought = _plain(answers.str.strip().str.slice(0, READ_CHARS)), _plain(pd.Series(given))
-    return texts.str.contains("|".join(map(re.escape, sought.str.strip()))).astype("boolean")
+    pattern = _pattern(listed_phrases() if phrases is None else tuple(phrases))
+    texts = _plain(answers.str.strip().str.slice(0, READ_CHARS))
+    return texts.str.contains(pattern).astype("boolean")
+
+
+@cache
+def _pattern(phrases: tuple[str, ...]) -> str:
+    return "|".join(map(re.escape, _plain(pd.Series(phrases)).str.strip()))
 
 
 def _plain(texts: pd.Series) -> pd.Series:

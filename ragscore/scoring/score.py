@@ -123,7 +123,7 @@ def score(
         Conventions of another harness ("kebab"), or a `Reading` of your own.
     policies
         `match` "auto", a level, or "per_query"; `missing` "exclude" or "zero"; `collapse` "none" or
-        "doc"; `ties` "file", "trec" or "trec64". What is given goes before a profile's.
+        "doc"; `ties` as in `rs.match.rank_hits`. What is given goes before a profile's.
 
     Returns
     -------

@@ -63,6 +63,8 @@ def stored_columns(results: Results) -> tuple[pd.DataFrame, list[Metric]]:
     DataError
         Files contradict each other in what they say of a metric; a value outside its range.
     """
+    if results.reported is None and results.judgments is None:
+        return pd.DataFrame(columns=KEYS), []
     rows = stored_values(results)
     names, own = rows["metric"].unique().tolist(), []
     means = rows.groupby([*KEYS, "metric"], sort=False)["value"].mean()

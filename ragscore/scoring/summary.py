@@ -249,7 +249,7 @@ def chosen_columns(
         with suppress(DataError):  # another tool's name
             name = name if name in known else table.parse(name).text
         chosen[name] = None
-    check_known(list(chosen), known, field, "column of numbers", "scores has")
+    check_known(list(chosen), known, field, "scored metric", "rs.evaluate scores others; there are")
     return list(chosen)
 
 

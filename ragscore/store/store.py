@@ -236,7 +236,7 @@ class RunStore(RunStoreVerbs):
             write_run(draft, run, text)
             content: dict[str, Any] = {"run": run_description(run.runs), "text": text}
             if golden is not None:
-                return content | write_scores(draft, golden, kept)
+                return content | write_scores(draft, kept)
             if run.reported is not None and not len(run.responses):
                 content["metrics"] = reported_means(run.reported)
             return content
@@ -262,7 +262,7 @@ class RunStore(RunStoreVerbs):
             content: dict[str, Any] = {"run": run_description(first.runs), "text": text}
             if request is not None:
                 run = draft.as_run(content)
-                content |= write_scores(draft, request.golden, self._scored_run(run, request))
+                content |= write_scores(draft, self._scored_run(run, request))
             cut_texts(draft, text)
             return content
 
@@ -342,7 +342,7 @@ class RunStore(RunStoreVerbs):
                 kept = self._scored_run(run, request)
 
                 def write(draft: Draft, run: StoredRun = run, kept: Any = kept) -> dict[str, Any]:
-                    return run.content | write_scores(draft, golden, kept)
+                    return run.content | write_scores(draft, kept)
 
                 put_run(self._place, name, write, run, keep=True)
         return names

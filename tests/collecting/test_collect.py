@@ -390,8 +390,8 @@ def test_waits_grow_and_are_random():
 @pytest.mark.parametrize("workers", [1, 4])
 def test_as_many_queries_are_in_flight_as_there_are_workers(out, workers):
     with Server(chatbot, gather=workers) as server:
-        results = collect(server.url, questions(24), out, workers=workers, k=1)
-    assert server.most_in_flight == workers and len(server.requests) == 24
+        results = collect(server.url, questions(8), out, workers=workers, k=1)
+    assert server.most_in_flight == workers and len(server.requests) == 8
     assert results.responses["query_id"].tolist() == sorted(results.responses["query_id"])
 
 

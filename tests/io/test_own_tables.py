@@ -460,10 +460,6 @@ LABELS = {
             ("Is Impossible", 1, False),
         )
     },
-    "a label that looks misspelt": (
-        [{"qid": "1", "relevant": ["a"], "should_refus": False}],
-        {"warned": ["should_refus"]},
-    ),
     "grades below zero, which are not judged": (
         pd.DataFrame(JUDGED | {"label": [2, -1]}),
         {"targets": [("1", "a", 2)], "warned": ["1 judgements with a negative grade"]},

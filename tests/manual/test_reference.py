@@ -6,7 +6,7 @@ import re
 import pandas as pd
 import pytest
 from conftest import record
-from test_displays import RESULTS
+from test_face import RESULTS
 
 import ragscore as rs
 from ragscore.frames.kinds import KINDS

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import RUN_A, THREE_QUERIES, answer, hit, record
+from plausible_runs import put
 from stored import described
 
 import ragscore as rs
@@ -36,18 +37,21 @@ def judgments_of(*runs, criterion="faithfulness", **other):
     ).assign(**{"judge": "m", "prompt_hash": "p1", "temperature": 0.0} | other)
 
 
-@pytest.fixture
-def one(loaded):
-    results, golden = loaded(THREE_QUERIES, {"a": CITED})
-    return replace(results, judgments=judgments_of("a")), golden
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    file = put(tmp_path_factory.mktemp("runs") / "a", CITED)
+    results = replace(rs.load_results(file), judgments=judgments_of("a"))
+    return results, rs.load_golden(THREE_QUERIES)
 
 
-def changed(before, after, metrics=METRICS, **how):
-    """The components by which scores of two (results, golden) differ."""
-    a, b = (
-        provenance(rs.evaluate(*of, metrics, **more))["a"]
-        for of, more in ((before, {}), (after, how))
-    )
+@pytest.fixture(scope="module")
+def before(one):
+    return rs.evaluate(*one, METRICS)
+
+
+def changed(before, after, metrics=METRICS):
+    """The components by which the scores of two evaluations differ."""
+    a, b = (provenance(ev, metrics)["a"] for ev in (before, after))
     return {component for component in COMPONENTS if a[component] != b[component]}
 
 
@@ -56,27 +60,23 @@ def relabelled(**of_q1):
 
 
 @pytest.mark.parametrize(
-    ("golden", "components"),
+    ("how", "components"),
     [
-        (relabelled(expected_chunk_ids=["other"]), {"golden"}),
-        (relabelled(query="asked otherwise"), {"golden"}),
-        (relabelled(tags=["new"], difficulty="hard"), set()),
-        (rs.load_golden(THREE_QUERIES[::-1]), set()),
+        # labels and questions are one component; annotations and order are none
+        ({"golden": relabelled(expected_chunk_ids=["other"])}, {"golden"}),
+        ({"golden": relabelled(query="asked otherwise")}, {"golden"}),
+        ({"golden": relabelled(tags=["new"], difficulty="hard")}, set()),
+        ({"golden": rs.load_golden(THREE_QUERIES[::-1])}, set()),
+        # rule and level are one, and every policy is another
+        ({"match": "doc"}, {"rule"}), ({"rule": rs.match.by_span}, {"rule"}),
+        *(({name: value}, {"policies"}) for name, value in POLICIES.items()),
     ],
-    ids=["relabelled", "reworded", "annotated", "turned"],
-)
-def test_the_golden_component_is_what_is_asked_and_expected(one, golden, components):
-    assert changed(one, (one[0], golden)) == components
-
-
-@pytest.mark.parametrize(
-    ("how", "component"),
-    [({"match": "doc"}, "rule"), ({"rule": rs.match.by_span}, "rule")]
-    + [({name: value}, "policies") for name, value in POLICIES.items()],
-    ids=lambda one: str(next(iter(one))) if isinstance(one, dict) else one,
-)
-def test_rule_and_level_are_one_component_and_every_policy_another(one, how, component):
-    assert changed(one, one, **how) == {component}
+    ids=["relabelled", "reworded", "annotated", "turned", "match", "rule", *POLICIES],
+)  # fmt: skip
+def test_golden_set_rule_and_policies_are_components(one, before, how, components):
+    results, golden = one
+    after = rs.evaluate(results, metrics=METRICS, **{"golden": golden} | how)
+    assert changed(before, after) == components
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,12 @@ def test_rule_and_level_are_one_component_and_every_policy_another(one, how, com
        ({}, "fields")],
     ids=[*map(str, JUDGES), "catalogue", "silent of grounded"],
 )  # fmt: skip
-def test_judges_and_fields_count_for_the_metrics_that_need_them(one, change, component):
+def test_judges_and_fields_count_for_the_metrics_that_need_them(one, before, change, component):
     results, golden = one
-    if not change:
-        change = {"responses": results.responses.drop(columns="grounded")}
-    other = replace(results, **change), golden
-    assert changed(one, other) == {component}
-    assert changed(one, other, ["hit@1"]) == set()
+    change = change or {"responses": results.responses.drop(columns="grounded")}
+    other = rs.evaluate(replace(results, **change), golden, METRICS)
+    assert changed(before, other) == {component}
+    assert changed(before, other, ["hit@1"]) == set()
 
 
 # In a store
@@ -159,11 +158,11 @@ def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(ru
     stored = described(store, "a")["scoring"]
     assert stored["policies"] == POLICIES | {"match": "doc"}
     assert set(stored["policies"]) == {field.name for field in fields(Policies)}
-    for _ in range(2):
-        # the third was never asked: missing="zero"
-        assert store.scores(metrics=["hit@1"])["hit@1"].tolist() == [1, 1, 0]
-        store.refresh(golden)
+    # the third was never asked: missing="zero"
+    assert store.scores(metrics=["hit@1"])["hit@1"].tolist() == [1, 1, 0]
+    store.refresh(golden)
     assert described(store, "a")["scoring"] == stored
+    assert store.scores(metrics=["hit@1"])["hit@1"].tolist() == [1, 1, 0]
 
 
 # Compared
@@ -207,13 +206,11 @@ OTHER_CRITERION = judgments_of("b", judge="n", criterion="answer_relevance")
 def test_judges_that_do_not_contradict_each_other_are_compared(pair, judgments, state):
     results = replace(pair[0], judgments=pd.concat(judgments, ignore_index=True))
     cmp = compare_runs(results, pair[1], "a", "b", metrics=["faithfulness"])
-    found = cmp.invariants.set_index("name")["state"].get("judge_fingerprint", "equal")
-    assert found == state
+    assert cmp.invariants.set_index("name")["state"].get("judge_fingerprint", "equal") == state
 
 
 def test_differences_of_scores_by_different_judges_are_refused_as_comparisons_are(pair):
-    of = both(pair, judge="n")
-    ev = rs.evaluate(*of, ["hit@1", "faithfulness"])
+    ev = rs.evaluate(*both(pair, judge="n"), ["hit@1", "faithfulness"])
     with refused("m:p1:0", "n:p1:0", field="judge_fingerprint"):
         rs.extras.score_diff(ev, "a", "b")
     with warned("judge_fingerprint", "m:p1:0", "n:p1:0"):

@@ -11,6 +11,7 @@ import ragscore as rs
 from ragscore.golden.coverage import coverage
 from ragscore.scoring.score import scored
 from ragscore.scoring.summary import slices, summarize
+from ragscore.stats import mean_interval
 from tests.messages import refused, says, warned
 
 REFUSE = {"id": "no", "query": "?", "answerable": False}
@@ -38,8 +39,7 @@ def test_a_mean_is_the_plain_mean_of_its_column(tagged):
         "mean": values.mean(), "n": 3, "sum": values.sum(), "std": values.std(),
         "p50": values.median(), "max": 1, "p95": np.quantile(values, 0.95),
     }  # fmt: skip
-    found = table.loc["mrr@10", list(expected)].to_dict()
-    assert found == pytest.approx(expected, abs=1e-12)
+    assert table.loc["mrr@10", list(expected)].to_dict() == pytest.approx(expected, abs=1e-12)
     nowhere = table.loc["answer_checks"]
     assert nowhere["n"] == 0 and nowhere[["mean", "low", "high", "sum"]].isna().all()
 
@@ -61,22 +61,12 @@ def test_n_expected_counts_what_failed_or_is_missing(loaded, metric, n, n_expect
     assert counts[["n_failed", "n_missing"]].tolist() == [1, 2]
 
 
-def test_binary_metrics_get_wilson_intervals_and_bounded_ones_its_form(tagged):
-    table = summarize(rs.score(*tagged)).set_index("metric")
-
-    def wilson(mean, n, z2):
-        half = (z2 * (mean * (1 - mean) / n + z2 / n**2 / 4)) ** 0.5 / (1 + z2 / n)
-        return [(mean + z2 / n / 2) / (1 + z2 / n) + sign * half for sign in (-1, 1)]
-
-    z2 = 1.959963984540054**2
-    found = table.loc["hit@1", ["low", "high"]].tolist()
-    assert found == pytest.approx(wilson(1 / 3, 3, z2), abs=1e-12)
-    mean, std = table.loc["mrr@10", ["mean", "std"]]
-    # the n that the spread amounts to; t², 2 degrees of freedom
-    n, t2 = mean * (1 - mean) / (std**2 / 3) + 1, 0.95**2 / (2 * 0.975 * 0.025)
-    # with L = 1.1 all but 10^−5L is trusted
-    found = table.loc["mrr@10", ["low", "high"]].tolist()
-    assert found == pytest.approx(wilson(mean, n, t2), abs=1e-7)
+@pytest.mark.parametrize(("metric", "kind"), [("hit@1", "binary"), ("mrr@10", "bounded")])
+def test_the_interval_of_a_mean_is_that_of_its_kind(tagged, metric, kind):
+    scores = rs.score(*tagged)
+    row = summarize(scores).set_index("metric").loc[metric]
+    low, high = mean_interval(scores[metric].dropna(), kind)
+    assert row[["low", "high"]].tolist() == pytest.approx([low[0], high[0]], abs=1e-12)
 
 
 def with_tag(golden, kind):
@@ -113,8 +103,7 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
         RUN_A[0], record("q2", tied), record("q3", MISSES[1::-1]), record("stray", []),
         record("no", [], error="late"),
     ]  # fmt: skip
-    results = rs.load_results(write_run("a", records))
-    found = coverage(results, golden)
+    found = coverage(rs.load_results(write_run("a", records)), golden)
     row = found.runs.loc["a"]
     expected = {
         "n_golden": 5, "n_rows": 5, "n_missing": 1, "n_extra": 1, "n_failed": 1,

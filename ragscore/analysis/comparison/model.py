@@ -47,6 +47,13 @@ NO_RANKS = {
 OWN_JSON = "cmp.to_json(), with a profile cmp.to_json(own=True)"
 
 
+class Counts(dict[str, int]):
+    """Number by outcome, 0 for an outcome that is not listed."""
+
+    def __missing__(self, outcome: str) -> int:
+        return 0
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class RankChanges:
     """What changed between the ranks of two runs: what a `Comparison` has without any test."""
@@ -73,9 +80,9 @@ class RankChanges:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of queries by outcome; outcomes that no query had are left out."""
+        """Number of queries by outcome; an outcome that no query had is not listed, and is 0."""
         found = self.per_query["outcome"].value_counts()
-        return {outcome: int(found[outcome]) for outcome in OUTCOMES if outcome in found}
+        return Counts({outcome: int(found[outcome]) for outcome in OUTCOMES if outcome in found})
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

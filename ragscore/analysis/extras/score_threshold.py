@@ -152,7 +152,7 @@ def curves_of(
     if not right_by:
         raise DataError(
             "no metric says which answers are right", field="right",
-            allowed="scores with answer_checks, or right='hit@5'",
+            allowed="right='hit@5'; or must_contain in the golden set, or judged answers",
         )  # fmt: skip
     if refusals == "replaced" and not declared.label_of(metric).is_ranking:
         raise DataError(

@@ -106,7 +106,7 @@ def read_beir(
     texts = read_topics(path / "queries.jsonl", problems)
     golden = read_judgements(split_file, problems, absent_docs, catalogue, texts, "queries.jsonl")
     if n := len(texts.keys() - {*golden.queries["query_id"]}):
-        found = f"{n} of {len(texts)} queries in queries.jsonl are not judged there and left out"
+        found = f"{n} of {len(texts)} queries in queries.jsonl are left out: not judged there"
         problems.note(found, field="split")
         golden._problems = problems.frame()
         warn(f"{split_file}: {found}")

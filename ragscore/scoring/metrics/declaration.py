@@ -62,8 +62,6 @@ class Metric:
         Of one of your own: a hash of its function, which is its version.
     """
 
-    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
-
     name: str
     formula: str
     family: str = "own"
@@ -382,8 +380,10 @@ class MetricTable(dict[str, Metric]):
         DataError
             A name that is declared differently.
         """
-        found = dict(self)
-        for one in metrics:
+        found, more = dict(self), list(metrics)
+        if not more:
+            return self
+        for one in more:
             known = found.setdefault(one.name, one)
             if known != one:
                 told = " and as ".join(

@@ -13,9 +13,8 @@ from plausible_runs import put
 
 import ragscore as rs
 from ragscore.analysis.aggregates import aggregate as aggregate_of
-from ragscore.analysis.comparison.changes import flips
 from ragscore.scoring.provenance import judge_fingerprint
-from tests.compared import compare_runs
+from tests.compared import compare_runs, flips_of
 from tests.messages import refused, warned
 
 SUPPORTS = [
@@ -74,7 +73,7 @@ def aggregate(load):
     ]
 
 
-# 1 and the rule of 2 are in test_anchors.py; here 2 as the profile's means see it
+# 1 and the rule of 2 are in test_rules.py; here 2 as the profile's means see it
 
 
 @pytest.mark.parametrize(
@@ -305,7 +304,7 @@ def test_11_a_judges_points_flip_between_4_and_below_3(load, before, after, kind
         [case()], {"a": [judged(before)], "b": [judged(after)]}, a=JUDGE, b=JUDGE
     )
     scores = rs.score(results, golden, ["judge_groundedness", "judge_correctness"])
-    assert flips(scores, "a", "b")["kind"].tolist() == kind
+    assert flips_of(scores)["kind"].tolist() == kind
 
 
 def test_11_recall_flips_by_query(load):
@@ -316,7 +315,7 @@ def test_11_recall_flips_by_query(load):
     }
     results, golden = load([case(name) for name in ("lost", "won", "kept")], runs)
     scores = rs.score(results, golden, ["hit@5:anchor"], profile="chatbot")
-    flipped = flips(scores, "a", "b", metrics=["hit@5:anchor"])
+    flipped = flips_of(scores, metrics=["hit@5:anchor"])
     assert flipped[["query_id", "kind"]].to_numpy().tolist() == [
         ["lost", "regression"],
         ["won", "improvement"],
@@ -331,7 +330,7 @@ def test_11_a_case_without_a_row_has_not_improved_FLAW_upstream_reads_missing_me
     )
     with warned("a", 1, "missing='zero'"):
         scores = rs.score(results, golden, ["hit@5"])
-    assert not len(flips(scores, "a", "b", metrics=["hit@5"]))
+    assert not len(flips_of(scores, metrics=["hit@5"]))
 
 
 def test_11_a_delta_in_percent_is_null_where_the_baseline_is_0(load):

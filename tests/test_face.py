@@ -1,13 +1,53 @@
-"""Editors, notebooks and type checkers show methods that are functions of a higher layer."""
+"""What an analysis returns can be read anywhere, and editors show what can be asked for.
 
-from inspect import Parameter, isclass, isfunction, ismodule, signature
+Every result has a form for a notebook, a terminal and a paper; methods that are functions of a
+higher layer have their signatures and words.
+"""
+
+import pkgutil
+from importlib import import_module
+from inspect import Parameter, getmembers, isabstract, isclass, isfunction, ismodule, signature
 
 import pytest
 
 import ragscore as rs
+from ragscore.frames.tables import Display
 from ragscore.frames.verbs import Verb
 from ragscore.judging import Judged
 from ragscore.scoring.policies import Policies, PolicyFields
+
+LAYERS = ("analysis", "golden", "judging", "reporting")
+# parts of a computation, what a judge is and answers, and what shows itself: no results to be read
+OTHERS = {
+    "AlignedScores", "Explorer", "Golden", "GoldenText", "Harness", "History", "Judge",
+    "JudgedLists", "Mounted", "NeedleSet", "RankChanges", "Reference", "Reply", "Results", "Span",
+    "Table", "Together", "Verdict",
+}  # fmt: skip
+
+
+def returned() -> dict[str, type]:
+    """Classes of the package that its public functions return, by name."""
+    found = {}
+    for listed in pkgutil.walk_packages(rs.__path__, "ragscore."):
+        if listed.name.split(".")[1] in LAYERS:
+            functions = getmembers(import_module(listed.name), isfunction)
+            own = [one for _, one in functions if one.__module__ == listed.name]
+            kinds = [one.__annotations__.get("return") for one in own if one.__name__[0] != "_"]
+            found |= {kind.__name__: kind for kind in kinds if isclass(kind)}
+    return {name: kind for name, kind in found.items() if kind.__module__.startswith("ragscore.")}
+
+
+RESULTS = {name: kind for name, kind in returned().items() if name not in OTHERS}
+RESULTS["Report"] = rs.Report
+assert {"Comparison", "Gate", "Leaderboard", "QueryView"} <= set(RESULTS)
+
+
+@pytest.mark.parametrize("kind", RESULTS.values(), ids=RESULTS)
+def test_a_result_has_every_form(kind):
+    assert issubclass(kind, Display) and not isabstract(kind)
+    # a dataclass writes a repr of its own unless it is told not to
+    assert kind.__repr__ is Display.__repr__
+
 
 HOLDERS = (rs.Golden, rs.Results, rs.RunStore, rs.Comparison, Judged)
 METHODS = [
