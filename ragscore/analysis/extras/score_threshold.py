@@ -181,8 +181,8 @@ def curves_of(
     if without := n.index[~has_curve].tolist():
         warn(
             f"no curve for {name_list(without)}: their top hits have no score, or scores of several"
-            " kinds, or no query is both labelled (answerable or not) and known to be answered right"
-            " or wrong"
+            " kinds, or no query is both labelled (answerable or not) and known to be answered"
+            " right or wrong"
         )
     n = n[has_curve]
     curve = _curve(top[counted & top["run_id"].isin(n.index)], n)
